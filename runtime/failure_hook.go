@@ -25,8 +25,8 @@ const (
 	failureHookPause, maxFailureHookPause = time.Second, time.Minute
 	// failureHookMargin is how far the stored cursor may be behind the time at which it was stored.
 	failureHookMargin = time.Minute
-	// failureHookFarewell bounds the call by which a worker that stops hands a hook over.
-	failureHookFarewell = 2 * time.Second
+	// failureHookRelease bounds the call by which a worker that stops hands a hook over.
+	failureHookRelease = 2 * time.Second
 )
 
 // errHookLost ends the call of a hook that the worker does not hold any more.
@@ -91,7 +91,7 @@ func (h *failureHook) renew(ctx context.Context, cursor string) (enginerpc.HoldF
 
 // release lets another worker hold the hook.
 func (h *failureHook) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureHookFarewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failureHookRelease)
 	defer cancel()
 	// Without it, others wait until the hold is over.
 	_, _ = h.client.session.Core.HoldFailureHook(ctx, enginerpc.HoldFailureHookCall{

@@ -3,7 +3,7 @@ import type { Layout } from "../api/types";
 import { middle } from "../lib/text";
 import type { Hue } from "../ui/state";
 import { nodeHeight, nodeWidth, type View } from "./geometry";
-import type { Drawn, GraphProps } from "./graph";
+import type { Drawn, GraphProps } from "./drawn";
 
 type Props = GraphProps & { view: View; only: "all" | "open" | "critical" };
 

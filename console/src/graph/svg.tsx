@@ -4,7 +4,7 @@ import type { Layout, PlacedEdge, PlacedNode } from "../api/types";
 import { middle } from "../lib/text";
 import { shapes } from "../ui/icon";
 import { nodeHeight, nodeWidth, rounded, type View } from "./geometry";
-import type { Drawn, GraphProps } from "./graph";
+import type { Drawn, GraphProps } from "./drawn";
 
 type Props = GraphProps & { view: View; only: "all" | "open" | "critical" };
 

@@ -13,7 +13,7 @@ import { draftOf, isJson, SchemaEditor, toText, type Schema } from "../../ui/for
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
 import { Ago, Time, Took } from "../../ui/time";
-import { askKey } from "../run/page";
+import { askKey } from "../../lib/ask";
 import { Answers } from "../run/panel";
 
 const soon = 4 * 3_600_000;

@@ -6,7 +6,7 @@ import { StateLabel } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
 import { sentence } from "../../ui/why";
 import type { RunData } from "./data";
-import type { View } from "./page";
+import type { View } from "./view";
 
 interface Props { data: RunData; view: View; selected: string | undefined; onSelect(node: string): void }
 

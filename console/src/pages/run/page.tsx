@@ -1,4 +1,4 @@
-import { useMemo, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { ApiError } from "../../api/client";
 import type { RunDetail, RunNode } from "../../api/types";
 import { useKeys } from "../../app/keys";
@@ -9,21 +9,24 @@ import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
 import { span } from "../../lib/time";
 import { Empty, Fault, Loading, Meter } from "../../ui/basic";
-import { Graph, type Drawn } from "../../graph/graph";
+import type { Drawn } from "../../graph/drawn";
+import { Graph } from "../../graph/graph";
 import { Icon } from "../../ui/icon";
 import { ended, stateOfRun, StateLabel, states, stateOfNode, type State } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
 import { remedy, sentence } from "../../ui/why";
 import { RunActions } from "./actions";
+import { askKey } from "../../lib/ask";
 import { Compare } from "./compare";
 import { useRun, type RunData } from "./data";
 import { Events, Scrubber } from "./events";
-import { criticalPath, downstream, replay } from "./history";
+import { downstream } from "./history";
 import { Logs } from "./logs";
 import { Panel } from "./panel";
 import { NodeTable } from "./nodes";
 import { Timeline } from "./timeline";
 import { Values } from "./values";
+import { useView, type View } from "./view";
 
 const tabs = [
   ["graph", "Graph"], ["timeline", "Timeline"], ["table", "Table"], ["events", "Events"], ["logs", "Logs and streams"],
@@ -46,7 +49,7 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
   ]);
   const run = data.run.data;
   if (!run) return <NotThere flow={flow} id={id} error={data.run.error} retry={data.reload} />;
-  const view = viewOf(data, query.get("at"));
+  const view = useView(data, query.get("at"));
   const marked = rerunFrom !== undefined && data.layout.data
     ? rerunFrom === "" ? failedOf(data) : downstream(data.layout.data.edges, data.places.get(rerunFrom) ?? -1) : undefined;
   return (
@@ -70,33 +73,6 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
       </div>
     </>
   );
-}
-
-// View is the run at the moment that is looked at.
-export interface View {
-  now: number;
-  past: boolean;
-  state(i: number): State;
-  history: ReturnType<typeof replay>;
-  critical: ReturnType<typeof criticalPath>;
-}
-
-function viewOf(data: RunData, at: string | null): View {
-  const moment = at ? Date.parse(at) : Infinity;
-  const history = useMemo(() => replay(data.events, moment), [data.events, moment]);
-  const layout = data.layout.data;
-  const states_ = layout?.nodes.map((n, i) => at ? states[history.get(n.node)?.state ?? "none"] : data.stateAt(i)) ?? [];
-  const key = states_.map((s) => s.key).join();
-  const critical = useMemo(() => layout ? criticalPath(layout.edges, layout.nodes.map((n, i) => {
-    const h = history.get(n.node);
-    const now = layout.states?.[i];
-    return {
-      skipped: states_[i]!.key === "skipped",
-      ended: h?.ended || (now?.ended_at && !at ? Date.parse(now.ended_at) : 0),
-      started: h?.segments[0]?.from ?? 0,
-    };
-  })) : { nodes: new Set<number>(), edges: new Set<number>() }, [layout, history, key]);
-  return { now: Math.min(moment, Date.now()), past: !!at, state: (i) => states_[i] ?? states.none, history, critical };
 }
 
 function failedOf(data: RunData): Set<number> {
@@ -206,8 +182,6 @@ function Why({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }
     </section>
   );
 }
-
-export const askKey = (w: { flow: string; run: string; id: string }) => [w.flow, w.run, w.id].map(encodeURIComponent).join("/");
 
 function Ended({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }) {
   const state = stateOfRun(run);

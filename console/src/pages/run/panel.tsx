@@ -14,7 +14,7 @@ import { Ago, Time, Took } from "../../ui/time";
 import { remedy, sentence } from "../../ui/why";
 import { rerunAct } from "./actions";
 import type { RunData } from "./data";
-import { askKey } from "./page";
+import { askKey } from "../../lib/ask";
 
 interface Props { data: RunData; node: string; onClose(): void; onRerun(node: string | undefined): void }
 

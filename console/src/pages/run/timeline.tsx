@@ -5,7 +5,7 @@ import { Icon } from "../../ui/icon";
 import { useNow } from "../../ui/time";
 import type { RunData } from "./data";
 import { lead, type Segment } from "./history";
-import type { View } from "./page";
+import type { View } from "./view";
 
 interface Props { data: RunData; view: View; selected: string | undefined; onSelect(node: string): void }
 
