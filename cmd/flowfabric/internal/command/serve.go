@@ -32,10 +32,11 @@ func (a *App) devCommand() *cobra.Command {
 	var listen, data string
 	var samples bool
 	c := a.standalone(spec{
-		use: "dev", short: "Serve an engine in this process, with a keeper, the console and the HTTP API",
+		use:   "dev",
+		short: "Serve an engine in this process, with a keeper, the console and the HTTP API",
 		long: "Serves an embedded engine with a keeper, the console and the HTTP API, and prints the address. The " +
-			"data is in memory, or in the directory of --data. --demo adds sample flows, a run of each and a worker for " +
-			"them.",
+			"data is in memory, or in the directory of --data. --demo adds sample flows, a run of each and a " +
+			"worker for them.",
 		example: "  flowfabric dev --demo\n  flowfabric dev --data ./data --listen localhost:8080",
 		check: func([]string) error {
 			if data != "" && a.flags.url != "" {
