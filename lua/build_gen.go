@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "299-8d25e5cadc59caf6"
+const build = "300-f1c0534bb33947e1"

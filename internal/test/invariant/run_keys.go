@@ -1,6 +1,9 @@
 package invariant
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // runKey is what runs of a flow with one key share.
 type runKey struct {
@@ -41,12 +44,14 @@ func (c *checker) checkRunKeys(p *partition) {
 		for _, list := range []struct {
 			name   string
 			v      value
-			queued string
-		}{{"open", k.open, ""}, {"queue", k.queue, "1"}} {
-			for flow := range list.v.scores {
+			queued bool
+		}{{"open", k.open, false}, {"queue", k.queue, true}} {
+			for flow, score := range list.v.scores {
 				f := p.flows[flow]
-				if f == nil || f.core["closed_at"] != "" || f.core["run_key_id"] != id || f.core["queued"] != list.queued {
+				if f == nil || f.core["closed_at"] != "" || f.core["run_key_id"] != id || (f.core["queued"] != "") != list.queued {
 					c.fault(RuleRunKeys, at+":"+list.name, "holds %s, which is no such run", flow)
+				} else if list.queued && f.core["queued"] != strconv.FormatFloat(score, 'f', -1, 64) {
+					c.fault(RuleRunKeys, at+":"+list.name, "holds %s at %.0f, its record has %s", flow, score, f.core["queued"])
 				}
 			}
 		}

@@ -79,7 +79,7 @@ end
 function arrival.fields(run)
   local a = run.arrival
   if a.at_once == 0 then return { 'run_key', a.key } end
-  return { 'run_key', a.key, 'run_key_id', a.key_id, 'at_once', number.text(a.at_once), 'queued', run.queued and '1' or '' }
+  return { 'run_key', a.key, 'run_key_id', a.key_id, 'at_once', number.text(a.at_once), 'queued', run.queued or '' }
 end
 
 -- Notes a run that has been created, with its record and rows.

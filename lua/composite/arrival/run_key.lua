@@ -33,7 +33,13 @@ local function first(c, id)
   return flow_id, run_id
 end
 
--- Judges a new run by its key. Gives the outcome of one that is not created, or nil; one that has to wait gets `queued`, and one that
+-- The score of a run that enters a queue at its end: later than all others, also of the same millisecond.
+local function score_at_end(c, id)
+  local last = redis.call('ZRANGE', key.ffx_run_key_queue(c, id), -1, -1, 'WITHSCORES')
+  return number.digits(math.max(c.now, (tonumber(last[2] or nil) or 0) + 1))
+end
+
+-- Judges a new run by its key. Gives the outcome of one that is not created, or nil; one that has to wait gets `queued`, its score in the queue, and one that
 -- replaces others `cancels`. Nothing is written.
 function run_key.judge(c, n, run, a)
   if a.unique_for > 0 then
@@ -48,7 +54,7 @@ function run_key.judge(c, n, run, a)
   if redis.call('ZCARD', key.ffx_run_key_queue(c, a.key_id)) >= MAX_QUEUED then
     return { 'run_key_full', '', number.text(MAX_QUEUED), '' }
   end
-  run.queued, run.cancels = true, a.when_taken == 'cancel'
+  run.queued, run.cancels = score_at_end(c, a.key_id), a.when_taken == 'cancel'
   n.start_at = c.now + NEVER_MS
   return nil
 end
@@ -82,11 +88,9 @@ local function promote(c, id)
   wake.due(c, c.now)
 end
 
--- Puts a run at the end of the queue of its key.
-local function enqueue(c, id, flow_id)
-  local queue_key = key.ffx_run_key_queue(c, id)
-  local last = redis.call('ZRANGE', queue_key, -1, -1, 'WITHSCORES')
-  redis.call('ZADD', queue_key, number.digits(math.max(c.now, (tonumber(last[2] or nil) or 0) + 1)), flow_id)
+-- Puts a run into the queue of its key, with the score that its record keeps.
+local function enqueue(c, id, flow_id, score)
+  redis.call('ZADD', key.ffx_run_key_queue(c, id), score, flow_id)
   redis.call('ZADD', key.ffx_run_keys_due(c), 'NX', c.now + CHECK_MS, id)
   wake.due(c, c.now + CHECK_MS)
 end
@@ -113,7 +117,7 @@ function run_key.created(c, run, a, actor)
     redis.call('SET', key.ffx_run_key_first(c, id), value, 'PX', number.digits(a.unique_for))
   end
   if run.queued then
-    enqueue(c, id, run.flow_id)
+    enqueue(c, id, run.flow_id, run.queued)
   elseif a.at_once > 0 then
     redis.call('ZADD', key.ffx_run_key_open(c, id), c.now_text, run.flow_id)
   end
@@ -179,7 +183,7 @@ function run_key.repair(c, flow_id, flow)
   if is_set(flow.closed_at) then
     changed = redis.call('ZREM', open_key, flow_id) + redis.call('ZREM', queue_key, flow_id)
   elseif flow.queued then
-    changed = redis.call('ZREM', open_key, flow_id) + redis.call('ZADD', queue_key, 'NX', flow.created_at or c.now_text, flow_id)
+    changed = redis.call('ZREM', open_key, flow_id) + redis.call('ZADD', queue_key, 'NX', flow.queued, flow_id)
       + redis.call('ZADD', key.ffx_run_keys_due(c), 'NX', c.now + CHECK_MS, id)
   else
     changed = redis.call('ZREM', queue_key, flow_id) + redis.call('ZADD', open_key, 'NX', flow.created_at or c.now_text, flow_id)
