@@ -11,7 +11,7 @@ import (
 // serverGlobals exist when a function runs. While the library loads there is only redis.
 var serverGlobals = wordSet(`redis cjson cmsgpack bit struct string table math os
 	tonumber tostring ipairs pairs type unpack select error pcall xpcall next assert
-	setmetatable getmetatable rawget rawset rawequal`)
+	setmetatable getmetatable rawget rawset rawequal collectgarbage`)
 
 // maxChunkLocals is the interpreter's limit of local variables in one function; the library's file scope is one.
 const maxChunkLocals = 200

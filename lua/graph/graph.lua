@@ -197,6 +197,7 @@ local function finish(c, flow_id, flow_key, flow, state, outcome, result)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
   call.enter(c, key.ffx_closed_flows(c), flow_id, c.now_text)
+  call.keep_as_tree(c, key.ffx_closed_flows(c), call.CALLS_PER_TREE)
   graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.deadline_at then redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id) end
   wake.done(c, flow_id, outcome, result)

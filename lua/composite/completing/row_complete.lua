@@ -136,19 +136,8 @@ local function begin_commits(c)
   return commits
 end
 
--- A server keeps a sorted set of up to 128 short members as a list, in which every command that names a member or a score goes through
--- all before it: with the leases of one worker, that takes longer than the rest of the command. A set that has had a long member is kept
--- as a tree until it is empty. A partition's index of leases gets one, which it loses at once, with one of so many calls.
-local CALLS_PER_TREE, LONG_MEMBER = 32, '-----------------------------------------------------------------'
-
-local function keep_as_tree(c, index_key)
-  local at = c.at
-  local calls = (at.lease_calls or 0) + 1
-  at.lease_calls = calls % CALLS_PER_TREE
-  if calls ~= CALLS_PER_TREE then return end
-  redis.call('ZADD', index_key, c.now, LONG_MEMBER)
-  redis.call('ZREM', index_key, LONG_MEMBER)
-end
+-- The index of leases is often empty.
+local CALLS_PER_TREE = 32
 
 -- Writes the index of leases.
 function row_complete.flush(c)
@@ -156,7 +145,7 @@ function row_complete.flush(c)
   if not commits then return end
   local index_key = key.index_lease_expiry(c)
   c.commits = nil
-  if commits.entered[1] then keep_as_tree(c, index_key) end
+  if commits.entered[1] then call.keep_as_tree(c, index_key, CALLS_PER_TREE) end
   call.chunked('ZREM', index_key, commits.left)
   call.chunked('ZADD', index_key, commits.entered)
 end

@@ -48,6 +48,7 @@ function purge.retain(c, flow_id, retention, outcome)
   local at = purge.due_at(retention, outcome, c.now)
   if not at then return end
   call.enter(c, key.ffx_purge_due(c), flow_id, at)
+  call.keep_as_tree(c, key.ffx_purge_due(c), call.CALLS_PER_TREE)
   wake.due(c, at)
 end
 

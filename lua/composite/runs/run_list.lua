@@ -18,6 +18,12 @@ function run_list.of(c, flow_name, tags)
   return lists
 end
 
+-- Runs of a flow have entered the lists. Those of tags stay as the server has them, since there may be very many.
+function run_list.entered(c, flow_name)
+  call.keep_as_tree(c, key.ffx_runs(c, flow_name or ''), call.CALLS_PER_TREE)
+  call.keep_as_tree(c, key.ffx_all_runs(c), call.CALLS_PER_TREE)
+end
+
 function run_list.of_run(c, flow_id, flow_name)
   return run_list.of(c, flow_name, redis.call('HGETALL', key.flow_tags(c, flow_id)))
 end

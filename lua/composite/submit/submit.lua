@@ -208,6 +208,7 @@ local function create_all(c, A, n, runs)
     run_record.enter(c, batch, A, run, n)
   end
   batch_writes.finish(batch)
+  run_list.entered(c, A.flow_name)
   batch = batch_writes.new()
   if n.arrival then runs[1].fields = arrival.fields(runs[1]) end
   if n.fork then runs[1].fields = { 'forked_from', n.fork.forked_from, 'kept_nodes', number.text(#A.kept) } end
