@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "303-109bd870d6e7f9e2"
+const build = "304-a5504dd449ee4990"

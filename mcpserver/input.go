@@ -113,8 +113,8 @@ func queryNames(query string) []string {
 	switch query {
 	case api.QueryRuns:
 		return []string{
-			"flow", "state", "text", "tag.<key>", "created_from", "created_before", "finished_from", "finished_before",
-			"sort", "children",
+			"flow", "state", "text", "tag.<key>", "key", "queued", "created_from", "created_before", "finished_from",
+			"finished_before", "sort", "children",
 		}
 	case api.QueryWaits:
 		return []string{"flow", "audience", "text", "tag.<key>", "from", "before", "sort"}

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
@@ -260,6 +261,71 @@ func TestKeyUnique(t *testing.T) {
 			}
 			return ""
 		})
+		b.Settle(t)
+	})
+}
+
+// Runs are found by their key and by waiting in its queue, in lists, bulk jobs and their previews. A run that was
+// cancelled in the queue does not wait any more, and is in order when it is run again.
+func TestKeyQuery(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, g := enginetest.Context(t), newKeyedFlow(t)
+		b.Worker(t, []activity.Handler{g.act})
+		b.Keeper(t)
+		queue := runtime.KeyPolicy{WhenTaken: runtime.QueueRun}
+		first, second, third := g.start(t, b, 1, queue), g.start(t, b, 2, queue), g.start(t, b, 3, queue)
+		_, err := runtime.Start(ctx, b.Client, g.def, 4)
+		require.NoError(t, err)
+		other, err := runtime.Start(ctx, b.Client, g.def, 5, runtime.WithKey("other", queue))
+		require.NoError(t, err)
+		found := func(q runtime.RunQuery) []string {
+			t.Helper()
+			all := []string{}
+			for run, err := range b.Client.Runs(ctx, q) {
+				require.NoError(t, err)
+				all = append(all, run.Run)
+			}
+			var paged []string
+			for _, run := range pages(t, b.Client, q, 2) {
+				paged = append(paged, run.Run)
+			}
+			require.ElementsMatch(t, all, paged, "%+v", q)
+			return all
+		}
+		for _, flowName := range []string{"", "gated"} { // with the flow, one partition is searched
+			require.ElementsMatch(t, []string{first.ID(), second.ID(), third.ID()},
+				found(runtime.RunQuery{Flow: flowName, Key: "k"}))
+			require.ElementsMatch(t, []string{second.ID(), third.ID()}, found(runtime.RunQuery{Flow: flowName, Queued: true}))
+			require.Equal(t, []string{other.ID()}, found(runtime.RunQuery{Flow: flowName, Key: "other"}))
+			require.Empty(t, found(runtime.RunQuery{Flow: flowName, Key: "other", Queued: true}))
+			require.Empty(t, found(runtime.RunQuery{Flow: flowName, Key: "K"}))
+		}
+		require.Empty(t, found(runtime.RunQuery{Key: "k", Queued: true, Sort: runtime.LastEndedFirst}))
+
+		q := runtime.RunQuery{Key: "k", Queued: true}
+		preview, err := b.Client.PreviewBulkJob(ctx, q, bulk.Cancel("late"), bulk.Options{})
+		require.NoError(t, err)
+		require.Equal(t, 2, preview.Runs)
+		job, err := b.Client.StartBulkJob(ctx, q, bulk.Cancel("late"), bulk.Options{})
+		require.NoError(t, err)
+		require.Equal(t, 2, awaitJob(t, b, job.ID, isOver).Progress.Done)
+		for _, run := range []*runtime.Run[int]{second, third} {
+			_, err := run.Result(ctx)
+			require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		}
+		require.Empty(t, found(runtime.RunQuery{Queued: true}))
+		for _, run := range pages(t, b.Client, runtime.RunQuery{Key: "k"}, 50) {
+			require.False(t, run.Queued, run.Run)
+		}
+		g.open(1)
+		g.results(t, first)
+		require.NoError(t, second.Rerun(ctx, runtime.RerunAll()))
+		g.open(2)
+		g.results(t, second)
+		g.open(4)
+		g.open(5)
+		g.results(t, other)
 		b.Settle(t)
 	})
 }

@@ -35,7 +35,8 @@ func TestAuditLog(t *testing.T) {
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
 		a := addOne()
-		worker := b.Worker(t, []activity.Handler{a})
+		b.Worker(t, []activity.Handler{a})
+		instance := listed(enginetest.Context(t), t, b.Client, "one", number(1))[0].Instance
 		c := b.Client.As("ann")
 		def := single(t, a)
 		budget := runtime.BudgetRef{Name: "money"}
@@ -48,7 +49,6 @@ func TestAuditLog(t *testing.T) {
 		require.Equal(t, "ann", d.StartedBy)
 		later, err := runtime.Start(ctx, c, def, 1, runtime.WithID("later"), runtime.StartAfter(time.Hour))
 		require.NoError(t, err)
-		_ = worker
 
 		schedule := func(every time.Duration) error {
 			_, err := runtime.Schedule(ctx, c, "nightly", def, 1, runtime.ScheduleConfig{Every: every})
@@ -61,12 +61,34 @@ func TestAuditLog(t *testing.T) {
 		}{
 			{auditlog.CreateBudget, "money", "calls: hard 3, soft 0", func() error { return c.CreateBudget(ctx, budget, flow.HardLimit("calls", 3)) }},
 			{auditlog.SetBudget, "money", "calls: hard 4, soft 0", func() error { return c.SetBudget(ctx, budget, flow.HardLimit("calls", 4)) }},
+			{auditlog.SetBudget, "money", "calls: hard 5, soft 0", func() error {
+				state, err := c.Budget(ctx, budget)
+				require.NoError(t, err)
+				return c.ReplaceBudget(ctx, state, flow.HardLimit("calls", 5))
+			}},
 			{auditlog.ResetBudget, "money", "", func() error { return c.ResetBudget(ctx, budget) }},
 			{auditlog.DeleteBudget, "money", "", func() error { return c.DeleteBudget(ctx, budget) }},
 			{auditlog.SetLimit, "crm/eu", "at most 0 per 0s, 7 at once; 0 is no bound", func() error { return c.SetLimit(ctx, "crm", "eu", activity.AtOnce(7)) }},
+			{auditlog.SetLimit, "crm/eu", "8 at once", func() error {
+				state, err := c.Limit(ctx, "crm", "eu")
+				require.NoError(t, err)
+				return c.ReplaceLimit(ctx, state, activity.AtOnce(8))
+			}},
 			{auditlog.ResetLimit, "crm/eu", "", func() error { return c.ResetLimit(ctx, "crm", "eu") }},
 			{auditlog.SetSchedule, "nightly", "", func() error { return schedule(time.Hour) }},
 			{auditlog.SetSchedule, "nightly", "", func() error { return schedule(2 * time.Hour) }},
+			{auditlog.SetSchedule, "nightly", "", func() error {
+				_, err := c.EditSchedule(ctx, "nightly", func(edit *runtime.ScheduleEdit) error {
+					edit.Config.Every = 3 * time.Hour
+					return nil
+				})
+				return err
+			}},
+			{auditlog.BackfillSchedule, "nightly", "2026-01-01T00:00:00Z to 2026-01-01T06:00:00Z", func() error {
+				from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+				_, err := c.BackfillSchedule(ctx, "nightly", runtime.ScheduleBackfill{From: from, Until: from.Add(6 * time.Hour)})
+				return err
+			}},
 			{auditlog.PauseSchedule, "nightly", "audit", func() error { return c.PauseSchedule(ctx, "nightly", "audit") }},
 			{auditlog.ResumeSchedule, "nightly", "", func() error { return c.ResumeSchedule(ctx, "nightly") }},
 			{auditlog.TriggerSchedule, "nightly", "", func() error { _, err := c.TriggerSchedule(ctx, "nightly"); return err }},
@@ -86,6 +108,9 @@ func TestAuditLog(t *testing.T) {
 			{auditlog.StartBulkJob, "job", `"single"`, func() error {
 				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, bulk.Purge(), bulk.Options{ID: "job"})
 				return err
+			}},
+			{auditlog.DrainWorker, string(instance), "", func() error {
+				return c.DrainWorker(ctx, instance)
 			}},
 			{auditlog.StopBulkJob, "job", "", func() error { return c.StopBulkJob(ctx, "job") }},
 		} {

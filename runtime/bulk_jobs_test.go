@@ -134,7 +134,7 @@ func TestBulkActions(t *testing.T) {
 		runs := startWaiting(t, b, 0, 3)
 		b.Keeper(t)
 		job := func(query runtime.RunQuery, a bulk.Action) bulk.Progress {
-			started, err := b.Client.StartBulkJob(ctx, query, a, bulk.Options{})
+			started, err := b.Client.StartBulkJob(ctx, query, a, bulk.Options{Actor: "ann"})
 			require.NoError(t, err)
 			return awaitJob(t, b, started.ID, isOver).Progress
 		}
@@ -144,6 +144,7 @@ func TestBulkActions(t *testing.T) {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			require.False(t, d.PausedAt.IsZero())
+			require.Equal(t, "ann", d.PausedBy)
 		}
 		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Resume()))
 		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Priority(7)))

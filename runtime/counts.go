@@ -84,7 +84,9 @@ func (q RunQuery) countedHours() hourSpan {
 func (q RunQuery) checkCounted(by []runcount.By) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid("run query: "+format, args...)) }
-	for name, set := range map[string]bool{"Tags": len(q.Tags) > 0, "Text": q.Text != "", "Sort": q.Sort != ""} {
+	for name, set := range map[string]bool{
+		"Tags": len(q.Tags) > 0, "Text": q.Text != "", "Sort": q.Sort != "", "Key": q.Key != "", "Queued": q.Queued,
+	} {
 		if set {
 			fault("%s: runs are not counted by it; list them", name)
 		}

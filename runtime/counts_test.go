@@ -222,16 +222,18 @@ func TestCountsThatMakeNoSense(t *testing.T) {
 			query runtime.RunQuery
 			by    []runcount.By
 		}{
-			"Tags: runs are not counted": {runtime.RunQuery{Tags: map[string]string{"a.b": ""}}, nil},
-			"Text: runs are not counted": {runtime.RunQuery{Text: "x"}, nil},
-			"Sort: runs are not counted": {runtime.RunQuery{Sort: runtime.OldestFirst}, nil},
-			"must be one of flow, state": {runtime.RunQuery{}, []runcount.By{"lane"}},
-			"is named twice":             {runtime.RunQuery{}, []runcount.By{runcount.Flow, runcount.Flow}},
-			"grouped by hour with":       {runtime.RunQuery{}, []runcount.By{runcount.Hour}},
-			"starts have no states":      {runtime.RunQuery{CreatedFrom: hour}, []runcount.By{runcount.State}},
-			"beginning of an hour":       {runtime.RunQuery{CreatedFrom: hour.Add(time.Second)}, nil},
-			"needs its beginning":        {runtime.RunQuery{FinishedBefore: hour}, nil},
-			"at most 192 hours":          {runtime.RunQuery{FinishedFrom: hour.Add(-1000 * time.Hour)}, nil},
+			"Tags: runs are not counted":   {runtime.RunQuery{Tags: map[string]string{"a.b": ""}}, nil},
+			"Key: runs are not counted":    {runtime.RunQuery{Key: "k"}, nil},
+			"Queued: runs are not counted": {runtime.RunQuery{Queued: true}, nil},
+			"Text: runs are not counted":   {runtime.RunQuery{Text: "x"}, nil},
+			"Sort: runs are not counted":   {runtime.RunQuery{Sort: runtime.OldestFirst}, nil},
+			"must be one of flow, state":   {runtime.RunQuery{}, []runcount.By{"lane"}},
+			"is named twice":               {runtime.RunQuery{}, []runcount.By{runcount.Flow, runcount.Flow}},
+			"grouped by hour with":         {runtime.RunQuery{}, []runcount.By{runcount.Hour}},
+			"starts have no states":        {runtime.RunQuery{CreatedFrom: hour}, []runcount.By{runcount.State}},
+			"beginning of an hour":         {runtime.RunQuery{CreatedFrom: hour.Add(time.Second)}, nil},
+			"needs its beginning":          {runtime.RunQuery{FinishedBefore: hour}, nil},
+			"at most 192 hours":            {runtime.RunQuery{FinishedFrom: hour.Add(-1000 * time.Hour)}, nil},
 		} {
 			_, err := b.Client.Counts(ctx, bad.query, bad.by...)
 			require.ErrorIs(t, err, runtime.ErrInvalid, want)

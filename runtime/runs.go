@@ -29,6 +29,10 @@ type RunQuery struct {
 	// Text selects runs whose id, or whose flow's name, contains this text; letters A to Z match in either case. At
 	// most 256 bytes.
 	Text string
+	// Key selects runs with this key, that of WithKey, WithThrottle or Debounce.
+	Key string
+	// Queued selects runs that wait in the queue of their key; see QueueRun.
+	Queued bool
 	// CreatedFrom (inclusive) and CreatedBefore (exclusive) bound the start time of the run.
 	CreatedFrom, CreatedBefore time.Time
 	// FinishedFrom (inclusive) and FinishedBefore (exclusive) bound the time at which the last node ended. With either,
@@ -66,8 +70,8 @@ func (q RunQuery) hasFinished() bool { return !q.FinishedFrom.IsZero() || !q.Fin
 
 // onlyFlow reports whether the query names a flow and nothing else.
 func (q RunQuery) onlyFlow() bool {
-	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.Text == "" && !q.hasCreated() &&
-		!q.hasFinished() && (q.Sort == "" || q.Sort == NewestFirst)
+	return q.Flow != "" && len(q.States) == 0 && len(q.Tags) == 0 && q.Text == "" && q.Key == "" && !q.Queued &&
+		!q.hasCreated() && !q.hasFinished() && (q.Sort == "" || q.Sort == NewestFirst)
 }
 
 // Check validates the query without an engine. The error has all faults and matches ErrInvalid; Client.Runs would
@@ -86,6 +90,9 @@ func (q RunQuery) Check() error {
 		fault("tags: %w: %s", wrong.Kind, wrong.Detail)
 	}
 	if err := recordtext.Check("text", q.Text, maxQueryText); err != nil {
+		fault("%w", err)
+	}
+	if err := recordtext.Check("key", q.Key, maxKey); err != nil {
 		fault("%w", err)
 	}
 	q.checkOrder(fault)
@@ -125,6 +132,7 @@ func (q RunQuery) stored() runsearch.Query {
 		Flow: q.Flow, States: states, Tags: q.Tags, Text: q.Text, CreatedFrom: q.CreatedFrom,
 		CreatedBefore: q.CreatedBefore, ClosedFrom: q.FinishedFrom, ClosedBefore: q.FinishedBefore, ByEnd: q.byEnd(),
 		OldestFirst: q.Sort == OldestFirst || q.Sort == FirstEndedFirst, Children: q.Children || q.Flow != "",
+		Key: q.Key, Queued: q.Queued,
 	}
 }
 

@@ -10,8 +10,8 @@ import (
 )
 
 // Values returns the query as parameters of a URL, which ParseRunQuery reads: flow, state (several times), tag.KEY,
-// text, created_from, created_before, finished_from and finished_before (RFC 3339, in UTC), sort, and children=true.
-// Fields that are not set have no parameter.
+// text, key, queued=true, created_from, created_before, finished_from and finished_before (RFC 3339, in UTC), sort, and
+// children=true. Fields that are not set have no parameter.
 func (q RunQuery) Values() url.Values {
 	var states []string
 	for _, state := range q.States {
@@ -24,13 +24,13 @@ func (q RunQuery) Values() url.Values {
 // parameters are the fields of the query by their parameters, beside states and order, whose types differ.
 func (q *RunQuery) parameters(states *[]string, order *string) queryurl.Fields {
 	return queryurl.Fields{
-		Texts: map[string]*string{"flow": &q.Flow, "text": &q.Text, "sort": order},
+		Texts: map[string]*string{"flow": &q.Flow, "text": &q.Text, "key": &q.Key, "sort": order},
 		Lists: map[string]*[]string{"state": states},
 		Times: map[string]*time.Time{
 			"created_from": &q.CreatedFrom, "created_before": &q.CreatedBefore,
 			"finished_from": &q.FinishedFrom, "finished_before": &q.FinishedBefore,
 		},
-		Switches: map[string]*bool{"children": &q.Children},
+		Switches: map[string]*bool{"children": &q.Children, "queued": &q.Queued},
 		Tags:     &q.Tags,
 	}
 }

@@ -18,6 +18,7 @@ func TestQueriesSurviveURLs(t *testing.T) {
 	for _, q := range []runtime.RunQuery{
 		{}, {Flow: "good", Children: true}, {States: []runtime.RunState{runtime.RunFailed, runtime.RunExpired}},
 		{Tags: map[string]string{"customer.id": "7&8", "a.b=c": "", "team.näme": "x=y"}}, {Text: "50% of / it"},
+		{Key: "customer 7&8 = ä", Queued: true},
 		{CreatedFrom: at, CreatedBefore: at.Add(time.Hour), Sort: runtime.OldestFirst},
 		{FinishedFrom: at, FinishedBefore: at.Add(time.Nanosecond), Sort: runtime.FirstEndedFirst},
 	} {
@@ -39,12 +40,12 @@ func TestFaultsOfQueriesInURLs(t *testing.T) {
 	t.Parallel()
 	_, err := runtime.ParseRunQuery(url.Values{
 		"sate": {"failed"}, "state": {"lost", "failed"}, "flow": {"a", "b"}, "created_from": {"yesterday"}, "tag.X": {"1"},
-		"children": {"yes"}, "sort": {"up"}, "text": {"a\x00"}, "cursor": {"x"}, "finished_from": {},
+		"children": {"yes"}, "sort": {"up"}, "text": {"a\x00"}, "key": {"b\x00"}, "queued": {"2"}, "cursor": {"x"}, "finished_from": {},
 	})
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 	for _, part := range []string{
 		`parameter "sate" is unknown`, `state "lost"`, `parameter "flow": must be given once, not 2 times`, `"yesterday" is not a time`,
-		`tags:`, `"yes" must be true or false`, `sort "up"`, `text "a\x00"`, `parameter "cursor" is unknown`, `"finished_from": must be given once`,
+		`tags:`, `"yes" must be true or false`, `sort "up"`, `text "a\x00"`, `key "b\x00"`, `"2" must be true or false`, `parameter "cursor" is unknown`, `"finished_from": must be given once`,
 	} {
 		require.ErrorContains(t, err, part)
 	}

@@ -519,10 +519,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "after of test", "flow_name of test", "kinds of test", "1"}},
 		{"ffx2_list_runs", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListRunsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BehindID: "behind_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", OldestFirst: true, States: "states of test", Children: true, Namespace: "namespace of test", Text: "text of test", Tags: []string{"tags of test", "tags2 of test"}})
+			return Wire(k, ListRunsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowName: "flow_name of test", Before: time.UnixMilli(1795188498438).UTC(), Limit: 6, BehindID: "behind_id of test", After: time.UnixMilli(1795188498438).UTC(), Order: "order of test", OldestFirst: true, States: "states of test", Children: true, Namespace: "namespace of test", Text: "text of test", RunKey: "run_key of test", Queued: true, Tags: []string{"tags of test", "tags2 of test"}})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_name of test", "1795188498438", "6", "behind_id of test", "1795188498438", "order of test", "1", "states of test", "1", "namespace of test", "text of test", "tags of test", "tags2 of test"}},
+			[]string{"flow_name of test", "1795188498438", "6", "behind_id of test", "1795188498438", "order of test", "1", "states of test", "1", "namespace of test", "text of test", "run_key of test", "1", "tags of test", "tags2 of test"}},
 		{"ffx2_describe_flow", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DescribeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
 		},

@@ -33,7 +33,11 @@ type ListRunsCall struct {
 	Namespace string
 	// Text: optional.
 	Text string
-	Tags []string
+	// RunKey: optional.
+	RunKey string
+	// Queued: optional.
+	Queued bool
+	Tags   []string
 }
 
 // ListRunsReply is the answer to ListRunsCall.
@@ -51,10 +55,11 @@ type ListRunsReply struct {
 // with a text in their id or the name of their flow, created at `before` or earlier and at `after` or
 // later. With the order `closed` both are times of the end, and only runs that are over are given.
 // With `behind_id`, those behind the run with that id and the time `before`, or `after` when the
-// oldest come first, whether or not it still exists. Looks at a bounded number of runs and may give
-// fewer than there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and
-// values in turn. Runs that nodes of other runs stand for are left out without `children`, and those
-// of other namespaces with `namespace`.
+// oldest come first, whether or not it still exists. With `run_key` those of this key, with `queued`
+// those that wait in the queue of their key. Looks at a bounded number of runs and may give fewer than
+// there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and values in
+// turn. Runs that nodes of other runs stand for are left out without `children`, and those of other
+// namespaces with `namespace`.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ListRuns(ctx context.Context, c ListRunsCall) (ListRunsReply, error) {
@@ -66,7 +71,7 @@ func (ListRunsCall) info() callInfo {
 }
 
 func (c ListRunsCall) encode(w *wire) {
-	w.reserve(1, 11+len(c.Tags))
+	w.reserve(1, 13+len(c.Tags))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.FlowName)
@@ -80,6 +85,8 @@ func (c ListRunsCall) encode(w *wire) {
 	w.bool(c.Children)
 	w.text(c.Namespace)
 	w.text(c.Text)
+	w.text(c.RunKey)
+	w.bool(c.Queued)
 	for _, x := range c.Tags {
 		w.text(x)
 	}

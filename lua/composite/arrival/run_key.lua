@@ -130,7 +130,9 @@ end
 -- A run has ended: its place is free.
 function run_key.ended(c, flow_id, id)
   redis.call('ZREM', key.ffx_run_key_open(c, id), flow_id)
-  redis.call('ZREM', key.ffx_run_key_queue(c, id), flow_id)
+  if redis.call('ZREM', key.ffx_run_key_queue(c, id), flow_id) == 1 then
+    redis.call('HDEL', key.flow_core(c, flow_id), 'queued')
+  end
   promote(c, id)
 end
 

@@ -773,7 +773,9 @@ redis.register_function{ function_name = 'ffx2_list_runs', flags = { 'no-writes'
     children = args[9],
     namespace = args[10],
     text = args[11],
-    tags = rest(args, 12),
+    run_key = args[12],
+    queued = args[13],
+    tags = rest(args, 14),
   })
 end }
 

@@ -77,6 +77,7 @@ local function parse(A)
   end
   q.oldest_first = A.oldest_first == '1'
   q.text = is_set(A.text) and folded(A.text)
+  q.run_key, q.queued = is_set(A.run_key) and A.run_key, A.queued == '1'
   if #A.tags % 2 ~= 0 then return nil, reply.err('invalid_input', 'tags must be pairs of a name and a value') end
   q.tags = A.tags
   q.children = A.children == '1'
@@ -140,6 +141,8 @@ local function found(c, q, flow_id)
   local core_key, tags_key = key.flow_core(c, flow_id), key.flow_tags(c, flow_id)
   -- Most runs that are left out are so by one field.
   if q.states and not q.states[redis.call('HGET', core_key, 'outcome') or 'open'] then return nil end
+  if q.queued and redis.call('HEXISTS', core_key, 'queued') == 0 then return nil end
+  if q.run_key and redis.call('HGET', core_key, 'run_key') ~= q.run_key then return nil end
   if not has_tags(tags_key, q.tags) then return nil end
   local run = redis.call('HMGET', core_key, unpack(RUN_FIELDS))
   if not run[RUN_ID] or run[PURGING] or run[PARENT] and not q.children then return nil end
@@ -176,7 +179,8 @@ end
 --           success, failed, cancelled, expired), with certain tags, with a text in their id or the name of their flow, created
 --           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs
 --           that are over are given. With `behind_id`, those behind the run with that id and the time `before`, or `after` when
---           the oldest come first, whether or not it still exists. Looks at a bounded number of runs and may give fewer than
+--           the oldest come first, whether or not it still exists. With `run_key` those of this key, with `queued` those that wait in
+--           the queue of their key. Looks at a bounded number of runs and may give fewer than
 --           there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn. Runs that
 --           nodes of other runs stand for are left out without `children`, and those of other namespaces with `namespace`.
 -- @flags    derives readonly
@@ -192,6 +196,8 @@ end
 -- @arg      children           bool optional
 -- @arg      namespace          text optional
 -- @arg      text               text optional
+-- @arg      run_key            text optional
+-- @arg      queued             bool optional
 -- @args     tags               text
 -- @reply    OK runs:list(run) more:bool? next_at:unix_ms? next_id:flow_id?
 -- @error    invalid_input message:text
@@ -201,7 +207,7 @@ function F.ffx_list_runs(K, A)
   local c = call.open(K.partition)
   local list_key = list_of(c, q)
   local rank = run_list.rank_behind(list_key, q.oldest_first and q.after or not q.oldest_first and q.before, A.behind_id, q.oldest_first)
-  local filtered = q.states or q.closed or q.tags[1] or q.text or not q.children or is_set(q.namespace)
+  local filtered = q.states or q.closed or q.tags[1] or q.text or q.run_key or q.queued or not q.children or is_set(q.namespace)
   local batch = filtered and math.max(q.limit, BATCH) or q.limit
   local runs, looked_at = {}, 0
   while true do

@@ -78,7 +78,7 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 		return a.submitter.Purge(ctx, run.FlowName, run.RunID, run.FlowID, p)
 	case bulk.KindPause:
 		_, err := a.session.Core.PauseFlow(ctx,
-			enginerpc.PauseFlowCall{Partition: p, FlowID: run.FlowID, Reason: action.Reason})
+			enginerpc.PauseFlowCall{Partition: p, FlowID: run.FlowID, Reason: action.Reason, Actor: a.spec.Actor})
 		return err
 	case bulk.KindResume:
 		return a.resume(ctx, p, run)
@@ -129,7 +129,7 @@ func (a *actor) rerun(ctx context.Context, p enginecore.Partition, run enginerpc
 }
 
 func (a *actor) resume(ctx context.Context, p enginecore.Partition, run enginerpc.Run) error {
-	call := enginerpc.ResumeFlowCall{Partition: p, FlowID: run.FlowID}
+	call := enginerpc.ResumeFlowCall{Partition: p, FlowID: run.FlowID, Actor: a.spec.Actor}
 	for {
 		reply, err := a.session.Core.ResumeFlow(ctx, call)
 		if err != nil {

@@ -22,6 +22,9 @@ type Query struct {
 	ByEnd, OldestFirst bool
 	// Text is contained in the id of the run or in the name of its flow, in whatever case.
 	Text string
+	// Key is the key of the runs. Queued finds those that wait in the queue of their key.
+	Key    string `json:",omitempty"`
+	Queued bool   `json:",omitempty"`
 	// Children also finds the runs that nodes of other runs stand for.
 	Children bool
 	// Namespace is that of the runs; empty is that of the session.
@@ -35,6 +38,7 @@ func (q Query) byEnd() bool { return q.ByEnd || !q.ClosedFrom.IsZero() || !q.Clo
 func (q Query) call() enginerpc.ListRunsCall {
 	call := enginerpc.ListRunsCall{
 		FlowName: q.Flow, Children: q.Children, Text: q.Text, OldestFirst: q.OldestFirst,
+		RunKey: q.Key, Queued: q.Queued,
 		After: WholeFrom(q.CreatedFrom), Before: LastBefore(q.CreatedBefore),
 	}
 	if q.byEnd() {

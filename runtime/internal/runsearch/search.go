@@ -37,7 +37,10 @@ func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want 
 	if err != nil {
 		return nil, err
 	}
-	partitions := s.Partitions()
+	partitions, err := partitionsOf(s, q)
+	if err != nil {
+		return nil, err
+	}
 	search := &Search{
 		session: s, index: index, query: q,
 		// Runs are spread evenly. What falls short is asked for again.
@@ -45,6 +48,17 @@ func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want 
 	}
 	search.merge = partitionmerge.New(partitions, from, q.OldestFirst, search.ask)
 	return search, nil
+}
+
+// partitionsOf are the partitions in which runs of a query may be: the runs of a flow with one key are in one.
+func partitionsOf(s *engine.Session, q Query) ([]enginecore.Partition, error) {
+	if q.Flow == "" || q.Key == "" {
+		return s.Partitions(), nil
+	}
+	namespace := cmp.Or(q.Namespace, string(s.Namespace))
+	id := enginecore.RunKeyIDFor(enginecore.Namespace(namespace), q.Flow, q.Key)
+	p, err := s.Core.Partitioning().RunKeyPartition(id)
+	return []enginecore.Partition{p}, err
 }
 
 // Page returns up to limit runs, and the cursor behind them, which is empty at the end. Its work is bounded: a page may

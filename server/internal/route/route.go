@@ -112,10 +112,9 @@ var queryParameters = map[string][]parameter{
 	api.QueryRuns: {
 		{"flow", "Name of the flow."}, {"state", "State; may be given several times."},
 		{"text", "Part of the id of the run or of the name of its flow."},
-		{
-			"created_from",
-			"RFC 3339.",
-		}, {"created_before", "RFC 3339."}, {"finished_from", "RFC 3339."}, {"finished_before", "RFC 3339."},
+		{"key", "Key of the run."}, {"queued", "true: only runs that wait in the queue of their key."},
+		{"created_from", "RFC 3339."}, {"created_before", "RFC 3339."},
+		{"finished_from", "RFC 3339."}, {"finished_before", "RFC 3339."},
 		{"sort", "-created, created, -finished or finished."}, {"children", "true: with child runs."},
 	},
 	api.QueryWaits: {

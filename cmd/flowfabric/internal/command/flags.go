@@ -112,10 +112,10 @@ func parseTime(text string, now time.Time) (time.Time, error) {
 
 // queryFlags are the flags that select runs.
 type queryFlags struct {
-	flow, states, text, order string
-	since, finished           time.Duration
-	tags                      tagFlag
-	children                  bool
+	flow, states, text, key, order string
+	since, finished                time.Duration
+	tags                           tagFlag
+	queued, children               bool
 }
 
 func declareQuery(flags *pflag.FlagSet) *queryFlags {
@@ -126,6 +126,8 @@ func declareQuery(flags *pflag.FlagSet) *queryFlags {
 	flags.DurationVar(&q.since, "since", 0, "only runs that were started within this time, such as 90m or 24h")
 	flags.DurationVar(&q.finished, "finished", 0, "only runs that ended within this time, the last ones first")
 	flags.StringVar(&q.text, "text", "", "only runs whose id or flow's name contains this")
+	flags.StringVar(&q.key, "key", "", "only runs with this key")
+	flags.BoolVar(&q.queued, "queued", false, "only runs that wait in the queue of their key")
 	flags.StringVar(&q.order, "sort", "", "-created (the newest first), created, -finished or finished")
 	flags.Var(q.tags, "tag", "only runs with this tag; may be given several times")
 	flags.BoolVar(&q.children, "children", false, "also child runs of maps and sub-flows")
@@ -136,6 +138,7 @@ func declareQuery(flags *pflag.FlagSet) *queryFlags {
 func (q *queryFlags) query(now time.Time) runtime.RunQuery {
 	query := runtime.RunQuery{
 		Flow: q.flow, Tags: q.tags, Text: q.text, Sort: runtime.RunSort(q.order), Children: q.children,
+		Key: q.key, Queued: q.queued,
 	}
 	for text := range strings.SplitSeq(q.states, ",") {
 		if text = strings.TrimSpace(text); text != "" {
