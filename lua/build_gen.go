@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "300-f1c0534bb33947e1"
+const build = "301-3f3d3adbc74a89d2"
