@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "301-3f3d3adbc74a89d2"
+const build = "303-feef3d1f09c7aa63"
