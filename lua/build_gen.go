@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "304-a5504dd449ee4990"
+const build = "305-ad2c7e93a5eb7995"
