@@ -14,8 +14,8 @@ import (
 // dirLock is the lock of a directory.
 type dirLock []*os.File
 
-// Close releases the lock, also while a child process that was forked and has not executed its program yet holds copies
-// of the files.
+// Close releases the lock, also while a child process that was forked and has not executed its program yet holds
+// copies of the files.
 func (l dirLock) Close() error {
 	var errs []error
 	for _, f := range l {
@@ -25,8 +25,9 @@ func (l dirLock) Close() error {
 	return errors.Join(errs...)
 }
 
-// Lock takes the exclusive lock of a directory: the file LOCK, and the directory itself, because the file may
-// be removed. The system releases both when the process dies. The error wraps ErrLocked when another holder has the lock.
+// Lock takes the exclusive lock of a directory: the file LOCK, and the directory itself, because the file may be
+// removed. The system releases both when the process dies. The error wraps ErrLocked when another holder has the
+// lock.
 func Lock(dir string) (io.Closer, error) {
 	var lock dirLock
 	for _, part := range []struct {

@@ -21,8 +21,8 @@ type Archive struct {
 }
 
 // Open reads the manifest of an archive. The error matches fs.ErrNotExist for a directory that does not exist, and
-// ErrDamaged when a file of the archive is missing or has another size than it had. A directory without an archive is an
-// empty one.
+// ErrDamaged when a file of the archive is missing or has another size than it had. A directory without an archive is
+// an empty one.
 func Open(dir string) (*Archive, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
@@ -34,8 +34,9 @@ func Open(dir string) (*Archive, error) {
 	return &Archive{dir, m}, nil
 }
 
-// Entries yields the entries of a flow, or of all flows if it is empty, in the order in which they were archived, which
-// is roughly that of their ends. An error, which matches ErrDamaged or is one of the file system, ends the sequence.
+// Entries yields the entries of a flow, or of all flows if it is empty, in the order in which they were archived,
+// which is roughly that of their ends. An error, which matches ErrDamaged or is one of the file system, ends the
+// sequence.
 func (a *Archive) Entries(flow string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for _, s := range a.manifest.Segments {
@@ -53,8 +54,8 @@ func (a *Archive) Entries(flow string) iter.Seq2[Entry, error] {
 	}
 }
 
-// Run returns the last archived end of a run. It looks for it in the index of each segment, the last one first. The error
-// matches ErrNotFound or ErrDamaged.
+// Run returns the last archived end of a run. It looks for it in the index of each segment, the last one first. The
+// error matches ErrNotFound or ErrDamaged.
 func (a *Archive) Run(flow, run string) (*Run, error) {
 	for _, s := range slices.Backward(a.manifest.Segments) {
 		entries, err := s.index(a.dir)
@@ -70,8 +71,8 @@ func (a *Archive) Run(flow, run string) (*Run, error) {
 	return nil, fmt.Errorf("archive %s: run %s of flow %s: %w", a.dir, run, flow, ErrNotFound)
 }
 
-// Read returns the run of an entry of this archive. The error matches ErrDamaged when its bytes are not those that were
-// written.
+// Read returns the run of an entry of this archive. The error matches ErrDamaged when its bytes are not those that
+// were written.
 func (a *Archive) Read(e Entry) (*Run, error) {
 	run, err := a.read(e)
 	if err != nil {
@@ -107,8 +108,8 @@ func (a *Archive) read(e Entry) (run *Run, err error) {
 	}
 }
 
-// Descriptions yields the descriptions of the runs of a flow, or of all flows if it is empty, with their values, in pages:
-// what runcheck.Program.Check and flowtest.CheckRuns take. Errors are those of Entries and Read.
+// Descriptions yields the descriptions of the runs of a flow, or of all flows if it is empty, with their values, in
+// pages: what runcheck.Program.Check and flowtest.CheckRuns take. Errors are those of Entries and Read.
 func (a *Archive) Descriptions(flow string) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
 		for e, err := range a.Entries(flow) {

@@ -180,7 +180,7 @@ func TestDamageAndMisuse(t *testing.T) {
 
 	none := filepath.Join(dir, "none")
 	_, err := archive.Write(ctx, b.Client, archive.Config{PurgeAfter: -1, SegmentRuns: -1, SegmentBytes: -1})
-	require.ErrorIs(t, err, archive.ErrInvalid)
+	require.ErrorIs(t, err, runtime.ErrInvalid)
 	for _, field := range []string{"Dir", "PurgeAfter", "SegmentRuns", "SegmentBytes"} {
 		require.ErrorContains(t, err, field)
 	}

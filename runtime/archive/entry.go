@@ -12,8 +12,6 @@ import (
 )
 
 var (
-	// ErrInvalid is runtime.ErrInvalid: the Config makes no sense.
-	ErrInvalid = runtime.ErrInvalid
 	// ErrNotFound says that the archive has no run with the name.
 	ErrNotFound = errors.New("not in the archive")
 	// ErrLocked says that another Write is at work on the directory, in this process or another.
@@ -47,7 +45,8 @@ type Run struct {
 	Entry
 	// Definition is the graph of the run, as the engine stores it; nil for a run without one.
 	Definition json.RawMessage `json:"definition,omitempty"`
-	// Pages are the description of the run with its values, in pages of up to 500 nodes, as runcheck.Export writes them.
+	// Pages are the description of the run with its values, in pages of up to 500 nodes, as runcheck.Export writes
+	// them.
 	Pages []*runtime.RunDescription `json:"pages"`
 	// Events are those of the run and its nodes, in their order. EventsLost reports that the engine had dropped some.
 	Events     []runevent.Event `json:"events"`
@@ -56,8 +55,8 @@ type Run struct {
 	Logs map[string][]runlog.Line `json:"logs,omitempty"`
 }
 
-// line is one line of a segment. A run begins with one that has Run, and has at most one of the other fields in each of
-// those that follow.
+// line is one line of a segment. A run begins with one that has Run, and has at most one of the other fields in each
+// of those that follow.
 type line struct {
 	Format      int                     `json:"format,omitempty"`
 	Run         *Entry                  `json:"run,omitempty"`

@@ -41,9 +41,9 @@ func ExampleWrite() {
 }
 
 func runAndArchive(ctx context.Context, dir string) error {
-	greet := activity.New("greet", func(_ context.Context, name string) (string, error) { return "hello " + name, nil })
+	hello := activity.New("hello", func(_ context.Context, name string) (string, error) { return "hello " + name, nil })
 	f := flow.New[string, string]("greeting")
-	flow.Return(f, flow.Node(f, "greet", greet, f.Input()))
+	flow.Return(f, flow.Node(f, "hello", hello, f.Input()))
 	def, err := f.Build()
 	if err != nil {
 		return err

@@ -72,7 +72,8 @@ func killedConfig(dir string) archive.Config {
 	return archive.Config{Dir: dir, SegmentRuns: 2, PurgeAfter: 1}
 }
 
-// A Write that is killed before any of its steps, and repeated, has each run once, and has purged none that it had not.
+// A Write that is killed before any of its steps, and repeated, has each run once, and has purged none that it had
+// not.
 func TestKilledWrite(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {

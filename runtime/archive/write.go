@@ -18,12 +18,12 @@ type Config struct {
 	// Dir is the directory of the archive. It is created if it does not exist.
 	Dir string
 	// PurgeAfter purges runs that are archived and whose end is longer ago by the clock of this process. It takes the
-	// place of the engine's retention: with OpenConfig.Retention{Default: flow.KeepForever}, no run is purged that was
-	// not archived. Defaults to 0, which purges nothing.
+	// place of the engine's retention: with OpenConfig.Retention{Default: flow.KeepForever}, no run is purged that
+	// was not archived. Defaults to 0, which purges nothing.
 	PurgeAfter time.Duration
-	// Rescan looks at all runs that are over. Otherwise those are left out that ended more than an hour before the last
-	// one in the archive, since an earlier Write has seen them. Defaults to false; PurgeAfter looks at all runs in any
-	// case.
+	// Rescan looks at all runs that are over. Otherwise those are left out that ended more than an hour before the
+	// last one in the archive, since an earlier Write has seen them. Defaults to false; PurgeAfter looks at all runs
+	// in any case.
 	Rescan bool
 	// SegmentRuns and SegmentBytes end a segment: at most so many runs, and not much more than so many compressed
 	// bytes. They default to 1,000 and 16 MiB; a segment is in memory until it is written.
@@ -55,7 +55,7 @@ func (c Config) check() error {
 		}
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("archive: %w: %w", ErrInvalid, errors.Join(faults...))
+		return fmt.Errorf("archive: %w: %w", runtime.ErrInvalid, errors.Join(faults...))
 	}
 	return nil
 }
@@ -65,25 +65,25 @@ type Report struct {
 	// Archived counts the runs that were added, Known those that were in the archive already.
 	Archived int `json:"archived"`
 	Known    int `json:"known"`
-	// Changed counts runs that were purged or run again while they were read: the next Write takes those that are over
-	// again.
+	// Changed counts runs that were purged or run again while they were read: the next Write takes those that are
+	// over again.
 	Changed int `json:"changed"`
 	// Purged counts the runs that were purged, without their child runs.
 	Purged int `json:"purged"`
 }
 
-// Write adds all runs of the client's namespace that are over, child runs included, to the archive, unless it has them,
-// and purges what PurgeAfter says. It may be interrupted and killed at any moment and repeated: no run is added twice,
-// and none is purged before the segment that has it, and the manifest, are on disk. One Write at a time works on a
-// directory; another one fails with ErrLocked.
+// Write adds all runs of the client's namespace that are over, child runs included, to the archive, unless it has
+// them, and purges what PurgeAfter says. It may be interrupted and killed at any moment and repeated: no run is added
+// twice, and none is purged before the segment that has it, and the manifest, are on disk. One Write at a time works
+// on a directory; another one fails with ErrLocked.
 //
-// A run is purged with its child runs, and only while all of them are in the archive as they are. A run that an operator
-// runs again, and that ends again, between the look at it and its purge a moment later, is purged with its new end, of
-// which the archive has the former one.
+// A run is purged with its child runs, and only while all of them are in the archive as they are. A run that an
+// operator runs again, and that ends again, between the look at it and its purge a moment later, is purged with its
+// new end, of which the archive has the former one.
 //
-// The report is valid with an error as well. The error matches ErrInvalid, ErrLocked or ErrDamaged, wraps
-// runtime.ErrNotInContract in contract mode, is one of Client.Runs, RunRef.Describe, Watch, Logs and Purge, or one of the
-// file system.
+// The report is valid with an error as well. The error matches runtime.ErrInvalid, ErrLocked or ErrDamaged, wraps
+// runtime.ErrNotInContract in contract mode, is one of Client.Runs, RunRef.Describe, Watch, Logs and Purge, or one of
+// the file system.
 func Write(ctx context.Context, client *runtime.Client, c Config) (Report, error) {
 	w := &writer{Config: c, client: client, known: make(map[end]bool)}
 	w.SegmentRuns = cmp.Or(w.SegmentRuns, defaultSegmentRuns)
