@@ -43,7 +43,7 @@ ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./int
 
 # Modules of their own below this one, so that its own dependencies stay few. go.work joins them for `go run ./cmd/flowfabric`; what
 # make does with this module does not see them.
-MODULES = server mcpserver cmd/flowfabric console console/dev examples/http-workers
+MODULES = server mcpserver cmd/flowfabric console console/dev examples/http-workers internal/test/linearizability
 IN_EACH = for module in $(MODULES); do (cd $$module && export GOWORK="$(CURDIR)/go.work" &&
 export GOWORK := off
 

@@ -161,7 +161,8 @@ func checkDefinition[In, Out any](def *flow.Definition[In, Out]) error {
 	return nil
 }
 
-// Existed reports whether the run was there before Start was called. It is true of every run from Attach.
+// Existed reports whether the run was there before Start was called. It may also be true of a run that Start has
+// started itself, if the reply to its first try was lost and it tried again. It is true of every run from Attach.
 func (r *Run[Out]) Existed() bool { return r != nil && r.existed }
 
 // errNoRun is the answer to a wait for the run of a call of Start whose error was passed over.

@@ -40,8 +40,26 @@ const (
 	needNotReplicate
 )
 
-// replicationClasses has the functions that write and are not mustReplicate.
-var replicationClasses = classesOf(map[replicationClass]string{
+// functionsByClass has the functions that write. One that is missing, such as one of a newer library, is mustReplicate.
+var functionsByClass = map[replicationClass]string{
+	mustReplicate: "ff_ack_cancel_member ff_add_execution_to_flow ff_apply_dependency_to_child " +
+		"ff_block_execution_for_admission ff_buffer_signal_for_pending_waitpoint ff_cancel_execution " +
+		"ff_cancel_flow ff_change_priority ff_check_admission_and_record ff_close_waitpoint " +
+		"ff_complete_execution ff_create_budget ff_create_execution ff_create_flow " +
+		"ff_create_pending_waitpoint ff_create_quota_policy ff_delay_execution ff_deliver_signal " +
+		"ff_drain_sibling_cancel_group ff_expire_execution ff_expire_suspension ff_fail_execution " +
+		"ff_move_to_waiting_children ff_promote_blocked_to_eligible ff_promote_delayed " +
+		"ff_reconcile_sibling_cancel_group ff_release_admission ff_replay_execution " +
+		"ff_report_usage_and_check ff_reset_budget ff_resolve_dependency ff_resume_execution " +
+		"ff_revoke_lease ff_rotate_waitpoint_hmac_secret ff_set_edge_group_policy " +
+		"ff_set_execution_tags ff_set_flow_tags ff_stage_dependency_edge ff_suspend_execution " +
+		"ff_unblock_execution ffx2_add_api_token ffx2_audit ffx2_begin_api_request ffx2_cancel_flow " +
+		"ffx2_cancel_node ffx2_delete_schedule ffx2_drain_worker ffx2_end_api_request ffx2_end_wait " +
+		"ffx2_move_start ffx2_move_timer ffx2_pause ffx2_pause_flow ffx2_publish_flow ffx2_purge_flow " +
+		"ffx2_remove_api_token ffx2_remove_budget ffx2_rerun ffx2_resume ffx2_resume_flow " +
+		"ffx2_set_budget ffx2_set_budget_gates ffx2_set_priority ffx2_set_quota ffx2_signal " +
+		"ffx2_signal_node ffx2_start_bulk_job ffx2_stop_bulk_job ffx2_submit ffx2_withdraw_flow " +
+		"ffx2_write_schedule",
 	shouldReplicate: "ffx2_complete ffx2_complete_many ffx2_fail ffx2_release ffx2_suspend ffx2_await_child " +
 		"ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +
 		"ffx2_put_graph ffx2_use_budget",
@@ -56,7 +74,10 @@ var replicationClasses = classesOf(map[replicationClass]string{
 		"ffx2_end_errand ffx2_forget_fires ffx2_take_bulk_job ffx2_save_bulk_job ffx2_reconcile " +
 		"ffx2_reconcile_edges ffx2_reconcile_siblings ffx2_reconcile_quotas ffx2_reconcile_budgets " +
 		"ffx2_check_keys ff_append_frame",
-})
+}
+
+// replicationClasses is functionsByClass by the name of the function.
+var replicationClasses = classesOf(functionsByClass)
 
 func classesOf(lists map[replicationClass]string) map[string]replicationClass {
 	classes := make(map[string]replicationClass)

@@ -55,11 +55,14 @@ func (conn *Conn) sendAfter(ctx context.Context, info callInfo, w *wire, before 
 		}
 		verdict, fault := judge(ctx, info, err)
 		if verdict == loadLibrary && !loaded {
-			loaded = true
-			if err := conn.restoreLibrary(ctx); err != nil {
-				return message{}, named(info.name, libraryGone(ctx, err))
+			err := conn.restoreLibrary(ctx)
+			if err == nil {
+				loaded = true
+				continue
 			}
-			continue
+			if fault = libraryGone(ctx, err); ctx.Err() == nil && errors.Is(fault, enginecore.ErrUnavailable) {
+				verdict = tryAgain // the server that has lost it has just been restarted
+			}
 		}
 		if before != nil && IsUnanswered(fault) {
 			fault = withBefore(fault, before)

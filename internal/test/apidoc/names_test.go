@@ -22,6 +22,7 @@ var exportedNames = map[string]int{
 	"flowtest":              32,
 	"runtime":               214,
 	"runtime/approvals":     19,
+	"runtime/archive":       10,
 	"runtime/auditlog":      37,
 	"runtime/catalogue":     5,
 	"runtime/fleet":         5,

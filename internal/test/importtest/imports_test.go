@@ -35,6 +35,9 @@ var mayImport = map[string][]string{
 		"runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
 	"runtime/bulk":              {},
+	"runtime/archive": {
+		"enginecore", "internal/dirlock", "internal/flowgraph", "runtime", "runtime/describe", "runtime/runevent", "runtime/runlog",
+	},
 	"runtime/approvals":         {"activity", "internal/activityspec", "runtime"},
 	"runtime/catalogue":         {"flow/layout", "internal/flowgraph"},
 	"runtime/fleet":             {"enginecore"},
@@ -134,7 +137,8 @@ var mayImport = map[string][]string{
 		"enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/record",
 		"enginecore/embedded/internal/resp",
 	},
-	"enginecore/embedded/internal/aof": {"enginecore/embedded/internal/record"},
+	"enginecore/embedded/internal/aof": {"enginecore/embedded/internal/record", "internal/dirlock"},
+	"internal/dirlock":                 {},
 	"enginecore/embedded/internal/dump": {
 		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt",
 		"enginecore/embedded/internal/record",

@@ -40,6 +40,8 @@ type ClusterOptions struct {
 	Replicas int
 	// NodeTimeout is how long a server may be silent before the others take it for dead. Defaults to 5 s.
 	NodeTimeout time.Duration
+	// Persist is that of [Options]: a server that is killed and restarted has what it has acknowledged.
+	Persist bool
 }
 
 // StartCluster runs a cluster of primaries without replicas.
@@ -54,7 +56,7 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	tb.Helper()
 	c := &Cluster{kind: o.Kind, Primaries: o.Primaries}
 	for i := range o.Primaries * (1 + o.Replicas) {
-		s, bus := startNode(tb, o, func(args []string) *Server { return Start(tb, Options{Kind: o.Kind, Args: args}) })
+		s, bus := startNode(tb, o, func(args []string) *Server { return Start(tb, Options{Kind: o.Kind, Persist: o.Persist, Args: args}) })
 		tb.Cleanup(bus.release)
 		c.join(tb, s, bus, i)
 	}

@@ -40,7 +40,9 @@ type CompletionListener struct {
 	// tracked holds runs that were started after their partition was subscribed to, with their completion once its
 	// message has arrived. For runs that were dropped from it, for lack of room or because messages may have been lost,
 	// waits ask the engine.
-	tracked map[enginecore.FlowID]*RunCompletion
+	tracked map[enginecore.FlowID]trackedRun
+	// trackings counts the calls of track.
+	trackings uint64
 	// trackOrder lists the ids of tracked, the oldest first; dropped ones are still in it.
 	trackOrder []enginecore.FlowID
 	// rerunning holds runs that this process runs again. Until the engine reports that they are reopened, a message
@@ -50,11 +52,20 @@ type CompletionListener struct {
 	channels sync.Pool
 }
 
+// trackedRun is a run of tracked.
+type trackedRun struct {
+	number uint64 // of the call of track that has added it
+	// started is set once this process knows that it has started the run, rather than found it: only then its end
+	// cannot have come before track.
+	started bool
+	end     *RunCompletion // nil until the message has arrived
+}
+
 func newCompletionListener(s *engine.Session) *CompletionListener {
 	closed, stop := context.WithCancel(s.Closed())
 	return &CompletionListener{
 		session: s, closed: closed, stop: stop, subscribed: make(map[enginecore.Partition]chan struct{}),
-		waiting: make(map[enginecore.FlowID][]chan RunCompletion), tracked: make(map[enginecore.FlowID]*RunCompletion),
+		waiting: make(map[enginecore.FlowID][]chan RunCompletion), tracked: make(map[enginecore.FlowID]trackedRun),
 		rerunning: make(map[enginecore.FlowID]struct{}),
 	}
 }
@@ -66,28 +77,49 @@ func (l *CompletionListener) close() {
 	l.tasks.Wait()
 }
 
-// track keeps the completion of a run that is about to be started, if its partition is subscribed to already.
-func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition) {
+// track keeps the completion of a run that is about to be started, if its partition is subscribed to already. The
+// caller calls settle with the number that track returns.
+func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition) (number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ready, listening := l.subscribed[p]
 	if !listening {
-		return
+		return 0
 	}
 	select {
 	case <-ready:
 	default:
-		return
+		return 0
+	}
+	if other, being := l.tracked[id]; being && !other.started {
+		return other.number // another call is starting the run, too
 	}
 	if len(l.trackOrder) == maxTracked {
 		delete(l.tracked, l.trackOrder[0])
 		l.trackOrder = l.trackOrder[1:]
 	}
-	l.tracked[id] = nil
+	l.trackings++
+	l.tracked[id] = trackedRun{number: l.trackings}
 	l.trackOrder = append(l.trackOrder, id)
+	return l.trackings
 }
 
-// Untrack undoes track for a run that existed, was not started or is purged. Waits for it ask the engine.
+// settle ends what track began. A run that the caller has started is trusted from now on, unless it was dropped
+// meanwhile; waits for one that existed, or was not started, ask the engine.
+func (l *CompletionListener) settle(id enginecore.FlowID, number uint64, started bool) {
+	if !started {
+		l.Untrack(id)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if run, is := l.tracked[id]; is && run.number == number {
+		run.started = true
+		l.tracked[id] = run
+	}
+}
+
+// Untrack makes waits for a run ask the engine.
 func (l *CompletionListener) Untrack(id enginecore.FlowID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,11 +188,12 @@ func (l *CompletionListener) Wait(
 	} else {
 		w.Completed = make(chan RunCompletion, 1)
 	}
-	var end *RunCompletion
-	end, w.tracked = l.tracked[id]
-	delete(l.tracked, id)
-	if end != nil {
-		w.Completed <- *end
+	if run := l.tracked[id]; run.started {
+		w.tracked = true
+		delete(l.tracked, id)
+		if run.end != nil {
+			w.Completed <- *run.end
+		}
 	}
 	l.waiting[id] = append(l.waiting[id], w.Completed)
 	l.mu.Unlock()
@@ -230,12 +263,13 @@ func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
 
 // deliver passes a completion to the waits for the run. It needs the lock.
 func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
-	if _, tracked := l.tracked[id]; tracked {
-		l.tracked[id] = nil
+	if run, tracked := l.tracked[id]; tracked {
+		run.end = nil
 		if end.Outcome != outcomeReopened {
 			kept := end
-			l.tracked[id] = &kept
+			run.end = &kept
 		}
+		l.tracked[id] = run
 	}
 	if end.Outcome == outcomeReopened {
 		delete(l.rerunning, id)

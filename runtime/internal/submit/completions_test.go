@@ -31,6 +31,7 @@ func TestTrackedCompletions(t *testing.T) {
 			return w, RunCompletion{Outcome: "unheard"}
 		}
 	}
+	begin := func(id enginecore.FlowID, p enginecore.Partition) { l.settle(id, l.track(id, p), true) }
 	check := func(id enginecore.FlowID, expected bool, outcome, result string) {
 		t.Helper()
 		w, end := await(id)
@@ -39,39 +40,65 @@ func TestTrackedCompletions(t *testing.T) {
 		}
 	}
 
-	l.track("early", p)
+	begin("early", p)
 	l.handle("early success {\"a\": 1}")
 	check("early", true, "success", `{"a": 1}`)
 	check("early", false, "unheard", "") // it was asked for
 
-	l.track("failed", p)
+	begin("failed", p)
 	l.handle("failed failed")
 	check("failed", true, "failed", "")
 
-	l.track("rerun", p)
+	begin("rerun", p)
 	l.handle("rerun success 1")
 	l.handle("rerun reopened")
 	check("rerun", true, "unheard", "")
 
-	l.track("running", p)
+	begin("running", p)
 	check("running", true, "unheard", "")
 
-	l.track("existed", p)
+	begin("existed", p)
 	l.Untrack("existed")
 	check("existed", false, "unheard", "")
 
-	l.track("elsewhere", other) // nobody hears that partition yet
+	l.track("existing", p) // it may have ended before
+	check("existing", false, "unheard", "")
+	l.handle("existing success 1")
+	check("existing", false, "unheard", "")
+
+	// Two calls start a run at a time. The first one has started it, so its end is not missed.
+	first := l.track("both", p)
+	l.handle("both success 1")
+	second := l.track("both", p)
+	l.settle("both", first, true)
+	check("both", true, "success", "1")
+	l.settle("both", second, false)
+	check("both", false, "unheard", "")
+	// It was purged, and is started again: its former end does not count.
+	begin("again", p)
+	l.handle("again success 1")
+	begin("again", p)
+	check("again", true, "unheard", "")
+	// The call that has found it forgets it before a third one comes, so the end may have come in between.
+	first = l.track("three", p)
+	l.settle("three", l.track("three", p), false)
+	l.handle("three success 1")
+	l.track("three", p)
+	l.settle("three", first, true)
+	check("three", false, "unheard", "")
+
+	begin("elsewhere", other) // nobody hears that partition yet
 	if _, tracked := l.tracked["elsewhere"]; tracked {
 		t.Error("a flow of a partition that is not subscribed to is tracked")
 	}
 
-	l.track("lost", p)
+	begin("lost", p)
 	l.resync()
 	check("lost", false, "unheard", "")
 
-	l.track("oldest", p)
+	begin("oldest", p)
 	for i := range maxTracked {
-		l.track(enginecore.FlowID(fmt.Sprint(i)), p)
+		begin(enginecore.FlowID(fmt.Sprint(i)), p)
 	}
 	check("oldest", false, "unheard", "")
 	if len(l.trackOrder) != maxTracked || len(l.tracked) != maxTracked {

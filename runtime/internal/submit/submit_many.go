@@ -80,6 +80,7 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 	}
 	begun := time.Now()
 	trace := engine.InjectTrace(ctx)
+	trackings := make([]uint64, len(together))
 	for i, plan := range together {
 		var err error
 		if plan.trace, err = s.carry(ctx, plan, trace); err != nil { // that of one is that of all
@@ -88,7 +89,9 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 			}
 			return
 		}
-		s.Completions.track(plan.FlowID, plan.Partition)
+	}
+	for i, plan := range together {
+		trackings[i] = s.Completions.track(plan.FlowID, plan.Partition)
 	}
 	for i, result := range s.Starts.Start(ctx, StartKeyOf(together[0]), together) {
 		plan, outcome := together[i], &outcomes[at[i]]
@@ -96,9 +99,7 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 		if outcome.Err != nil {
 			outcome.Existed, outcome.Err = s.settleConflict(ctx, plan, outcome.Err)
 		}
-		if outcome.Existed || outcome.Err != nil {
-			s.Completions.Untrack(plan.FlowID)
-		}
+		s.Completions.settle(plan.FlowID, trackings[i], !outcome.Existed && outcome.Err == nil)
 		if errors.Is(outcome.Err, enginecore.ErrFlowPurging) {
 			outcome.Existed, outcome.Err = s.Submit(ctx, plan)
 			continue

@@ -71,12 +71,8 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 	if plan.trace, err = s.carry(ctx, plan, engine.InjectTrace(ctx)); err != nil {
 		return false, submitError(plan, err)
 	}
-	s.Completions.track(plan.FlowID, plan.Partition)
-	defer func() {
-		if existed || err != nil {
-			s.Completions.Untrack(plan.FlowID)
-		}
-	}()
+	tracking := s.Completions.track(plan.FlowID, plan.Partition)
+	defer func() { s.Completions.settle(plan.FlowID, tracking, !existed && err == nil) }()
 	if err = s.checkBudgets(ctx, plan); err != nil {
 		return false, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/archive"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -68,6 +69,8 @@ func exitCode(err error) int {
 		return exitRunFailed
 	case errors.Is(err, errFound):
 		return exitFound
+	case errors.Is(err, archive.ErrNotFound):
+		return exitNotFound
 	case errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
 	case errors.As(err, &problem):

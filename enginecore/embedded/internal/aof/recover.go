@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
+	"github.com/flowfabric/flowfabric-go/internal/dirlock"
 )
 
 // Open locks the data directory, loads the last snapshot and the logs since into the data of db, and opens the last log
@@ -21,7 +22,10 @@ func Open(ctx context.Context, o Options, db Database) (log *Log, err error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("embedded: data directory: %w", err)
 	}
-	lock, err := lockDir(o.Dir)
+	lock, err := dirlock.Lock(o.Dir)
+	if errors.Is(err, dirlock.ErrLocked) {
+		err = fmt.Errorf("%w: %s", ErrLocked, o.Dir)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package aof
+package dirlock
 
 import (
 	"errors"
@@ -11,13 +11,11 @@ import (
 	"syscall"
 )
 
-const dirSyncUnsupported = false
-
-// dirLock is the lock of a data directory.
+// dirLock is the lock of a directory.
 type dirLock []*os.File
 
-// Close releases the lock, also while a child process that was forked and has not executed its program yet holds copies
-// of the files.
+// Close releases the lock, also while a child process that was forked and has not executed its program yet holds
+// copies of the files.
 func (l dirLock) Close() error {
 	var errs []error
 	for _, f := range l {
@@ -27,9 +25,10 @@ func (l dirLock) Close() error {
 	return errors.Join(errs...)
 }
 
-// lockDir takes the exclusive lock of a data directory: the file LOCK, and the directory itself, because the file may
-// be removed. The system releases both when the process dies.
-func lockDir(dir string) (io.Closer, error) {
+// Lock takes the exclusive lock of a directory: the file LOCK, and the directory itself, because the file may be
+// removed. The system releases both when the process dies. The error wraps ErrLocked when another holder has the
+// lock.
+func Lock(dir string) (io.Closer, error) {
 	var lock dirLock
 	for _, part := range []struct {
 		path  string
@@ -51,7 +50,7 @@ func lockDir(dir string) (io.Closer, error) {
 			// Some network file systems lock files only; the file has to do there.
 		default:
 			_ = lock.Close()
-			return nil, fmt.Errorf("embedded: lock %s: %w", dir, err)
+			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}
 	}
 	return lock, nil

@@ -1,6 +1,6 @@
 //go:build unix
 
-package aof
+package dirlock
 
 import (
 	"syscall"
@@ -13,17 +13,17 @@ import (
 func TestLockIsReleasedThoughCopiesAreOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	lock, err := lockDir(dir)
+	lock, err := Lock(dir)
 	require.NoError(t, err)
 	for _, f := range lock.(dirLock) {
 		copied, err := syscall.Dup(int(f.Fd()))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, syscall.Close(copied)) })
 	}
-	_, err = lockDir(dir)
+	_, err = Lock(dir)
 	require.ErrorIs(t, err, ErrLocked)
 	require.NoError(t, lock.Close())
-	lock, err = lockDir(dir)
+	lock, err = Lock(dir)
 	require.NoError(t, err)
 	require.NoError(t, lock.Close())
 }

@@ -1,4 +1,4 @@
-package aof
+package dirlock
 
 import (
 	"errors"
@@ -10,12 +10,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// dirSyncUnsupported: a directory cannot be synced there, and renames are ordered by the file system's journal.
-const dirSyncUnsupported = true
-
-// lockDir takes the exclusive lock of a data directory. The system releases it when the process dies. The file cannot
-// be removed while it is open.
-func lockDir(dir string) (io.Closer, error) {
+// Lock takes the exclusive lock of a directory. The system releases it when the process dies. The file cannot
+// be removed while it is open. The error wraps ErrLocked when another holder has the lock.
+func Lock(dir string) (io.Closer, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -26,7 +23,7 @@ func lockDir(dir string) (io.Closer, error) {
 		if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
 			return nil, fmt.Errorf("%w: %s", ErrLocked, dir)
 		}
-		return nil, fmt.Errorf("embedded: lock %s: %w", dir, err)
+		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	return f, nil
 }

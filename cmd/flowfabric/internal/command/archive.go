@@ -1,0 +1,207 @@
+package command
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/archive"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+)
+
+func (a *App) archiveCommand() *cobra.Command {
+	return a.group("archive", "Keep runs that are over in files, and read them", a.archiveWrite(), a.archiveList(),
+		a.archiveShow())
+}
+
+func (a *App) archiveWrite() *cobra.Command {
+	var purgeAfter time.Duration
+	var rescan bool
+	c := a.command(spec{
+		use: "write DIRECTORY", short: "Add the runs that are over to an archive", engineOnly: true,
+		long: "Adds all runs of the namespace that are over to the archive in a directory, unless it has them. With " +
+			"--purge-after it then purges runs that are in the archive. It can be interrupted and repeated. Keep the " +
+			"directory as the values of the runs in it deserve.",
+		example: "  flowfabric archive write /var/lib/runs --purge-after 168h --yes",
+		check:   func([]string) error { return notNegative("purge-after", purgeAfter) },
+		do: func(r *request) error {
+			if purgeAfter > 0 {
+				err := r.confirm(fmt.Sprintf("purge the archived runs that ended more than %s ago", purgeAfter))
+				if err != nil {
+					return err
+				}
+			}
+			client, err := runtime.NewClient(r.session.Engine)
+			if err != nil {
+				return err
+			}
+			defer client.Close()
+			where, err := a.where()
+			if err != nil {
+				return err
+			}
+			if where.Actor != "" {
+				client = client.As(where.Actor)
+			}
+			report, err := archive.Write(r, client, archive.Config{
+				Dir: r.args[0], PurgeAfter: purgeAfter, Rescan: rescan,
+			})
+			text := fmt.Sprintf("archived: %d, there already: %d, changed meanwhile: %d, purged: %d",
+				report.Archived, report.Known, report.Changed, report.Purged)
+			if err != nil {
+				return fmt.Errorf("%w (%s)", err, text)
+			}
+			return r.out.Value(report, strconv.Itoa(report.Archived), text)
+		},
+	})
+	c.Flags().DurationVar(&purgeAfter, "purge-after", 0, "purge archived runs whose end is longer ago; 0 purges none")
+	c.Flags().BoolVar(&rescan, "rescan", false, "look also at runs that ended long before the last archived one")
+	c.Flags().BoolVarP(&a.flags.yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+var entryView = output.View[archive.Entry]{
+	Name: func(e archive.Entry) string { return e.Flow + "/" + e.Run },
+	Columns: []output.Column[archive.Entry]{
+		{Name: "flow", Text: func(e archive.Entry) string { return e.Flow }},
+		{Name: "run", Text: func(e archive.Entry) string { return e.Run }},
+		{Name: "state", Text: func(e archive.Entry) string { return string(e.State) }},
+		{Name: "created", Text: func(e archive.Entry) string { return output.At(e.CreatedAt) }},
+		{Name: "closed", Text: func(e archive.Entry) string { return output.At(e.ClosedAt) }},
+		{Name: "nodes", Text: func(e archive.Entry) string { return strconv.Itoa(e.Nodes) }},
+		{Name: "failed node", Text: func(e archive.Entry) string { return e.FailedNode }},
+	},
+}
+
+func (a *App) archiveList() *cobra.Command {
+	var flow string
+	var limit int
+	c := a.standalone(spec{
+		use: "list DIRECTORY", short: "Show the runs of an archive; needs no engine", columns: entryView.ColumnNames(),
+		check: func([]string) error { return notNegative("limit", limit) },
+		do: func(r *request) error {
+			kept, err := archive.Open(r.args[0])
+			if err != nil {
+				return err
+			}
+			var entries []archive.Entry
+			for e, err := range kept.Entries(flow) {
+				if err != nil {
+					return err
+				}
+				if limit > 0 && len(entries) == limit {
+					defer r.sayMore(true)
+					break
+				}
+				entries = append(entries, e)
+			}
+			return output.List(r.out, entryView, entries)
+		},
+	})
+	c.Flags().StringVar(&flow, "flow", "", "the runs of this flow alone")
+	c.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 is all")
+	return c
+}
+
+var archivedNodeView = output.View[runtime.NodeDescription]{
+	Name: func(n runtime.NodeDescription) string { return n.Name },
+	Columns: []output.Column[runtime.NodeDescription]{
+		{Name: "node", Text: func(n runtime.NodeDescription) string { return n.Name }},
+		{Name: "activity", Text: func(n runtime.NodeDescription) string { return n.Activity }},
+		{Name: "state", Text: func(n runtime.NodeDescription) string { return string(n.State) }},
+		{Name: "attempts", Text: func(n runtime.NodeDescription) string { return strconv.Itoa(n.Attempts) }},
+		{Name: "reason", Text: func(n runtime.NodeDescription) string { return n.Reason }},
+		{Name: "input", Wide: true, Text: func(n runtime.NodeDescription) string { return storedText(n.Input) }},
+		{Name: "result", Text: func(n runtime.NodeDescription) string { return storedText(n.Result) }},
+	},
+}
+
+// storedText shows a value; one that is no JSON by its size.
+func storedText(v *describe.Value) string {
+	switch {
+	case v == nil:
+		return ""
+	case v.Codec == "json" && !v.Truncated:
+		return string(v.Data)
+	}
+	return fmt.Sprintf("%d bytes (%s)", v.Size, v.Codec)
+}
+
+func (a *App) archiveShow() *cobra.Command {
+	var events, logs bool
+	c := a.standalone(spec{
+		use: "show DIRECTORY FLOW RUN", short: "Show a run of an archive; needs no engine",
+		long: "Shows the last archived end of a run with its nodes and their results. -o json prints all that the " +
+			"archive has: definition, values, events and logs.",
+		columns: archivedNodeView.ColumnNames(),
+		do: func(r *request) error {
+			kept, err := archive.Open(r.args[0])
+			if err != nil {
+				return err
+			}
+			run, err := kept.Run(r.args[1], r.args[2])
+			if err != nil {
+				return err
+			}
+			if !r.out.ForPeople() {
+				return r.out.Value(run, run.Flow+"/"+run.Run, "")
+			}
+			return showArchived(r, run, events, logs)
+		},
+	})
+	c.Flags().BoolVar(&events, "events", false, "show the events of the run, too")
+	c.Flags().BoolVar(&logs, "logs", false, "show what its activities logged, too")
+	return c
+}
+
+func showArchived(r *request, run *archive.Run, events, logs bool) error {
+	d := run.Description()
+	r.out.Say("%s of flow %s: %s, from %s to %s", run.Run, run.Flow, run.State, output.At(run.CreatedAt),
+		output.At(run.ClosedAt))
+	if d.FailureReason != "" {
+		r.out.Say("failed at %s: %s", d.FailedNode, d.FailureReason)
+	}
+	if d.Input != nil {
+		r.out.Say("input: %s", storedText(d.Input))
+	}
+	if d.Result != nil {
+		r.out.Say("result: %s", storedText(d.Result))
+	}
+	if err := output.List(r.out, archivedNodeView, d.Nodes); err != nil {
+		return err
+	}
+	if events {
+		if run.EventsLost {
+			r.out.Say("The engine had dropped events of the run when it was archived.")
+		}
+		for _, e := range run.Events {
+			r.out.Say("%s", eventText(e))
+		}
+	}
+	for _, n := range d.Nodes {
+		for _, l := range run.Logs[n.Name] {
+			if logs {
+				r.out.Say("%s", strings.Join(strings.Fields(fmt.Sprint(output.At(l.At), " ", n.Name, " ", l.Level, " ",
+					l.Message, " ", string(l.Attrs))), " "))
+			}
+		}
+	}
+	return nil
+}
+
+// eventText shows an event on one line.
+func eventText(e runevent.Event) string {
+	text := output.At(e.At) + " " + string(e.Kind)
+	for _, part := range []string{e.Node, e.Detail} {
+		if part != "" {
+			text += " " + part
+		}
+	}
+	return text
+}

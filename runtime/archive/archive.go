@@ -1,0 +1,131 @@
+package archive
+
+import (
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Archive is what a directory had when it was opened. It is safe for concurrent use, also while Write adds to it.
+type Archive struct {
+	dir      string
+	manifest manifest
+}
+
+// Open reads the manifest of an archive. The error matches fs.ErrNotExist for a directory that does not exist, and
+// ErrDamaged when a file of the archive is missing or has another size than it had. A directory without an archive is
+// an empty one.
+func Open(dir string) (*Archive, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("archive: %w", err)
+	}
+	m, err := readManifest(dir)
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: %w", dir, err)
+	}
+	return &Archive{dir, m}, nil
+}
+
+// Entries yields the entries of a flow, or of all flows if it is empty, in the order in which they were archived,
+// which is roughly that of their ends. An error, which matches ErrDamaged or is one of the file system, ends the
+// sequence.
+func (a *Archive) Entries(flow string) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for _, s := range a.manifest.Segments {
+			entries, err := s.index(a.dir)
+			if err != nil {
+				yield(Entry{}, fmt.Errorf("archive %s: %w", a.dir, err))
+				return
+			}
+			for _, e := range entries {
+				if (flow == "" || e.Flow == flow) && !yield(e, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Run returns the last archived end of a run. It looks for it in the index of each segment, the last one first. The
+// error matches ErrNotFound or ErrDamaged.
+func (a *Archive) Run(flow, run string) (*Run, error) {
+	for _, s := range slices.Backward(a.manifest.Segments) {
+		entries, err := s.index(a.dir)
+		if err != nil {
+			return nil, fmt.Errorf("archive %s: %w", a.dir, err)
+		}
+		for _, e := range slices.Backward(entries) {
+			if e.Flow == flow && e.Run == run {
+				return a.Read(e)
+			}
+		}
+	}
+	return nil, fmt.Errorf("archive %s: run %s of flow %s: %w", a.dir, run, flow, ErrNotFound)
+}
+
+// Read returns the run of an entry of this archive. The error matches ErrDamaged when its bytes are not those that
+// were written.
+func (a *Archive) Read(e Entry) (*Run, error) {
+	run, err := a.read(e)
+	if err != nil {
+		return nil, fmt.Errorf("archive %s: run %s of flow %s: %s: %w", a.dir, e.Run, e.Flow, e.segment+segmentEnd, err)
+	}
+	return run, nil
+}
+
+func (a *Archive) read(e Entry) (run *Run, err error) {
+	file, err := os.Open(filepath.Join(a.dir, e.segment+segmentEnd))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	packed, err := gzip.NewReader(io.NewSectionReader(file, e.Offset, e.Bytes))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	run = &Run{Entry: e}
+	lines := json.NewDecoder(packed)
+	for first := true; ; first = false {
+		var l line
+		err := lines.Decode(&l)
+		switch {
+		case errors.Is(err, io.EOF) && !first:
+			return run, nil
+		case err != nil:
+			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+		case first && (l.Format != format || l.Run == nil || l.Run.FlowID != e.FlowID):
+			return nil, fmt.Errorf("%w: it has another run there", ErrDamaged)
+		}
+		run.add(l)
+	}
+}
+
+// Descriptions yields the descriptions of the runs of a flow, or of all flows if it is empty, with their values, in
+// pages: what runcheck.Program.Check and flowtest.CheckRuns take. Errors are those of Entries and Read.
+func (a *Archive) Descriptions(flow string) iter.Seq2[*runtime.RunDescription, error] {
+	return func(yield func(*runtime.RunDescription, error) bool) {
+		for e, err := range a.Entries(flow) {
+			var run *Run
+			if err == nil {
+				run, err = a.Read(e)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, page := range run.Pages {
+				if !yield(page, nil) {
+					return
+				}
+			}
+		}
+	}
+}

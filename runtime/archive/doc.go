@@ -1,0 +1,18 @@
+// Package archive keeps runs that are over in files, so that the engine can purge them.
+//
+// Write adds to the archive of a directory what is over and not in it yet; Open reads it, without an engine:
+//
+//	report, err := archive.Write(ctx, client, archive.Config{Dir: "runs", PurgeAfter: 7 * 24 * time.Hour})
+//	kept, err := archive.Open("runs")
+//	run, err := kept.Run("orders", "order-17")
+//
+// An archive is of the runs of one namespace. It has segments, which are never changed: a file runs-000001.jsonl.gz
+// with lines of JSON, compressed run by run, and a file runs-000001.index.jsonl with one line for each run, which
+// says where it is. The file manifest.json lists the segments. Every file is written under another name, synced and
+// renamed, the manifest last, so that an archive that Write was killed over has what the manifest lists, and nothing
+// else.
+//
+// What is stored of a run: its description with the inputs and results of its nodes (the lines of runcheck.Export),
+// its definition, its events as far as the engine has them, and the lines that its activities logged. Frames that
+// activities emitted are not stored. The files have the values of the runs: keep them accordingly.
+package archive

@@ -1,0 +1,240 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/dirlock"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Config configures Write.
+type Config struct {
+	// Dir is the directory of the archive. It is created if it does not exist.
+	Dir string
+	// PurgeAfter purges runs that are archived and whose end is longer ago by the clock of this process. It takes the
+	// place of the engine's retention: with OpenConfig.Retention{Default: flow.KeepForever}, no run is purged that
+	// was not archived. Defaults to 0, which purges nothing.
+	PurgeAfter time.Duration
+	// Rescan looks at all runs that are over. Otherwise those are left out that ended more than an hour before the
+	// last one in the archive, since an earlier Write has seen them. Defaults to false; PurgeAfter looks at all runs
+	// in any case.
+	Rescan bool
+	// SegmentRuns and SegmentBytes end a segment: at most so many runs, and not much more than so many compressed
+	// bytes. They default to 1,000 and 16 MiB; a segment is in memory until it is written.
+	SegmentRuns, SegmentBytes int
+
+	// step is called before each change of files and each purge, for tests.
+	step func(what string)
+}
+
+// Defaults and bounds of Config.
+const (
+	defaultSegmentRuns  = 1000
+	defaultSegmentBytes = 16 << 20
+	// overlap is how much earlier than the last archived run one may have ended that is not archived: clocks of the
+	// servers of a cluster differ, and a run is listed a moment after its end.
+	overlap = time.Hour
+)
+
+func (c Config) check() error {
+	var faults []error
+	if c.Dir == "" {
+		faults = append(faults, errors.New("the field Dir is empty: name a directory"))
+	}
+	for name, value := range map[string]int64{
+		"PurgeAfter": int64(c.PurgeAfter), "SegmentRuns": int64(c.SegmentRuns), "SegmentBytes": int64(c.SegmentBytes),
+	} {
+		if value < 0 {
+			faults = append(faults, fmt.Errorf("%s %d: must not be negative", name, value))
+		}
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("archive: %w: %w", runtime.ErrInvalid, errors.Join(faults...))
+	}
+	return nil
+}
+
+// Report says what Write has done.
+type Report struct {
+	// Archived counts the runs that were added, Known those that were in the archive already.
+	Archived int `json:"archived"`
+	Known    int `json:"known"`
+	// Changed counts runs that were purged or run again while they were read: the next Write takes those that are
+	// over again.
+	Changed int `json:"changed"`
+	// Purged counts the runs that were purged, without their child runs.
+	Purged int `json:"purged"`
+}
+
+// Write adds all runs of the client's namespace that are over, child runs included, to the archive, unless it has
+// them, and purges what PurgeAfter says. It may be interrupted and killed at any moment and repeated: no run is added
+// twice, and none is purged before the segment that has it, and the manifest, are on disk. One Write at a time works
+// on a directory; another one fails with ErrLocked.
+//
+// A run is purged with its child runs, and only while all of them are in the archive as they are. A run that an
+// operator runs again, and that ends again, between the look at it and its purge a moment later, is purged with its
+// new end, of which the archive has the former one.
+//
+// The report is valid with an error as well. The error matches runtime.ErrInvalid, ErrLocked or ErrDamaged, wraps
+// runtime.ErrNotInContract in contract mode, is one of Client.Runs, RunRef.Describe, Watch, Logs and Purge, or one of
+// the file system.
+func Write(ctx context.Context, client *runtime.Client, c Config) (Report, error) {
+	w := &writer{Config: c, client: client, known: make(map[end]bool)}
+	w.SegmentRuns = cmp.Or(w.SegmentRuns, defaultSegmentRuns)
+	w.SegmentBytes = cmp.Or(w.SegmentBytes, defaultSegmentBytes)
+	if err := c.check(); err != nil {
+		return w.report, err
+	}
+	err := w.write(ctx)
+	if err != nil {
+		err = fmt.Errorf("archive %s: %w", c.Dir, err)
+	}
+	return w.report, err
+}
+
+// end is one end of a run.
+type end struct {
+	id enginecore.FlowID
+	at int64 // ms
+}
+
+// writer is one Write.
+type writer struct {
+	Config
+	client   *runtime.Client
+	manifest manifest
+	known    map[end]bool // what the manifest lists, as far as it may come again
+	next     pending
+	report   Report
+}
+
+func (w *writer) write(ctx context.Context) (err error) {
+	if err := os.MkdirAll(w.Dir, 0o700); err != nil {
+		return err
+	}
+	lock, err := dirlock.Lock(w.Dir)
+	if errors.Is(err, dirlock.ErrLocked) {
+		return ErrLocked
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if w.manifest, err = readManifest(w.Dir); err != nil {
+		return err
+	}
+	if err := w.manifest.sweep(w.Dir); err != nil {
+		return err
+	}
+	var since time.Time
+	if last := w.manifest.until(); !last.IsZero() && !w.Rescan {
+		since = last.Add(-overlap)
+	}
+	from := since
+	if w.PurgeAfter > 0 {
+		from = time.Time{} // runs that are to be purged may have ended at any time
+	}
+	if err := w.learn(from); err != nil {
+		return err
+	}
+	if err := w.archive(ctx, since); err != nil {
+		return err
+	}
+	if w.PurgeAfter > 0 {
+		return w.purge(ctx)
+	}
+	return nil
+}
+
+// learn reads which runs that ended since a time are in the archive.
+func (w *writer) learn(since time.Time) error {
+	for _, s := range w.manifest.Segments {
+		if s.Until.Before(since) {
+			continue
+		}
+		entries, err := s.index(w.Dir)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			w.known[end{e.FlowID, e.ClosedAt.UnixMilli()}] = true
+		}
+	}
+	return nil
+}
+
+// archive adds the runs that ended since a time.
+func (w *writer) archive(ctx context.Context, since time.Time) error {
+	query := runtime.RunQuery{Sort: runtime.FirstEndedFirst, FinishedFrom: since, Children: true}
+	for s, err := range w.client.Runs(ctx, query) {
+		if err != nil {
+			return err
+		}
+		if w.known[end{s.FlowID, s.ClosedAt.UnixMilli()}] {
+			w.report.Known++
+			continue
+		}
+		lines, err := w.read(ctx, s)
+		if errors.Is(err, errChanged) {
+			w.report.Changed++
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := w.next.add(lines); err != nil {
+			return err
+		}
+		if len(w.next.entries) == w.SegmentRuns || w.next.data.Len() >= w.SegmentBytes {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	return w.flush()
+}
+
+func (w *writer) at(what string) {
+	if w.step != nil {
+		w.step(what)
+	}
+}
+
+// flush writes the pending runs as a segment, and the manifest that lists it.
+func (w *writer) flush() error {
+	if len(w.next.entries) == 0 {
+		return nil
+	}
+	s, index, err := w.next.segment(len(w.manifest.Segments) + 1)
+	if err != nil {
+		return err
+	}
+	w.at("segment")
+	if err := putFile(w.Dir, s.Name+segmentEnd, w.next.data.Bytes()); err != nil {
+		return err
+	}
+	w.at("index")
+	if err := putFile(w.Dir, s.Name+indexEnd, index); err != nil {
+		return err
+	}
+	w.at("manifest")
+	changed := w.manifest
+	changed.Segments = append(changed.Segments[:len(changed.Segments):len(changed.Segments)], s)
+	if err := changed.put(w.Dir); err != nil {
+		return err
+	}
+	w.at("written")
+	w.manifest = changed
+	for _, e := range w.next.entries {
+		w.known[end{e.FlowID, e.ClosedAt.UnixMilli()}] = true
+	}
+	w.report.Archived += len(w.next.entries)
+	w.next = pending{}
+	return nil
+}
