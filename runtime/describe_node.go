@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -20,25 +19,14 @@ func (r *RunRef) DescribeNode(ctx context.Context, node string) (*NodeDescriptio
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	q := describe.Request{Values: true, ValueBytes: wholeValue, Attempts: true, Paged: true, Nodes: 1}
-	d, _, err := r.readDescription(ctx, describe.Request{Paged: true, Nodes: 1})
+	n, err := r.describeOne(ctx, node, describe.Request{Values: true, ValueBytes: wholeValue, Attempts: true})
+	if err == nil && n == nil {
+		err = engine.ErrUnknownNode
+	}
 	if err != nil {
-		return nil, r.errorf("describe node "+node+" of", runFault(err))
+		return nil, r.errorf("describe node "+node+" of", err)
 	}
-	place, known := d.places[node]
-	if !known {
-		return nil, r.errorf("describe node "+node+" of", engine.ErrUnknownNode)
-	}
-	if q.Cursor = strconv.Itoa(place); place == 0 {
-		q.Cursor = ""
-	}
-	if d, err = r.describe(ctx, q); err != nil {
-		return nil, err
-	}
-	if len(d.Nodes) == 0 || d.Nodes[0].Name != node {
-		return nil, r.errorf("describe node "+node+" of", engine.ErrUnknownNode)
-	}
-	return &d.Nodes[0], nil
+	return n, nil
 }
 
 // wholeValue is a bound that no value reaches, not even an input that is composed of many results.

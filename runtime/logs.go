@@ -15,8 +15,9 @@ import (
 )
 
 // Logs yields the lines that the attempts of a node logged with activity.Logger, in order: those that exist, or with
-// Follow all until the node has ended. Lines stay with their attempt until the run is purged; they are part of the
-// stream of the attempt, of which the engine keeps the last 10,000 frames, or the number set by activity.KeepFrames.
+// Follow all until the node has ended. The node may be one of a child run, as for Stream. Lines stay with their
+// attempt until the run is purged; they are part of the stream of the attempt, of which the engine keeps the last
+// 10,000 frames, or the number set by activity.KeepFrames.
 //
 // An error is yielded last. It is one of those of Stream, or wraps ErrInvalid for a negative attempt.
 func (r *RunRef) Logs(ctx context.Context, node string, q runlog.Query) iter.Seq2[runlog.Line, error] {

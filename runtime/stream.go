@@ -67,9 +67,12 @@ const framePage = 64
 //
 // It begins behind the frame with the cursor after, or with the first frame of the first attempt if that is empty.
 //
-// An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node; ErrCursor for a
-// cursor that no frame has; enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches, because
-// a stream that waits counts towards OpenConfig.MaxWatches.
+// A node of a child run is named from its parent on, with slashes: "send/item-3" is an item of the map send,
+// "ship/pack" the node pack of the sub-flow ship.
+//
+// An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node, or the child run
+// does not exist at present; ErrCursor for a cursor that no frame has; enginecore.ErrClosed when the client or the
+// engine is closed; or ErrTooManyWatches, because a stream that waits counts towards OpenConfig.MaxWatches.
 func (r *RunRef) Stream(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
 	return emitted(r.frames(ctx, node, after, false))
 }
@@ -85,7 +88,11 @@ func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) ite
 			yield(StreamFrame{}, err)
 			return
 		}
-		if err := r.stream(ctx, node, after, soFar, yield); err != nil && !errors.Is(err, errEnough) {
+		at, name, err := r.atPath(ctx, node)
+		if err == nil {
+			err = at.stream(ctx, name, after, soFar, yield)
+		}
+		if err != nil && !errors.Is(err, errEnough) {
 			yield(StreamFrame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, r.id, r.flow, err))
 		}
 	}

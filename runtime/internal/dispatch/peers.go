@@ -12,9 +12,9 @@ import (
 const (
 	// PresenceEvery is how often a worker announces its presence to few peers. A channel with n workers carries n
 	// announcements in that time to n subscribers, so with more peers the interval grows, up to maxPresence:
-	// peersPerStep is the number of peers that adds one more PresenceEvery. So up to 80 workers receive some ten
-	// announcements a second in all. A peer that died stays known for longer: it subscribes to no slot of the wake ring,
-	// so the others of its slots respond in its place, and a slot without subscribers wakes all.
+	// peersPerStep is the number of peers that adds one more PresenceEvery. So up to 80 workers receive some
+	// ten announcements a second in all. A peer that died stays known for longer: it subscribes to no slot of the
+	// wake ring, so the others of its slots respond in its place, and a slot without subscribers wakes all.
 	PresenceEvery = 30 * time.Second
 	maxPresence   = 20 * PresenceEvery
 	peersPerStep  = 4

@@ -72,6 +72,25 @@ func TestPeerSetForgets(t *testing.T) {
 	}
 }
 
+// Workers that announce themselves to each other load the server little, however many they are up to 80.
+func TestPresenceIsRare(t *testing.T) {
+	t.Parallel()
+	last := time.Duration(0)
+	for workers := 1; workers <= 80; workers++ {
+		interval := presenceInterval(workers - 1)
+		if interval < last {
+			t.Errorf("%d workers announce themselves more often than fewer", workers)
+		}
+		if perSecond := float64(workers*workers) / interval.Seconds(); perSecond > 11 {
+			t.Errorf("%d workers receive %.1f announcements a second", workers, perSecond)
+		}
+		last = interval
+	}
+	if got := presenceInterval(1 << 20); got != maxPresence {
+		t.Errorf("very many workers announce themselves every %s", got)
+	}
+}
+
 func TestQueueLeavesShardsToOthers(t *testing.T) {
 	t.Parallel()
 	b := NewQueue(1)

@@ -3,14 +3,20 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/runlog"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // FollowLogs implements api.FollowLogs.
 func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Items[api.LogLine], error) {
+	if err := ownNode(ctx, in.Node); err != nil {
+		return nil, err
+	}
 	lines := s.run(ctx, in.RunName).
 		Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: in.Cursor(), Follow: !in.Present})
 	return func(yield func(Item[api.LogLine], error) bool) {
@@ -26,6 +32,14 @@ func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Item
 	}, nil
 }
 
+// ownNode refuses a node of a child run to a caller who sees some flows only: the child run is of another flow.
+func ownNode(ctx context.Context, node string) error {
+	if strings.Contains(node, "/") && login.From(ctx).Restricted() {
+		return fmt.Errorf("node %q: %w", node, runtime.ErrUnknownNode)
+	}
+	return nil
+}
+
 func lineOf(l runlog.Line) api.LogLine {
 	return api.LogLine{
 		Cursor: l.Cursor, Attempt: l.Attempt, At: l.At, Level: l.Level.String(), Message: l.Message, Attrs: l.Attrs,
@@ -35,6 +49,9 @@ func lineOf(l runlog.Line) api.LogLine {
 
 // FollowFrames implements api.FollowFrames.
 func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (Items[api.Frame], error) {
+	if err := ownNode(ctx, in.Node); err != nil {
+		return nil, err
+	}
 	read := s.run(ctx, in.RunName).Stream
 	if in.Present {
 		read = s.run(ctx, in.RunName).Frames

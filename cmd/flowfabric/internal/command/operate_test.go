@@ -88,6 +88,8 @@ func TestOperatorsDay(t *testing.T) {
 		require.Equal(t, "load", found[0]["failed_node"])
 		require.Equal(t, "import/monday\n", x.ok("run", "list", "-o", "name"))
 		require.Empty(t, x.lines("run", "list", "--state", "running"))
+		require.Empty(t, x.lines("run", "list", "--key", "none"))
+		require.Empty(t, x.lines("run", "list", "--queued"))
 		require.Equal(t, []map[string]any{{"flow": "import", "state": "failed", "runs": 1.0}}, x.lines("run", "count", "--flow", "import"))
 		require.Len(t, x.lines("run", "count", "--hours", "2"), 1)
 		events := x.lines("feed", "--cursor", begin, "--count", "2", "--kind", "flow_submitted,flow_failed")
