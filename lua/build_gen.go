@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "304-a5504dd449ee4990"
+const build = "302-cf35351b91dad338"

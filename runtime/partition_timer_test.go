@@ -62,6 +62,11 @@ func TestPartitionTimerTakesTheBestReading(t *testing.T) {
 	require.Positive(t, a.NoteClock(p, engineBegin.Add(at), begin.Add(at-100*us), begin.Add(at+100*us)))
 	local, _ := a.ToLocal(p, due)
 	require.Equal(t, 100*us, local.Sub(exact.Add(2*time.Second)))
+	// A reading with microseconds shows that the clocks have drifted apart by a fraction of a millisecond.
+	at += 20*ms + 300*us
+	a.NoteClock(p, engineBegin.Add(at-200*us), begin.Add(at), begin.Add(at+50*us))
+	local, _ = a.ToLocal(p, due)
+	require.Equal(t, 200*us+50*us, local.Sub(exact.Add(2*time.Second)))
 }
 
 // Before the engine's time is known, a message is heeded at once.

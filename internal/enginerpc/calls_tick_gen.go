@@ -116,6 +116,7 @@ type KeepReply struct {
 	Unchecked    int64
 	Siblings     []SiblingCount
 	BulkJobs     []enginecore.BulkJobID
+	NowMicros    int64
 }
 
 // Keep runs ffx2_keep. Does what is due in one partition, as ffx_tick does, and tells for each task
@@ -126,6 +127,7 @@ type KeepReply struct {
 // gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings`
 // counts the upstreams that decided joins did not need, by what became of them. With a sibling
 // namespace or tag, those of other programs' flows are left alone unless the join's execution has it.
+// `now_micros` are the microseconds beyond `now`, by which a keeper sets its clock.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -174,6 +176,9 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		}
 		if r.left() > 0 {
 			out.BulkJobs = listOf(r, "bulk_jobs", textValue[enginecore.BulkJobID])
+		}
+		if r.left() > 0 {
+			out.NowMicros = intValue[int64](r, "now_micros")
 		}
 	default:
 		r.unknownStatus()

@@ -3,17 +3,25 @@
 -- @hook Reports whether what a partition counts may be wrong, because its records have not been checked since the server started.
 function call.in_doubt(c) return false end
 
--- The time at which the call, or the last one that had a context, was opened.
-local opened_at
+-- The time at which the call, or the last one that had a context, was opened: whole milliseconds, and the microseconds beyond.
+local opened_at, opened_micros
 
 -- The time of the call in whole milliseconds, for whom has no context.
 function call.time() return opened_at or call.clock() end
 
--- Server clock in whole milliseconds.
-function call.clock()
+-- The microseconds beyond the time of a call that has a context.
+function call.micros() return opened_micros end
+
+-- Server clock in whole milliseconds, and the microseconds beyond.
+local function read_clock()
   local t = redis.call('TIME')
-  return tonumber(t[1]) * 1000 + math.floor(tonumber(t[2]) / 1000)
+  local micros = tonumber(t[2])
+  local ms = math.floor(micros / 1000)
+  return tonumber(t[1]) * 1000 + ms, micros - ms * 1000
 end
+
+-- Server clock in whole milliseconds.
+function call.clock() return (read_clock()) end
 
 -- Places are kept from call to call, at most so many: the interpreter goes through all that is kept again and again.
 local MAX_PLACES = 256
@@ -45,7 +53,8 @@ end
 function call.open(first_key)
   local at = place_of(first_key)
   if not at then error('key carries no hash tag: ' .. first_key) end
-  local now = call.clock()
+  local now
+  now, opened_micros = read_clock()
   opened_at = now
   -- Tables that grow cost more than all else, so there is room for what most calls add.
   return {

@@ -100,7 +100,8 @@ end
 --           only one that is seen to; `next_due_at` is then that of this task. `unchecked` is 0 when the records have been
 --           gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings` counts the
 --           upstreams that decided joins did not need, by what became of them. With a sibling namespace or tag, those of
---           other programs' flows are left alone unless the join's execution has it.
+--           other programs' flows are left alone unless the join's execution has it. `now_micros` are the microseconds
+--           beyond `now`, by which a keeper sets its clock.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
@@ -109,7 +110,7 @@ end
 -- @arg      sibling_tag        text optional
 -- @arg      sibling_tag_value  text optional
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int? siblings:list(sibling_count)? bulk_jobs:list(bulk_job_id)?
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int? siblings:list(sibling_count)? bulk_jobs:list(bulk_job_id)? now_micros:int?
 -- @error    invalid_input message:text
 function F.ffx_keep(K, A)
   local limit, err = limit_of(A)
@@ -131,7 +132,7 @@ function F.ffx_keep(K, A)
   local done, at = see_to(c, some, limit, timers.lanes(c, A.lanes))
   if not is_set(A.task) then wake.visited(c, at) end
   return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {}, c.schedules,
-    c.relay_entries, number.text(recovery.state(c)), disposed(c), c.bulk_jobs)
+    c.relay_entries, number.text(recovery.state(c)), disposed(c), c.bulk_jobs, number.text(call.micros()))
 end
 
 -- @function ffx_end_leases

@@ -19,17 +19,26 @@ func ReadAt(engine, local time.Time) ClockReading { return ClockReading{engine, 
 const readingLifetime = time.Minute
 
 // Better returns which of two readings of one clock is nearer the truth: this one, or a fresh one that was asked for at
-// the local time asked. A reading is late, by the time that the answer took and by the fraction of a millisecond that
-// the engine leaves out. Better keeps the least late one for a minute, unless the fresh one contradicts it.
+// the local time asked. A reading is late, by the time that the answer took and, if it has whole milliseconds only, by
+// the fraction that the engine left out. Better keeps the least late one for a minute, unless the fresh one contradicts
+// it.
 func (r ClockReading) Better(fresh ClockReading, asked time.Time) ClockReading {
 	if r.Local.IsZero() || fresh.Local.Sub(r.Local) > readingLifetime {
 		return fresh
 	}
 	expected := r.ToLocal(fresh.Engine)
-	if expected.Before(asked.Add(-time.Millisecond)) || expected.After(fresh.Local) {
+	if expected.Before(asked.Add(-fresh.cutOff())) || expected.After(fresh.Local) {
 		return fresh
 	}
 	return r
+}
+
+// cutOff is how much of the engine's time a reading may have left out.
+func (r ClockReading) cutOff() time.Duration {
+	if r.Engine.Nanosecond()%int(time.Millisecond) == 0 {
+		return time.Millisecond
+	}
+	return time.Microsecond
 }
 
 // ToLocal converts a time of the engine to a moment of this machine, with a monotonic reading.

@@ -38,6 +38,7 @@ func (k *Keeper) newLoops() []*MaintenanceLoop {
 			l.Every = quietSweep
 		}
 		l.Timer = NewPartitionTimer(k.partitionsOf(l), l.Every)
+		l.Timer.oneClock = !k.inCluster()
 		if l.hearsDue {
 			l.Timer.foreign = max(foreignSweep, l.Every)
 		}
@@ -87,9 +88,10 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		schedules.Begin(ctx, partitions[i], a.Reply.Schedules)
 		bulkJobs.Begin(ctx, partitions[i], a.Reply.BulkJobs)
 		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
+		now := a.Reply.Now.Add(time.Duration(a.Reply.NowMicros) * time.Microsecond)
 		results[i] = StepResult{
-			Err: a.Err, Now: a.Reply.Now, Heard: heard, more: a.Reply.More,
-			Next: untilDue(a.Reply.Now, a.Reply.NextDueAt), unchecked: a.Reply.Unchecked, siblings: a.Reply.Siblings,
+			Err: a.Err, Now: now, Heard: heard, more: a.Reply.More, Next: untilDue(now, a.Reply.NextDueAt),
+			unchecked: a.Reply.Unchecked, siblings: a.Reply.Siblings,
 		}
 		for _, d := range a.Reply.Done {
 			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Task), d.Done, d.Lag})
@@ -100,11 +102,19 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 
 // runLoop takes the steps of a loop when they are due, until ctx ends.
 func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
+	// The clock of a quiet session is virtual, and only timers follow it.
+	exactly := hasPause && l.hearsDue && !k.Session.Quiet
+	var exact exactWait
 	for {
 		due, wait := l.Timer.Due(time.Now())
 		if len(due) > 0 && ctx.Err() == nil {
 			k.Step(ctx, l, due)
 			continue
+		}
+		if exactly {
+			if wait = exact.timer(wait); wait == 0 {
+				continue
+			}
 		}
 		timer := time.NewTimer(wait)
 		select {

@@ -20,8 +20,12 @@ type PartitionTimer struct {
 	// foreign is the time between two visits of a partition that is not owned.
 	foreign time.Duration
 
+	// oneClock reports that one server has all partitions, so that what is read in one of them counts for all.
+	oneClock bool
+
 	mu       sync.Mutex
 	next     map[enginecore.Partition]time.Time
+	shared   engine.ClockReading // the best of all partitions if oneClock
 	clocks   map[enginecore.Partition]engine.ClockReading
 	owned    map[enginecore.Partition]bool
 	failures map[enginecore.Partition]int // in a row, while the engine was reachable
@@ -108,7 +112,11 @@ func (t *PartitionTimer) NoteClock(p enginecore.Partition, now, asked, heard tim
 	if last, known := t.clocks[p]; known {
 		back = max(0, last.Engine.Add(asked.Sub(last.Local)).Sub(now))
 	}
-	t.clocks[p] = t.clocks[p].Better(engine.ReadAt(now, heard), asked)
+	fresh := engine.ReadAt(now, heard)
+	t.clocks[p] = t.clocks[p].Better(fresh, asked)
+	if t.oneClock {
+		t.shared = t.shared.Better(fresh, asked)
+	}
 	return back
 }
 
@@ -117,8 +125,17 @@ func (t *PartitionTimer) NoteClock(p enginecore.Partition, now, asked, heard tim
 func (t *PartitionTimer) ToLocal(p enginecore.Partition, at time.Time) (local time.Time, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clock, known := t.clocks[p]
+	clock, known := t.clock(p)
 	return clock.ToLocal(at), known
+}
+
+// clock returns the best reading of the engine's clock in a partition, if there is one.
+func (t *PartitionTimer) clock(p enginecore.Partition) (reading engine.ClockReading, known bool) {
+	if t.oneClock {
+		return t.shared, !t.shared.Local.IsZero()
+	}
+	reading, known = t.clocks[p]
+	return reading, known
 }
 
 // Failed records a failed step in a partition and defers its next visit: by MinPause while the engine is
@@ -143,7 +160,7 @@ func (t *PartitionTimer) Failed(p enginecore.Partition, now time.Time, err error
 func (t *PartitionTimer) NoteDue(p enginecore.Partition, at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clock, known := t.clocks[p]
+	clock, known := t.clock(p)
 	if !known {
 		t.advance(p, time.Time{}) // a step that comes too early reads the engine's clock
 		return
