@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "302-cf35351b91dad338"
+const build = "304-ad2c7e93a5eb7995"

@@ -22,7 +22,7 @@ function decision.has_verdict(kind) return dependency.SATISFYING[kind] ~= nil or
 
 -- The number of the case that a result decides; nil for another result, and without one.
 function decision.number_in(text)
-  return text and tonumber(string.match(text, '"number":(%d+)}$')) or nil
+  return text and tonumber(string.match(text, '"number":(%d+)}$') or nil) or nil
 end
 
 -- What an ended upstream amounts to for an edge of a managed flow, as dependency.verdict gives it. `number_of` gives the case that was
@@ -58,6 +58,11 @@ end
 -- The same of an item of a wave.
 function decision.verdict_of_item(c, kind, item) return decision.verdict_by(kind, item.outcome, number_of_item, c, item) end
 
+-- The name of a node; the id of an execution that is none of a graph.
+local function node_name(c, execution_id)
+  return record.value(key.exec_core(c, execution_id), 'node') or execution_id
+end
+
 -- Why an edge is not satisfied whose upstream has decided for another case, "condition <node> of node <upstream> is <case>", or was
 -- skipped for such a reason itself. Nil for other edges.
 function decision.reason(c, kind, item)
@@ -65,9 +70,8 @@ function decision.reason(c, kind, item)
   if not NUMBERS[kind] or item.outcome ~= 'success' then return nil end
   if item.case_reason then return item.case_reason end
   local name = string.match(result_of(c, item.execution_id) or '', '^{"case":"([^"]*)"') or '?'
-  local node = record.value(key.exec_core(c, item.execution_id), 'node') or item.execution_id
   local upstream_id = adjacency.upstream(c, item.flow_id, item.execution_id)[1]
-  local upstream = upstream_id and record.value(key.exec_core(c, upstream_id), 'node')
+  local node, upstream = node_name(c, item.execution_id), upstream_id and node_name(c, upstream_id)
   item.case_reason = 'condition ' .. node .. ' of ' .. (upstream and 'node ' .. upstream or 'the input') .. ' is ' .. name
   return item.case_reason
 end

@@ -138,6 +138,7 @@ end
 -- flow_id, child_id, upstream_id; `dep`: state and outcome of the edge so far. Gives the new state and its effect.
 function join.resolve(c, k, g, e, dep, outcome)
   if g and g.is_join then return resolve_join(c, k, g, e, dep, outcome) end
+  k.reason = e.reason
   local state, effect, remaining = dependency.resolve(c, k, e.edge_id, outcome)
   if g then count_all_of(g, outcome, remaining) end
   return state, effect
