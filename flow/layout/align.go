@@ -9,7 +9,9 @@ import (
 // median neighbour, each time beginning in another corner, and moves the aligned blocks together; each vertex gets the
 // mean of the two places in the middle. Lines through many layers are straight, and the order of a layer stays.
 func (k *sketch) align() {
-	conflicts := k.conflicts()
+	ups := k.sortedUps()
+	k.markConflicts(ups)
+	downs := k.downsOf(ups)
 	var found [4][]float64
 	count := len(k.vertices)
 	a := alignment{
@@ -18,7 +20,11 @@ func (k *sketch) align() {
 	}
 	for i := range found {
 		a.forward, a.fromTop = i%2 == 0, i < 2
-		found[i] = a.run(conflicts)
+		near := ups
+		if !a.forward {
+			near = downs
+		}
+		found[i] = a.run(near)
 	}
 	k.balance(found)
 }
@@ -69,9 +75,54 @@ func (k *sketch) apart(a, b int) float64 {
 	return math.Ceil((k.vertices[a].size+k.vertices[b].size)/2 + gap)
 }
 
-// conflicts returns the lines that cross one between two bends, which has the right to be straight.
-func (k *sketch) conflicts() map[[2]int]bool {
-	found := make(map[[2]int]bool)
+// neighbour is the other end of a line between two layers.
+type neighbour struct {
+	vertex int32
+	// conflict marks a line that crosses one between two bends, which has the right to be straight.
+	conflict bool
+}
+
+// sortedUps returns the neighbours in the layers before, in the order of their places.
+func (k *sketch) sortedUps() [][]neighbour {
+	ups := neighboursLike(k.ups)
+	for _, layer := range k.layers {
+		for _, v := range layer {
+			for _, down := range k.downs[v] {
+				ups[down] = append(ups[down], neighbour{vertex: int32(v)})
+			}
+		}
+	}
+	return ups
+}
+
+// downsOf returns the neighbours in the layers behind, in the order of their places, with the marks of ups.
+func (k *sketch) downsOf(ups [][]neighbour) [][]neighbour {
+	downs := neighboursLike(k.downs)
+	for _, layer := range k.layers {
+		for _, v := range layer {
+			for _, up := range ups[v] {
+				downs[up.vertex] = append(downs[up.vertex], neighbour{int32(v), up.conflict})
+			}
+		}
+	}
+	return downs
+}
+
+// neighboursLike returns empty slices with room for as many neighbours, in one array.
+func neighboursLike(near [][]int) [][]neighbour {
+	total := 0
+	for _, list := range near {
+		total += len(list)
+	}
+	all, parts := make([]neighbour, total), make([][]neighbour, len(near))
+	for v, list := range near {
+		parts[v], all = all[:0:len(list)], all[len(list):]
+	}
+	return parts
+}
+
+// markConflicts marks the lines that cross one between two bends.
+func (k *sketch) markConflicts(ups [][]neighbour) {
 	for at := 1; at < len(k.layers); at++ {
 		layer := k.layers[at]
 		low, scanned := 0, 0
@@ -85,17 +136,17 @@ func (k *sketch) conflicts() map[[2]int]bool {
 			}
 			for ; scanned <= i; scanned++ {
 				w := layer[scanned]
-				for _, up := range k.ups[w] {
+				for n := range ups[w] {
+					up := int(ups[w][n].vertex)
 					place := k.vertices[up].place
 					if (place < low || place > high) && !(k.bend(w) && k.bend(up)) {
-						found[[2]int{up, w}] = true
+						ups[w][n].conflict = true
 					}
 				}
 			}
 			low = high
 		}
 	}
-	return found
 }
 
 // alignment is one of the four.
@@ -116,12 +167,10 @@ type arc struct {
 	apart float64
 }
 
-func (a *alignment) run(conflicts map[[2]int]bool) []float64 {
+func (a *alignment) run(near [][]neighbour) []float64 {
 	layers := cloneLayers(a.layers)
-	near := a.ups
 	if !a.forward {
 		slices.Reverse(layers)
-		near = a.downs
 	}
 	for _, layer := range layers {
 		if !a.fromTop {
@@ -131,7 +180,7 @@ func (a *alignment) run(conflicts map[[2]int]bool) []float64 {
 			a.at[v] = i
 		}
 	}
-	a.chain(layers, near, conflicts)
+	a.chain(layers, near)
 	place := a.compact(layers)
 	if !a.fromTop {
 		for v := range place {
@@ -142,22 +191,21 @@ func (a *alignment) run(conflicts map[[2]int]bool) []float64 {
 }
 
 // chain aligns each vertex with a median neighbour, if no other line crosses that.
-func (a *alignment) chain(layers [][]int, near [][]int, conflicts map[[2]int]bool) {
+func (a *alignment) chain(layers [][]int, near [][]neighbour) {
 	for v := range a.vertices {
 		a.root[v], a.next[v] = v, v
 	}
-	var sorted []int
 	for _, layer := range layers {
 		last := -1
 		for _, v := range layer {
-			sorted = append(sorted[:0], near[v]...)
-			if len(sorted) > 1 {
-				slices.SortFunc(sorted, func(x, y int) int { return a.at[x] - a.at[y] })
-			}
-			for m := (len(sorted) - 1) / 2; len(sorted) > 0 && m <= len(sorted)/2; m++ {
-				w := sorted[m]
-				if a.next[v] != v || a.at[w] <= last ||
-					len(conflicts) > 0 && (conflicts[[2]int{w, v}] || conflicts[[2]int{v, w}]) {
+			count := len(near[v])
+			for m := (count - 1) / 2; count > 0 && m <= count/2; m++ {
+				n := near[v][m]
+				if !a.fromTop {
+					n = near[v][count-1-m]
+				}
+				w := int(n.vertex)
+				if a.next[v] != v || a.at[w] <= last || n.conflict {
 					continue
 				}
 				a.next[w] = v

@@ -1,6 +1,9 @@
 package layout
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // order puts the vertices of each layer into an order with few crossings. It never has more than the order before.
 func (k *sketch) order() {
@@ -10,16 +13,17 @@ func (k *sketch) order() {
 	}
 	// Both bounds limit work, not time, so that equal graphs have equal orders on every machine.
 	sweeps := min(24, max(4, 150_000/max(size, 1)))
-	best := k.crossings()
+	x := sweeper{sketch: k}
+	best := k.crossings(math.MaxInt)
 	kept := cloneLayers(k.layers)
 	unchanged := 0
 	for i := 0; i < sweeps && best > 0 && unchanged < 4; i++ {
-		k.sweep(i%2 == 0)
+		x.sweep(i%2 == 0)
 		unchanged++
 		if size <= 8_000 {
 			k.transpose()
 		}
-		if count := k.crossings(); count < best {
+		if count := k.crossings(best); count < best {
 			best, unchanged = count, 0
 			for at := range kept {
 				copy(kept[at], k.layers[at])
@@ -38,45 +42,51 @@ func cloneLayers(layers [][]int) [][]int {
 	return c
 }
 
-// sweep sorts each layer by the mean place of the neighbours in the layer before, or the one behind.
-func (k *sketch) sweep(forward bool) {
-	type keyed struct {
-		key    float64
-		vertex int
-	}
-	var sorted []keyed
+// A key of sweep is the mean place of neighbours, in fixed point, above the place of the vertex itself.
+const (
+	placeBits    = 20
+	fractionBits = 24
+)
+
+// sweeper sorts layers, with space for one of them.
+type sweeper struct {
+	*sketch
+	keys   []uint64
+	before []int
+}
+
+// sweep sorts each layer by the mean place of the neighbours in the layer before, or the one behind. Vertices with the
+// same mean keep their order. A layer with a million vertices stays as it is.
+func (k *sweeper) sweep(forward bool) {
 	for step := range k.layers {
 		at, near := step, k.ups
 		if !forward {
 			at, near = len(k.layers)-1-step, k.downs
 		}
 		layer := k.layers[at]
-		sorted = sorted[:0]
+		if len(layer) >= 1<<placeBits {
+			continue
+		}
+		k.keys = k.keys[:0]
 		for place, v := range layer {
-			key := float64(place)
+			mean := uint64(place) << fractionBits
 			if len(near[v]) > 0 {
 				sum := 0
 				for _, w := range near[v] {
 					sum += k.vertices[w].place
 				}
-				key = float64(sum) / float64(len(near[v]))
+				mean = uint64(sum) << fractionBits / uint64(len(near[v]))
 			}
-			sorted = append(sorted, keyed{key, v})
+			k.keys = append(k.keys, mean<<placeBits|uint64(place))
 		}
-		slices.SortFunc(sorted, func(a, b keyed) int {
-			switch {
-			case a.key < b.key:
-				return -1
-			case a.key > b.key:
-				return 1
-			}
-			return k.vertices[a.vertex].place - k.vertices[b.vertex].place
-		})
-		for place := range sorted {
-			layer[place] = sorted[place].vertex
+		if slices.IsSorted(k.keys) {
+			continue
 		}
-		for place, v := range layer {
-			k.vertices[v].place = place
+		slices.Sort(k.keys)
+		k.before = append(k.before[:0], layer...)
+		for place, key := range k.keys {
+			v := k.before[key&(1<<placeBits-1)]
+			layer[place], k.vertices[v].place = v, place
 		}
 	}
 }
@@ -124,31 +134,30 @@ func (k *sketch) pairCrossings(first, second []int) int {
 	return count
 }
 
-// crossings counts the crossings between all layers.
-func (k *sketch) crossings() int {
+// crossings counts the crossings between all layers. It stops counting when there are enough.
+func (k *sketch) crossings(enough int) int {
 	count := 0
-	var tree, ends []int
-	for at := 0; at+1 < len(k.layers); at++ {
-		tree = append(tree[:0], make([]int, len(k.layers[at+1])+1)...)
+	var tree []int32
+	for at := 0; at+1 < len(k.layers) && count < enough; at++ {
+		width := len(k.layers[at+1])
+		tree = slices.Grow(tree[:0], width+1)[:width+1]
+		clear(tree)
 		seen := 0
 		for _, v := range k.layers[at] {
-			ends = ends[:0]
-			for _, w := range k.downs[v] {
-				ends = append(ends, k.vertices[w].place)
-			}
-			for _, end := range ends {
+			downs := k.downs[v]
+			for _, w := range downs {
 				notBehind := 0 // how many of the lines before end at this place or before it
-				for i := end + 1; i > 0; i &= i - 1 {
-					notBehind += tree[i]
+				for i := k.vertices[w].place + 1; i > 0; i &= i - 1 {
+					notBehind += int(tree[i])
 				}
 				count += seen - notBehind
 			}
-			for _, end := range ends {
-				for i := end + 1; i < len(tree); i += i & -i {
+			for _, w := range downs {
+				for i := k.vertices[w].place + 1; i < len(tree); i += i & -i {
 					tree[i]++
 				}
 			}
-			seen += len(ends)
+			seen += len(downs)
 		}
 	}
 	return count

@@ -162,33 +162,51 @@ func (w *wire) turn() int {
 	return 1
 }
 
+// turning is a wire that is not straight, with what its track depends on.
+type turning struct {
+	*wire
+	turns, number int // its number decides between wires that are alike
+	first, second float64
+}
+
+func (w *wire) turning(number int) turning {
+	t := turning{wire: w, turns: w.turn(), number: number, first: w.start, second: w.low}
+	if t.turns == 0 {
+		t.first, t.second = -w.start, -w.high
+	}
+	return t
+}
+
+func compareTurning(a, b turning) int {
+	switch {
+	case a.turns != b.turns:
+		return a.turns - b.turns
+	case a.first != b.first:
+		return cmp.Compare(a.first, b.first)
+	case a.second != b.second:
+		return cmp.Compare(a.second, b.second)
+	}
+	return a.number - b.number
+}
+
 // assignTracks gives each wire of a channel that is not straight a track, so that wires that overlap have different
 // ones. The order of the tracks makes no crossing that the order of the ends does not: of two wires that lead down, the
 // upper one turns later; of two that lead up, the lower one.
 func (r *routing) assignTracks(channel []int) {
-	var turning []int
-	var places []float64
+	all := make([]turning, 0, len(channel))
+	places := make([]float64, 0, 2*len(channel))
 	for _, i := range channel {
 		if w := &r.wires[i]; w.low < w.high {
-			turning = append(turning, i)
+			all = append(all, w.turning(len(all)))
 			places = append(places, w.low, w.high)
 		}
 	}
 	slices.Sort(places)
 	places = slices.Compact(places)
-	slices.SortStableFunc(turning, func(i, j int) int {
-		a, b := &r.wires[i], &r.wires[j]
-		if c := a.turn() - b.turn(); c != 0 {
-			return c
-		}
-		if a.turn() == 0 {
-			return cmp.Or(cmp.Compare(b.start, a.start), cmp.Compare(b.high, a.high))
-		}
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.low, b.low))
-	})
+	slices.SortFunc(all, compareTurning)
 	used := newTrackTree(len(places))
-	for _, i := range turning {
-		w := &r.wires[i]
+	for _, t := range all {
+		w := t.wire
 		// Ends nearer than a few pixels look like one line.
 		low, _ := slices.BinarySearch(places, w.low-labelHeight/2)
 		high, exact := slices.BinarySearch(places, w.high+labelHeight/2)

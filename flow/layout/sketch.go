@@ -74,17 +74,36 @@ func newSketch(l *level, across func(*Box) float64) *sketch {
 	for i := range k.vertices {
 		last = max(last, k.vertices[i].layer)
 	}
-	k.layers = make([][]int, last+1)
-	for v := range k.vertices {
+	counts := make([]int, last+1)
+	for i := range k.vertices {
+		counts[k.vertices[i].layer]++
+	}
+	k.layers = partition(counts, len(k.vertices))
+	for _, v := range k.byRank() {
 		layer := k.vertices[v].layer
 		k.layers[layer] = append(k.layers[layer], v)
-	}
-	for _, layer := range k.layers {
-		slices.SortStableFunc(layer, func(a, b int) int { return k.vertices[a].rank - k.vertices[b].rank })
 	}
 	k.connectLayers()
 	k.number()
 	return k
+}
+
+// byRank returns the vertices in the order of their ranks.
+func (k *sketch) byRank() []int {
+	from := make([]int, len(k.level.items)+1) // where the vertices of a rank begin
+	for i := range k.vertices {
+		from[k.vertices[i].rank+1]++
+	}
+	for rank := range k.level.items {
+		from[rank+1] += from[rank]
+	}
+	sorted := make([]int, len(k.vertices))
+	for v := range k.vertices {
+		rank := k.vertices[v].rank
+		sorted[from[rank]] = v
+		from[rank]++
+	}
+	return sorted
 }
 
 // layers returns for each item the length of the longest path that leads to it.
@@ -117,6 +136,7 @@ func (l *level) layers() []int {
 // connect makes the nets.
 func (k *sketch) connect() {
 	netsOf := make([][]int, len(k.level.items)) // by their source
+	k.nets = make([]net, 0, len(k.level.items))
 	for to := range k.level.items {
 		for i, up := range k.level.items[to].ups {
 			at := -1
@@ -142,24 +162,15 @@ func (k *sketch) maxBends() int { return 4_000 + 4*len(k.level.items) }
 // bends adds the vertices where lines pass through layers.
 func (k *sketch) bends() {
 	total := 0
-	byLength := make([]int, len(k.nets))
 	for i := range k.nets {
 		n := &k.nets[i]
 		n.reach = 1
 		for _, t := range n.targets {
 			n.reach = max(n.reach, k.vertices[t.vertex].layer-k.vertices[n.from].layer)
 		}
-		byLength[i] = i
 		total += n.reach - 1
 	}
-	slices.SortStableFunc(byLength, func(a, b int) int { return k.nets[b].reach - k.nets[a].reach })
-	for _, i := range byLength {
-		if total <= k.maxBends() {
-			break
-		}
-		k.nets[i].rail = true
-		total -= k.nets[i].reach - 1
-	}
+	total = k.rails(total)
 	k.vertices = slices.Grow(k.vertices, total)
 	bends := make([]int, 0, total)
 	for i := range k.nets {
@@ -172,6 +183,26 @@ func (k *sketch) bends() {
 		}
 		n.bends = bends[from:len(bends):len(bends)]
 	}
+}
+
+// rails takes the longest nets below the drawing while there are too many bends. It returns how many are left of total.
+func (k *sketch) rails(total int) int {
+	if total <= k.maxBends() {
+		return total
+	}
+	byLength := make([]int, len(k.nets))
+	for i := range byLength {
+		byLength[i] = i
+	}
+	slices.SortStableFunc(byLength, func(a, b int) int { return k.nets[b].reach - k.nets[a].reach })
+	for _, i := range byLength {
+		if total <= k.maxBends() {
+			break
+		}
+		k.nets[i].rail = true
+		total -= k.nets[i].reach - 1
+	}
+	return total
 }
 
 // left returns the vertex of a net in the layer before that of a target; -1 when it passes below the drawing.
