@@ -107,8 +107,9 @@ analyze:
 	{ $(ANALYZE) echo staticcheck ./... && "$$dir/staticcheck" ./... && \
 	$(IN_EACH) "$$dir/staticcheck" ./...) || exit; done; }
 
-# The pages of the console are built by a program in a module of its own.
-BUNDLE = (export GOWORK="$$PWD/go.work" && cd console/dev && $(GO) run ./bundle)
+# The description of the HTTP API and the types of the console come from the table of operations, and the pages of the console are
+# built, by programs in modules of their own.
+BUNDLE = (export GOWORK="$$PWD/go.work" && cd server && $(GO) run ./internal/document && cd ../console/dev && $(GO) run ./bundle)
 
 .PHONY: generate
 generate: ## Write the generated code and the pages of the console anew

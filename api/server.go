@@ -46,7 +46,7 @@ type ServerInfo struct {
 type Principal struct {
 	Name   string  `json:"name"`
 	Login  string  `json:"login" doc:"How they logged in: none, token, oidc, certificate, proxy or in-process."`
-	Rights []Right `json:"rights"`
+	Rights []Right `json:"rights" enum:"view,payloads:read,approve,operate,work,administer"`
 	Flows  string  `json:"flows,omitempty" doc:"Pattern of the flows that they may see; absent for all."`
 }
 
@@ -82,7 +82,7 @@ func (r Role) Rights() []Right {
 type Token struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role" enum:"viewer,operator,admin,worker"`
-	Rights    []Right   `json:"rights,omitempty" doc:"Rights beside those of the role."`
+	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights beside those of the role."`
 	Flows     string    `json:"flows,omitempty" doc:"Pattern of the flows that it may see and act on, such as billing-*; absent for all."`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by,omitempty"`

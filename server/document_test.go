@@ -13,6 +13,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
+	"github.com/flowfabric/flowfabric-go/server/internal/route"
+	"github.com/flowfabric/flowfabric-go/server/internal/typescript"
 )
 
 var update = flag.Bool("update", false, "write openapi.json and the table of operations in the documentation anew")
@@ -24,6 +26,14 @@ func TestOpenAPIDocument(t *testing.T) {
 	require.NoError(t, json.Indent(&document, newPlace(t, nil).server.OpenAPI(), "", "  "))
 	document.WriteByte('\n')
 	hold(t, "openapi.json", document.String())
+}
+
+// The types of the console are those of the operations.
+func TestTypesOfOpenAPI(t *testing.T) {
+	t.Parallel()
+	types, err := typescript.Types(route.Describe("").OpenAPI)
+	require.NoError(t, err)
+	hold(t, "../console/src/api/types.ts", types)
 }
 
 // The page of the HTTP API lists the operations with their rights.

@@ -1,5 +1,6 @@
 // Calls of the HTTP API, relative to where the console is mounted.
 import { parseReply } from "../lib/json";
+import type { Body, Method, Outcome, Path, Query } from "./operations";
 import type { Problem } from "./types";
 
 const meta = (name: string) => document.querySelector<HTMLMetaElement>(`meta[name="${name}"]`)?.content ?? "";
@@ -64,7 +65,8 @@ export async function failure(reply: Response): Promise<ApiError> {
     return new ApiError(JSON.parse(text) as Problem);
   } catch {
     return new ApiError({
-      status: reply.status, code: "http", title: `The server answered with status ${reply.status}.`, retryable: false,
+      type: "about:blank", status: reply.status, code: "http", retryable: false,
+      title: `The server answered with status ${reply.status}.`,
     });
   }
 }
@@ -79,7 +81,9 @@ interface Options {
 // Reply is a reply with the ETag of what it describes.
 export interface Reply<T> { data: T; etag: string }
 
-async function send<T>(method: string, path: readonly string[], o: Options): Promise<Reply<T>> {
+async function send<M extends Method, P extends Path<M>>(
+  method: M, path: P, o: Options,
+): Promise<Reply<Outcome<M, P>>> {
   let reply: Response;
   const sent = headers(o.headers);
   let body: string | undefined;
@@ -94,28 +98,38 @@ async function send<T>(method: string, path: readonly string[], o: Options): Pro
   } catch (e) {
     if (o.signal?.aborted) throw e;
     throw new ApiError({
-      status: 0, code: "no_connection", title: "The server does not answer. Check the connection and try again.",
-      retryable: true,
+      type: "about:blank", status: 0, code: "no_connection", retryable: true,
+      title: "The server does not answer. Check the connection and try again.",
     });
   }
   if (!reply.ok) throw await failure(reply);
   const text = await reply.text();
-  return { data: (text ? parseReply(text) : undefined) as T, etag: reply.headers.get("ETag") ?? "" };
+  return { data: (text ? parseReply(text) : undefined) as Outcome<M, P>, etag: reply.headers.get("ETag") ?? "" };
 }
 
-export const get = async <T>(path: readonly string[], parameters?: Parameters, signal?: AbortSignal): Promise<T> =>
-  (await send<T>("GET", path, { ...(parameters && { parameters }), ...(signal && { signal }) })).data;
+// get, post, put and remove call the operation of their method that has the path. It must be in the table.
+export const get = async <const P extends Path<"GET">>(
+  path: P, query?: Query<"GET", P>, signal?: AbortSignal,
+): Promise<Outcome<"GET", P>> =>
+  (await send<"GET", P>("GET", path, { ...(query && { parameters: query }), ...(signal && { signal }) })).data;
 
-export const getTagged = <T>(path: readonly string[], parameters?: Parameters, signal?: AbortSignal) =>
-  send<T>("GET", path, { ...(parameters && { parameters }), ...(signal && { signal }) });
+export const getTagged = <const P extends Path<"GET">>(path: P, query?: Query<"GET", P>, signal?: AbortSignal) =>
+  send<"GET", P>("GET", path, { ...(query && { parameters: query }), ...(signal && { signal }) });
 
-export const post = async <T = void>(path: readonly string[], body?: string | object, parameters?: Parameters) =>
-  (await send<T>("POST", path, { body: body ?? {}, ...(parameters && { parameters }) })).data;
+// post sends a body: an object, or JSON text.
+export const post = async <const P extends Path<"POST">>(
+  path: P, body?: string | Body<"POST", P>, query?: Query<"POST", P>,
+): Promise<Outcome<"POST", P>> =>
+  (await send<"POST", P>("POST", path, { body: body ?? {}, ...(query && { parameters: query }) })).data;
 
-export const put = async <T = void>(path: readonly string[], body: object, parameters?: Parameters, etag?: string) =>
-  (await send<T>("PUT", path, {
-    body, ...(parameters && { parameters }), ...(etag && { headers: { "If-Match": etag } }),
+export const put = async <const P extends Path<"PUT">>(
+  path: P, body: Body<"PUT", P>, query?: Query<"PUT", P>, etag?: string,
+): Promise<Outcome<"PUT", P>> =>
+  (await send<"PUT", P>("PUT", path, {
+    body, ...(query && { parameters: query }), ...(etag && { headers: { "If-Match": etag } }),
   })).data;
 
-export const remove = async <T = void>(path: readonly string[], parameters?: Parameters) =>
-  (await send<T>("DELETE", path, { ...(parameters && { parameters }) })).data;
+export const remove = async <const P extends Path<"DELETE">>(
+  path: P, query?: Query<"DELETE", P>,
+): Promise<Outcome<"DELETE", P>> =>
+  (await send<"DELETE", P>("DELETE", path, { ...(query && { parameters: query }) })).data;

@@ -1,6 +1,7 @@
 // Streams of server-sent events. They are read with fetch, since EventSource can send no token.
 import { parseReply } from "../lib/json";
-import { address, ApiError, failure, headers, type Parameters } from "./client";
+import { address, ApiError, failure, headers } from "./client";
+import type { Event, Query, StreamPath } from "./operations";
 import type { Problem } from "./types";
 
 export type Connection =
@@ -10,9 +11,9 @@ export type Connection =
   | { state: "ended" }
   | { state: "failed"; error: Error };
 
-interface Options<T> {
-  parameters?: Parameters;
-  onItem(item: T): void;
+interface Options<P extends StreamPath> {
+  parameters?: Query<"GET", P>;
+  onItem(item: Event<P>): void;
   onConnection?(c: Connection): void;
 }
 
@@ -20,20 +21,20 @@ const maxPause = 15_000;
 
 // follow reads a stream until the returned function is called, the stream ends, or a request is refused. It connects
 // again after a break, from where it was.
-export function follow<T>(path: readonly string[], o: Options<T>): () => void {
+export function follow<const P extends StreamPath>(path: P, o: Options<P>): () => void {
   const stopping = new AbortController();
-  void new Follower<T>(path, o, stopping.signal).run();
+  void new Follower<P>(path, o, stopping.signal).run();
   return () => stopping.abort();
 }
 
-class Follower<T> {
+class Follower<P extends StreamPath> {
   private cursor = "";
   private pause = 500;
   private lostSince: Date | undefined;
 
   constructor(
-    private readonly path: readonly string[],
-    private readonly o: Options<T>,
+    private readonly path: P,
+    private readonly o: Options<P>,
     private readonly stop: AbortSignal,
   ) {}
 
@@ -103,7 +104,7 @@ class Follower<T> {
     }
     if (event === "end") return true;
     if (event === "problem") throw new ApiError(JSON.parse(data) as Problem);
-    if (data && !this.stop.aborted) this.o.onItem(parseReply(data) as T);
+    if (data && !this.stop.aborted) this.o.onItem(parseReply(data) as Event<P>);
     return false;
   }
 }

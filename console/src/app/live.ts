@@ -33,7 +33,7 @@ export class Live {
   private connect() {
     if (this.stop) return;
     let broken = false;
-    this.stop = follow<FeedEvent>(["feed"], {
+    this.stop = follow(["feed"], {
       onItem: (e) => this.take(e),
       onConnection: (c) => {
         if (c.state === "open" && broken) this.take(caughtUp); // whatever happened meanwhile is loaded again

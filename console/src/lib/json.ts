@@ -1,14 +1,14 @@
 // JSON values of users are shown as they were written: with their digits, order of keys and spelling. Raw keeps the text
 // of such a value; everything else of a reply is parsed as usual.
+import { rawKeys } from "../api/types";
 
 export class Raw {
   constructor(readonly text: string) {}
 }
 
-// payloadKeys are the keys of replies whose values are kept as Raw.
-const payloadKeys = new Set(["json", "payload", "memo", "attrs", "answer_schema", "input_schema", "result_schema"]);
+const payloadKeys = new Set(rawKeys);
 
-const hasPayload = /"(json|payload|memo|attrs|answer_schema|input_schema|result_schema)":/;
+const hasPayload = new RegExp(`"(${rawKeys.join("|")})":`);
 
 // parseReply parses a reply of the API.
 export function parseReply(text: string): unknown {

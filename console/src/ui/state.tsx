@@ -1,4 +1,4 @@
-import type { NodeNow, Run, RunNode, RunNow } from "../api/types";
+import type { NodeNow, Run, Node as RunNode, RunNow } from "../api/types";
 import { Icon, type IconName } from "./icon";
 
 // Hue says who has to move: nobody yet, a worker, a person, the clock or an operator, nobody can, and how it ended.

@@ -63,6 +63,7 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 		streams: make(chan struct{}, config.Streams), stop: stop,
 	}
 	r.routes(s)
+	r.describe()
 	return r
 }
 
@@ -97,29 +98,49 @@ func (r *Router) operation(op api.Operation) huma.Operation {
 	}
 	described.Middlewares = huma.Middlewares{r.config.Measured.measure(op), r.authorize(op)}
 	for _, p := range queryParameters[op.Query] {
-		described.Parameters = append(described.Parameters, &huma.Param{
-			Name: p.name, In: "query", Description: p.doc, Schema: &huma.Schema{Type: huma.TypeString},
-		})
+		described.Parameters = append(described.Parameters, p.described())
 	}
 	described.RejectUnknownQueryParameters = op.Query == "" // otherwise the parser of the query does
 	return described
 }
 
-type parameter struct{ name, doc string }
+type parameter struct {
+	name, doc string
+	// of is the type of the value; string if it is empty. An array is a parameter that may be given several times.
+	of string
+}
+
+// described describes the parameter for huma.
+func (p parameter) described() *huma.Param {
+	out := &huma.Param{Name: p.name, In: "query", Description: p.doc, Schema: &huma.Schema{Type: huma.TypeString}}
+	switch p.of {
+	case huma.TypeArray:
+		explode := true
+		out.Schema, out.Explode = &huma.Schema{Type: huma.TypeArray, Items: out.Schema}, &explode
+	case huma.TypeBoolean:
+		out.Schema.Type = huma.TypeBoolean
+	}
+	return out
+}
 
 // queryParameters documents the parameters of queries, which package runtime reads.
 var queryParameters = map[string][]parameter{
 	api.QueryRuns: {
-		{"flow", "Name of the flow."}, {"state", "State; may be given several times."},
-		{"text", "Part of the id of the run or of the name of its flow."},
-		{"key", "Key of the run."}, {"queued", "true: only runs that wait in the queue of their key."},
-		{"created_from", "RFC 3339."}, {"created_before", "RFC 3339."},
-		{"finished_from", "RFC 3339."}, {"finished_before", "RFC 3339."},
-		{"sort", "-created, created, -finished or finished."}, {"children", "true: with child runs."},
+		{name: "flow", doc: "Name of the flow. Tags have parameters of their own: tag.KEY."},
+		{name: "state", doc: "State; may be given several times.", of: huma.TypeArray},
+		{name: "text", doc: "Part of the id of the run or of the name of its flow."},
+		{name: "key", doc: "Key of the run."},
+		{name: "queued", doc: "Only runs that wait in the queue of their key.", of: huma.TypeBoolean},
+		{name: "created_from", doc: "RFC 3339."}, {name: "created_before", doc: "RFC 3339."},
+		{name: "finished_from", doc: "RFC 3339."}, {name: "finished_before", doc: "RFC 3339."},
+		{name: "sort", doc: "-created, created, -finished or finished."},
+		{name: "children", doc: "With child runs.", of: huma.TypeBoolean},
 	},
 	api.QueryWaits: {
-		{"flow", "Name of the flow."}, {"audience", "Audience of the wait."}, {"text", "Part of title or question."},
-		{"from", "RFC 3339."}, {"before", "RFC 3339."}, {"sort", "opened, -opened or due."},
+		{name: "flow", doc: "Name of the flow. Tags have parameters of their own: tag.KEY."},
+		{name: "audience", doc: "Audience of the wait."}, {name: "text", doc: "Part of title or question."},
+		{name: "from", doc: "RFC 3339."}, {name: "before", doc: "RFC 3339."},
+		{name: "sort", doc: "opened, -opened or due."},
 	},
 }
 
@@ -215,11 +236,15 @@ func handle[In, Out any](r *Router, op api.Call[In, Out], do func(context.Contex
 		})
 		return
 	}
+	fillLists := filler(reflect.TypeFor[Out]())
 	huma.Register(r.api, described, func(ctx context.Context, in *In) (*reply[Out], error) {
 		setQuery(ctx, in)
 		out, err := do(ctx, in)
 		if err != nil {
 			return nil, r.failed(ctx, op.Operation, err)
+		}
+		if fillLists != nil {
+			fillLists(reflect.ValueOf(out).Elem())
 		}
 		return &reply[Out]{Status: statusOf(&described, out), ETag: service.Tag(out), Body: out}, nil
 	})

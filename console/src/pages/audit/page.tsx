@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../../api/client";
-import type { AuditEntry, Page } from "../../api/types";
+import type { AuditEntry } from "../../api/types";
 import { setQuery, useQuery } from "../../app/router";
 import { Top } from "../../app/shell";
 import { words } from "../../lib/text";
@@ -16,7 +16,7 @@ export function AuditPage() {
   const [list, setList] = useState<AuditEntry[]>();
   const [next, setNext] = useState<string>();
   const [error, setError] = useState<Error>();
-  const load = (cursor?: string) => get<Page<AuditEntry>>(["audit"], { ...filters, limit: pageSize, cursor }).then(
+  const load = (cursor?: string) => get(["audit"], { ...filters, limit: pageSize, cursor }).then(
     (p) => (setList((old) => cursor ? [...(old ?? []), ...p.items] : p.items), setNext(p.next), setError(undefined)), setError);
   useEffect(() => void load(), [filters.actor, filters.action, filters.name]);
   const field = (name: string, label: string, value: string) => (

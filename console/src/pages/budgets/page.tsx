@@ -40,7 +40,7 @@ export function BudgetsPage() {
             <Card key={keyOf(b)} title={<code>{b.name}</code>} note={noteOf(b)} side={
               <span class="row">
                 {session.may("operate") && <button type="button" class="btn sm" onClick={async () => {
-                  const r = await getTagged<Budget>(["budgets", b.name], parameters(b));
+                  const r = await getTagged(["budgets", b.name], parameters(b));
                   setChange({ budget: r.data, etag: r.etag });
                 }}>Change…</button>}
                 {session.may("operate") && <button type="button" class="btn sm" onClick={() => setAct(resetAct(b, loaded.reload))}>Reset…</button>}

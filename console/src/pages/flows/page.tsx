@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, remove } from "../../api/client";
-import type { Flow, FlowDetail, Layout, Page, RunCount, Schedule } from "../../api/types";
+import type { Flow, Description as FlowDetail, Layout, Page, RunCount, Schedule } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
 import { go, href, Link } from "../../app/router";
@@ -20,8 +20,8 @@ interface Tally { open: number; ok: number; bad: number }
 function useTallies(): Map<string, Tally> {
   const from = new Date((Math.floor(Date.now() / 3_600_000) - 24) * 3_600_000).toISOString();
   const counts = useLoad<RunCount[]>(async (s) => {
-    const open = await get<Page<RunCount>>(["counts"], { by: ["flow", "state"], state: ["running"] }, s);
-    const ends = await get<Page<RunCount>>(["counts"], { by: ["flow", "state"], finished_from: from }, s);
+    const open = await get(["counts"], { by: ["flow", "state"], state: ["running"] }, s);
+    const ends = await get(["counts"], { by: ["flow", "state"], finished_from: from }, s);
     return [...open.items, ...ends.items];
   }, []);
   useFeed(() => counts.reload());

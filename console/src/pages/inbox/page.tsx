@@ -169,7 +169,7 @@ function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string)
     const payload = text || "null";
     const body = `{"node":${JSON.stringify(wait.node)},${wait.step ? `"step":${JSON.stringify(wait.step)},` : ""}"name":${JSON.stringify(name)},"payload":${payload}}`;
     try {
-      const d = await post<{ outcome: string; counts: boolean }>([...runPath(wait.flow, wait.run), "signals"], body);
+      const d = await post([...runPath(wait.flow, wait.run), "signals"], body);
       if (d.outcome === "closed" || d.outcome === "expired") setFault("Somebody was faster: nothing more is needed.");
       else onDone(d.outcome === "resumed" ? "Answered. The run goes on." : d.outcome === "duplicate" ? "You had answered already." : d.counts ? "Answered. More answers are needed." : "Received. It does not count towards the end of the wait.");
     } catch (e) {

@@ -25,7 +25,7 @@ export function KeepersPage() {
   const run = (t: KeeperTask): Act => ({
     title: `Run ${t.name} now`, verb: "Run task", done: "Task carried out", what: `${t.summary}. Keepers do this by themselves at least every ${span(goDuration(t.every))}.`,
     run: async () => {
-      const r = await post<Report>(["keeper-tasks", t.name, "run"]);
+      const r = await post(["keeper-tasks", t.name, "run"]);
       setReports((old) => ({ ...old, [t.name]: r }));
     },
   });

@@ -18,7 +18,7 @@ export function LimitsPage() {
   const [reset, setReset] = useState<Limit>();
   const list = loaded.data?.items;
   const open = async (l: Limit) => {
-    const r = await getTagged<Limit>(["limits", l.name], { key: l.key });
+    const r = await getTagged(["limits", l.name], { key: l.key });
     setChange({ limit: r.data, etag: r.etag });
   };
   const state = (l: Limit) => l.waiting ? states.blocked : l.running ? states.running : states.succeeded;
@@ -78,7 +78,7 @@ function Change({ limit, etag, onClose }: { limit: Limit; etag: string; onClose(
           }, { key: limit.key }, tag);
         } catch (e) {
           if (e instanceof ApiError && e.status === 412) {
-            const now = await getTagged<Limit>(["limits", limit.name], { key: limit.key });
+            const now = await getTagged(["limits", limit.name], { key: limit.key });
             setOther(now.data);
             setTag(now.etag);
             throw new Error("The limit was changed while you edited. Compare and set it again.");

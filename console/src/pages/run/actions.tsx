@@ -1,5 +1,6 @@
 import { useState } from "preact/hooks";
 import { post, put, remove } from "../../api/client";
+import type { RunPath } from "../../api/operations";
 import type { RunDetail } from "../../api/types";
 import { go, href, runPath } from "../../app/router";
 import { useSession } from "../../app/session";
@@ -47,18 +48,18 @@ export function RunActions({ run, data, onRerun }: Props) {
   );
 }
 
-const pauseAct = (path: readonly string[], run: RunDetail): Act => ({
+const pauseAct = (path: RunPath, run: RunDetail): Act => ({
   title: "Pause run", verb: "Pause run", reason: true, done: "Run paused",
   what: `No further node starts until the run is resumed. ${plural(run.nodes.filter((n) => n.state === "active").length, "running node")} will finish.`,
   run: (reason) => post([...path, "pause"], { reason }),
 });
 
-const resumeAct = (path: readonly string[]): Act => ({
+const resumeAct = (path: RunPath): Act => ({
   title: "Resume run", verb: "Resume run", done: "Run resumed", what: "Nodes that are ready start again.",
   run: () => post([...path, "resume"]),
 });
 
-function cancelAct(path: readonly string[], run: RunDetail, pending: boolean): Act {
+function cancelAct(path: RunPath, run: RunDetail, pending: boolean): Act {
   const running = run.nodes.filter((n) => n.state === "active").length;
   return pending ? {
     title: "Cancel pending nodes", verb: "Cancel pending", keep: "Keep them", danger: true, reason: true,
@@ -73,7 +74,7 @@ function cancelAct(path: readonly string[], run: RunDetail, pending: boolean): A
 }
 
 // rerunAct says which nodes run again.
-export function rerunAct(path: readonly string[], data: RunData, scope: "failed" | "all" | "from", node = ""): Act {
+export function rerunAct(path: RunPath, data: RunData, scope: "failed" | "all" | "from", node = ""): Act {
   const layout = data.layout.data;
   const names = layout?.nodes.map((n) => n.node) ?? [];
   let again = names;
@@ -97,7 +98,7 @@ export function rerunAct(path: readonly string[], data: RunData, scope: "failed"
   };
 }
 
-const purgeAct = (path: readonly string[], run: RunDetail): Act => ({
+const purgeAct = (path: RunPath, run: RunDetail): Act => ({
   title: "Purge run", verb: "Purge run", keep: "Keep it", danger: true, confirm: run.run, done: "Run purged",
   what: "The run, its values, logs and events are removed for good. This cannot be undone.",
   run: async () => {
@@ -106,7 +107,7 @@ const purgeAct = (path: readonly string[], run: RunDetail): Act => ({
   },
 });
 
-function Priority({ path, onClose }: { path: readonly string[]; onClose(): void }) {
+function Priority({ path, onClose }: { path: RunPath; onClose(): void }) {
   const [text, setText] = useState("0");
   const act: Act = {
     title: "Priority of the run", verb: "Set priority", done: "Priority set",

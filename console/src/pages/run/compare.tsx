@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../../api/client";
-import type { Comparison, NodeSide, Page, Run } from "../../api/types";
+import type { RunComparison as Comparison, NodeSide, Page, Run } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { runPath, setQuery } from "../../app/router";
 import { useSession } from "../../app/session";

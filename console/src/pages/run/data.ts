@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../../api/client";
 import { follow } from "../../api/stream";
-import type { Layout, NodeNow, RunDetail, RunEvent, RunNode } from "../../api/types";
+import type { RunLayout as Layout, NodeNow, RunDetail, RunEvent, Node as RunNode } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad, type Loaded } from "../../app/load";
 import { runPath } from "../../app/router";
@@ -58,7 +58,7 @@ export function useRun(flow: string, id: string): RunData {
         stop?.();
         stop = undefined;
       } else {
-        stop ??= follow<RunEvent>([...path, "events"], {
+        stop ??= follow([...path, "events"], {
           onItem: (e) => {
             if (e.kind !== "progress" && seen.has(e.id)) return;
             seen.add(e.id);

@@ -1,6 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { follow, type Connection } from "../../api/stream";
-import type { Frame, LogLine } from "../../api/types";
+import type { Event, StreamPath } from "../../api/operations";
+import type { Frame } from "../../api/types";
 import { runPath } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Empty, Hidden, Segmented } from "../../ui/basic";
@@ -40,13 +41,13 @@ interface NodeProps { flow: string; run: string; node: string; last?: number }
 const most = 5000;
 
 // useFollowed gathers the items of a stream, at most four times a second.
-function useFollowed<T>(path: readonly string[]): { items: T[]; connection: Connection } {
-  const [items, setItems] = useState<T[]>([]);
+function useFollowed<const P extends StreamPath>(path: P): { items: Event<P>[]; connection: Connection } {
+  const [items, setItems] = useState<Event<P>[]>([]);
   const [connection, setConnection] = useState<Connection>({ state: "connecting" });
   useEffect(() => {
-    let held: T[] = [];
+    let held: Event<P>[] = [];
     let timer = 0;
-    const stop = follow<T>(path, {
+    const stop = follow(path, {
       onItem: (item) => {
         held.push(item);
         timer ||= window.setTimeout(() => {
@@ -86,7 +87,7 @@ const Followed = ({ connection, n, what }: { connection: Connection; n: number; 
 };
 
 export function LogLines({ flow, run, node, last }: NodeProps) {
-  const { items, connection } = useFollowed<LogLine>([...runPath(flow, run), "nodes", node, "logs"]);
+  const { items, connection } = useFollowed([...runPath(flow, run), "nodes", node, "logs"]);
   const tail = useTail(items.length);
   const shown = last ? items.slice(-last) : items;
   return (
@@ -105,7 +106,7 @@ export function LogLines({ flow, run, node, last }: NodeProps) {
 
 // Stream shows frames. Text that comes in pieces, as of a language model, is put together.
 function Stream({ flow, run, node }: NodeProps) {
-  const { items, connection } = useFollowed<Frame>([...runPath(flow, run), "nodes", node, "stream"]);
+  const { items, connection } = useFollowed([...runPath(flow, run), "nodes", node, "stream"]);
   const tail = useTail(items.length);
   return (
     <div class="scroll logs" ref={tail.box} onScroll={tail.onScroll} tabIndex={0} role="log" aria-label={`Stream of ${node}`}>

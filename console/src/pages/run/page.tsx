@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { ApiError } from "../../api/client";
-import type { RunDetail, RunNode } from "../../api/types";
+import type { RunDetail, Node as RunNode } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { usePrefs } from "../../app/prefs";
 import { href, Link, setQuery, useQuery } from "../../app/router";

@@ -1,6 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
-import type { Attempt, Child, Item, Page, RunNode, Signal, Wait } from "../../api/types";
+import type { RunPath } from "../../api/operations";
+import type { Attempt, Child, Item, Operations, Page, Node as RunNode, ReceivedSignal as Signal, Wait } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { usePrefs } from "../../app/prefs";
 import { href, Link, runPath, setQuery, useQuery } from "../../app/router";
@@ -85,7 +86,7 @@ export function Panel({ data, node: name, onClose, onRerun }: Props) {
   );
 }
 
-const cancelNode = (path: readonly string[], name: string): Act => ({
+const cancelNode = (path: RunPath, name: string): Act => ({
   title: `Cancel ${name}`, verb: "Cancel node", keep: "Keep it", danger: true, reason: true, done: "Node cancelled",
   what: "The node ends without a result. Nodes behind it are skipped unless they tolerate that.",
   run: (reason) => post([...path, "nodes", name, "cancel"], { reason }),
@@ -191,13 +192,13 @@ const Facts = ({ n }: { n: RunNode }) => (
 const itemPage = 100;
 
 // Items shows the items of a map, page by page, and leads to the child run.
-function Items({ child, path }: { child: Child; path: readonly string[] }) {
+function Items({ child, path }: { child: Child; path: Operations["get-node"]["path"] }) {
   const session = useSession();
   const [pages, setPages] = useState<Item[]>([]);
   const [next, setNext] = useState<string>();
   const [error, setError] = useState<Error>();
   const [item, setItem] = useState<number>();
-  const load = (cursor?: string) => get<Page<Item>>([...path, "items"], { limit: itemPage, cursor }).then(
+  const load = (cursor?: string) => get([...path, "items"], { limit: itemPage, cursor }).then(
     (p) => (setPages((old) => cursor ? [...old, ...p.items] : p.items), setNext(p.next)), setError);
   useEffect(() => {
     if (session.reads) void load();

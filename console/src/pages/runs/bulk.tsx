@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { post, put } from "../../api/client";
-import type { BulkAction, BulkJob, BulkPreview, Run } from "../../api/types";
+import type { Action as BulkAction, BulkPreview, Run } from "../../api/types";
 import { go, href, runPath } from "../../app/router";
 import { useSession } from "../../app/session";
 import { exact, join, plural } from "../../lib/text";
@@ -79,7 +79,7 @@ function BulkDialog({ kind, filters, onClose }: { kind: Kind; filters: Filters; 
   const [error, setError] = useState<Error>();
   const body = { query: queryText(filters), every_run: !isFiltered(filters), action: kind.action };
   useEffect(() => {
-    post<BulkPreview>(["bulk", "preview"], body).then(setPreview, setError);
+    post(["bulk", "preview"], body).then(setPreview, setError);
   }, []);
   if (error) {
     return (
@@ -93,7 +93,7 @@ function BulkDialog({ kind, filters, onClose }: { kind: Kind; filters: Filters; 
     done: "The bulk job has started",
     what: preview ? <Preview preview={preview} /> : <p role="status">Counting the runs…</p>,
     run: async (reason) => {
-      const job = await post<BulkJob>(["bulk"], { ...body, action: { ...kind.action, ...(reason && { reason }) } });
+      const job = await post(["bulk"], { ...body, action: { ...kind.action, ...(reason && { reason }) } });
       go(href(["bulk", job.id]));
     },
   };

@@ -1,5 +1,5 @@
 import { get } from "../../api/client";
-import type { Page, RunCount } from "../../api/types";
+import type { RunCount } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { usePrefs } from "../../app/prefs";
 import { setQuery } from "../../app/router";
@@ -18,7 +18,7 @@ export function Histogram({ filters }: { filters: Filters }) {
   const last = Math.floor(Date.now() / hour) * hour;
   const loaded = useLoad<Bar[]>(async (s) => {
     const from = new Date(last - (bars - 1) * hour).toISOString();
-    const read = (more: object) => get<Page<RunCount>>(["counts"], { flow: filters.flow, by: ["hour"], ...more }, s);
+    const read = (more: object) => get(["counts"], { flow: filters.flow, by: ["hour"], ...more }, s);
     const started = await read({ created_from: from });
     const failed = await read({ finished_from: from, state: ["failed", "expired"] });
     const list = Array.from({ length: bars }, (_, i) => ({ at: last - (bars - 1 - i) * hour, started: 0, failed: 0 }));

@@ -1,6 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
-import type { BulkPreview, Flow, Page, Run, RunCount, RunNow } from "../../api/types";
+import type { Flow, Page, Run, RunNow } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
@@ -123,11 +123,11 @@ interface Tally { states: Record<string, number>; more?: boolean }
 // the runs, as for a bulk job.
 async function tallyOf(f: Filters, signal: AbortSignal): Promise<Tally> {
   if (!f.q && !f.tags.length && !f.from && !f.before) {
-    const page = await get<Page<RunCount>>(["counts"], { flow: f.flow, by: ["state"] }, signal);
+    const page = await get(["counts"], { flow: f.flow, by: ["state"] }, signal);
     return { states: Object.fromEntries(page.items.map((c) => [c.state!, c.runs])) };
   }
   const query = queryText({ ...f, states: [] });
-  return post<BulkPreview>(["bulk", "preview"], { query, action: { kind: "cancel" } });
+  return post(["bulk", "preview"], { query, action: { kind: "cancel" } });
 }
 
 // useRuns loads the list page by page. Rows keep their places: new runs are counted, others change where they are.
@@ -143,7 +143,7 @@ function useRuns(filters: Filters) {
 
   const explain = useCallback(async (list: Pick<Run, "flow" | "run">[]) => {
     if (list.length === 0) return;
-    const page = await post<Page<RunNow>>(["runs", "explain"],
+    const page = await post(["runs", "explain"],
       { runs: list.slice(0, 100).map(({ flow, run }) => ({ flow, run })) }).catch(() => undefined);
     if (!page) return;
     const found = new Map(page.items.map((n) => [keyOf(n), n]));
@@ -156,7 +156,7 @@ function useRuns(filters: Filters) {
 
   useEffect(() => {
     const stop = new AbortController();
-    get<Page<Run>>(["runs"], { ...parametersOf(filters), limit: pageSize }, stop.signal).then(
+    get(["runs"], { ...parametersOf(filters), limit: pageSize }, stop.signal).then(
       (page) => {
         setRuns(page.items);
         setNext(page.next);
@@ -187,7 +187,7 @@ function useRuns(filters: Filters) {
   });
 
   const more = async () => {
-    const page = await get<Page<Run>>(["runs"], { ...parametersOf(filters), limit: pageSize, cursor: next })
+    const page = await get(["runs"], { ...parametersOf(filters), limit: pageSize, cursor: next })
       .catch((e: Error) => (setError(e), undefined));
     if (!page) return;
     setRuns((old) => [...(old ?? []), ...page.items]);
@@ -213,7 +213,7 @@ function SearchBox({ filters }: { filters: Filters }) {
     e.preventDefault();
     const typed = text.trim();
     if (typed && !/\s/.test(typed)) {
-      const found = await get<Page<Run>>(["runs"], { text: typed, limit: 20, children: true }).catch(() => undefined);
+      const found = await get(["runs"], { text: typed, limit: 20, children: true }).catch(() => undefined);
       const same = found?.items.filter((r) => r.run === typed) ?? [];
       if (same.length === 1) return go(href(runPath(same[0]!.flow, same[0]!.run)));
     }

@@ -119,7 +119,7 @@ function Fires({ list }: { list: Fire[] }) {
 }
 
 function actsOf(s: Schedule, reload: () => void): { pause: Act; trigger: Act; remove: Act } {
-  const path = ["schedules", s.name];
+  const path = ["schedules", s.name] as const;
   const then = (p: Promise<unknown>) => p.then(reload);
   return {
     pause: s.paused_at ? {

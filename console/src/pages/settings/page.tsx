@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, post, remove, token } from "../../api/client";
-import type { Page, Token } from "../../api/types";
+import type { Page, Role, Token } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { setPrefs, usePrefs } from "../../app/prefs";
 import { useSession } from "../../app/session";
@@ -75,15 +75,15 @@ function Tokens() {
 
 function NewToken({ onClose, onMade }: { onClose(): void; onMade(text: string): void }) {
   const [name, setName] = useState("");
-  const [role, setRole] = useState("viewer");
+  const [role, setRole] = useState<Role>("viewer");
   const [expires, setExpires] = useState("720h");
   return (
     <Confirm onClose={onClose} act={{
       title: "New token", verb: "Create token", done: "Token created", what: "Whoever has its text may use the API with these rights.",
-      run: async () => onMade((await post<{ text: string }>(["tokens"], { name, role, ...(expires && { expires }) })).text),
+      run: async () => onMade((await post(["tokens"], { name, role, ...(expires && { expires }) })).text),
     }}>
       <label class="field"><span>Name</span><input class="input" name="token-name" value={name} onInput={(e) => setName(e.currentTarget.value)} /></label>
-      <label class="field"><span>Role</span><select class="input" name="role" value={role} onChange={(e) => setRole(e.currentTarget.value)}>{["viewer", "operator", "admin"].map((r) => <option key={r}>{r}</option>)}</select></label>
+      <label class="field"><span>Role</span><select class="input" name="role" value={role} onChange={(e) => setRole(e.currentTarget.value as Role)}>{["viewer", "operator", "admin"].map((r) => <option key={r}>{r}</option>)}</select></label>
       <label class="field"><span>Valid for <span class="muted">(such as 720h; empty for ever)</span></span><input class="input" name="expires" value={expires} onInput={(e) => setExpires(e.currentTarget.value)} /></label>
     </Confirm>
   );

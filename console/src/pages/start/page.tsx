@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { ApiError, get, post } from "../../api/client";
-import type { FlowDetail, RunDetail } from "../../api/types";
+import type { Description as FlowDetail, RunDetail } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { go, href, Link, runPath, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
@@ -13,8 +13,8 @@ export function StartPage({ flow }: { flow: string }) {
   const like = useQuery().get("like") ?? "";
   const session = useSession();
   const loaded = useLoad<{ flow: FlowDetail; run: RunDetail | undefined }>(async (s) => ({
-    flow: await get<FlowDetail>(["flows", flow], {}, s),
-    run: like ? await get<RunDetail>(runPath(flow, like), { values: session.reads, nodes: 1, value_bytes: 1 << 20 }, s) : undefined,
+    flow: await get(["flows", flow], {}, s),
+    run: like ? await get(runPath(flow, like), { values: session.reads, nodes: 1, value_bytes: 1 << 20 }, s) : undefined,
   }), [flow, like]);
   return (
     <>
@@ -55,7 +55,7 @@ function StartForm({ flow, like }: { flow: FlowDetail; like: RunDetail | undefin
     if (priority.trim()) add("priority", Number(priority));
     if (startAt) add("start_at", new Date(startAt).toISOString());
     try {
-      const run = await post<{ flow: string; run: string; existed?: boolean }>(["flows", flow.name, "runs"], `{${parts.join(",")}}`);
+      const run = await post(["flows", flow.name, "runs"], `{${parts.join(",")}}`);
       session.say(run.existed ? "The run was there already" : "Run started");
       go(href(runPath(run.flow, run.run)));
     } catch (e) {
