@@ -82,7 +82,8 @@ func (w *writer) table(described []*huma.Operation) {
 	for i, op := range api.Operations() {
 		name := typeName(op.Name)
 		fmt.Fprintf(w, "  %q: {\n    method: %q; path: readonly [%s];\n", op.Name, op.Method, tuple(op.Path))
-		fmt.Fprintf(w, "    right: %q; effect: %q; input: %sInput; output: %sOutput;\n", op.Right, op.Effect, name, name)
+		fmt.Fprintf(w, "    right: %q; effect: %q; ", op.Right, op.Effect)
+		fmt.Fprintf(w, "input: %sInput; output: %sOutput;\n", name, name)
 		if op.Streams {
 			_, item := w.generic(nameOf(output(described[i]).Ref))
 			fmt.Fprintf(w, "    event: %s;\n", w.typeOf(item))
