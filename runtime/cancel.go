@@ -15,7 +15,11 @@ import (
 // ActionOption adjusts an operation such as Cancel, Rerun or PauseLane. It is also a StartOption.
 type ActionOption func(*action)
 
-type action struct{ actor string }
+type action struct {
+	actor string
+	// request identifies the request; empty if it is not known by a name.
+	request string
+}
 
 // start makes an ActionOption a StartOption.
 func (o ActionOption) start(c *startConfig) bool {
@@ -33,9 +37,27 @@ func (o ActionOption) start(c *startConfig) bool {
 // Defaults to that of Client.As, then to "client" for operations, and to an empty name for Start.
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
+// WithRequestID names the request of a call that has an effect each time, Rerun, TriggerSchedule or BackfillSchedule: a
+// call that repeats it has none, and returns what the first one has returned. Use it to repeat a call whose outcome is
+// not known. A run knows the request of its last rerun, a schedule those of its last 32 triggers and backfills. Other
+// calls can be repeated anyway and ignore it; WithID does the same for Start. The id has 1 to 128 bytes without control
+// characters, otherwise the call returns ErrInvalid.
+func WithRequestID(id string) ActionOption {
+	return func(a *action) {
+		a.request = id
+		if id == "" {
+			a.request = "\x00" // refused as any other control character
+		}
+	}
+}
+
+// maxRequestID is the most bytes of the id of a request.
+const maxRequestID = 128
+
 func (c *Client) actionOf(opts []ActionOption) (action, error) {
 	a := action{actor: c.actorName()}
-	return a, errors.Join(apply(&a, opts), engine.CheckText("actor", a.actor, engine.MaxActor))
+	return a, errors.Join(apply(&a, opts), engine.CheckText("actor", a.actor, engine.MaxActor),
+		engine.CheckText("request id", a.request, maxRequestID))
 }
 
 // Cancel cancels the run: no further node starts, and the contexts of running activities end. It returns when every

@@ -64,7 +64,7 @@ type Rerun struct {
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
 // have, ErrInvalid for a text that is no scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in
 // contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
-// keepers.
+// keepers. With WithRequestID it can be repeated.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, intercept.Rerun, "", func(ctx context.Context, r *RunRef) error {
@@ -89,6 +89,16 @@ func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
 		return err
 	}
 	submitter := r.client.submitter
+	call := enginerpc.RerunCall{
+		Partition: r.partition, FlowID: r.flowID, RerunID: uuid.NewString(), Mode: string(scope), Actor: by.actor,
+	}
+	if by.request != "" {
+		call.RerunID = uuid.NewSHA1(uuid.NameSpaceOID, []byte("request "+by.request+" "+string(r.flowID))).String()
+		if begun, err := submitter.ContinueRerun(ctx, call); begun || err != nil {
+			submitter.Completions.Untrack(r.flowID)
+			return err
+		}
+	}
 	run, err := submitter.ReadNodes(ctx, r.flowID, r.partition)
 	if err != nil {
 		return err
@@ -104,9 +114,6 @@ func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
 	defer submitter.Completions.Untrack(r.flowID)
 	if err := submitter.Completions.BeginRerun(ctx, r.flowID, r.partition); err != nil {
 		return err
-	}
-	call := enginerpc.RerunCall{
-		Partition: r.partition, FlowID: r.flowID, RerunID: uuid.NewString(), Mode: string(scope), Actor: by.actor,
 	}
 	if err := submitter.SendRerun(ctx, call, nodes); err != nil {
 		submitter.Completions.AbortRerun(r.flowID)

@@ -28,12 +28,12 @@ func (c *Client) locateSchedule(
 
 // changeSchedule carries out an action on a schedule, with an entry in the audit log.
 func (c *Client) changeSchedule(
-	ctx context.Context, do, name, detail string, act func(enginecore.Partition, enginecore.ScheduleID) error,
+	ctx context.Context, actor, do, name, detail string, act func(enginecore.Partition, enginecore.ScheduleID) error,
 ) error {
 	p, id, err := c.locateSchedule(ctx, name)
 	if err == nil {
 		err = c.audited(ctx, auditlog.Entry{
-			Actor: c.actorName(), Action: auditlog.Action(do + "_schedule"), Name: name, Detail: detail,
+			Actor: actor, Action: auditlog.Action(do + "_schedule"), Name: name, Detail: detail,
 		}, func() error { return act(p, id) })
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
-	return c.changeSchedule(ctx, "pause", name, reason, func(p enginecore.Partition, id enginecore.ScheduleID) error {
+	return c.changeSchedule(ctx, c.actorName(), "pause", name, reason, func(p enginecore.Partition, id enginecore.ScheduleID) error {
 		return schedule.Store{Session: c.session}.Pause(ctx, p, id, reason)
 	})
 }
@@ -59,7 +59,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 // policy. Fires that came due during the pause are not made up; the next fire is the first one after the call, by the
 // engine's clock. Resuming a schedule that is not paused is not an error.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, "resume", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
+	return c.changeSchedule(ctx, c.actorName(), "resume", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
 		return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id,
 			func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
 	})
@@ -71,13 +71,18 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 //
 // The error wraps ErrScheduleNotFound; ErrScheduleFull when the maximum number of fires waits; or ErrFireSkipped when
 // the overlap policy starts nothing because a run is open. If the call is interrupted after the fire was recorded, a
-// keeper starts the run.
-func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string, err error) {
+// keeper starts the run. With WithRequestID it can be repeated, and returns the same run.
+func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...ActionOption) (runID string, err error) {
+	by, err := c.actionOf(opts)
+	if err != nil {
+		return "", fmt.Errorf("trigger schedule %.140q: %w", name, err)
+	}
 	var fire schedule.PendingFire
-	err = c.changeSchedule(ctx, "trigger", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
+	err = c.changeSchedule(ctx, by.actor, "trigger", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
 		err := schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
-			fire, err = r.Trigger()
-			return err == nil, err
+			var known bool
+			fire, known, err = r.Trigger(by.request)
+			return err == nil && !known, err
 		})
 		if err != nil {
 			return err
@@ -97,7 +102,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string) (runID string
 // keeper stopped in between. Afterwards, the name can be used again. The error wraps ErrScheduleNotFound when the
 // schedule does not exist.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, "delete", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
+	return c.changeSchedule(ctx, c.actorName(), "delete", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
 		runner := schedule.NewRunner(c.session, false)
 		defer runner.Close()
 		return runner.Delete(ctx, p, id)

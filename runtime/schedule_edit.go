@@ -90,11 +90,16 @@ type ScheduleBackfill struct {
 //
 // The error wraps ErrScheduleNotFound; ErrInvalid for another overlap policy, or an interval that ends before it
 // begins; ErrNoTimes for an interval without times, or that ends in the future; ErrScheduleFull for more than 1,000
-// times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then.
-func (c *Client) BackfillSchedule(ctx context.Context, name string, b ScheduleBackfill) (count int, err error) {
+// times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then. With WithRequestID the
+// call can be repeated.
+func (c *Client) BackfillSchedule(
+	ctx context.Context, name string, b ScheduleBackfill, opts ...ActionOption,
+) (count int, err error) {
+	by, err := c.actionOf(opts)
 	b.Overlap = cmp.Or(b.Overlap, OverlapQueue)
 	detail := fmt.Sprintf("%s to %s", b.From.UTC().Format(time.RFC3339), b.Until.UTC().Format(time.RFC3339))
 	switch {
+	case err != nil:
 	case b.Overlap != OverlapQueue && b.Overlap != OverlapAllow:
 		err = invalid("Overlap %.40q: must be %q or %q", b.Overlap, OverlapQueue, OverlapAllow)
 	case b.From.IsZero() || b.Until.IsZero():
@@ -105,10 +110,11 @@ func (c *Client) BackfillSchedule(ctx context.Context, name string, b ScheduleBa
 	if err != nil {
 		return 0, fmt.Errorf("backfill schedule %.140q: %w", name, err)
 	}
-	err = c.changeSchedule(ctx, "backfill", name, detail, func(p enginecore.Partition, id enginecore.ScheduleID) error {
+	err = c.changeSchedule(ctx, by.actor, "backfill", name, detail, func(p enginecore.Partition, id enginecore.ScheduleID) error {
 		return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
-			count, err = r.AddBackfill(b.From, b.Until, schedule.OverlapPolicy(b.Overlap))
-			return err == nil, err
+			var known bool
+			count, known, err = r.AddBackfill(b.From, b.Until, schedule.OverlapPolicy(b.Overlap), by.request)
+			return err == nil && !known, err
 		})
 	})
 	return count, err

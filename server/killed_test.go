@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -192,4 +193,78 @@ func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 			}
 		}
 	}
+}
+
+// What has an effect each time has one for all repeats of a request: reruns, forks, triggers and backfills of schedules.
+func TestKilledServerInActions(t *testing.T) {
+	t.Parallel()
+	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
+		b := enginetest.New(t, kind)
+		ctx := enginetest.Context(t)
+		def := orders(t)
+		b.KeepingWorker(t, def.Handlers())
+		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		run, err := runtime.Start(ctx, b.Client, def, order{"book", 1}, runtime.WithID("one"))
+		require.NoError(t, err)
+		schedule, err := runtime.Schedule(ctx, b.Client, "hourly", def, order{"book", 1},
+			runtime.ScheduleConfig{Every: time.Hour, Overlap: runtime.OverlapAllow})
+		require.NoError(t, err)
+		other := child(t, b, never)
+		past := map[string]any{
+			"from": schedule.NextFire.Add(-3 * time.Hour), "until": schedule.NextFire.Add(-time.Hour),
+		}
+		for _, moment := range []string{beforeCall, afterCall} {
+			for _, request := range []struct {
+				path string
+				body any
+			}{
+				{"/runs/order/one/rerun", map[string]any{"scope": "all"}},
+				{"/runs/order/one/fork", map[string]any{"from": []string{"pack"}}},
+				{"/schedules/hourly/trigger", map[string]any{}},
+				{"/schedules/hourly/backfill", past},
+			} {
+				_, err = run.Result(ctx)
+				require.NoError(t, err)
+				key := moment + request.path
+				_, _, err = child(t, b, moment).post(request.path, request.body, key)
+				require.Error(t, err, "the server was killed")
+				_, err = run.Result(ctx)
+				require.NoError(t, err)
+				forgetUnfinished(t, b)
+				status, reply, err := other.post(request.path, request.body, key)
+				require.NoError(t, err)
+				require.Less(t, status, 300, "%s: %s", key, reply)
+			}
+		}
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 2, d.Reruns)
+		forks := 0
+		for fork, err := range run.Forks(ctx) {
+			require.NoError(t, err, "%v", fork)
+			forks++
+		}
+		require.Equal(t, 2, forks)
+		var about *runtime.ScheduleDescription
+		enginetest.Eventually(t, patience, func() string {
+			about, err = b.Client.DescribeSchedule(ctx, "hourly")
+			if err != nil || len(about.Backfills) > 0 {
+				return "backfills are open"
+			}
+			return ""
+		})
+		triggered, backfilled := 0, 0
+		for _, fire := range about.History {
+			if fire.Triggered {
+				triggered++
+			}
+			if fire.Backfilled {
+				backfilled++
+			}
+		}
+		require.Equal(t, 2, triggered)
+		require.Equal(t, 6, backfilled, "the second backfill is another request and finds the runs of the first")
+	})
 }

@@ -39,29 +39,36 @@ func (r *Record) backfill() *Backfill {
 	return &r.State.Backfills[0]
 }
 
-// AddBackfill adds a backfill of the times from one time to another, both inclusive, and returns their number. The
-// caller writes the record. The error wraps ErrNoTimes, or ErrScheduleFull for too many times or backfills.
-func (r *Record) AddBackfill(from, until time.Time, overlap OverlapPolicy) (int, error) {
+// AddBackfill adds a backfill of the times from one time to another, both inclusive, and returns their number. A request
+// that has an id adds one: when it comes again, known is true, and there is nothing to write. Otherwise the caller
+// writes the record. The error wraps ErrNoTimes, or ErrScheduleFull for too many times or backfills.
+func (r *Record) AddBackfill(
+	from, until time.Time, overlap OverlapPolicy, request string,
+) (count int, known bool, _ error) {
+	if done := r.State.request(request); done != nil {
+		return done.Count, true, nil
+	}
 	if until.After(r.now) {
-		return 0, fmt.Errorf("%w: it ends at %s, after the present time, %s", ErrNoTimes,
+		return 0, false, fmt.Errorf("%w: it ends at %s, after the present time, %s", ErrNoTimes,
 			until.UTC().Format(time.RFC3339), r.now.UTC().Format(time.RFC3339))
 	}
 	if len(r.State.Backfills) >= maxBackfills {
-		return 0, fmt.Errorf("%w: %d backfills are not finished", ErrScheduleFull, len(r.State.Backfills))
+		return 0, false, fmt.Errorf("%w: %d backfills are not finished", ErrScheduleFull, len(r.State.Backfills))
 	}
-	first, count := r.times.Next(from.Add(-time.Millisecond)), 0
+	first := r.times.Next(from.Add(-time.Millisecond))
 	for at := first; !at.IsZero() && !at.After(until); at = r.times.Next(at) {
 		if count++; count > MaxBackfill {
-			return 0, fmt.Errorf("%w: the interval has more than %d times", ErrScheduleFull, MaxBackfill)
+			return 0, false, fmt.Errorf("%w: the interval has more than %d times", ErrScheduleFull, MaxBackfill)
 		}
 	}
 	if count == 0 {
-		return 0, ErrNoTimes
+		return 0, false, ErrNoTimes
 	}
 	r.State.Backfills = append(r.State.Backfills,
 		Backfill{Next: first.UnixMilli(), Until: until.UnixMilli(), Overlap: overlap})
+	r.State.remember(DoneRequest{ID: request, Count: count})
 	r.urgent = true
-	return count, nil
+	return count, false, nil
 }
 
 // moveBackfills moves backfills on to times of a changed timetable. Those without any end.

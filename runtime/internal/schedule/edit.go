@@ -146,18 +146,23 @@ func (r *Record) Resume() bool {
 	return true
 }
 
-// Trigger adds a fire for the present time of the engine, also to a paused schedule, and returns it. The error wraps
+// Trigger adds a fire for the present time of the engine, also to a paused schedule, and returns it. A request that has
+// an id adds one fire: when it comes again, known is true, and there is nothing to write. The error wraps
 // ErrScheduleFull if too many fires wait. The caller writes the record.
-func (r *Record) Trigger() (PendingFire, error) {
+func (r *Record) Trigger(request string) (_ PendingFire, known bool, _ error) {
+	if done := r.State.request(request); done != nil {
+		return PendingFire{At: done.At, Serial: done.Serial, Triggered: true}, true, nil
+	}
 	// The first waiting fire does not count against the queue limit.
 	waiting := len(r.State.Waiting)
 	if r.Spec.Overlap == OverlapQueue && waiting > r.Spec.QueueLimit || waiting >= maxWaitingFires {
-		return PendingFire{}, fmt.Errorf("%w: %d", ErrScheduleFull, waiting)
+		return PendingFire{}, false, fmt.Errorf("%w: %d", ErrScheduleFull, waiting)
 	}
 	r.push(PendingFire{At: r.now.UnixMilli(), Triggered: true})
 	fire := r.State.Waiting[len(r.State.Waiting)-1]
 	r.State.LastFire = fire.At
-	return fire, nil
+	r.State.remember(DoneRequest{ID: request, At: fire.At, Serial: fire.Serial})
+	return fire, false, nil
 }
 
 // StartTriggered takes the steps that a keeper would take, until a triggered fire has its run or waits for the end of

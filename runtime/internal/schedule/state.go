@@ -145,6 +145,8 @@ type State struct {
 	Failed  int64       `json:"failed,omitempty"`
 	// Backfills are the past intervals whose times are still to be started, in order.
 	Backfills []Backfill `json:"backfills,omitempty"`
+	// Requests are the latest requests that had an id, the newest last.
+	Requests []DoneRequest `json:"requests,omitempty"`
 	// Deleting marks a schedule that is removed once the fire being started has its run.
 	Deleting bool `json:"deleting,omitempty"`
 }
@@ -162,6 +164,36 @@ type PendingFire struct {
 	Plan        int   `json:"plan,omitempty"`
 	// Backfill marks a fire of the first backfill. Such a fire waits only while a keeper starts its run.
 	Backfill bool `json:"backfill,omitempty"`
+}
+
+// DoneRequest is a request with an id that was carried out: a trigger, with time and serial of its fire, or a backfill,
+// with the number of its times.
+type DoneRequest struct {
+	ID     string `json:"id"`
+	At     int64  `json:"at,omitempty"`
+	Serial int64  `json:"serial,omitempty"`
+	Count  int    `json:"count,omitempty"`
+}
+
+// maxRequests is the number of latest requests that a schedule knows.
+const maxRequests = 32
+
+// request returns what a request did; nil for one that is not known or has no id.
+func (s *State) request(id string) *DoneRequest {
+	i := slices.IndexFunc(s.Requests, func(d DoneRequest) bool { return id != "" && d.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.Requests[i]
+}
+
+// remember adds a request that has an id, and forgets the oldest ones.
+func (s *State) remember(done DoneRequest) {
+	if done.ID == "" {
+		return
+	}
+	s.Requests = append(s.Requests, done)
+	s.Requests = s.Requests[max(0, len(s.Requests)-maxRequests):]
 }
 
 // StartedRun is a run that a schedule has started, with the time of its fire in Unix ms. Cancelled is set once the

@@ -35,34 +35,45 @@ func (s *Submitter) SendRerun(ctx context.Context, call enginerpc.RerunCall, nod
 		n := min(maxRerunNodes, len(nodes))
 		call.Nodes, nodes = nodes[:n], nodes[n:]
 		call.Begin = len(nodes) == 0
-		if err := s.sendRerunCall(ctx, call); err != nil {
+		if _, err := s.sendRerunCall(ctx, call); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sendRerunCall sends one call, and the one that begins the rerun until it is under way.
-func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall) error {
+// rerunBegun is the state in the reply of a call whose rerun has begun.
+const rerunBegun = "begun"
+
+// ContinueRerun leads on a rerun that a call with the same id has begun, and reports whether there is one. It changes
+// nothing of the nodes otherwise. Its error is one of SendRerun.
+func (s *Submitter) ContinueRerun(ctx context.Context, call enginerpc.RerunCall) (begun bool, err error) {
+	call.Nodes, call.Begin = nil, false
+	state, err := s.sendRerunCall(ctx, call)
+	return state == rerunBegun, err
+}
+
+// sendRerunCall sends one call, and the one that begins the rerun until it is under way. It returns the state.
+func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall) (string, error) {
 	for {
 		reply, err := s.session.Core.Rerun(ctx, call)
 		var refusal *enginecore.Error
 		switch {
 		case err == nil && !reply.More:
-			return nil
+			return reply.State, nil
 		case err == nil:
 			call.Nodes = nil
 		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowPurging):
-			return engine.ErrRunNotFound
+			return "", engine.ErrRunNotFound
 		case errors.Is(err, enginecore.ErrFlowNotTerminal), errors.Is(err, enginecore.ErrExecutionNotTerminal):
-			return engine.ErrRunOpen
+			return "", engine.ErrRunOpen
 		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrRunKeyTaken:
-			return &KeyTakenError{Run: refusal.Detail("run_id")}
+			return "", &KeyTakenError{Run: refusal.Detail("run_id")}
 		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrMaxReplaysExhausted:
-			return fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit, refusal.Detail("node"),
+			return "", fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit, refusal.Detail("node"),
 				refusal.Detail("replays"))
 		default:
-			return err
+			return "", err
 		}
 	}
 }

@@ -25,8 +25,8 @@ func (s *Service) ForkRun(ctx context.Context, in *api.ForkRunInput) (*api.Start
 	for node, result := range b.Results {
 		opts = append(opts, runtime.ForkResult(node, result))
 	}
-	if b.ID != "" {
-		opts = append(opts, runtime.WithID(b.ID))
+	if id := named(ctx, b.ID); id != "" {
+		opts = append(opts, runtime.WithID(id))
 	}
 	for key, value := range b.Tags {
 		opts = append(opts, runtime.WithTag(key, value))

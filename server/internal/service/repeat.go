@@ -1,6 +1,10 @@
 package service
 
-import "context"
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
 
 type repeatKey struct{}
 
@@ -18,4 +22,12 @@ func named(ctx context.Context, given string) string {
 		return given
 	}
 	return "request-" + key
+}
+
+// once returns the options of an action that has an effect each time: it has one for all repeats of the request.
+func once(ctx context.Context) []runtime.ActionOption {
+	if id := named(ctx, ""); id != "" {
+		return []runtime.ActionOption{runtime.WithRequestID(id)}
+	}
+	return nil
 }

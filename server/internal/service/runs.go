@@ -283,7 +283,7 @@ func (s *Service) RerunRun(ctx context.Context, in *api.RerunInput) (*api.Empty,
 	case "all":
 		scope = runtime.RerunAll()
 	}
-	return done(s.run(ctx, in.RunName).Rerun(ctx, scope))
+	return done(s.run(ctx, in.RunName).Rerun(ctx, scope, once(ctx)...))
 }
 
 // PauseRun implements api.PauseRun.

@@ -123,7 +123,7 @@ func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
 func (s *Service) BackfillSchedule(ctx context.Context, in *api.BackfillScheduleInput) (*api.Backfilled, error) {
 	times, err := s.as(ctx).BackfillSchedule(ctx, in.Schedule, runtime.ScheduleBackfill{
 		From: in.Body.From, Until: in.Body.Until, Overlap: runtime.OverlapPolicy(in.Body.Overlap),
-	})
+	}, once(ctx)...)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (s *Service) TriggerSchedule(ctx context.Context, in *api.ScheduleInput) (*
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.as(ctx).TriggerSchedule(ctx, in.Schedule)
+	run, err := s.as(ctx).TriggerSchedule(ctx, in.Schedule, once(ctx)...)
 	if err != nil {
 		return nil, err
 	}

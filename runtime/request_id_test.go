@@ -1,0 +1,101 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// A rerun that is requested again under the same id is the same rerun: while it runs, and after its end.
+func TestRepeatedRequestOfRerun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		s := newShop()
+		def := s.flow(t, "shop", "a:", "b: a")
+		b.KeepingWorker(t, []activity.Handler{s.act})
+		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID("one"))
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"a": 1, "b": 1}, s.called())
+
+		gate := s.gate("b")
+		again := runtime.WithRequestID("again")
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll(), again))
+		s.awaitCall(t, "b")
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll(), again), "the rerun is under way")
+		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll(), runtime.WithRequestID("other")), runtime.ErrRunOpen)
+		close(gate)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll(), again), "the rerun is over")
+		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), again), "the first call counts")
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, d.Reruns)
+		require.Equal(t, map[string]int{"a": 1, "b": 1}, s.called())
+
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll(), runtime.WithRequestID("third")))
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"a": 1, "b": 1}, s.called())
+		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll(), runtime.WithRequestID("")), runtime.ErrInvalid)
+		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll(), runtime.WithRequestID(string(make([]byte, 129)))),
+			runtime.ErrInvalid)
+	})
+}
+
+// A schedule knows the requests that have triggered it and added backfills.
+func TestRepeatedRequestOfSchedule(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		report := activity.New("report", func(_ context.Context, in hour) (string, error) { return in.Customer, nil })
+		last := hourly(ctx, t, b, report, runtime.OverlapAllow)
+		b.KeepingWorker(t, []activity.Handler{report})
+		id := runtime.WithRequestID("once")
+
+		run, err := b.Client.TriggerSchedule(ctx, "hourly", id)
+		require.NoError(t, err)
+		again, err := b.Client.TriggerSchedule(ctx, "hourly", id)
+		require.NoError(t, err)
+		require.Equal(t, run, again)
+		other, err := b.Client.TriggerSchedule(ctx, "hourly", runtime.WithRequestID("other"))
+		require.NoError(t, err)
+		require.NotEqual(t, run, other)
+
+		past := runtime.ScheduleBackfill{From: last.Add(-2 * time.Hour), Until: last}
+		for range 2 {
+			count, err := b.Client.BackfillSchedule(ctx, "hourly", past, runtime.WithRequestID("past"))
+			require.NoError(t, err)
+			require.Equal(t, 3, count)
+		}
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			d, err := b.Client.DescribeSchedule(ctx, "hourly")
+			if err != nil || len(d.Backfills) > 0 {
+				return "backfills are open"
+			}
+			return ""
+		})
+		d, err := b.Client.DescribeSchedule(ctx, "hourly")
+		require.NoError(t, err)
+		triggered, backfilled := 0, 0
+		for _, fire := range d.History {
+			if fire.Triggered {
+				triggered++
+			}
+			if fire.Backfilled {
+				backfilled++
+			}
+		}
+		require.Equal(t, 2, triggered)
+		require.Equal(t, 3, backfilled, "the second call has added no backfill")
+	})
+}
