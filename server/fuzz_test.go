@@ -29,6 +29,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
+	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )
 
 // quietPlace is a place without workers and keepers: what changes in its engine, requests have changed.
@@ -319,6 +320,46 @@ func FuzzRequests(f *testing.F) {
 		if err != nil {
 			return
 		}
+		parsed.RawQuery = query
+		request.URL, request.RequestURI, request.RemoteAddr = parsed, target, "127.0.0.1:1"
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set(userHeader, users[int(user)%len(users)])
+		attempt(t, b, h, request, contents(t, b))
+	})
+}
+
+// FuzzContractRequests sends requests to the routes of the contract. Their paths have the ids of what is there, or what
+// the fuzzer makes.
+func FuzzContractRequests(f *testing.F) {
+	b, h, _ := quietPlace(f, testserver.Embedded)
+	d, err := b.Client.Run("order", "there").Describe(enginetest.Context(f))
+	require.NoError(f, err)
+	ids := []string{string(d.Nodes[0].ExecutionID), string(d.FlowID)}
+	routes := contractapi.Routes()
+	for i, route := range routes {
+		for which := range uint8(3) {
+			f.Add(uint16(i), which, "x", "limit=1&cursor=0&wait_ms=1", []byte(`{"worker_id":"w","lane_id":"default","grant_ttl_ms":1000}`), uint8(0))
+		}
+		f.Add(uint16(i), uint8(2), "\xff/../%", "after=\x00", []byte("{\""+route.Operation+"\":[[[["), uint8(3))
+	}
+	users := []string{"all", "bound", "not view", "nobody"}
+	f.Fuzz(func(t *testing.T, n uint16, which uint8, name, query string, body []byte, user uint8) {
+		route := routes[int(n)%len(routes)]
+		if int(which) < len(ids) {
+			name = ids[which]
+		}
+		parts := strings.Split(route.Pattern, "/")
+		for i, part := range parts {
+			if strings.HasPrefix(part, "{") {
+				parts[i] = url.PathEscape(name)
+			}
+		}
+		target := strings.Join(parts, "/")
+		parsed, err := url.Parse("http://x" + target)
+		if err != nil {
+			return
+		}
+		request := httptest.NewRequest(route.Method, "http://x/", bytes.NewReader(body))
 		parsed.RawQuery = query
 		request.URL, request.RequestURI, request.RemoteAddr = parsed, target, "127.0.0.1:1"
 		request.Header.Set("Content-Type", "application/json")
