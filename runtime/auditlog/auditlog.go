@@ -1,5 +1,5 @@
 // Package auditlog describes who has changed what: limits, budgets, schedules, lanes, activities, workers, bulk jobs,
-// secrets, and the priorities, later starts and purges of runs. Client.Audit of package runtime reads the log. Who
+// secrets, tokens, and the priorities, later starts and purges of runs. Client.Audit of package runtime reads the log. Who
 // starts, cancels, pauses or reruns a run, or ends its waits, is kept with the run, in its description and its events.
 //
 //	for entry, err := range client.Audit(ctx, auditlog.Query{Actor: "ann"}) { … }
@@ -38,6 +38,10 @@ const (
 	StopBulkJob   Action = "stop_bulk_job"
 	RotateSecrets Action = "rotate_secrets"
 
+	// Of servers: who may call them. The text of a token is in no entry.
+	CreateToken Action = "create_token"
+	DeleteToken Action = "delete_token"
+
 	// Of runs: their priority and that of their nodes, the time of their start, the timers of their nodes, and what
 	// removes them.
 	SetPriority Action = "set_priority"
@@ -66,7 +70,7 @@ type Entry struct {
 	// Actor is who acted, as Client.As or WithActor said; if neither did, "client", or "admin" for package admin.
 	Actor  string
 	Action Action
-	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, a
+	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, a token, a
 	// run with its flow, or the id of an execution, a flow or a waitpoint.
 	Name string
 	// Detail has the values that were set, or the reason that was given; it may be empty.

@@ -1,11 +1,22 @@
 package service
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
+
+// audited records an action of the server itself in the audit log, carries it out, and records its failure.
+func (s *Service) audited(ctx context.Context, action auditlog.Action, name, detail string, act func() error) error {
+	entry := auditlink.Entry{
+		Actor: cmp.Or(login.From(ctx).Name, "client"), Action: string(action), Name: name, Detail: detail,
+	}
+	return auditlink.Audited(ctx, s.engine, entry, act)
+}
 
 // ListAudit implements api.ListAudit.
 func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (*api.Page[api.AuditEntry], error) {

@@ -6,10 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -65,7 +67,10 @@ func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*a
 	if b.Expires.Duration > 0 {
 		token.ExpiresAt = token.CreatedAt.Add(b.Expires.Duration)
 	}
-	if err := s.store.AddToken(ctx, token); err != nil {
+	err := s.audited(ctx, auditlog.CreateToken, token.Name, allowedBy(token), func() error {
+		return s.store.AddToken(ctx, token)
+	})
+	if err != nil {
 		return nil, err
 	}
 	return &api.CreatedToken{Token: tokenOf(token), Text: text}, nil
@@ -73,5 +78,22 @@ func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*a
 
 // DeleteToken implements api.DeleteToken.
 func (s *Service) DeleteToken(ctx context.Context, in *api.TokenNameInput) (*api.Empty, error) {
-	return done(s.store.RemoveToken(ctx, in.Token))
+	return done(s.audited(ctx, auditlog.DeleteToken, in.Token, "", func() error {
+		return s.store.RemoveToken(ctx, in.Token)
+	}))
+}
+
+// allowedBy is what the audit log has of a token beside its name: what it allows.
+func allowedBy(t serverstore.Token) string {
+	detail := "role " + t.Role
+	if len(t.Rights) > 0 {
+		detail += " and " + strings.Join(t.Rights, ", ")
+	}
+	if t.Flows != "" {
+		detail += " for " + t.Flows
+	}
+	if !t.ExpiresAt.IsZero() {
+		detail += " until " + t.ExpiresAt.Format(time.RFC3339)
+	}
+	return detail
 }

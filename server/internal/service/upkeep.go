@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // Inspect implements api.Inspect.
@@ -31,7 +32,7 @@ func (s *Service) ListKeeperTasks(_ context.Context, _ *api.Empty) (*api.Page[ap
 
 // RunKeeperTask implements api.RunKeeperTask.
 func (s *Service) RunKeeperTask(ctx context.Context, in *api.KeeperTaskInput) (*api.KeeperTaskReport, error) {
-	r, err := s.admin.RunKeeperTask(ctx, in.Task, runtime.KeeperConfig{})
+	r, err := s.admin.As(login.From(ctx).Name).RunKeeperTask(ctx, in.Task, runtime.KeeperConfig{})
 	if err != nil {
 		return nil, err
 	}
