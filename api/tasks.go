@@ -49,7 +49,7 @@ var (
 func taskOperations() []Entry {
 	return []Entry{
 		ClaimTask, RenewTask, CompleteTask, FailTask, SuspendTask, ReleaseTask, AppendFrames, ReportProgress,
-		RegisterPushWorker, ListPushWorkers, RemovePushWorker,
+		AppendLogs, ReportUsage, GetStep, RecordStep, RegisterPushWorker, ListPushWorkers, RemovePushWorker,
 	}
 }
 

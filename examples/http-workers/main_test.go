@@ -19,6 +19,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -159,6 +160,14 @@ func TestWorkerServesFlow(t *testing.T) {
 			lines = append(lines, string(frame.Payload))
 		}
 		require.Equal(p.t, []string{"news 1", "news 2", "news 3"}, lines)
+		logged := 0
+		for line, err := range run.Logs(p.ctx, "publish", runlog.Query{}) {
+			require.NoError(p.t, err)
+			require.Equal(p.t, "publishing", line.Message)
+			require.JSONEq(p.t, `{"by":"ann"}`, string(line.Attrs))
+			logged++
+		}
+		require.Equal(p.t, 1, logged)
 	})
 }
 

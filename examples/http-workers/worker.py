@@ -25,10 +25,10 @@ def approve(task):
     return task["signals"][0]["json"]
 
 def publish(task):
+    call(task["token"] + "/logs", {"lines": [{"message": "publishing", "attrs": task["input"]["approval"]}]})
     for line in task["input"]["report"]["lines"]:
         call(task["token"] + "/frames", {"frames": [{"kind": "line", "text": line}]})
     return "published by " + task["input"]["approval"]["by"]
-
 ACTIVITIES = {"fetch": fetch, "approve": approve, "publish": publish}
 
 def renew(task, ended):

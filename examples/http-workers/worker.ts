@@ -33,6 +33,7 @@ const activities: Record<string, (task: Task, cancelled: AbortSignal) => Promise
     return task.signals[0].json;
   },
   async publish(task) {
+    await call(task.token + "/logs", { lines: [{ message: "publishing", attrs: task.input.approval }] });
     for (const text of task.input.report.lines)
       await call(task.token + "/frames", { frames: [{ kind: "line", text }] });
     return "published by " + task.input.approval.by;

@@ -36,6 +36,10 @@ export interface AppendFramesInputBody {
   frames: TaskFrame[];
 }
 
+export interface AppendLogsInputBody {
+  lines: TaskLine[];
+}
+
 export interface Attempt {
   number: number;
   replay?: number;
@@ -276,6 +280,16 @@ export interface EditScheduleInputBody {
   fire_time_field?: string;
   /** Replaces all tags. */
   tags?: Record<string, string>;
+}
+
+export interface ExceededBudget {
+  budget: string;
+  key?: string;
+  dimension: string;
+  asked: number;
+  spent: number;
+  reserved: number;
+  hard: number;
 }
 
 export interface Execution {
@@ -724,6 +738,11 @@ export interface ReceivedSignal {
   data?: string;
 }
 
+export interface RecordStepInputBody {
+  /** Any JSON of at most 1 MiB. */
+  result: unknown;
+}
+
 export interface RegisterPushWorkerInputBody {
   /** Where tasks are sent. The configuration of the server says which hosts are allowed. */
   url: string;
@@ -752,6 +771,21 @@ export interface RenewedTask {
 export interface ReportProgressInputBody {
   percent: number;
   message?: string;
+}
+
+export interface ReportUsageInputBody {
+  /** Amount of each dimension, such as tokens or requests. */
+  usage: Record<string, number>;
+  /** The report counts once for the node, also in later attempts; without it a repeated request counts again. */
+  key?: string;
+}
+
+export interface ReportedUsage {
+  /**
+   * The budget whose hard limit the usage would exceed: it has not counted it. Fail the task with the category
+   * budget to do what the budget says.
+   */
+  exceeded?: ExceededBudget;
 }
 
 export interface Rerun {
@@ -1066,6 +1100,13 @@ export interface StartedRun {
   existed?: boolean;
 }
 
+export interface Step {
+  /** The step had a result before this request. */
+  recorded: boolean;
+  /** The result that was recorded first. */
+  result?: unknown;
+}
+
 export interface SuspendTaskBody {
   /** Names of the signals that count; absent if all do. */
   signals?: string[];
@@ -1129,6 +1170,16 @@ export interface TaskFrame {
   /** Content in place of JSON. */
   text?: string;
   correlation_id?: string;
+}
+
+export interface TaskLine {
+  /** Absent for info. */
+  level?: "debug" | "info" | "warn" | "error";
+  message: string;
+  /** A JSON object with the attributes of the line. */
+  attrs?: unknown;
+  /** When it was logged; absent for now. */
+  at?: string;
 }
 
 export interface Timing {
@@ -2253,6 +2304,53 @@ export interface ReportProgressInput {
 
 export type ReportProgressOutput = void;
 
+/** append-logs: Append lines to the log of a task */
+export interface AppendLogsInput {
+  path: {
+    /** Token of the task. */
+    task: string;
+  };
+  body: AppendLogsInputBody;
+}
+
+export type AppendLogsOutput = void;
+
+/** report-usage: Count what a task has used in the budgets of its run */
+export interface ReportUsageInput {
+  path: {
+    /** Token of the task. */
+    task: string;
+  };
+  body: ReportUsageInputBody;
+}
+
+export type ReportUsageOutput = ReportedUsage;
+
+/** get-step: Read the result of a step that an attempt of the node has recorded */
+export interface GetStepInput {
+  path: {
+    /** Token of the task. */
+    task: string;
+    /** Name of the step, as names of activities. */
+    step: string;
+  };
+}
+
+export type GetStepOutput = Step;
+
+/** record-step: Record the result of a step, unless it has one; later attempts can read it */
+export interface RecordStepInput {
+  path: {
+    /** Token of the task. */
+    task: string;
+    /** Name of the step, as names of activities. */
+    step: string;
+  };
+  body: RecordStepInputBody;
+}
+
+export type RecordStepOutput = Step;
+
 /** register-push-worker: Let the server send tasks to a URL, for some time */
 export interface RegisterPushWorkerInput {
   path: {
@@ -2797,6 +2895,22 @@ export interface Operations {
   "report-progress": {
     method: "POST"; path: readonly ["tasks", string, "progress"];
     right: "work"; effect: "changes"; input: ReportProgressInput; output: ReportProgressOutput;
+  };
+  "append-logs": {
+    method: "POST"; path: readonly ["tasks", string, "logs"];
+    right: "work"; effect: "changes"; input: AppendLogsInput; output: AppendLogsOutput;
+  };
+  "report-usage": {
+    method: "POST"; path: readonly ["tasks", string, "usage"];
+    right: "work"; effect: "changes"; input: ReportUsageInput; output: ReportUsageOutput;
+  };
+  "get-step": {
+    method: "GET"; path: readonly ["tasks", string, "steps", string];
+    right: "work"; effect: "reads"; input: GetStepInput; output: GetStepOutput;
+  };
+  "record-step": {
+    method: "PUT"; path: readonly ["tasks", string, "steps", string];
+    right: "work"; effect: "changes"; input: RecordStepInput; output: RecordStepOutput;
   };
   "register-push-worker": {
     method: "PUT"; path: readonly ["push-workers", string];

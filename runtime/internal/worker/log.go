@@ -55,12 +55,20 @@ func (o *logOutput) Logger() *slog.Logger {
 		program := o.task.run.session.Logger.With(slog.String("flow", c.FlowName), slog.String("run", c.RunID),
 			slog.String("node", c.Node), slog.Int("attempt", int(c.AttemptIndex)+1)).Handler()
 		o.logger = slog.New(program)
-		if config := o.task.run.worker.config.Logs; !config.Off {
-			store := slog.NewJSONHandler(o, &slog.HandlerOptions{Level: config.Level})
-			o.logger = slog.New(logHandler{program, store.WithGroup(activitycontext.LogAttrs)})
+		if store := o.store(); store != nil {
+			o.logger = slog.New(logHandler{program, store})
 		}
 	})
 	return o.logger
+}
+
+// store returns the handler that stores lines with the attempt; nil if none are stored.
+func (o *logOutput) store() slog.Handler {
+	config := o.task.run.worker.config.Logs
+	if config.Off {
+		return nil
+	}
+	return slog.NewJSONHandler(o, &slog.HandlerOptions{Level: config.Level}).WithGroup(activitycontext.LogAttrs)
 }
 
 // Write takes one line of the handler that stores. It never fails, and waits for nothing.

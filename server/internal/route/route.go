@@ -77,6 +77,8 @@ var bodyCaps = map[string]int64{
 	"preview-bulk-job": 256 << 10,
 	"complete-task":    2 << 20,
 	"append-frames":    1 << 20,
+	"append-logs":      1 << 20,
+	"record-step":      2 << 20,
 }
 
 const bodyCap = 64 << 10
