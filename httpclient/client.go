@@ -32,7 +32,9 @@ type Config struct {
 
 // Client calls one server. It is safe for concurrent use and needs no closing.
 type Client struct {
-	base  *url.URL
+	base *url.URL
+	// root is the address below which operations are.
+	root  string
 	token string
 	http  *http.Client
 }
@@ -46,7 +48,8 @@ func New(address string, config Config) (*Client, error) {
 		return nil, fmt.Errorf("%w: address: must be such as https://host:8080, got: %q", ErrInvalid, address)
 	}
 	base.User = nil
-	return &Client{base: base, token: config.Token, http: cmp.Or(config.HTTPClient, http.DefaultClient)}, nil
+	root := strings.TrimSuffix(base.String(), "/") + api.Prefix
+	return &Client{base: base, root: root, token: config.Token, http: cmp.Or(config.HTTPClient, http.DefaultClient)}, nil
 }
 
 // Call calls an operation. A refusal by the server is an *api.Problem, for errors.As; its Code says what is wrong.
@@ -60,10 +63,24 @@ func Call[In, Out any](ctx context.Context, c *Client, op api.Call[In, Out], in 
 	if reply.StatusCode == http.StatusNoContent {
 		return out, nil
 	}
-	if err := json.NewDecoder(io.LimitReader(reply.Body, maxReply)).Decode(out); err != nil {
+	text, err := readAll(reply)
+	if err == nil {
+		err = json.Unmarshal(text, out)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: reply of the server: %w", op.Name, err)
 	}
 	return out, nil
+}
+
+// readAll reads a reply to its end, so that its connection can be used again.
+func readAll(reply *http.Response) ([]byte, error) {
+	var text bytes.Buffer
+	if n := reply.ContentLength; n > 0 && n <= maxReply {
+		text.Grow(int(n) + bytes.MinRead) // the buffer wants room for one more read, which finds the end
+	}
+	_, err := text.ReadFrom(io.LimitReader(reply.Body, maxReply))
+	return text.Bytes(), err
 }
 
 // Do calls an operation whose types are not known at compile time: the input is a value of op.Input, and the reply is
@@ -77,7 +94,7 @@ func Do(ctx context.Context, c *Client, op api.Operation, in any) (json.RawMessa
 	if reply.StatusCode == http.StatusNoContent {
 		return json.RawMessage("{}"), nil
 	}
-	text, err := io.ReadAll(io.LimitReader(reply.Body, maxReply))
+	text, err := readAll(reply)
 	if err == nil && !json.Valid(text) {
 		err = errors.New("it is not JSON")
 	}
@@ -87,13 +104,16 @@ func Do(ctx context.Context, c *Client, op api.Operation, in any) (json.RawMessa
 	return json.RawMessage(bytes.TrimSpace(text)), nil
 }
 
+// contentJSON is shared by requests, which do not change it.
+var contentJSON = []string{"application/json"}
+
 // send sends the request of an operation. A refusal is an error; the body of any other reply is to be closed.
 func (c *Client) send(ctx context.Context, op api.Operation, in any) (*http.Response, error) {
 	request, err := c.request(ctx, op, in)
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept", "application/json")
+	request.Header["Accept"] = contentJSON
 	reply, err := c.http.Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", op.Name, err)
@@ -118,7 +138,7 @@ func (c *Client) request(ctx context.Context, op api.Operation, in any) (*http.R
 		}
 		path = strings.Replace(path, "{"+name+"}", escape(value), 1)
 	}
-	address := strings.TrimSuffix(c.base.String(), "/") + api.Prefix + path
+	address := c.root + path
 	if len(parts.query) > 0 {
 		address += "?" + parts.query.Encode()
 	}
@@ -138,7 +158,7 @@ func (c *Client) request(ctx context.Context, op api.Operation, in any) (*http.R
 		request.Header.Set(name, value)
 	}
 	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
+		request.Header["Content-Type"] = contentJSON
 	}
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)

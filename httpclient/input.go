@@ -21,8 +21,17 @@ type parts struct {
 
 // split distributes the fields of an input over the parts of a request, by their tags.
 func split(in any) (parts, error) {
-	p := parts{path: map[string]string{}, header: map[string]string{}, query: url.Values{}}
-	return p, p.add(reflect.ValueOf(in))
+	p := parts{path: map[string]string{}}
+	err := p.add(reflect.ValueOf(in))
+	return p, err
+}
+
+// ask adds parameters of the query.
+func (p *parts) ask(name string, texts []string) {
+	if p.query == nil {
+		p.query = url.Values{}
+	}
+	p.query[name] = texts
 }
 
 func (p *parts) add(v reflect.Value) error {
@@ -37,7 +46,7 @@ func (p *parts) add(v reflect.Value) error {
 			p.body = value.Interface()
 		case field.Type == reflect.TypeFor[api.Values]():
 			for name, texts := range value.Interface().(api.Values) {
-				p.query[name] = texts
+				p.ask(name, texts)
 			}
 		default:
 			if err := p.addField(field, value); err != nil {
@@ -66,9 +75,12 @@ func (p *parts) addField(field reflect.StructField, value reflect.Value) error {
 		if option != "explode" { // the values of a list are one parameter, with commas
 			texts = []string{strings.Join(texts, ",")}
 		}
-		p.query[name] = texts
+		p.ask(name, texts)
 	}
 	if name := field.Tag.Get("header"); name != "" {
+		if p.header == nil {
+			p.header = map[string]string{}
+		}
 		p.header[name] = texts[0]
 	}
 	return nil

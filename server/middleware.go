@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strconv"
@@ -258,6 +259,12 @@ func (r *recorder) stored() []byte {
 	return text
 }
 
+// cautious are headers of all replies. Their values are shared: who changes one sets it anew.
+var cautious = http.Header{
+	"X-Content-Type-Options": {"nosniff"}, "X-Frame-Options": {"DENY"}, "Referrer-Policy": {"no-referrer"},
+	"Cache-Control": {"no-store"}, "Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
+}
+
 // observe gives each request an id, sets the headers that every reply has, and answers a panic.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -266,11 +273,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(replyTimeout))
 		header := w.Header()
 		header.Set("X-Request-Id", hex.EncodeToString(id[:]))
-		header.Set("X-Content-Type-Options", "nosniff")
-		header.Set("X-Frame-Options", "DENY")
-		header.Set("Referrer-Policy", "no-referrer")
-		header.Set("Cache-Control", "no-store")
-		header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		maps.Copy(header, cautious)
 		defer func() {
 			fault := recover()
 			if fault == nil || fault == http.ErrAbortHandler {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"path"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/api"
@@ -102,6 +103,7 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 	crossOrigin := http.NewCrossOriginProtection()
 	s.operations = s.idempotent(operations)
 	mux := http.NewServeMux()
+	mux.HandleFunc(api.Prefix, notFound)
 	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.operations))))
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/openapi+json")
@@ -126,7 +128,7 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 	switch {
 	case s.config.Home != nil:
 		mux.Handle("/", s.config.Home)
-		return s.observe(underBase(s.config.BasePath, mux))
+		return s.observe(underBase(s.config.BasePath, cleanOnly(mux)))
 	case s.config.NoConsole:
 		mux.HandleFunc("GET /{$}", s.home)
 	default:
@@ -136,7 +138,20 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 		}
 	}
 	mux.HandleFunc("/", notFound)
-	return s.observe(underBase(s.config.BasePath, mux))
+	return s.observe(underBase(s.config.BasePath, cleanOnly(mux)))
+}
+
+// cleanOnly answers that nothing is at paths with empty parts, "." or "..". A mux would answer with a redirection that
+// quotes the request, whatever bytes it has.
+func cleanOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked := r.URL.EscapedPath()
+		if clean := path.Clean("/" + asked); asked != clean && asked != clean+"/" && asked != "" {
+			notFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {

@@ -154,8 +154,11 @@ func (r *Router) authorize(op api.Operation) func(huma.Context, func(huma.Contex
 			writeProblem(w, &refusal.Problem)
 			return
 		}
-		address := ctx.URL()
-		next(huma.WithValue(ctx, queryKey{}, address.Query()))
+		if op.Query != "" {
+			address := ctx.URL()
+			ctx = huma.WithValue(ctx, queryKey{}, address.Query())
+		}
+		next(ctx)
 	}
 }
 
@@ -200,14 +203,17 @@ func (r *Router) failed(ctx context.Context, op api.Operation, err error) error 
 	return &problem{p}
 }
 
-// setQuery sets the field Query of an input, if it has one, to the parameters of the URL that the input does not name.
-func setQuery(ctx context.Context, input any) {
-	field := reflect.ValueOf(input).Elem().FieldByName("Query")
-	if !field.IsValid() || field.Type() != reflect.TypeFor[api.Values]() {
-		return
+// querySetter returns what sets the field Query of an input to the parameters of the URL that the input does not name;
+// nothing happens for a type without one.
+func querySetter(input reflect.Type) func(context.Context, any) {
+	field, found := input.FieldByName("Query")
+	if !found || field.Type != reflect.TypeFor[api.Values]() {
+		return func(context.Context, any) {}
 	}
-	values, _ := ctx.Value(queryKey{}).(url.Values)
-	field.Set(reflect.ValueOf(values))
+	return func(ctx context.Context, in any) {
+		values, _ := ctx.Value(queryKey{}).(url.Values)
+		reflect.ValueOf(in).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(values))
+	}
 }
 
 type reply[Out any] struct {
@@ -238,7 +244,7 @@ func handle[In, Out any](r *Router, op api.Call[In, Out], do func(context.Contex
 		})
 		return
 	}
-	fillLists := filler(reflect.TypeFor[Out]())
+	fillLists, setQuery := filler(reflect.TypeFor[Out]()), querySetter(reflect.TypeFor[In]())
 	huma.Register(r.api, described, func(ctx context.Context, in *In) (*reply[Out], error) {
 		setQuery(ctx, in)
 		out, err := do(ctx, in)
@@ -268,6 +274,7 @@ func follow[In, Event any](
 			},
 		},
 	}}
+	setQuery := querySetter(reflect.TypeFor[In]())
 	huma.Register(r.api, described, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {
 		setQuery(ctx, in)
 		select {
