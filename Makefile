@@ -154,6 +154,13 @@ servers: ## Fetch the Redis and Valkey servers and the Chromium that this machin
 .PHONY: bench
 bench: servers ## Measure throughput, latency and memory (ARGS="..." go to the command)
 	$(GO) run ./bench $(ARGS)
+	$(if $(ARGS),,@$(MAKE) --no-print-directory bench-console)
+
+# Tests of the console log their times; here, on a quiet machine, they fail when these are too long.
+.PHONY: bench-console
+bench-console: servers ## Measure how quick the console is in a browser, and fail when it is too slow
+	cd console/dev && GOWORK="$(CURDIR)/go.work" FLOWFABRIC_TIMES=1 FLOWFABRIC_TEST_ENGINES=embedded \
+	$(GO) test ./browsertest -count=1 -v -run 'TestLargeRun|TestManyRuns|TestOneWindowSeesTheOther' | grep -E '^ +[a-z_]+\.go|^(---|ok|FAIL|PASS)'
 
 .PHONY: soak
 soak: servers ## Long property and crash runs

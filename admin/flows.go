@@ -184,13 +184,15 @@ type FlowInfo struct {
 	// Managed reports whether runtime.Start submitted the flow with its whole graph; Run is its run id then.
 	Managed bool
 	Run     string
+	// GraphHash are the first 32 digits of the hash of that graph, flow.Definition.Hash; empty for other flows.
+	GraphHash string
 	// Tags are the tags of the flow. Listings set them only with WithTags.
 	Tags map[string]string
 }
 
 var flowFields = []string{
 	"flow_kind", "namespace", "public_flow_state", "node_count", "edge_count", "graph_revision", "cancel_reason",
-	"cancellation_policy", "created_at", "cancelled_at", "closed_at", "managed", "run_id",
+	"cancellation_policy", "created_at", "cancelled_at", "closed_at", "managed", "run_id", "graph_hash",
 }
 
 func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
@@ -200,7 +202,7 @@ func flowOf(id enginecore.FlowID, r hashrecord.Record) FlowInfo {
 		Edges:   int(r.Int("edge_count")), Revision: r.Int("graph_revision"), CancelReason: r["cancel_reason"],
 		CancelPolicy: CancelPolicy(r["cancellation_policy"]), CreatedAt: r.Time("created_at"),
 		CancelledAt: r.Time("cancelled_at"),
-		ClosedAt:    r.Time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"],
+		ClosedAt:    r.Time("closed_at"), Managed: r["managed"] != "", Run: r["run_id"], GraphHash: r["graph_hash"],
 	}
 }
 

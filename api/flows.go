@@ -16,6 +16,11 @@ var (
 		Name: "get-flow-graph", Group: "flows", Method: "GET", Path: "/flows/{flow}/graph", Right: View, Effect: Reads,
 		Summary: "Draw the graph of a published flow",
 	})
+	GetFlowStatistics = call[FlowStatisticsInput, FlowStatistics](Operation{
+		Name: "get-flow-statistics", Group: "flows", Method: "GET", Path: "/flows/{flow}/statistics",
+		Right: View, Effect: Reads,
+		Summary: "Show how the nodes of a flow did in its last runs, and which versions these have",
+	})
 	WithdrawFlow = call[FlowInput, Empty](Operation{
 		Name: "withdraw-flow", Group: "flows", Method: "DELETE", Path: "/flows/{flow}",
 		Right: Administer, Effect: Destroys,
@@ -24,7 +29,7 @@ var (
 )
 
 func flowOperations() []Entry {
-	return []Entry{ListFlows, GetFlow, GetFlowGraph, GetFlowLayout, WithdrawFlow}
+	return []Entry{ListFlows, GetFlow, GetFlowGraph, GetFlowLayout, GetFlowStatistics, WithdrawFlow}
 }
 
 // FlowInput names the flow that an operation is about.

@@ -8,6 +8,10 @@ var (
 		Name: "list-lanes", Group: "lanes", Method: "GET", Path: "/lanes", Right: View, Effect: Reads,
 		Summary: "List the lanes with what waits in them",
 	})
+	GetLaneQueue = call[LaneQueueInput, LaneQueue](Operation{
+		Name: "get-lane-queue", Group: "lanes", Method: "GET", Path: "/lanes/{lane}/queue", Right: View, Effect: Reads,
+		Summary: "Show which nodes workers take next from a lane, and why",
+	})
 	ListPauses = call[Empty, Page[Pause]](Operation{
 		Name: "list-pauses", Group: "lanes", Method: "GET", Path: "/pauses", Right: View, Effect: Reads,
 		Summary: "List the paused lanes and activities",
@@ -35,7 +39,7 @@ var (
 )
 
 func laneOperations() []Entry {
-	return []Entry{ListLanes, ListPauses, PauseLane, ResumeLane, PauseActivity, ResumeActivity}
+	return []Entry{ListLanes, GetLaneQueue, ListPauses, PauseLane, ResumeLane, PauseActivity, ResumeActivity}
 }
 
 // LaneInput names the lane that an operation is about.

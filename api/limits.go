@@ -12,6 +12,10 @@ var (
 		Name: "get-limit", Group: "limits", Method: "GET", Path: "/limits/{limit}", Right: View, Effect: Reads,
 		Summary: "Show a limit; its ETag is for changes",
 	})
+	GetLimitUse = call[LimitUseInput, LimitUse](Operation{
+		Name: "get-limit-use", Group: "limits", Method: "GET", Path: "/limits/{limit}/use", Right: View, Effect: Reads,
+		Summary: "Show which nodes hold places of a limit, and which wait for one",
+	})
 	SetLimit = call[SetLimitInput, Limit](Operation{
 		Name: "set-limit", Group: "limits", Method: "PUT", Path: "/limits/{limit}", Right: Operate, Effect: Changes,
 		Summary: "Set a limit instead of what flows declare",
@@ -23,7 +27,9 @@ var (
 	})
 )
 
-func limitOperations() []Entry { return []Entry{ListLimits, GetLimit, SetLimit, ResetLimit} }
+func limitOperations() []Entry {
+	return []Entry{ListLimits, GetLimit, GetLimitUse, SetLimit, ResetLimit}
+}
 
 // LimitInput names the limit that an operation is about.
 type LimitInput struct {

@@ -19,7 +19,7 @@ var (
 	ListFires = call[ListFiresInput, Page[time.Time]](Operation{
 		Name: "list-fires", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}/fires",
 		Right: View, Effect: Reads,
-		Summary: "List the next times of a schedule",
+		Summary: "List the next times of a schedule, or those that it would have with another timing",
 	})
 	SetSchedule = call[SetScheduleInput, Schedule](Operation{
 		Name: "set-schedule", Group: "schedules", Method: "PUT", Path: "/schedules/{schedule}",
@@ -82,6 +82,12 @@ type ScheduleReasonInput struct {
 type ListFiresInput struct {
 	ScheduleInput
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"10" doc:"Most times; fewer if the schedule ends before."`
+	// Cron or Every asks for the times of another timing, of a schedule that need not be there.
+	Cron       string    `query:"cron" doc:"List the times of this expression instead of those of the schedule."`
+	TimeZone   string    `query:"time_zone" doc:"Time zone of cron."`
+	Every      Duration  `query:"every" doc:"List the times of this interval instead of those of the schedule."`
+	StartingAt time.Time `query:"starting_at" doc:"Earliest time of cron or every."`
+	EndingAt   time.Time `query:"ending_at" doc:"Latest time of cron or every."`
 }
 
 // Timing is when a schedule fires. Exactly one of Cron and Every is given.

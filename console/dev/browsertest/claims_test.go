@@ -43,6 +43,8 @@ type desk struct {
 
 	claims *flow.Definition[claim, string]
 	media  *flow.Definition[claim, string]
+	parts  *flow.Definition[claim, string]
+	brief  *flow.Definition[claim, string]
 }
 
 func (d *desk) handlers(t *testing.T) []activity.Handler {
@@ -55,6 +57,9 @@ func (d *desk) handlers(t *testing.T) []activity.Handler {
 		activity.Logger(ctx).Info("reading the pages", "claim", c.Claim)
 		if tries[c.Claim]++; tries[c.Claim] < 2 {
 			return c, errors.New("the scanner timed out after 2 s")
+		}
+		if err := activity.ReportUsage(ctx, "tokens", 5000+int64(len(c.Claim))*100); err != nil {
+			return c, err
 		}
 		for _, word := range []string{"The ", "photos ", "show ", "a ", "dented ", "door.\n", "No ", "other ", "damage."} {
 			if err := activity.Emit(ctx, "text", word); err != nil {
@@ -120,7 +125,33 @@ func (d *desk) handlers(t *testing.T) []activity.Handler {
 	other, err := g.Build()
 	require.NoError(t, err)
 	d.claims, d.media = def, other
-	return append(def.Handlers(), other.Handlers()...)
+	return append(append(def.Handlers(), other.Handlers()...), d.capacity(t)...)
+}
+
+// capacity declares the flows that wait: for places of a limit, and in a lane that nobody serves.
+func (d *desk) capacity(t *testing.T) []activity.Handler {
+	t.Helper()
+	call := activity.New("parts.call", func(ctx context.Context, c claim) (string, error) {
+		select {
+		case <-d.handed:
+			return c.Claim, nil
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}, activity.Limit("parts-api", activity.AtOnce(2)))
+	f := flow.New[claim, string]("parts.order", flow.Describe("Orders parts, two at once."))
+	flow.Return(f, flow.Node(f, "order", call, f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+	d.parts = def
+
+	think := activity.New("models.think", func(_ context.Context, c claim) (string, error) { return c.Claim, nil },
+		activity.Lane("models"))
+	g := flow.New[claim, string]("models.brief", flow.FairBy("claim"))
+	flow.Return(g, flow.Node(g, "summarise", think, g.Input()))
+	d.brief, err = g.Build()
+	require.NoError(t, err)
+	return def.Handlers()
 }
 
 func numbers(n int) []int {

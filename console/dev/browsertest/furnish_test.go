@@ -1,6 +1,7 @@
 package browsertest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -28,7 +29,23 @@ func (p *place) furnish(t *testing.T) {
 	_, err = runtime.Schedule(ctx, p.client, "nightly", p.claims, claim{Claim: "nightly", Pages: 1},
 		runtime.ScheduleConfig{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"})
 	require.NoError(t, err)
-	require.NoError(t, p.client.SetLimit(ctx, "parts-api", "", activity.AtOnce(20)))
+	require.NoError(t, p.client.SetLimit(ctx, "parts-api", "", activity.AtOnce(2)))
+	p.queue(t)
 	require.NoError(t, p.client.CreateBudget(ctx, runtime.BudgetRef{Name: "models"},
 		flow.HardLimit("tokens", 1_000_000), flow.SoftLimit("tokens", 800_000), flow.ResetEvery(time.Hour)))
+}
+
+// queue lets nodes wait: in a lane that nobody serves, by turns of their tenants, and for the places of a limit.
+func (p *place) queue(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	for i, tenant := range []string{"atlas", "atlas", "atlas", "borealis", "cobalt", "atlas", "cobalt"} {
+		_, err := runtime.Start(ctx, p.client, p.brief, claim{Claim: tenant},
+			runtime.WithID(fmt.Sprintf("brief-%d", i)), runtime.WithPriority(i%3))
+		require.NoError(t, err)
+	}
+	for i := range 4 {
+		_, err := runtime.Start(ctx, p.client, p.parts, claim{Claim: "x"}, runtime.WithID(fmt.Sprintf("order-%d", i)))
+		require.NoError(t, err)
+	}
 }

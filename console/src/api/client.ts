@@ -47,7 +47,8 @@ export type Parameters = Record<string, string | number | boolean | string[] | u
 export function address(path: readonly string[], parameters: Parameters = {}): URL {
   const url = new URL(path.map(encodeURIComponent).join("/"), base);
   for (const [name, value] of Object.entries(parameters)) {
-    if (Array.isArray(value)) value.forEach((v) => url.searchParams.append(name, v));
+    if (name === "by" && Array.isArray(value)) url.searchParams.set(name, value.join(","));
+    else if (Array.isArray(value)) value.forEach((v) => url.searchParams.append(name, v));
     else if (value !== undefined && value !== "" && value !== false) url.searchParams.set(name, String(value));
   }
   return url;
@@ -128,6 +129,10 @@ export const put = async <const P extends Path<"PUT">>(
   (await send<"PUT", P>("PUT", path, {
     body, ...(query && { parameters: query }), ...(etag && { headers: { "If-Match": etag } }),
   })).data;
+
+export const patch = async <const P extends Path<"PATCH">>(
+  path: P, body: string | Body<"PATCH", P>,
+): Promise<Outcome<"PATCH", P>> => (await send<"PATCH", P>("PATCH", path, { body })).data;
 
 export const remove = async <const P extends Path<"DELETE">>(
   path: P, query?: Query<"DELETE", P>,

@@ -409,6 +409,18 @@ export interface Flow {
   published_by?: string;
 }
 
+export interface FlowStatistics {
+  /** Runs that were looked at. Of a flow with many nodes, these are fewer than asked for. */
+  runs: number;
+  /** Creation of the oldest one of them. */
+  since?: string;
+  /** There are older runs. */
+  more?: boolean;
+  nodes: NodeStatistics[];
+  /** Versions that the runs have, the latest run first. */
+  versions: VersionRuns[];
+}
+
 export interface ForkRunInputBody {
   /** Id of the fork; a random one if it is absent. */
   id?: string;
@@ -493,8 +505,22 @@ export interface LaneBlocked {
   operator: number;
 }
 
+export interface LaneQueue {
+  lane: string;
+  /** Nodes that wait for a worker. */
+  waiting: number;
+  /** One on a single server. Workers of a cluster take the partitions in turn; the order is exact within each. */
+  partitions: PartitionQueue[];
+}
+
 export interface LaneReasonInputBody {
   reason?: string;
+}
+
+export interface LaneTurn {
+  /** Empty for nodes of flows without fairness keys. */
+  key: string;
+  waiting: number;
 }
 
 export interface Layout {
@@ -516,6 +542,18 @@ export interface Limit {
   /** Starts within the last per. */
   started: number;
   waiting: number;
+}
+
+export interface LimitUse {
+  /** Nodes that hold a place on their own. */
+  holding: number;
+  waiting: number;
+  /** Those that have held a place longest. */
+  holders: PlaceUse[];
+  /** Those that get the next places, in their order. */
+  queue: PlaceUse[];
+  /** Places that workers hold for several of their nodes in turn. */
+  pools?: PlacePool[];
 }
 
 export interface LiveValue {
@@ -634,12 +672,55 @@ export interface NodeSide {
   reason?: string;
 }
 
+export interface NodeStatistics {
+  node: string;
+  /** Runs in which it succeeded or failed. */
+  ended: number;
+  /** Runs in which it failed or expired. */
+  failed?: number;
+  skipped?: number;
+  /** Runs in which it took more than one attempt. */
+  retried?: number;
+  /** From its first start to its end, where it ended. */
+  median?: string;
+  slowest?: string;
+}
+
+export interface PartitionQueue {
+  partition: number;
+  waiting: number;
+  paused?: boolean;
+  /**
+   * Fairness keys, by whose turn comes first; absent while none has one, and for callers who may not read payloads.
+   */
+  turns?: LaneTurn[];
+  /** The first nodes in the order of claims, as far as nothing with precedence arrives. */
+  next: QueuedPlace[];
+}
+
 export interface Pause {
   lane?: string;
   activity?: string;
   since: string;
   by?: string;
   reason?: string;
+}
+
+export interface PlacePool {
+  worker: string;
+  places: number;
+  since?: string;
+}
+
+export interface PlaceUse {
+  execution: string;
+  flow?: string;
+  run?: string;
+  node?: string;
+  activity?: string;
+  /** When it got its place; of a node that waits, when it was created. */
+  since?: string;
+  priority?: number;
 }
 
 export interface PlacedEdge {
@@ -720,6 +801,21 @@ export interface PushWorker {
   sent: number;
   /** Why the last task could not be sent; the server tries again. */
   failure?: string;
+}
+
+export interface QueuedPlace {
+  execution: string;
+  flow?: string;
+  run?: string;
+  node?: string;
+  activity?: string;
+  /** The rule that gives the node its place. */
+  rule: "age" | "priority" | "turn" | "longest_wait";
+  /** Fairness key. */
+  key?: string;
+  priority: number;
+  /** Time of creation, by which its age counts. */
+  since: string;
 }
 
 export interface ReasonInputBody {
@@ -1239,6 +1335,15 @@ export interface Version {
   hash: string;
   published_at: string;
   published_by?: string;
+}
+
+export interface VersionRuns {
+  /** Beginning of the hash of the graph, 32 digits. */
+  hash: string;
+  runs: number;
+  open?: number;
+  /** Creation of its latest run. */
+  last: string;
 }
 
 export interface Wait {
@@ -1902,6 +2007,20 @@ export interface GetFlowLayoutInput {
 
 export type GetFlowLayoutOutput = Layout;
 
+/** get-flow-statistics: Show how the nodes of a flow did in its last runs, and which versions these have */
+export interface GetFlowStatisticsInput {
+  path: {
+    /** Name of the flow. */
+    flow: string;
+  };
+  query?: {
+    /** Most runs that are looked at, the newest first. */
+    runs?: number;
+  };
+}
+
+export type GetFlowStatisticsOutput = FlowStatistics;
+
 /** withdraw-flow: Remove a flow from the catalogue; its runs stay */
 export interface WithdrawFlowInput {
   path: {
@@ -1928,7 +2047,7 @@ export interface GetScheduleInput {
 
 export type GetScheduleOutput = Schedule;
 
-/** list-fires: List the next times of a schedule */
+/** list-fires: List the next times of a schedule, or those that it would have with another timing */
 export interface ListFiresInput {
   path: {
     /** Name of the schedule. */
@@ -1937,6 +2056,16 @@ export interface ListFiresInput {
   query?: {
     /** Most times; fewer if the schedule ends before. */
     limit?: number;
+    /** List the times of this expression instead of those of the schedule. */
+    cron?: string;
+    /** Time zone of cron. */
+    time_zone?: string;
+    /** List the times of this interval instead of those of the schedule. */
+    every?: string;
+    /** Earliest time of cron or every. */
+    starting_at?: string;
+    /** Latest time of cron or every. */
+    ending_at?: string;
   };
 }
 
@@ -2022,6 +2151,20 @@ export interface ListLanesInput {
 
 export type ListLanesOutput = Page<Lane>;
 
+/** get-lane-queue: Show which nodes workers take next from a lane, and why */
+export interface GetLaneQueueInput {
+  path: {
+    /** Name of the lane. */
+    lane: string;
+  };
+  query?: {
+    /** Most places of each partition. */
+    places?: number;
+  };
+}
+
+export type GetLaneQueueOutput = LaneQueue;
+
 /** list-pauses: List the paused lanes and activities */
 export interface ListPausesInput {
 }
@@ -2089,6 +2232,22 @@ export interface GetLimitInput {
 }
 
 export type GetLimitOutput = Limit;
+
+/** get-limit-use: Show which nodes hold places of a limit, and which wait for one */
+export interface GetLimitUseInput {
+  path: {
+    /** Name of the limit. */
+    limit: string;
+  };
+  query?: {
+    /** Key of a limit with keys. */
+    key?: string;
+    /** Most nodes of each list. */
+    most?: number;
+  };
+}
+
+export type GetLimitUseOutput = LimitUse;
 
 /** set-limit: Set a limit instead of what flows declare */
 export interface SetLimitInput {
@@ -2752,6 +2911,10 @@ export interface Operations {
     method: "GET"; path: readonly ["flows", string, "layout"];
     right: "view"; effect: "reads"; input: GetFlowLayoutInput; output: GetFlowLayoutOutput;
   };
+  "get-flow-statistics": {
+    method: "GET"; path: readonly ["flows", string, "statistics"];
+    right: "view"; effect: "reads"; input: GetFlowStatisticsInput; output: GetFlowStatisticsOutput;
+  };
   "withdraw-flow": {
     method: "DELETE"; path: readonly ["flows", string];
     right: "administer"; effect: "destroys"; input: WithdrawFlowInput; output: WithdrawFlowOutput;
@@ -2800,6 +2963,10 @@ export interface Operations {
     method: "GET"; path: readonly ["lanes"];
     right: "view"; effect: "reads"; input: ListLanesInput; output: ListLanesOutput;
   };
+  "get-lane-queue": {
+    method: "GET"; path: readonly ["lanes", string, "queue"];
+    right: "view"; effect: "reads"; input: GetLaneQueueInput; output: GetLaneQueueOutput;
+  };
   "list-pauses": {
     method: "GET"; path: readonly ["pauses"];
     right: "view"; effect: "reads"; input: ListPausesInput; output: ListPausesOutput;
@@ -2827,6 +2994,10 @@ export interface Operations {
   "get-limit": {
     method: "GET"; path: readonly ["limits", string];
     right: "view"; effect: "reads"; input: GetLimitInput; output: GetLimitOutput;
+  };
+  "get-limit-use": {
+    method: "GET"; path: readonly ["limits", string, "use"];
+    right: "view"; effect: "reads"; input: GetLimitUseInput; output: GetLimitUseOutput;
   };
   "set-limit": {
     method: "PUT"; path: readonly ["limits", string];

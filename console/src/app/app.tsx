@@ -107,7 +107,7 @@ function PageOf({ path }: { path: string[] }) {
     case "lanes":
       return <LanesPage name={a} />;
     case "limits":
-      return <LimitsPage />;
+      return <LimitsPage name={a} of={b} />;
     case "budgets":
       return <BudgetsPage />;
     case "workers":

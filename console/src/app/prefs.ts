@@ -8,10 +8,12 @@ export interface Prefs {
   density: "dense" | "roomy";
   rail: boolean;
   keys: boolean;
+  // views are filters of the list of runs, by the name that the reader gave them.
+  views: { name: string; query: string }[];
 }
 
 const key = "flowfabric.prefs";
-const initial: Prefs = { theme: "system", zone: "utc", density: "dense", rail: false, keys: true };
+const initial: Prefs = { theme: "system", zone: "utc", density: "dense", rail: false, keys: true, views: [] };
 const changed = new EventTarget();
 
 function read(): Prefs {

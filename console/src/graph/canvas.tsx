@@ -13,7 +13,7 @@ const names = ["idle", "run", "person", "held", "lost", "ok", "bad", "surface", 
   "control-line"] as const;
 
 // colours reads the tokens as the theme has them.
-function colours(at: Element): Colours {
+export function colours(at: Element): Colours {
   const probe = document.createElement("span");
   at.append(probe);
   const out = {} as Colours;

@@ -3,6 +3,7 @@ import { Icon } from "../ui/icon";
 import { CanvasGraph } from "./canvas";
 import type { GraphProps } from "./drawn";
 import { fit, type View, zoom } from "./geometry";
+import { MiniMap } from "./minimap";
 import { SvgGraph } from "./svg";
 
 // svgMost is how many nodes are drawn as SVG. More are drawn on a canvas.
@@ -13,6 +14,7 @@ export function Graph(props: GraphProps) {
   const { layout } = props;
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState<View>({ x: 0, y: 0, k: 1 });
+  const [size, setSize] = useState({ w: 0, h: 0 });
   const [only, setOnly] = useState<"all" | "open" | "critical">("all");
   const large = layout.nodes.length > svgMost;
   const latest = useRef(view);
@@ -24,8 +26,12 @@ export function Graph(props: GraphProps) {
   const moved = useRef(false);
   useLayoutEffect(() => {
     moved.current = false;
-    fitAll();
-    const watch = new ResizeObserver(() => moved.current || fitAll());
+    const resize = () => {
+      setSize({ w: box.current!.clientWidth, h: box.current!.clientHeight });
+      if (!moved.current) fitAll();
+    };
+    resize();
+    const watch = new ResizeObserver(resize);
     watch.observe(box.current!);
     return () => watch.disconnect();
   }, [fitAll]);
@@ -55,6 +61,7 @@ export function Graph(props: GraphProps) {
         </span>
         <button type="button" class="btn icon" aria-label="Fit the graph" onClick={() => ((moved.current = false), fitAll())}><Icon name="fit" /></button>
       </div>
+      {large && size.w > 0 && <MiniMap layout={layout} drawn={props.drawn} view={view} box={size} onMove={change} />}
       {props.legend && (
         <div class="legend desk" aria-hidden="true">
           <span><i class="k-crit" />critical path</span>
@@ -76,7 +83,7 @@ function move(box: HTMLElement, view: () => View, set: (v: View) => void): () =>
     set({ ...v, x: v.x - (e.shiftKey ? e.deltaY : e.deltaX), y: v.y - (e.shiftKey ? 0 : e.deltaY) });
   };
   const down = (e: PointerEvent) => {
-    if (e.button !== 0 || (e.target as Element).closest("button,[role=button],.tools")) return;
+    if (e.button !== 0 || (e.target as Element).closest("button,[role=button],.tools,.minimap")) return;
     const from = { x: e.clientX, y: e.clientY, view: view() };
     const drag = (m: PointerEvent) =>
       set({ ...from.view, x: from.view.x + m.clientX - from.x, y: from.view.y + m.clientY - from.y });

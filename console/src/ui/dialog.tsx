@@ -41,8 +41,10 @@ export interface Act {
   run(reason: string): Promise<unknown>;
 }
 
+interface ConfirmProps { act: Act; onClose(): void; children?: ComponentChildren; wide?: boolean }
+
 // Confirm says what will happen, how many and under whose name, and does it.
-export function Confirm({ act, onClose, children }: { act: Act; onClose(): void; children?: ComponentChildren }) {
+export function Confirm({ act, onClose, children, wide }: ConfirmProps) {
   const session = useSession();
   const [reason, setReason] = useState("");
   const [typed, setTyped] = useState("");
@@ -62,7 +64,7 @@ export function Confirm({ act, onClose, children }: { act: Act; onClose(): void;
     }
   };
   return (
-    <Dialog title={act.title} onClose={onClose}>
+    <Dialog title={act.title} onClose={onClose} wide={!!wide}>
       <form onSubmit={submit} class="gap">
         <div class="soft">{act.what}</div>
         {children}

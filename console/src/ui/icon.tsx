@@ -39,6 +39,7 @@ export const shapes = {
   audit: path("M3 2h7l3 3v9H3zM5.500 7h5M5.500 10h5"),
   settings: path("M2 5h6M11.500 5H14M2 11h2.500M8 11h6M8 3.500v3M4.500 9.500v3"),
   search: path("M7 2.500a4.500 4.500 0 1 0 0 9 4.500 4.500 0 0 0 0-9zM10.500 10.500L14 14"),
+  turn: path("M3 5.500h9.500M9.800 2.800l2.700 2.700M13 10.500H3.500M6.200 13.200l-2.700-2.700"),
   plus: path("M8 3v10M3 8h10"),
   check: path("M3.500 8.500l3 3 6-7"),
   down: path("M4.500 6.500L8 10l3.500-3.500"),

@@ -37,5 +37,13 @@ export function sentence(w: Explanation, zone: Zone, wait?: Wait, now = new Date
   }
 }
 
+// brief is the sentence for a row of a list: how long an answer has time, without the time of day.
+export function brief(w: Explanation, zone: Zone, wait?: Wait, now = new Date()): string {
+  if (w.reason !== "signals" || !w.until) return sentence(w, zone, wait, now);
+  const { until: _late, ...rest } = w;
+  const end = wait?.on_timeout === "escalate" ? "escalates" : "ends";
+  return `${sentence(rest, zone, wait, now)}, ${end} ${relative(new Date(w.until), now)}`;
+}
+
 // remedies that name calls of programs say nothing to the readers of the console.
 export const remedy = (w: Explanation): string => (/[a-z]\.[A-Z]|\w\(/.test(w.remedy ?? "") ? "" : w.remedy ?? "");

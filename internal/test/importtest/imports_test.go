@@ -162,6 +162,7 @@ var mayImport = map[string][]string{
 	"internal/flowgraph":           {"activity", "flow/layout", "internal/activityspec"},
 	"internal/hashrecord":          {"enginecore"},
 	"internal/keepertask":          {},
+	"internal/queueread":           {"admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
 	"internal/errordetail":         {"internal/recordtext"},
 	"internal/recordtext":          {},
 	"internal/stablehash":          {},

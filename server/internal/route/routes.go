@@ -49,6 +49,7 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.GetFlow, s.GetFlow)
 	handle(r, api.GetFlowGraph, s.GetFlowGraph)
 	handle(r, api.GetFlowLayout, s.GetFlowLayout)
+	handle(r, api.GetFlowStatistics, s.GetFlowStatistics)
 	handle(r, api.WithdrawFlow, s.WithdrawFlow)
 
 	handle(r, api.ListSchedules, s.ListSchedules)
@@ -63,6 +64,7 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.DeleteSchedule, s.DeleteSchedule)
 
 	handle(r, api.ListLanes, s.ListLanes)
+	handle(r, api.GetLaneQueue, s.GetLaneQueue)
 	handle(r, api.ListPauses, s.ListPauses)
 	handle(r, api.PauseLane, s.PauseLane)
 	handle(r, api.ResumeLane, s.ResumeLane)
@@ -71,6 +73,7 @@ func (r *Router) routes(s *service.Service) {
 
 	handle(r, api.ListLimits, s.ListLimits)
 	handle(r, api.GetLimit, s.GetLimit)
+	handle(r, api.GetLimitUse, s.GetLimitUse)
 	handle(r, api.SetLimit, s.SetLimit)
 	handle(r, api.ResetLimit, s.ResetLimit)
 	handle(r, api.ListBudgets, s.ListBudgets)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/timetable"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -49,11 +50,29 @@ func scheduleOf(d *runtime.ScheduleDescription) api.Schedule {
 
 // ListFires implements api.ListFires.
 func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*api.Page[time.Time], error) {
+	if in.Cron != "" || in.Every.Duration != 0 {
+		return s.previewFires(in)
+	}
 	times, err := s.client.NextFires(ctx, in.Schedule, in.Limit)
 	if err != nil {
 		return nil, err
 	}
 	return pageOf(times, func(at time.Time) time.Time { return at.UTC() }), nil
+}
+
+// previewFires lists the next times of a timing that no schedule has yet, by the clock of the server.
+func (s *Service) previewFires(in *api.ListFiresInput) (*api.Page[time.Time], error) {
+	table, err := timetable.New(timetable.Spec{
+		Cron: in.Cron, Zone: in.TimeZone, Every: in.Every.Duration, Start: in.StartingAt, End: in.EndingAt,
+	})
+	if err != nil {
+		return nil, faultAt("", "%v", err)
+	}
+	out := &api.Page[time.Time]{Items: []time.Time{}}
+	for at := table.Next(s.now()); !at.IsZero() && len(out.Items) < in.Limit; at = table.Next(at) {
+		out.Items = append(out.Items, at)
+	}
+	return out, nil
 }
 
 // SetSchedule implements api.SetSchedule.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
@@ -35,6 +36,7 @@ type Service struct {
 	engine *runtime.Engine
 	client *runtime.Client
 	admin  *admin.Client
+	queues *queueread.Reader
 	store  *serverstore.Store
 	info   api.ServerInfo
 	now    func() time.Time
@@ -53,7 +55,8 @@ func New(engine *runtime.Engine, info api.ServerInfo, tasks TaskConfig) (*Servic
 		return nil, err
 	}
 	s := &Service{
-		engine: engine, client: client, admin: operator, store: serverstore.New(engine, info.Namespace), info: info,
+		engine: engine, client: client, admin: operator, queues: queueread.New(engine),
+		store: serverstore.New(engine, info.Namespace), info: info,
 		now: time.Now, tasks: taskpool.New(taskpool.Config{Engine: engine, Logger: tasks.Logger}),
 	}
 	s.pushes = push.New(push.Config{Tasks: s, Allow: tasks.PushTo, Logger: tasks.Logger})

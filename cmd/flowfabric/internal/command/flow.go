@@ -18,8 +18,8 @@ import (
 )
 
 func (a *App) flowCommand() *cobra.Command {
-	return a.group("flow", "Look at published flows", a.flowList(), a.flowShow(), a.flowDiff(), a.flowCheck(),
-		a.flowWithdraw())
+	return a.group("flow", "Look at published flows", a.flowList(), a.flowShow(), a.flowStatistics(),
+		a.flowDiff(), a.flowCheck(), a.flowWithdraw())
 }
 
 var flowView = output.View[catalogue.Flow]{

@@ -12,8 +12,8 @@ import (
 )
 
 func (a *App) laneCommand() *cobra.Command {
-	return a.group("lane", "Look at lanes, and pause them", a.laneList(), a.laneShow(), a.lanePauses(), a.lanePause(),
-		a.laneResume())
+	return a.group("lane", "Look at lanes, and pause them", a.laneList(), a.laneShow(), a.laneQueue(),
+		a.lanePauses(), a.lanePause(), a.laneResume())
 }
 
 var laneView = output.View[api.Lane]{

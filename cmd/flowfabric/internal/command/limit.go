@@ -14,7 +14,7 @@ import (
 )
 
 func (a *App) limitCommand() *cobra.Command {
-	return a.group("limit", "Look at limits, and change them", a.limitList(), a.limitShow(), a.limitSet(),
+	return a.group("limit", "Look at limits, and change them", a.limitList(), a.limitShow(), a.limitUse(), a.limitSet(),
 		a.limitReset())
 }
 

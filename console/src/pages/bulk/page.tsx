@@ -10,7 +10,7 @@ import { Card, Empty, Fault, Loading } from "../../ui/basic";
 import { Confirm } from "../../ui/dialog";
 import { StateLabel, states } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
-import { usePolled } from "../lanes/page";
+import { usePolled } from "../../ui/polled";
 
 const State = ({ job }: { job: BulkJob }) => job.state === "running" ? <StateLabel state={states.running} />
   : job.state === "completed" ? <StateLabel state={states.succeeded} word="Completed" /> : <StateLabel state={states.cancelled} word="Stopped" />;

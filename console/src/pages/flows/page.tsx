@@ -1,14 +1,19 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { get, remove } from "../../api/client";
-import type { Flow, Description as FlowDetail, Layout, Page, RunCount, Schedule } from "../../api/types";
+import type {
+  Description as FlowDetail, Flow, FlowStatistics, Layout, NodeStatistics, Page, PlacedNode, RunCount, Schedule,
+} from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
 import { go, href, Link } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { count, plural } from "../../lib/text";
+import { goDuration, span } from "../../lib/time";
 import { Card, Empty, Fault, JsonText, Loading } from "../../ui/basic";
 import { Confirm } from "../../ui/dialog";
+import type { Drawn } from "../../graph/drawn";
 import { Graph } from "../../graph/graph";
 import { StateLabel, states } from "../../ui/state";
 import { Time } from "../../ui/time";
@@ -22,7 +27,7 @@ function useTallies(): Map<string, Tally> {
   const counts = useLoad<RunCount[]>(async (s) => {
     const open = await get(["counts"], { by: ["flow", "state"], state: ["running"] }, s);
     const ends = await get(["counts"], { by: ["flow", "state"], finished_from: from }, s);
-    return [...open.items, ...ends.items];
+    return [...open.items, ...ends.items.filter((c) => c.state !== "running")];
   }, []);
   useFeed(() => counts.reload());
   const out = new Map<string, Tally>();
@@ -81,6 +86,8 @@ function FlowPage({ name }: { name: string }) {
   const flow = useLoad<FlowDetail>((s) => get(["flows", name], {}, s), [name]);
   const layout = useLoad<Layout>((s) => get(["flows", name, "layout"], {}, s), [name]);
   const schedules = useLoad<Page<Schedule>>((s) => get(["schedules"], {}, s), []);
+  const statistics = useLoad<FlowStatistics>((s) => get(["flows", name, "statistics"], { runs: lookedAt }, s), [name]);
+  const stats = new Map(statistics.data?.nodes.map((n) => [n.node, n]));
   const [node, setNode] = useState<string>();
   const [withdraw, setWithdraw] = useState(false);
   const tally = useTallies().get(name);
@@ -100,7 +107,7 @@ function FlowPage({ name }: { name: string }) {
           <div class="work">
             {layout.error && <Fault error={layout.error} retry={layout.reload} />}
             {layout.data && <Graph layout={layout.data} label={`Graph of ${name}`} selected={node} onSelect={setNode}
-              drawn={(i) => ({ state: states.none, status: layout.data!.nodes[i]!.text || layout.data!.nodes[i]!.kind.replace("_", "-"), attempts: 0 })} />}
+              drawn={(i) => drawnOf(layout.data!.nodes[i]!, stats.get(layout.data!.nodes[i]!.node))} />}
           </div>
           <aside class="panel" aria-label="About the flow">
             <section><h2 class="sr">About the flow</h2><p>{f.doc ?? "No description."}</p></section>
@@ -108,6 +115,7 @@ function FlowPage({ name }: { name: string }) {
               <section>
                 <h2 class="mono big">{chosen.node}</h2>
                 <dl class="kv"><dt>Kind</dt><dd>{chosen.kind.replace("_", " ")}</dd>{chosen.text && <><dt>Does</dt><dd class="mono">{chosen.text}</dd></>}{chosen.join && <><dt>Needs</dt><dd>{chosen.join}</dd></>}</dl>
+                <NodeFacts n={stats.get(chosen.node)} />
               </section>
             )}
             <section>
@@ -117,10 +125,8 @@ function FlowPage({ name }: { name: string }) {
               </dl>
               <Link class="link s" to={href(["runs"], { flow: name })}>Show its runs</Link>
             </section>
-            <section>
-              <h3>Versions</h3>
-              <ul class="ev">{f.history.map((v) => <li key={v.hash + v.published_at}><Time at={v.published_at} /><code>{v.hash.slice(0, 10)}</code><span class="muted ell">{v.hash === f.hash ? "current" : ""} {v.published_by}</span></li>)}</ul>
-            </section>
+            <Versions flow={f} statistics={statistics.data} error={statistics.error} />
+            <Slowest nodes={statistics.data?.nodes ?? []} onSelect={setNode} />
             <section>
               <h3>Schedules</h3>
               {mine.length === 0 && <p class="s muted">None</p>}
@@ -136,5 +142,84 @@ function FlowPage({ name }: { name: string }) {
         run: async () => (await remove(["flows", name]), go(href(["flows"]))),
       }} />}
     </>
+  );
+}
+
+// lookedAt is how many of the last runs statistics are made of.
+const lookedAt = 100;
+
+function drawnOf(placed: PlacedNode, n: NodeStatistics | undefined): Drawn {
+  const kind = placed.text || placed.kind.replace("_", "-");
+  const failing = n?.failed ? `${percent(n.failed, n.ended)} failed` : "";
+  const median = n?.median ? `median ${span(goDuration(n.median))}` : "";
+  return { state: n?.failed ? states.failed : states.none, status: [median, failing].filter(Boolean).join(", ") || kind, attempts: 0 };
+}
+
+const percent = (n: number, of: number) => `${of ? Math.round((n / of) * 100) : 0} %`;
+
+function NodeFacts({ n }: { n: NodeStatistics | undefined }) {
+  if (!n) return null;
+  return (
+    <dl class="kv" data-node-facts={n.node}>
+      <dt>Ended</dt><dd>{plural(n.ended, "time")}{n.skipped ? `, skipped ${n.skipped}` : ""}</dd>
+      {n.median && <><dt>Median</dt><dd>{span(goDuration(n.median))}, slowest {span(goDuration(n.slowest))}</dd></>}
+      <dt>Failed</dt><dd>{n.failed ?? 0} ({percent(n.failed ?? 0, n.ended)})</dd>
+      <dt>Retried</dt><dd>{n.retried ?? 0} ({percent(n.retried ?? 0, n.ended)})</dd>
+    </dl>
+  );
+}
+
+interface VersionsProps { flow: FlowDetail; statistics: FlowStatistics | undefined; error: Error | undefined }
+
+// Versions lists the published versions and those that the last runs have, so it is plain when an old one is free of
+// runs.
+function Versions({ flow: f, statistics: s, error }: VersionsProps) {
+  const runs = new Map(s?.versions.map((v) => [v.hash.slice(0, 10), v]));
+  const known = new Set(f.history.map((v) => v.hash.slice(0, 10)));
+  const others = s?.versions.filter((v) => !known.has(v.hash.slice(0, 10))) ?? [];
+  const most = Math.max(1, ...(s?.versions.map((v) => v.runs) ?? []));
+  const row = (hash: string, note: ComponentChildren) => {
+    const v = runs.get(hash);
+    return (
+      <li key={hash} data-version={hash}>
+        <code>{hash}</code>
+        <span class="meter wide" aria-hidden="true"><i class="g-accent" style={{ width: `${((v?.runs ?? 0) / most) * 100}%` }} /></span>
+        <span class="nw">{v ? `${plural(v.runs, "run")}, ${v.open ?? 0} open` : "no runs"}</span>
+        <span class="muted ell">{note}</span>
+      </li>
+    );
+  };
+  return (
+    <section>
+      <h3>Versions</h3>
+      <ul class="ev versions">
+        {[...known].map((hash) => {
+          const v = f.history.find((h) => h.hash.startsWith(hash))!;
+          return row(hash, <>{v.hash === f.hash ? "current, " : ""}<Time at={v.published_at} /> {v.published_by}</>);
+        })}
+        {others.map((v) => row(v.hash.slice(0, 10), "not published"))}
+      </ul>
+      {error && <p class="fault s">{error.message}</p>}
+      {s && <p class="s muted">{s.runs === 0 ? "No run has been started yet." : s.more ? `By the last ${plural(s.runs, "run")}, since ` : `By all ${plural(s.runs, "run")}, since `}{s.since && <Time at={s.since} />}</p>}
+    </section>
+  );
+}
+
+// Slowest lists the nodes that take longest and those that fail.
+function Slowest({ nodes, onSelect }: { nodes: NodeStatistics[]; onSelect(node: string): void }) {
+  const list = [...nodes].filter((n) => n.ended).sort((a, b) =>
+    (b.failed ?? 0) - (a.failed ?? 0) || goDuration(b.median) - goDuration(a.median)).slice(0, 6);
+  if (list.length === 0) return null;
+  return (
+    <section>
+      <h3>Failing and slow nodes</h3>
+      <table class="plain">
+        <thead><tr><th>Node</th><th class="num">Median</th><th class="num">Failed</th></tr></thead>
+        <tbody>{list.map((n) => (
+          <tr key={n.node} data-statistics={n.node}><td><button type="button" class="bare mono" onClick={() => onSelect(n.node)}>{n.node}</button></td>
+            <td class="num">{n.median ? span(goDuration(n.median)) : "–"}</td><td class={`num ${n.failed ? "c-bad" : ""}`}>{percent(n.failed ?? 0, n.ended)}</td></tr>
+        ))}</tbody>
+      </table>
+    </section>
   );
 }

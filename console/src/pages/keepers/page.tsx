@@ -10,7 +10,7 @@ import { Card, Fault, Loading } from "../../ui/basic";
 import { Confirm, type Act } from "../../ui/dialog";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
-import { usePolled } from "../lanes/page";
+import { usePolled } from "../../ui/polled";
 
 interface Report { steps: number; done: number; lag: string; remaining: number; took: string; partitions: number }
 

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { get, post } from "../../api/client";
 import type { Lane, Limit, Page, Pause, Worker } from "../../api/types";
 import { useFeed } from "../../app/live";
@@ -10,15 +10,9 @@ import { count, plural } from "../../lib/text";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
 import { Confirm, type Act } from "../../ui/dialog";
 import { StateLabel, states, type State } from "../../ui/state";
+import { usePolled } from "../../ui/polled";
 import { Time, Took } from "../../ui/time";
-
-// usePolled reads something that the feed does not tell of, again every few seconds while the page is visible.
-export function usePolled(reload: () => void, every = 5000) {
-  useEffect(() => {
-    const timer = setInterval(() => document.hidden || reload(), every);
-    return () => clearInterval(timer);
-  }, [reload, every]);
-}
+import { NextUp } from "./queue";
 
 const held = (l: Lane) => l.delayed + l.blocked.budget + l.blocked.quota + l.blocked.route + l.blocked.operator;
 
@@ -100,6 +94,7 @@ function One({ name, lane, loading, reload }: OneProps) {
   const limits = useLoad<Page<Limit>>((s) => get(["limits"], {}, s), []);
   const [act, setAct] = useState<Act>();
   const serving = workers.data?.items.filter((w) => w.lanes?.includes(name)) ?? [];
+  const stranded = !!lane && !lane.paused_at && lane.eligible > 0 && !!workers.data && serving.length === 0;
   const pause: Act = lane?.paused_at ? {
     title: `Resume ${name}`, verb: "Resume lane", done: "Lane resumed", what: `Workers claim again. ${plural(lane.eligible, "node")} can start.`,
     run: () => post(["lanes", name, "resume"]).then(reload),
@@ -119,7 +114,7 @@ function One({ name, lane, loading, reload }: OneProps) {
         {lane && (
           <>
             <div class="row wrap">
-              <StateLabel state={stateOf(lane)} word={wordOf(lane)} pill />
+              {stranded ? <StateLabel state={states.unserved} pill /> : <StateLabel state={stateOf(lane)} word={wordOf(lane)} pill />}
               <span class="soft">{plural(serving.reduce((n, w) => n + w.slots, 0), "slot")} on {plural(serving.length, "worker")}</span>
               {lane.paused_at && <span class="soft">Paused <Time at={lane.paused_at} /> by {lane.paused_by}{lane.pause_reason ? `: ${lane.pause_reason}` : ""}</span>}
             </div>
@@ -131,7 +126,10 @@ function One({ name, lane, loading, reload }: OneProps) {
               <div>Oldest ready<b>{lane.oldest ? <Took from={lane.oldest} /> : "–"}</b></div>
             </div>
             <div class="lane">
-              <HeldBack lane={lane} />
+              <div class="stack">
+                <NextUp lane={name} paused={!!lane.paused_at} />
+                <HeldBack lane={lane} />
+              </div>
               <div class="stack">
                 <Card title="Limits in use" side={<Link class="link s" to={href(["limits"])}>All limits</Link>}>
                   <LimitBars list={limits.data?.items.filter((l) => l.waiting > 0 || l.running > 0) ?? []} />
@@ -181,7 +179,7 @@ export function LimitBars({ list }: { list: Limit[] }) {
     <>
       {list.map((l) => (
         <div key={l.name + l.key} class="limit">
-          <p class="row s"><code class="strong">{l.name}</code>{l.key && <span class="tag">{l.key}</span>}<span class="grow" />{usage(l)}</p>
+          <p class="row s"><Link class="mono strong" to={limitHref(l)}>{l.name}</Link>{l.key && <span class="tag">{l.key}</span>}<span class="grow" />{usage(l)}</p>
           <Places limit={l} />
           <p class={`s ${l.waiting ? "c-held" : "muted"}`}>{l.waiting ? `${plural(l.waiting, "node")} ${l.waiting === 1 ? "waits" : "wait"}` : "Nothing waits"}</p>
         </div>
@@ -190,10 +188,12 @@ export function LimitBars({ list }: { list: Limit[] }) {
   );
 }
 
+export const limitHref = (l: Limit) => href(["limits", l.name, ...(l.key ? [l.key] : [])]);
+
 export const usage = (l: Limit) => [l.at_once ? `${l.running} of ${l.at_once} at once` : "", l.at_most ? `${l.started} of ${l.at_most} per ${l.per}` : ""]
   .filter(Boolean).join(" · ");
 
-function Places({ limit: l }: { limit: Limit }) {
+export function Places({ limit: l }: { limit: Limit }) {
   if (l.at_once && l.at_once <= 40) {
     return <span class="places" role="img" aria-label={usage(l)}>{Array.from({ length: l.at_once }, (_, i) => <i key={i} class={i < l.running ? "on" : ""} />)}</span>;
   }

@@ -1,16 +1,105 @@
 import { useState } from "preact/hooks";
-import { ApiError, get, getTagged, put, remove } from "../../api/client";
-import type { Limit, Page } from "../../api/types";
+import { ApiError, get, getTagged, put, remove, type Reply } from "../../api/client";
+import type { Limit, LimitUse, Page, PlaceUse } from "../../api/types";
+import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
+import { href, Link } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
-import { Confirm } from "../../ui/dialog";
+import { Confirm, type Act } from "../../ui/dialog";
+import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
-import { usage, usePolled } from "../lanes/page";
+import { Took } from "../../ui/time";
+import { usePolled } from "../../ui/polled";
+import { limitHref, Places, usage } from "../lanes/page";
+import { RunLink } from "../lanes/queue";
 
-export function LimitsPage() {
+export const LimitsPage = ({ name, of }: { name: string | undefined; of: string | undefined }) =>
+  name ? <One key={`${name}/${of ?? ""}`} name={name} of={of ?? ""} /> : <List />;
+
+const stateOf = (l: Limit) => l.waiting ? states.blocked : l.running ? states.running : states.succeeded;
+
+const StateOf = ({ l, pill }: { l: Limit; pill?: boolean }) => (
+  <StateLabel state={stateOf(l)} word={l.waiting ? "Full" : l.running ? "In use" : "Free"} pill={!!pill} />
+);
+
+const resetAct = (l: Limit): Act => ({
+  title: `Reset ${l.name}`, verb: "Reset limit", done: "Limit reset", what: "The numbers that the flow declares hold again.",
+  run: () => remove(["limits", l.name], { key: l.key }),
+});
+
+// One shows who holds the places of a limit, and who gets the next ones.
+function One({ name, of }: { name: string; of: string }) {
+  const session = useSession();
+  const limit = useLoad<Reply<Limit>>((s) => getTagged(["limits", name], { key: of }, s), [name, of]);
+  const use = useLoad<LimitUse>((s) => get(["limits", name, "use"], { key: of }, s), [name, of]);
+  const reload = () => (limit.reload(), use.reload());
+  useFeed(reload);
+  usePolled(limit.reload);
+  usePolled(use.reload);
+  const [change, setChange] = useState<{ limit: Limit; etag: string }>();
+  const [act, setAct] = useState<Act>();
+  const l = limit.data?.data;
+  const u = use.data;
+  const operate = session.may("operate");
+  return (
+    <>
+      <Top crumbs={<><Link to={href(["limits"])}>Limits</Link> / <h1 class="mono">{name}</h1></>}>
+        {operate && l?.set && <button type="button" class="btn" onClick={() => setAct(resetAct(l))}>Reset…</button>}
+        {operate && l && <button type="button" class="btn primary" onClick={() => setChange({ limit: l, etag: limit.data!.etag })}>Change…</button>}
+      </Top>
+      <div class="page scroll">
+        {limit.error && !l && <Fault error={limit.error} retry={reload} />}
+        {!l && !limit.error && <Loading />}
+        {l && (
+          <>
+            <div class="row wrap"><StateOf l={l} pill />{of && <span class="tag">{of}</span>}<span class="soft">{usage(l)}</span>
+              <span class="muted s">Set by {l.set ? "an operator" : "the flow"}</span></div>
+            <Card title="Places" note={u ? plural(u.waiting, "node") + (u.waiting === 1 ? " waits" : " wait") : ""}><div class="pad"><Places limit={l} /></div></Card>
+            <div class="columns">
+              <Card title="Who holds a place" note={u && u.holding > u.holders.length ? `the ${u.holders.length} longest of ${u.holding}` : ""}>
+                <Uses list={u?.holders} empty={u?.pools?.length ? "No node holds one on its own." : "Nobody holds a place."} since="Since" kind="holder" />
+                {u?.pools?.map((p) => (
+                  <p key={p.worker} class="row s pad" data-pool={p.worker}><Icon name="workers" /><span class="grow">A worker holds <b>{plural(p.places, "place")}</b> for its nodes, one after the other: <code>{p.worker}</code></span></p>
+                ))}
+              </Card>
+              <Card title="Who waits" note={u && u.waiting > u.queue.length ? `the next ${u.queue.length} of ${u.waiting}` : "in the order in which they get a place"}>
+                <Uses list={u?.queue} empty="Nobody waits." since="Age" kind="waiter" />
+              </Card>
+            </div>
+          </>
+        )}
+      </div>
+      {change && <Change {...change} onClose={() => (setChange(undefined), reload())} />}
+      {act && <Confirm act={act} onClose={() => (setAct(undefined), reload())} />}
+    </>
+  );
+}
+
+interface UsesProps { list: PlaceUse[] | undefined; empty: string; since: string; kind: string }
+
+function Uses({ list, empty, since, kind }: UsesProps) {
+  if (!list) return <Loading />;
+  if (list.length === 0) return <Empty title={empty} />;
+  return (
+    <table>
+      <thead><tr><th>Node</th><th>Run</th>{kind === "waiter" && <th class="num w-prio">Priority</th>}<th class="num w-took">{since}</th></tr></thead>
+      <tbody>
+        {list.map((p) => (
+          <tr key={p.execution} data-use={kind}>
+            <td class="mono strong" title={p.activity}>{p.node ?? p.activity ?? "another namespace"}</td><td class="mono"><RunLink of={p} /></td>
+            {kind === "waiter" && <td class="num">{p.priority ?? 0}</td>}
+            <td class="num"><Took from={p.since} /></td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function List() {
   const session = useSession();
   const loaded = useLoad<Page<Limit>>((s) => get(["limits"], {}, s), []);
   usePolled(loaded.reload);
@@ -21,7 +110,6 @@ export function LimitsPage() {
     const r = await getTagged(["limits", l.name], { key: l.key });
     setChange({ limit: r.data, etag: r.etag });
   };
-  const state = (l: Limit) => l.waiting ? states.blocked : l.running ? states.running : states.succeeded;
   return (
     <>
       <Top crumbs={<h1>Limits</h1>} />
@@ -36,8 +124,8 @@ export function LimitsPage() {
               <tbody>
                 {list.map((l) => (
                   <tr key={l.name + l.key} data-limit={l.name}>
-                    <td><StateLabel state={state(l)} word={l.waiting ? "Full" : l.running ? "In use" : "Free"} /></td>
-                    <td><code class="strong">{l.name}</code> {l.key && <span class="tag">{l.key}</span>}</td>
+                    <td><StateOf l={l} /></td>
+                    <td><Link class="mono strong" to={limitHref(l)}>{l.name}</Link> {l.key && <span class="tag">{l.key}</span>}</td>
                     <td>{usage(l)}</td><td class="num">{l.waiting}</td><td class="soft c2">{l.set ? "an operator" : "the flow"}</td>
                     <td class="num">
                       {session.may("operate") && <button type="button" class="btn sm" onClick={() => open(l)}>Change…</button>}{" "}
@@ -51,10 +139,7 @@ export function LimitsPage() {
         )}
       </div>
       {change && <Change {...change} onClose={() => (setChange(undefined), loaded.reload())} />}
-      {reset && <Confirm onClose={() => (setReset(undefined), loaded.reload())} act={{
-        title: `Reset ${reset.name}`, verb: "Reset limit", done: "Limit reset", what: "The numbers that the flow declares hold again.",
-        run: () => remove(["limits", reset.name], { key: reset.key }),
-      }} />}
+      {reset && <Confirm act={resetAct(reset)} onClose={() => (setReset(undefined), loaded.reload())} />}
     </>
   );
 }

@@ -10,10 +10,10 @@ import { ended } from "../../ui/state";
 import type { RunData } from "./data";
 import { downstream } from "./history";
 
-interface Props { run: RunDetail; data: RunData; onRerun(node: string | undefined): void }
+interface Props { run: RunDetail; data: RunData; onRerun(node: string | undefined): void; onFork(): void }
 
 // RunActions is the menu of what can be done with the run. What the reader may not do is not in it.
-export function RunActions({ run, data, onRerun }: Props) {
+export function RunActions({ run, data, onRerun, onFork }: Props) {
   const session = useSession();
   const [act, setAct] = useState<Act>();
   const [priority, setPriority] = useState<boolean>(false);
@@ -24,7 +24,10 @@ export function RunActions({ run, data, onRerun }: Props) {
   const operate = session.may("operate");
   const item = (label: string, a: () => void, danger = false): MenuItem => ({ label, run: a, danger });
   const groups: MenuItem[][] = [
-    operate ? [item("Start like this…", () => go(href(["flows", run.flow, "start"], { like: run.run })))] : [],
+    operate ? [
+      item("Start like this…", () => go(href(["flows", run.flow, "start"], { like: run.run }))),
+      ...(data.layout.data?.nodes.length ? [item("Fork…", onFork)] : []),
+    ] : [],
     operate && !over ? [
       run.paused_at ? item("Resume…", () => open(resumeAct(path))) : item("Pause…", () => open(pauseAct(path, run))),
       item("Priority…", () => setPriority(true)),
@@ -54,7 +57,7 @@ const pauseAct = (path: RunPath, run: RunDetail): Act => ({
   run: (reason) => post([...path, "pause"], { reason }),
 });
 
-const resumeAct = (path: RunPath): Act => ({
+export const resumeAct = (path: RunPath): Act => ({
   title: "Resume run", verb: "Resume run", done: "Run resumed", what: "Nodes that are ready start again.",
   run: () => post([...path, "resume"]),
 });

@@ -1,15 +1,17 @@
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../../api/client";
-import type { RunComparison as Comparison, NodeSide, Page, Run } from "../../api/types";
+import type { RunComparison as Comparison, NodeSide, Page, Run, RunDetail } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { runPath, setQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { goDuration, span } from "../../lib/time";
 import { Card, Empty, Fault, Hidden, Loading, ValueView } from "../../ui/basic";
 import { nodeState, StateLabel, stateOfRun } from "../../ui/state";
+import { BeforeAndAfter } from "./rerun";
 
 // Compare shows what differs between this run and another one.
-export function Compare({ flow, run, other }: { flow: string; run: string; other: string }) {
+export function Compare({ detail, other }: { detail: RunDetail; other: string }) {
+  const { flow, run } = detail;
   const session = useSession();
   const [typed, setTyped] = useState(other);
   useEffect(() => setTyped(other), [other]);
@@ -31,8 +33,12 @@ export function Compare({ flow, run, other }: { flow: string; run: string; other
           {others.map((r) => <button key={r.run} type="button" class="chip mono" onClick={() => setQuery({ with: r.run })}>{r.run}</button>)}
         </p>
       )}
+      {detail.forked_from && !other && (
+        <p class="row s">This run is a fork. <button type="button" class="chip mono" onClick={() => setQuery({ with: detail.forked_from })}>Compare with {detail.forked_from}</button></p>
+      )}
+      {!other && !!detail.reruns && <BeforeAndAfter run={detail} />}
       {other && <Difference key={other} flow={flow} run={run} other={other} />}
-      {!other && others.length === 0 && <Empty title="There is no other run of this flow." />}
+      {!other && others.length === 0 && !detail.reruns && <Empty title="There is no other run of this flow." />}
     </div>
   );
 }

@@ -3,7 +3,7 @@ import { ApiError } from "../../api/client";
 import type { RunDetail, Node as RunNode } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { usePrefs } from "../../app/prefs";
-import { href, Link, setQuery, useQuery } from "../../app/router";
+import { href, Link, runPath, setQuery, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
@@ -14,12 +14,15 @@ import { Graph } from "../../graph/graph";
 import { Icon } from "../../ui/icon";
 import { ended, stateOfRun, StateLabel, states, stateOfNode, type State } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
+import { Confirm } from "../../ui/dialog";
+import { Remedy } from "../../ui/remedy";
 import { remedy, sentence } from "../../ui/why";
-import { RunActions } from "./actions";
+import { resumeAct, RunActions } from "./actions";
 import { askKey } from "../../lib/ask";
 import { Compare } from "./compare";
 import { useRun, type RunData } from "./data";
 import { Events, Scrubber } from "./events";
+import { Fork } from "./fork";
 import { downstream } from "./history";
 import { Logs } from "./logs";
 import { Panel } from "./panel";
@@ -41,6 +44,8 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
   const selected = query.get("node") ?? undefined;
   const data = useRun(flow, id);
   const [rerunFrom, setRerunFrom] = useState<string>();
+  const [resume, setResume] = useState(false);
+  const [fork, setFork] = useState<{ from: string | undefined; marked?: Set<number> }>();
   const select = (node: string | undefined) => setQuery({ node, attempt: undefined, item: undefined }, true);
   useKeys("Run", [
     ...tabs.map(([key, name], i) => ({ keys: String(i + 1), does: name, run: () => setQuery({ tab: key }) })),
@@ -50,13 +55,14 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
   const run = data.run.data;
   if (!run) return <NotThere flow={flow} id={id} error={data.run.error} retry={data.reload} />;
   const view = useView(data, query.get("at"));
-  const marked = rerunFrom !== undefined && data.layout.data
+  const marked = fork ? fork.marked : rerunFrom !== undefined && data.layout.data
     ? rerunFrom === "" ? failedOf(data) : downstream(data.layout.data.edges, data.places.get(rerunFrom) ?? -1) : undefined;
   return (
     <>
       <Top crumbs={<><Link to={href(["runs"])}>Runs</Link> / <Link to={href(["runs"], { flow })}>{flow}</Link> / <b class="mono ell">{id}</b></>} />
-      <Head run={run} data={data} onRerun={setRerunFrom} />
-      <Why run={run} onSelect={select} />
+      <Head run={run} data={data} onRerun={setRerunFrom} onFork={() => setFork({ from: undefined })} />
+      <Why run={run} onSelect={select} onResume={() => setResume(true)} />
+      {resume && <Confirm act={resumeAct(runPath(flow, id))} onClose={() => setResume(false)} />}
       <Tabs tab={tab} run={run} data={data} />
       {query.get("at") && <AsOf at={query.get("at")!} />}
       <div class={`split${selected ? " open" : ""}`}>
@@ -67,10 +73,11 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
           {tab === "events" && <Events data={data} query={query} onSelect={select} />}
           {tab === "logs" && <Logs data={data} flow={flow} run={id} node={selected} onSelect={select} />}
           {tab === "data" && <Values flow={flow} run={id} memo={run.memo} version={run.closed_at ?? ""} />}
-          {tab === "compare" && <Compare flow={flow} run={id} other={query.get("with") ?? ""} />}
+          {tab === "compare" && <Compare detail={run} other={query.get("with") ?? ""} />}
         </div>
-        {selected && <Panel key={selected} data={data} node={selected} onClose={() => select(undefined)} onRerun={setRerunFrom} />}
+        {selected && <Panel key={selected} data={data} node={selected} onClose={() => select(undefined)} onRerun={setRerunFrom} onFork={() => setFork({ from: selected })} />}
       </div>
+      {fork && <Fork run={run} data={data} from={fork.from} onMark={(nodes) => setFork({ ...fork, marked: nodes })} onClose={() => setFork(undefined)} />}
     </>
   );
 }
@@ -99,7 +106,9 @@ function NotThere({ flow, id, error, retry }: { flow: string; id: string; error:
   );
 }
 
-function Head({ run, data, onRerun }: { run: RunDetail; data: RunData; onRerun(node: string | undefined): void }) {
+interface HeadProps { run: RunDetail; data: RunData; onRerun(node: string | undefined): void; onFork(): void }
+
+function Head({ run, data, onRerun, onFork }: HeadProps) {
   const session = useSession();
   const over = ended(run.state);
   const worst = over ? undefined : worstOf(run.nodes);
@@ -115,6 +124,10 @@ function Head({ run, data, onRerun }: { run: RunDetail; data: RunData; onRerun(n
       <StateLabel state={state} pill />
       <Link class="soft desk" to={href(["flows", run.flow])}>{run.flow}</Link>
       {run.parent && <span class="tag desk">child run</span>}
+      {run.forked_from && (
+        <Link class="tag desk" to={href(runPath(run.flow, run.run), { tab: "compare", with: run.forked_from })}
+          title={`${run.kept_nodes ?? 0} results are those of ${run.forked_from}`}>fork of {run.forked_from}</Link>
+      )}
       {run.schedule && <Link class="tag desk" to={href(["schedules", run.schedule])}>schedule {run.schedule}</Link>}
       <span class="grow" />
       <span class="soft nw desk">
@@ -125,7 +138,7 @@ function Head({ run, data, onRerun }: { run: RunDetail; data: RunData; onRerun(n
       {session.may("operate") && (
         <Link class="btn desk" to={href(["flows", run.flow, "start"], { like: run.run })}>Start like this</Link>
       )}
-      <RunActions run={run} data={data} onRerun={onRerun} />
+      <RunActions run={run} data={data} onRerun={onRerun} onFork={onFork} />
     </div>
   );
 }
@@ -150,7 +163,7 @@ const leads: Record<string, string> = {
 };
 
 // Why says in one sentence why the run does not go on, and offers the one thing to do.
-function Why({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }) {
+function Why({ run, onSelect, onResume }: { run: RunDetail; onSelect(node: string): void; onResume(): void }) {
   const session = useSession();
   const { zone } = usePrefs();
   if (ended(run.state)) {
@@ -176,9 +189,10 @@ function Why({ run, onSelect }: { run: RunDetail; onSelect(node: string): void }
       {asks && session.may("approve") && (
         <Link class="btn primary" to={href(["inbox"], { ask: askKey(asks) })}>Answer</Link>
       )}
-      {node.waiting?.reason === "limit" && <Link class="btn" to={href(["limits"])}>Show the limit</Link>}
-      {node.waiting?.reason === "budget" && <Link class="btn" to={href(["budgets"])}>Show the budget</Link>}
-      {state.key === "unserved" && <Link class="btn" to={href(["workers"])}>Show workers</Link>}
+      {node.waiting && <Remedy why={node.waiting} />}
+      {node.waiting?.reason === "run_paused" && session.may("operate") && (
+        <button type="button" class="btn" onClick={onResume}>Resume…</button>
+      )}
     </section>
   );
 }

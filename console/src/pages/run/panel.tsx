@@ -12,15 +12,16 @@ import { Confirm, type Act } from "../../ui/dialog";
 import { Icon } from "../../ui/icon";
 import { ended, nodeState, StateLabel, stateOfNode } from "../../ui/state";
 import { Ago, Time, Took } from "../../ui/time";
+import { Remedy } from "../../ui/remedy";
 import { remedy, sentence } from "../../ui/why";
 import { rerunAct } from "./actions";
 import type { RunData } from "./data";
 import { askKey } from "../../lib/ask";
 
-interface Props { data: RunData; node: string; onClose(): void; onRerun(node: string | undefined): void }
+interface Props { data: RunData; node: string; onClose(): void; onRerun(node: string | undefined): void; onFork(): void }
 
 // Panel shows one node: its state, why it waits, attempts, values, and what can be done.
-export function Panel({ data, node: name, onClose, onRerun }: Props) {
+export function Panel({ data, node: name, onClose, onRerun, onFork }: Props) {
   const session = useSession();
   const run = data.run.data!;
   const path = runPath(run.flow, run.run);
@@ -76,6 +77,7 @@ export function Panel({ data, node: name, onClose, onRerun }: Props) {
           {over && (
             <button type="button" class="btn" onClick={() => open(rerunAct(path, data, "from", name), name)}>Rerun from here…</button>
           )}
+          <button type="button" class="btn" onClick={onFork}>Fork from here…</button>
           {!over && !["ok", "bad"].includes(state.hue) && !["cancelled", "skipped"].includes(state.key) && (
             <button type="button" class="btn danger" onClick={() => open(cancelNode(path, name))}>Cancel node…</button>
           )}
@@ -105,14 +107,18 @@ function WhyNode({ n }: { n: RunNode }) {
       {remedy(w) && <p class="soft first">{remedy(w)}.</p>}
       <dl class="kv">
         {w.since && <><dt>Since</dt><dd><Time at={w.since} /> (<Ago at={w.since} />)</dd></>}
-        {w.until && <><dt>Until</dt><dd><Time at={w.until} /> (<Ago at={w.until} />)</dd></>}
+        {w.until && <><dt>{ask?.timeout_at ? deadline(ask) : "Until"}</dt><dd><Time at={w.until} /> (<Ago at={w.until} />)</dd></>}
         {w.by && <><dt>By</dt><dd>{w.by}</dd></>}
         {w.detail && <><dt>Detail</dt><dd class="lines">{w.detail}</dd></>}
       </dl>
+      <Remedy why={w} />
       {ask && session.may("approve") && <Link class="btn primary" to={href(["inbox"], { ask: askKey(ask) })}>Answer</Link>}
     </section>
   );
 }
+
+// deadline says what happens at the end of the time for answers.
+const deadline = (w: Wait) => w.escalated ? "Escalated" : w.on_timeout === "escalate" ? "Escalates" : "Ends";
 
 // Answers lists who has answered a wait.
 export function Answers({ wait }: { wait: Wait }) {
@@ -132,7 +138,7 @@ export function Answers({ wait }: { wait: Wait }) {
         </div>
       ))}
       {wait.timeout_at && (
-        <p class="s soft row"><Icon name="delayed" /><span>{wait.escalated ? "Escalated" : wait.on_timeout === "escalate" ? "Escalates" : "Times out"} <Time at={wait.timeout_at} /> (<Ago at={wait.timeout_at} />)</span></p>
+        <p class="s soft row"><Icon name="delayed" /><span>{deadline(wait)} <Time at={wait.timeout_at} /> (<Ago at={wait.timeout_at} />)</span></p>
       )}
     </section>
   );

@@ -1,7 +1,8 @@
 import type { Flow } from "../../api/types";
 import { setQuery } from "../../app/router";
 import { Icon } from "../../ui/icon";
-import { spans, type Filters } from "./filters";
+import { isFiltered, spans, type Filters } from "./filters";
+import { Views } from "./views";
 
 // Chips show what is set, and set it.
 export function Chips({ filters, flows }: { filters: Filters; flows: Flow[] }) {
@@ -28,6 +29,7 @@ export function Chips({ filters, flows }: { filters: Filters; flows: Flow[] }) {
         <Chip key={tag} text={tag} onRemove={() => setQuery({ tag: filters.tags.filter((t) => t !== tag) })} />
       ))}
       {filters.q && <Chip text={`“${filters.q}”`} onRemove={() => setQuery({ q: undefined })} />}
+      <Views filtered={isFiltered(filters)} />
     </div>
   );
 }

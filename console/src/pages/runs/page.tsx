@@ -58,7 +58,7 @@ export function RunsPage() {
         )}
       </Top>
       <div class="page">
-        <SearchBox filters={filters} />
+        <SearchBox filters={filters} flows={[...new Set([...(flows.data?.items ?? []).map((f) => f.name), ...(list.runs ?? []).map((r) => r.flow)])]} />
         <Chips filters={filters} flows={flows.data?.items ?? []} />
         <States tally={counts.data} filters={filters} />
         <section class="card fill" aria-label="List of runs">
@@ -206,16 +206,29 @@ function fits(e: { flow: string; run: string }, f: Filters): boolean {
   return !text || e.run.toLowerCase().includes(text) || e.flow.toLowerCase().includes(text);
 }
 
-function SearchBox({ filters }: { filters: Filters }) {
+// jump returns the run that has exactly this id, if one flow has. It asks the flows that are known: the list of all runs
+// would have to be looked through.
+async function jump(id: string, flows: string[]): Promise<Pick<Run, "flow" | "run"> | undefined> {
+  if (flows.length) {
+    const runs = flows.slice(0, 100).map((flow) => ({ flow, run: id }));
+    const page = await post(["runs", "explain"], { runs }).catch(() => undefined);
+    if (page?.items.length === 1) return page.items[0];
+    if (page?.items.length) return undefined;
+  }
+  const found = await get(["runs"], { text: id, limit: 20, children: true }).catch(() => undefined);
+  const same = found?.items.filter((r) => r.run === id) ?? [];
+  return same.length === 1 ? same[0] : undefined;
+}
+
+function SearchBox({ filters, flows }: { filters: Filters; flows: string[] }) {
   const [text, setText] = useState(filters.q);
   useEffect(() => setText(filters.q), [filters.q]);
   const submit = async (e: Event) => {
     e.preventDefault();
     const typed = text.trim();
     if (typed && !/\s/.test(typed)) {
-      const found = await get(["runs"], { text: typed, limit: 20, children: true }).catch(() => undefined);
-      const same = found?.items.filter((r) => r.run === typed) ?? [];
-      if (same.length === 1) return go(href(runPath(same[0]!.flow, same[0]!.run)));
+      const run = await jump(typed, flows);
+      if (run) return go(href(runPath(run.flow, run.run)));
     }
     search(typed, filters);
   };

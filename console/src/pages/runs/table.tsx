@@ -6,7 +6,7 @@ import { firstLine, middle } from "../../lib/text";
 import { Tags } from "../../ui/basic";
 import { ended, StateLabel, stateOfRun } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
-import { remedy, sentence } from "../../ui/why";
+import { brief, remedy, sentence } from "../../ui/why";
 import type { Filters } from "./filters";
 
 export const keyOf = (r: { flow: string; run: string }) => `${r.flow}\n${r.run}`;
@@ -68,7 +68,7 @@ export function RunTable({ runs, now, filters, selectable, selected, all, onSele
                 <Link class="mono strong" to={href(runPath(r.flow, r.run))} title={r.run}>{middle(r.run, 24)}</Link>
                 <small>{r.flow}</small>
               </td>
-              <td class="now"><Now run={r} now={now.get(key)} /></td>
+              <td class="now two"><Now run={r} now={now.get(key)} /></td>
               <td class="c3"><NodeBar n={r.nodes} /></td>
               <td class="c4"><Tags tags={r.tags} short /></td>
               <td class="num c2"><Time at={r.created_at} /></td>
@@ -85,10 +85,10 @@ export function RunTable({ runs, now, filters, selectable, selected, all, onSele
 function Now({ run, now }: { run: Run; now: RunNow | undefined }) {
   const node = now?.node ?? run.failed_node;
   const { zone } = usePrefs();
-  const text = now?.waiting ? sentence(now.waiting, zone, now.wait) : firstLine(now?.message ?? "");
+  const text = now?.waiting ? brief(now.waiting, zone, now.wait) : firstLine(now?.message ?? "");
   return (
-    <span title={now?.waiting ? [text, remedy(now.waiting)].filter(Boolean).join("\n") : now?.message}>
-      {node ? <code class="strong">{node}</code> : <span class="muted">–</span>} <span class="soft">{text}</span>
+    <span title={now?.waiting ? [sentence(now.waiting, zone, now.wait), remedy(now.waiting)].filter(Boolean).join("\n") : now?.message}>
+      {node ? <code class="strong">{node}</code> : <span class="muted">–</span>}{text && <>{" "}<small class="soft">{text}</small></>}
     </span>
   );
 }

@@ -11,6 +11,7 @@ import { goDuration, span } from "../../lib/time";
 import { Card, Empty, Fault, Loading, Tags } from "../../ui/basic";
 import { Confirm, type Act } from "../../ui/dialog";
 import { StateLabel, stateOfRun, states } from "../../ui/state";
+import { Edit } from "./edit";
 import { Ago, Time } from "../../ui/time";
 
 export const SchedulesPage = ({ name }: { name: string | undefined }) => name ? <One key={name} name={name} /> : <List />;
@@ -65,12 +66,14 @@ function One({ name }: { name: string }) {
   const fires = useLoad<Page<string>>((s) => get(["schedules", name, "fires"], { limit: 10 }, s), [name]);
   useFeed(() => loaded.reload());
   const [act, setAct] = useState<Act>();
+  const [edit, setEdit] = useState(false);
   const s = loaded.data;
   const acts = s && actsOf(s, loaded.reload);
   return (
     <>
       <Top crumbs={<><Link to={href(["schedules"])}>Schedules</Link> / <h1 class="mono">{name}</h1></>}>
         {acts && session.may("administer") && <button type="button" class="btn danger desk" onClick={() => setAct(acts.remove)}>Delete…</button>}
+        {s && session.may("operate") && <button type="button" class="btn" onClick={() => setEdit(true)}>Edit…</button>}
         {acts && session.may("operate") && <button type="button" class="btn" onClick={() => setAct(acts.pause)}>{s.paused_at ? "Resume…" : "Pause…"}</button>}
         {acts && session.may("operate") && <button type="button" class="btn primary" onClick={() => setAct(acts.trigger)}>Trigger now…</button>}
       </Top>
@@ -80,7 +83,8 @@ function One({ name }: { name: string }) {
         {s && (
           <>
             <div class="row wrap"><StateOf s={s} /><code>{timetable(s)}</code><span class="soft">starts <Link class="link" to={href(["flows", s.flow])}>{s.flow}</Link></span><Tags tags={s.tags} /></div>
-            {s.paused_at && <p class="why w-held">Paused since <Time at={s.paused_at} />{s.pause_reason ? `: ${s.pause_reason}` : "."}</p>}
+            {s.paused_at && <p class="why w-held">Paused since <Time at={s.paused_at} />{s.pause_reason ? `: ${s.pause_reason}` : "."}{" "}
+              {session.may("operate") && <button type="button" class="link" onClick={() => setAct(acts!.reason)}>Change the reason…</button>}</p>}
             <div class="stats">
               {([["Started", s.started], ["Skipped", s.skipped], ["Missed", s.missed], ["Failed", s.failed], ["Waiting", s.waiting ?? 0]] as const).map(([w, n]) => <div key={w}>{w}<b>{n}</b></div>)}
             </div>
@@ -95,6 +99,7 @@ function One({ name }: { name: string }) {
         )}
       </div>
       {act && <Confirm act={act} onClose={() => setAct(undefined)} />}
+      {edit && s && <Edit schedule={s} onClose={() => (setEdit(false), loaded.reload(), fires.reload())} />}
     </>
   );
 }
@@ -118,7 +123,7 @@ function Fires({ list }: { list: Fire[] }) {
   );
 }
 
-function actsOf(s: Schedule, reload: () => void): { pause: Act; trigger: Act; remove: Act } {
+function actsOf(s: Schedule, reload: () => void): { pause: Act; reason: Act; trigger: Act; remove: Act } {
   const path = ["schedules", s.name] as const;
   const then = (p: Promise<unknown>) => p.then(reload);
   return {
@@ -128,6 +133,10 @@ function actsOf(s: Schedule, reload: () => void): { pause: Act; trigger: Act; re
     } : {
       title: "Pause schedule", verb: "Pause schedule", reason: true, done: "Schedule paused",
       what: "It does not fire until it is resumed. Runs that it has started go on.",
+      run: (reason) => then(post([...path, "pause"], { reason })),
+    },
+    reason: {
+      title: "Reason of the pause", verb: "Change the reason", reason: true, done: "Reason changed", what: "The schedule stays paused.",
       run: (reason) => then(post([...path, "pause"], { reason })),
     },
     trigger: {

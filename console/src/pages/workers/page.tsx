@@ -11,7 +11,7 @@ import { Confirm } from "../../ui/dialog";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
 import { Ago, Took } from "../../ui/time";
-import { usePolled } from "../lanes/page";
+import { usePolled } from "../../ui/polled";
 
 const buildOf = (w: Worker) => [w.build.path, w.build.version ?? w.build.revision?.slice(0, 10)].filter(Boolean).join(" ") || "unknown build";
 

@@ -1,0 +1,90 @@
+package browsertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// The page of a lane says who is next, and by which rule.
+func TestWhoIsNext(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.queue(t)
+		w := open(t, p.url)
+		w.goTo("lanes/models")
+		w.see(`tr[data-place="7"]`)
+		w.see(`[data-turn="atlas"]`)
+		w.shows("Fair turn of borealis")
+		require.Equal(t, "turn", evaluate[string](w, `document.querySelector('tr[data-place="1"]').dataset.rule`))
+		w.shows("one order for the whole lane")
+		require.NoError(t, p.client.PauseLane(t.Context(), "models", "too dear"))
+		w.shows("The lane is paused: nothing is claimed until it is resumed.")
+		w.press("brief-3")
+		w.see(`.runhead`)
+	})
+}
+
+// The page of a limit says who holds its places and who waits for one. Two people who change it do not overwrite each
+// other.
+func TestWhoHoldsPlaces(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		require.NoError(t, p.client.SetLimit(t.Context(), "parts-api", "", activity.AtOnce(2)))
+		p.queue(t)
+		w := open(t, p.url)
+		w.goTo("limits")
+		w.see(`tr[data-limit="parts-api"]`)
+		w.shows("2 of 2 at once")
+		w.press("parts-api")
+		w.await(`document.querySelectorAll("tr[data-use=waiter]").length === 2`)
+		w.press("Change…")
+		w.see("dialog[open]")
+		require.NoError(t, p.client.SetLimit(t.Context(), "parts-api", "", activity.AtOnce(3)))
+		w.fill("at_once", "4")
+		w.tolerate() // the browser notes the refusal
+		w.press("Set limit")
+		w.shows("Somebody has changed it to 3 of 3 at once meanwhile.")
+		w.press("Set limit")
+		w.gone("dialog")
+		w.shows("4 of 4 at once")
+		w.shows("Nobody waits.")
+		w.confirm("Reset…", "Reset limit")
+		w.shows("Set by the flow")
+	})
+}
+
+// Who spends most of budgets that runs have of their own is listed, and what is left of a shared one is drawn. Two people
+// who change it do not overwrite each other.
+func TestWhoSpends(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		ctx := t.Context()
+		p.settled(t, "CLM-1")
+		shared := runtime.BudgetRef{Name: "shared"}
+		require.NoError(t, p.client.CreateBudget(ctx, shared, flow.HardLimit("tokens", 1_000_000), flow.ResetEvery(time.Hour)))
+		w := open(t, p.url)
+		w.goTo("budgets")
+		w.see(`tr[data-spender="CLM-1"]`)
+		w.shows("5,500 of 10 k tokens")
+		w.see(`[data-budget="shared"] svg.burn`)
+		w.shows("Too early to tell how long it lasts.")
+		w.press("Change…")
+		w.see("dialog[open]")
+		require.NoError(t, p.client.SetBudget(ctx, shared, flow.HardLimit("tokens", 3_000_000)))
+		w.tolerate() // the browser notes the refusal
+		w.fill("hard-tokens", "2000000")
+		w.press("Set budget")
+		w.shows("Somebody has set it to 3,000,000 tokens meanwhile.")
+		w.press("Set budget")
+		w.gone("dialog")
+		w.shows("of 2,000,000 spent")
+		w.press("CLM-1")
+		w.see(`.runhead`)
+	})
+}

@@ -1,0 +1,122 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+)
+
+// statisticsNodes is about how many nodes of runs are read for one request.
+const statisticsNodes = 10_000
+
+// GetFlowStatistics implements api.GetFlowStatistics.
+func (s *Service) GetFlowStatistics(ctx context.Context, in *api.FlowStatisticsInput) (*api.FlowStatistics, error) {
+	t := tally{nodes: map[string]*nodeTally{}, versions: map[string]*api.VersionRuns{}}
+	page, err := s.client.ListRuns(ctx, runtime.RunQuery{Flow: in.Flow}, "", in.Runs)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.FlowStatistics{Nodes: []api.NodeStatistics{}, Versions: []api.VersionRuns{}, More: page.Next != ""}
+	for _, r := range page.Runs {
+		if t.read >= statisticsNodes {
+			out.More = true
+			break
+		}
+		err := s.addRun(ctx, &t, r)
+		if errors.Is(err, runtime.ErrRunNotFound) || errors.Is(err, enginecore.ErrFlowNotFound) {
+			continue // it was purged meanwhile
+		} else if err != nil {
+			return nil, err
+		}
+		out.Runs, out.Since = out.Runs+1, r.CreatedAt
+	}
+	for _, name := range t.order {
+		out.Nodes = append(out.Nodes, t.nodes[name].statistics(name))
+	}
+	for _, hash := range t.hashes {
+		out.Versions = append(out.Versions, *t.versions[hash])
+	}
+	return out, nil
+}
+
+// tally gathers what runs say about the nodes and versions of their flow.
+type tally struct {
+	read     int
+	order    []string
+	nodes    map[string]*nodeTally
+	hashes   []string
+	versions map[string]*api.VersionRuns
+}
+
+type nodeTally struct {
+	api.NodeStatistics
+	took []time.Duration
+}
+
+func (s *Service) addRun(ctx context.Context, t *tally, r runtime.RunSummary) error {
+	d, err := s.client.Run(r.Flow, r.Run).Describe(ctx, describe.Page("", describe.MaxPage))
+	if err != nil {
+		return err
+	}
+	info, err := s.admin.Flow(ctx, d.FlowID)
+	if err != nil {
+		return err
+	}
+	v := t.versions[info.GraphHash]
+	if v == nil {
+		v = &api.VersionRuns{Hash: info.GraphHash, Last: r.CreatedAt}
+		t.versions[info.GraphHash] = v
+		t.hashes = append(t.hashes, info.GraphHash)
+	}
+	v.Runs++
+	if d.ClosedAt.IsZero() {
+		v.Open++
+	}
+	t.read += len(d.Nodes)
+	for i := range d.Nodes {
+		t.add(&d.Nodes[i])
+	}
+	return nil
+}
+
+func (t *tally) add(n *runtime.NodeDescription) {
+	of := t.nodes[n.Name]
+	if of == nil {
+		of = &nodeTally{}
+		t.nodes[n.Name] = of
+		t.order = append(t.order, n.Name)
+	}
+	switch n.State {
+	case runtime.NodeSkipped:
+		of.Skipped++
+		return
+	case runtime.NodeFailed, runtime.NodeExpired:
+		of.Failed++
+	case runtime.NodeSucceeded:
+	default:
+		return
+	}
+	of.Ended++
+	if n.Attempts > 1 {
+		of.Retried++
+	}
+	if !n.StartedAt.IsZero() && n.CompletedAt.After(n.StartedAt) {
+		of.took = append(of.took, n.CompletedAt.Sub(n.StartedAt))
+	}
+}
+
+func (n *nodeTally) statistics(name string) api.NodeStatistics {
+	out := n.NodeStatistics
+	out.Node = name
+	if len(n.took) > 0 {
+		slices.Sort(n.took)
+		out.Median.Duration, out.Slowest.Duration = n.took[len(n.took)/2], n.took[len(n.took)-1]
+	}
+	return out
+}
