@@ -49,7 +49,8 @@ func New(address string, config Config) (*Client, error) {
 	}
 	base.User = nil
 	root := strings.TrimSuffix(base.String(), "/") + api.Prefix
-	return &Client{base: base, root: root, token: config.Token, http: cmp.Or(config.HTTPClient, http.DefaultClient)}, nil
+	client := cmp.Or(config.HTTPClient, http.DefaultClient)
+	return &Client{base: base, root: root, token: config.Token, http: client}, nil
 }
 
 // Call calls an operation. A refusal by the server is an *api.Problem, for errors.As; its Code says what is wrong.

@@ -50,19 +50,21 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 	if err := engine.CheckReason(reason); err != nil {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
-	return c.changeSchedule(ctx, c.actorName(), "pause", name, reason, func(p enginecore.Partition, id enginecore.ScheduleID) error {
-		return schedule.Store{Session: c.session}.Pause(ctx, p, id, reason)
-	})
+	return c.changeSchedule(ctx, c.actorName(), "pause", name, reason,
+		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+			return schedule.Store{Session: c.session}.Pause(ctx, p, id, reason)
+		})
 }
 
 // ResumeSchedule ends the pause of a schedule. Fires that waited when the pause began are started under the overlap
 // policy. Fires that came due during the pause are not made up; the next fire is the first one after the call, by the
 // engine's clock. Resuming a schedule that is not paused is not an error.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, c.actorName(), "resume", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
-		return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id,
-			func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
-	})
+	return c.changeSchedule(ctx, c.actorName(), "resume", name, "",
+		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+			return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id,
+				func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
+		})
 }
 
 // TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns
@@ -78,19 +80,20 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...Actio
 		return "", fmt.Errorf("trigger schedule %.140q: %w", name, err)
 	}
 	var fire schedule.PendingFire
-	err = c.changeSchedule(ctx, by.actor, "trigger", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
-		err := schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
-			var known bool
-			fire, known, err = r.Trigger(by.request)
-			return err == nil && !known, err
+	err = c.changeSchedule(ctx, by.actor, "trigger", name, "",
+		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+			err := schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
+				var known bool
+				fire, known, err = r.Trigger(by.request)
+				return err == nil && !known, err
+			})
+			if err != nil {
+				return err
+			}
+			runner := schedule.NewRunner(c.session, false)
+			defer runner.Close()
+			return runner.StartTriggered(ctx, p, id, fire)
 		})
-		if err != nil {
-			return err
-		}
-		runner := schedule.NewRunner(c.session, false)
-		defer runner.Close()
-		return runner.StartTriggered(ctx, p, id, fire)
-	})
 	if err != nil {
 		return "", err
 	}
@@ -102,9 +105,10 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...Actio
 // keeper stopped in between. Afterwards, the name can be used again. The error wraps ErrScheduleNotFound when the
 // schedule does not exist.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
-	return c.changeSchedule(ctx, c.actorName(), "delete", name, "", func(p enginecore.Partition, id enginecore.ScheduleID) error {
-		runner := schedule.NewRunner(c.session, false)
-		defer runner.Close()
-		return runner.Delete(ctx, p, id)
-	})
+	return c.changeSchedule(ctx, c.actorName(), "delete", name, "",
+		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+			runner := schedule.NewRunner(c.session, false)
+			defer runner.Close()
+			return runner.Delete(ctx, p, id)
+		})
 }

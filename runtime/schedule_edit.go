@@ -90,8 +90,8 @@ type ScheduleBackfill struct {
 //
 // The error wraps ErrScheduleNotFound; ErrInvalid for another overlap policy, or an interval that ends before it
 // begins; ErrNoTimes for an interval without times, or that ends in the future; ErrScheduleFull for more than 1,000
-// times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then. With WithRequestID the
-// call can be repeated.
+// times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then. With WithRequestID
+// the call can be repeated.
 func (c *Client) BackfillSchedule(
 	ctx context.Context, name string, b ScheduleBackfill, opts ...ActionOption,
 ) (count int, err error) {
@@ -110,13 +110,14 @@ func (c *Client) BackfillSchedule(
 	if err != nil {
 		return 0, fmt.Errorf("backfill schedule %.140q: %w", name, err)
 	}
-	err = c.changeSchedule(ctx, by.actor, "backfill", name, detail, func(p enginecore.Partition, id enginecore.ScheduleID) error {
-		return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
-			var known bool
-			count, known, err = r.AddBackfill(b.From, b.Until, schedule.OverlapPolicy(b.Overlap), by.request)
-			return err == nil && !known, err
+	err = c.changeSchedule(ctx, by.actor, "backfill", name, detail,
+		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+			return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
+				var known bool
+				count, known, err = r.AddBackfill(b.From, b.Until, schedule.OverlapPolicy(b.Overlap), by.request)
+				return err == nil && !known, err
+			})
 		})
-	})
 	return count, err
 }
 

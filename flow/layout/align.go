@@ -6,8 +6,8 @@ import (
 )
 
 // align gives each vertex its place across, by the method of Brandes and Köpf: four times, it aligns vertices with a
-// median neighbour, each time beginning in another corner, and moves the aligned blocks together; each vertex gets the
-// mean of the two places in the middle. Lines through many layers are straight, and the order of a layer stays.
+// median adjacent node, each time beginning in another corner, and moves the aligned blocks together; each vertex gets
+// the mean of the two places in the middle. Lines through many layers are straight, and the order of a layer stays.
 func (k *sketch) align() {
 	ups := k.sortedUps()
 	k.markConflicts(ups)
@@ -75,46 +75,46 @@ func (k *sketch) apart(a, b int) float64 {
 	return math.Ceil((k.vertices[a].size+k.vertices[b].size)/2 + gap)
 }
 
-// neighbour is the other end of a line between two layers.
-type neighbour struct {
+// adjacent is a node at the other end of a line between two layers.
+type adjacent struct {
 	vertex int32
 	// conflict marks a line that crosses one between two bends, which has the right to be straight.
 	conflict bool
 }
 
-// sortedUps returns the neighbours in the layers before, in the order of their places.
-func (k *sketch) sortedUps() [][]neighbour {
-	ups := neighboursLike(k.ups)
+// sortedUps returns the adjacent nodes in the layers before, in the order of their places.
+func (k *sketch) sortedUps() [][]adjacent {
+	ups := adjacentLike(k.ups)
 	for _, layer := range k.layers {
 		for _, v := range layer {
 			for _, down := range k.downs[v] {
-				ups[down] = append(ups[down], neighbour{vertex: int32(v)})
+				ups[down] = append(ups[down], adjacent{vertex: int32(v)})
 			}
 		}
 	}
 	return ups
 }
 
-// downsOf returns the neighbours in the layers behind, in the order of their places, with the marks of ups.
-func (k *sketch) downsOf(ups [][]neighbour) [][]neighbour {
-	downs := neighboursLike(k.downs)
+// downsOf returns the adjacent nodes in the layers behind, in the order of their places, with the marks of ups.
+func (k *sketch) downsOf(ups [][]adjacent) [][]adjacent {
+	downs := adjacentLike(k.downs)
 	for _, layer := range k.layers {
 		for _, v := range layer {
 			for _, up := range ups[v] {
-				downs[up.vertex] = append(downs[up.vertex], neighbour{int32(v), up.conflict})
+				downs[up.vertex] = append(downs[up.vertex], adjacent{int32(v), up.conflict})
 			}
 		}
 	}
 	return downs
 }
 
-// neighboursLike returns empty slices with room for as many neighbours, in one array.
-func neighboursLike(near [][]int) [][]neighbour {
+// adjacentLike returns empty slices with room for as many adjacent nodes, in one array.
+func adjacentLike(near [][]int) [][]adjacent {
 	total := 0
 	for _, list := range near {
 		total += len(list)
 	}
-	all, parts := make([]neighbour, total), make([][]neighbour, len(near))
+	all, parts := make([]adjacent, total), make([][]adjacent, len(near))
 	for v, list := range near {
 		parts[v], all = all[:0:len(list)], all[len(list):]
 	}
@@ -122,7 +122,7 @@ func neighboursLike(near [][]int) [][]neighbour {
 }
 
 // markConflicts marks the lines that cross one between two bends.
-func (k *sketch) markConflicts(ups [][]neighbour) {
+func (k *sketch) markConflicts(ups [][]adjacent) {
 	for at := 1; at < len(k.layers); at++ {
 		layer := k.layers[at]
 		low, scanned := 0, 0
@@ -167,7 +167,7 @@ type arc struct {
 	apart float64
 }
 
-func (a *alignment) run(near [][]neighbour) []float64 {
+func (a *alignment) run(near [][]adjacent) []float64 {
 	layers := cloneLayers(a.layers)
 	if !a.forward {
 		slices.Reverse(layers)
@@ -190,8 +190,8 @@ func (a *alignment) run(near [][]neighbour) []float64 {
 	return place
 }
 
-// chain aligns each vertex with a median neighbour, if no other line crosses that.
-func (a *alignment) chain(layers [][]int, near [][]neighbour) {
+// chain aligns each vertex with a median adjacent node, if no other line crosses that.
+func (a *alignment) chain(layers [][]int, near [][]adjacent) {
 	for v := range a.vertices {
 		a.root[v], a.next[v] = v, v
 	}

@@ -39,8 +39,8 @@ func (r *Record) backfill() *Backfill {
 	return &r.State.Backfills[0]
 }
 
-// AddBackfill adds a backfill of the times from one time to another, both inclusive, and returns their number. A request
-// that has an id adds one: when it comes again, known is true, and there is nothing to write. Otherwise the caller
+// AddBackfill adds a backfill of the times from one time to another, both inclusive, and returns their number. A
+// request that has an id adds one: when it comes again, known is true, and there is nothing to write. Otherwise the caller
 // writes the record. The error wraps ErrNoTimes, or ErrScheduleFull for too many times or backfills.
 func (r *Record) AddBackfill(
 	from, until time.Time, overlap OverlapPolicy, request string,

@@ -15,7 +15,8 @@ import (
 )
 
 var logLevels = map[string]slog.Level{
-	"": slog.LevelInfo, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	"": slog.LevelInfo, "debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn,
+	"error": slog.LevelError,
 }
 
 // AppendLogs implements api.AppendLogs. Lines are stored with the attempt; the log of the server does not get them.
