@@ -108,6 +108,9 @@ func (a *attempt) reporting() (context.Context, context.CancelFunc) {
 // retryUntilKnown repeats a call that may be sent twice while the engine is unavailable. It ends with ctx, and returns
 // its cause; if a function has detached ctx from its own context, it ends with the lease.
 func (a *attempt) retryUntilKnown(ctx context.Context, send func() error) error {
+	if over := context.Cause(a.run.base); over != nil {
+		return over // the run has returned before the function
+	}
 	again := engine.RetryPolicy{Pause: reportPause, Retryable: func(err error) bool {
 		return engine.IsUnavailable(err) && (a.ctx.Err() == nil || time.Now().Before(a.leaseEnd()))
 	}}

@@ -170,7 +170,8 @@ func (p *permitPool) next() (wait time.Duration, over bool) {
 	return wait, false
 }
 
-// reportLoop sends reports until there is nothing to report, or the engine is closed and nothing can be reported.
+// reportLoop sends reports until there is nothing to report, or nothing can be reported because the run is over or the
+// engine is closed.
 func (p *permitPool) reportLoop() {
 	for {
 		wait, over := p.next()
@@ -185,7 +186,7 @@ func (p *permitPool) reportLoop() {
 			}
 			timer.Stop()
 		case !p.report():
-			if p.run.session.Closed().Err() != nil {
+			if p.run.base.Err() != nil || p.run.session.Closed().Err() != nil {
 				p.abandon()
 				return
 			}
@@ -239,8 +240,11 @@ func (p *permitPool) nextReport() poolReport {
 // report sends the next report, sends the waiting tasks the result, and starts executions that were granted
 // the returned permits. It reports whether the engine replied.
 func (p *permitPool) report() bool {
-	sent := p.nextReport()
 	run := p.run
+	if run.base.Err() != nil {
+		return false
+	}
+	sent := p.nextReport()
 	slots := p.slots.reserve(sent.freed)
 	sentAt := time.Now()
 	reply, err := run.core.HoldPlaces(run.base, sent.HoldPlacesCall)

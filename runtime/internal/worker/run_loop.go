@@ -81,7 +81,8 @@ func NewRun(base context.Context, w *Worker) *Run {
 }
 
 // Run claims and runs executions until ctx ends. It can be called once. It returns nil after a clean stop,
-// and the names of functions that did not return in time as an error.
+// and the names of functions that did not return in time as an error. No call of the run to the engine outlives it,
+// even if such a function returns later.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.session.ClosedErr(); err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -93,7 +94,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	if w.handover != nil {
 		defer w.handover.close()
 	}
-	return NewRun(context.WithoutCancel(ctx), w).run(ctx)
+	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(engine.ErrStopping)
+	return NewRun(base, w).run(ctx)
 }
 
 // run claims and runs executions until ctx ends or the engine is closed or no longer serves this program. Then it waits

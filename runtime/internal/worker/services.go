@@ -19,7 +19,7 @@ type services struct {
 	worker  *Worker
 	session *engine.Session
 	core    *enginerpc.Conn
-	// base has the values of the context of Worker.Run, but does not end with it.
+	// base has the values of the context of Worker.Run. It ends when Run returns, so that no call outlives it.
 	base  context.Context
 	plans submit.PlanCache
 	// definitions are those of the parents of child runs.

@@ -140,10 +140,11 @@ func (h *HeldTask) reopen(s *settlement, err error) (ended bool) {
 	return !again
 }
 
-// settleError returns the error of a settlement that the engine has refused or that had no answer while the lease
-// lasted. Another worker may have the execution then.
+// settleError returns the error of a settlement that the engine has refused, that had no answer while the lease lasted,
+// or that was not sent because the lease had ended. Another worker may have the execution then.
 func (h *HeldTask) settleError(err error) error {
-	if err != nil && (isFence(err) || enginerpc.IsUnanswered(err) && h.task.lease.leaseEnded()) {
+	late := enginerpc.IsUnanswered(err) || errors.Is(err, context.DeadlineExceeded)
+	if err != nil && (isFence(err) || late && h.task.lease.leaseEnded()) {
 		return fmt.Errorf("%w: %w", engine.ErrLeaseLost, err)
 	}
 	return err
