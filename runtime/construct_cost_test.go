@@ -18,23 +18,32 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
+type (
+	intFlow     = flow.Builder[int, int]
+	intActivity = activity.Activity[int, int]
+)
+
 // construct is something that a flow or a start can use, and others do not pay for.
 type construct struct {
 	name string
 	opts []runtime.StartOption
 	// nodes adds what makes use of it to a flow, and returns what the flow returns.
-	nodes func(t *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int]
+	nodes func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int]
 	// then is called for a run that has been started; nil does nothing.
 	then func(ctx context.Context, t *testing.T, run *runtime.Run[int])
 }
 
-func onlyNode(_ *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int] {
+func onlyNode(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
 	return flow.Node(f, "only", one, f.Input())
+}
+
+func answerAll(_ context.Context, items []int) ([]activity.ItemResult[int], error) {
+	return make([]activity.ItemResult[int], len(items)), nil
 }
 
 // constructs are all of them that take part in a run.
 func constructs() []construct {
-	inner := func(t *testing.T, one *activity.Activity[int, int]) *flow.Definition[int, int] {
+	inner := func(t *testing.T, one *intActivity) *flow.Definition[int, int] {
 		f := flow.New[int, int]("inner")
 		flow.Return(f, flow.Node(f, "inner", one, f.Input()))
 		def, err := f.Build()
@@ -42,50 +51,49 @@ func constructs() []construct {
 		return def
 	}
 	return []construct{
-		{name: "condition", nodes: func(_ *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int] {
+		{name: "condition", nodes: func(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
 			first := flow.Node(f, "first", one, f.Input())
 			positive := flow.When(first, "positive", func(n int) bool { return n > 0 })
 			return flow.Node(f, "last", one, flow.AnyOf(
 				flow.Node(f, "yes", one, first, positive), flow.Node(f, "no", one, first, positive.Not())))
 		}},
-		{name: "compensation", nodes: func(_ *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int] {
+		{name: "compensation", nodes: func(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
 			first := flow.Node(f, "first", one, f.Input())
 			undo := activity.New("undo", func(context.Context, flow.Failure) (int, error) { return 0, nil })
 			flow.Node(f, "undo", undo, flow.FailureOf(first), flow.OnAnyFailure(first))
 			return first
 		}},
-		{name: "finally", nodes: func(_ *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int] {
+		{name: "finally", nodes: func(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
 			first := flow.Node(f, "first", one, f.Input())
 			flow.Node(f, "close", one, f.Input(), flow.Finally(time.Minute))
 			return first
 		}},
-		{name: "timer", nodes: func(_ *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int] {
+		{name: "timer", nodes: func(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
 			return flow.Node(f, "only", one, f.Input(), flow.After(flow.Sleep(f, "sleep", time.Hour)))
 		}, then: func(ctx context.Context, t *testing.T, run *runtime.Run[int]) {
 			require.NoError(t, run.SkipTimer(ctx, "sleep"))
 		}},
-		{name: "loop", nodes: func(t *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int] {
+		{name: "loop", nodes: func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
 			enough := activity.New("enough", func(_ context.Context, n int) (bool, error) { return n > 3, nil })
 			return flow.Loop(f, "loop", inner(t, one), enough, f.Input(), 5)
 		}},
-		{name: "expand", nodes: func(t *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int] {
-			plan := activity.New("plan", func(_ context.Context, n int) (flow.Plan[int], error) { return flow.PlanOf(inner(t, one), n) })
+		{name: "expand", nodes: func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+			plan := activity.New("plan", func(_ context.Context, n int) (flow.Plan[int], error) {
+				return flow.PlanOf(inner(t, one), n)
+			})
 			return flow.Expand(f, "plan", plan, f.Input(), flow.MayRun(one))
 		}},
-		{name: "sub-flow", nodes: func(t *testing.T, f *flow.Builder[int, int], one *activity.Activity[int, int]) flow.Ref[int] {
+		{name: "sub-flow", nodes: func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
 			return flow.Sub(f, "sub", inner(t, one), f.Input())
 		}},
-		{name: "live value", nodes: func(_ *testing.T, f *flow.Builder[int, int], _ *activity.Activity[int, int]) flow.Ref[int] {
+		{name: "live value", nodes: func(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
 			publish := activity.New("publish", func(ctx context.Context, n int) (int, error) {
 				return n, activity.Publish(ctx, "value", n)
 			})
 			return flow.Node(f, "only", publish, f.Input())
 		}},
-		{name: "batch activity", nodes: func(_ *testing.T, f *flow.Builder[int, int], _ *activity.Activity[int, int]) flow.Ref[int] {
-			together := activity.NewBatch("together", func(_ context.Context, items []int) ([]activity.ItemResult[int], error) {
-				return make([]activity.ItemResult[int], len(items)), nil
-			})
-			return flow.Node(f, "only", together, f.Input())
+		{name: "batch activity", nodes: func(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
+			return flow.Node(f, "only", activity.NewBatch("together", answerAll), f.Input())
 		}},
 		{name: "key", nodes: onlyNode, opts: []runtime.StartOption{runtime.WithKey("key", runtime.KeyPolicy{})}},
 		{name: "throttle", nodes: onlyNode, opts: []runtime.StartOption{
@@ -151,8 +159,8 @@ func TestConstructsCostNothingWhereTheyAreNotUsed(t *testing.T) {
 	}
 }
 
-// What a plain run of one node and one of three take, with what is around them, in commands. To raise them is to make every
-// run dearer.
+// What a plain run of one node and one of three take, with what is around them, in commands. To raise them is to make
+// every run dearer.
 const (
 	plainSingleCommands = 41
 	plainChainCommands  = 63
@@ -163,8 +171,8 @@ type plainCost struct {
 	commands, calls, fields int64
 }
 
-// costOfPlain runs a flow several times, by a worker that does only what it is told. Now and then a run takes a call more,
-// such as a claim that comes too late.
+// costOfPlain runs a flow several times, by a worker that does only what it is told. Now and then a run takes a call
+// more, such as a claim that comes too late.
 func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[int, int]) plainCost {
 	t.Helper()
 	worker := b.Worker(t, def.Handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
@@ -177,7 +185,8 @@ func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *fl
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		after, callsAfter := commands(ctx, t, b)
-		took, calls, last = append(took, after-before-1), append(calls, callsAfter-callsBefore), run // one is the count itself
+		took, calls = append(took, after-before-1), append(calls, callsAfter-callsBefore) // one is the count itself
+		last = run
 	}
 	require.NoError(t, worker.Stop())
 	slices.Sort(took)
@@ -186,7 +195,7 @@ func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *fl
 }
 
 // useConstruct runs a flow that uses a construct to its end.
-func useConstruct(ctx context.Context, t *testing.T, b *enginetest.Bench, c construct, one *activity.Activity[int, int]) {
+func useConstruct(ctx context.Context, t *testing.T, b *enginetest.Bench, c construct, one *intActivity) {
 	t.Helper()
 	f := flow.New[int, int](strings.ReplaceAll(c.name, " ", "-"))
 	flow.Return(f, c.nodes(t, f, one))
