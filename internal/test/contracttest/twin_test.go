@@ -70,7 +70,8 @@ func (s *twinSide) call(id, word string) { s.words = append(s.words, id, word) }
 
 const holder = "holder"
 
-// drawGraph returns a random graph of a few nodes.
+// drawGraph returns a random graph of a few nodes. It has no nodes that run however the run ends, and none that wait for any
+// failure: the contract has no such groups, so that no record can be one.
 func drawGraph(r *rand.Rand) []twinNode {
 	graph := make([]twinNode, 2+r.IntN(6))
 	for i := range graph {

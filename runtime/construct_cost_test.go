@@ -1,0 +1,215 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+type (
+	intFlow     = flow.Builder[int, int]
+	intActivity = activity.Activity[int, int]
+)
+
+// construct is something that a flow or a start can use, and others do not pay for.
+type construct struct {
+	name string
+	opts []runtime.StartOption
+	// nodes adds what makes use of it to a flow, and returns what the flow returns.
+	nodes func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int]
+	// then is called for a run that has been started; nil does nothing.
+	then func(ctx context.Context, t *testing.T, run *runtime.Run[int])
+}
+
+func onlyNode(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+	return flow.Node(f, "only", one, f.Input())
+}
+
+func answerAll(_ context.Context, items []int) ([]activity.ItemResult[int], error) {
+	return make([]activity.ItemResult[int], len(items)), nil
+}
+
+// constructs are all of them that take part in a run.
+func constructs() []construct {
+	inner := func(t *testing.T, one *intActivity) *flow.Definition[int, int] {
+		f := flow.New[int, int]("inner")
+		flow.Return(f, flow.Node(f, "inner", one, f.Input()))
+		def, err := f.Build()
+		require.NoError(t, err)
+		return def
+	}
+	return []construct{
+		{name: "condition", nodes: func(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+			first := flow.Node(f, "first", one, f.Input())
+			positive := flow.When(first, "positive", func(n int) bool { return n > 0 })
+			return flow.Node(f, "last", one, flow.AnyOf(
+				flow.Node(f, "yes", one, first, positive), flow.Node(f, "no", one, first, positive.Not())))
+		}},
+		{name: "compensation", nodes: func(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+			first := flow.Node(f, "first", one, f.Input())
+			undo := activity.New("undo", func(context.Context, flow.Failure) (int, error) { return 0, nil })
+			flow.Node(f, "undo", undo, flow.FailureOf(first), flow.OnAnyFailure(first))
+			return first
+		}},
+		{name: "finally", nodes: func(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+			first := flow.Node(f, "first", one, f.Input())
+			flow.Node(f, "close", one, f.Input(), flow.Finally(time.Minute))
+			return first
+		}},
+		{name: "timer", nodes: func(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+			return flow.Node(f, "only", one, f.Input(), flow.After(flow.Sleep(f, "sleep", time.Hour)))
+		}, then: func(ctx context.Context, t *testing.T, run *runtime.Run[int]) {
+			require.NoError(t, run.SkipTimer(ctx, "sleep"))
+		}},
+		{name: "loop", nodes: func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+			enough := activity.New("enough", func(_ context.Context, n int) (bool, error) { return n > 3, nil })
+			return flow.Loop(f, "loop", inner(t, one), enough, f.Input(), 5)
+		}},
+		{name: "expand", nodes: func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+			plan := activity.New("plan", func(_ context.Context, n int) (flow.Plan[int], error) {
+				return flow.PlanOf(inner(t, one), n)
+			})
+			return flow.Expand(f, "plan", plan, f.Input(), flow.MayRun(one))
+		}},
+		{name: "sub-flow", nodes: func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
+			return flow.Sub(f, "sub", inner(t, one), f.Input())
+		}},
+		{name: "live value", nodes: func(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
+			publish := activity.New("publish", func(ctx context.Context, n int) (int, error) {
+				return n, activity.Publish(ctx, "value", n)
+			})
+			return flow.Node(f, "only", publish, f.Input())
+		}},
+		{name: "batch activity", nodes: func(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
+			return flow.Node(f, "only", activity.NewBatch("together", answerAll), f.Input())
+		}},
+		{name: "key", nodes: onlyNode, opts: []runtime.StartOption{runtime.WithKey("key", runtime.KeyPolicy{})}},
+		{name: "throttle", nodes: onlyNode, opts: []runtime.StartOption{
+			runtime.WithThrottle("key", runtime.Throttle{Starts: 1000, Per: time.Hour}),
+		}},
+		{name: "fork", nodes: onlyNode, then: func(ctx context.Context, t *testing.T, run *runtime.Run[int]) {
+			_, err := run.Result(ctx)
+			require.NoError(t, err)
+			fork, err := run.Fork(ctx, runtime.ForkFrom("only"))
+			require.NoError(t, err)
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if d, err := fork.Describe(ctx); err != nil || d.State != runtime.RunSucceeded {
+					return fmt.Sprint("the fork to succeed: ", d.State, " ", err)
+				}
+				return ""
+			})
+		}},
+	}
+}
+
+// storedFields counts the fields and values that the keys of a run have.
+func storedFields(ctx context.Context, t *testing.T, b *enginetest.Bench, run string) (fields int64) {
+	t.Helper()
+	client := enginerpc.ConnOf(b.Engine).Client()
+	keys, err := client.Do(ctx, client.B().Keys().Pattern("*").Build()).AsStrSlice()
+	require.NoError(t, err)
+	for _, key := range keys {
+		if !strings.Contains(key, run) {
+			continue
+		}
+		fields++
+		if n, err := client.Do(ctx, client.B().Hlen().Key(key).Build()).AsInt64(); err == nil {
+			fields += n - 1
+		}
+	}
+	require.Positive(t, fields)
+	return fields
+}
+
+// A run without a construct takes as many commands, calls and stored fields as it did before others used the construct,
+// and no more than what is recorded here. No other test runs meanwhile, since the commands are those of the server that
+// all tests share.
+func TestConstructsCostNothingWhereTheyAreNotUsed(t *testing.T) {
+	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 4})
+	ctx := enginetest.Context(t)
+	one := addOne()
+	plain := []*flow.Definition[int, int]{chainOf(t, one, 1), chainOf(t, one, 3)}
+	recorded := []int64{plainSingleCommands, plainChainCommands}
+	before := make([]plainCost, len(plain))
+	useConstruct(ctx, t, b, construct{name: "nothing", nodes: onlyNode}, one) // a keeper has been there from now on
+	for i, def := range plain {
+		before[i] = costOfPlain(ctx, t, b, def)
+		t.Logf("plain: %+v", before[i])
+		require.LessOrEqual(t, before[i].commands, recorded[i])
+	}
+	for _, c := range constructs() {
+		useConstruct(ctx, t, b, c, one)
+		for i, def := range plain {
+			after := costOfPlain(ctx, t, b, def)
+			t.Logf("after %s: %+v", c.name, after)
+			require.Equal(t, before[i], after, c.name)
+		}
+	}
+}
+
+// What a plain run of one node and one of three take, with what is around them, in commands. To raise them is to make
+// every run dearer.
+const (
+	plainSingleCommands = 41
+	plainChainCommands  = 63
+)
+
+// plainCost is what one run takes: the median of several.
+type plainCost struct {
+	commands, calls, fields int64
+}
+
+// costOfPlain runs a flow several times, by a worker that does only what it is told. Now and then a run takes a call
+// more, such as a claim that comes too late.
+func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[int, int]) plainCost {
+	t.Helper()
+	worker := b.Worker(t, def.Handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
+	var took, calls []int64
+	var last *runtime.Run[int]
+	for i := range 70 {
+		before, callsBefore := commands(ctx, t, b)
+		run, err := runtime.Start(ctx, b.Client, def, i)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		after, callsAfter := commands(ctx, t, b)
+		took, calls = append(took, after-before-1), append(calls, callsAfter-callsBefore) // one is the count itself
+		last = run
+	}
+	require.NoError(t, worker.Stop())
+	slices.Sort(took)
+	slices.Sort(calls)
+	return plainCost{took[len(took)/2], calls[len(calls)/2], storedFields(ctx, t, b, string(last.FlowID()))}
+}
+
+// useConstruct runs a flow that uses a construct to its end.
+func useConstruct(ctx context.Context, t *testing.T, b *enginetest.Bench, c construct, one *intActivity) {
+	t.Helper()
+	f := flow.New[int, int](strings.ReplaceAll(c.name, " ", "-"))
+	flow.Return(f, c.nodes(t, f, one))
+	def, err := f.Build()
+	require.NoError(t, err)
+	worker := b.Worker(t, def.Handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4}))
+	keeper := b.Keeper(t)
+	run, err := runtime.Start(ctx, b.Client, def, 1, c.opts...)
+	require.NoError(t, err)
+	if c.then != nil {
+		c.then(ctx, t, run)
+	}
+	_, err = run.Result(ctx)
+	require.NoError(t, err, fmt.Sprint("run with ", c.name))
+	require.NoError(t, worker.Stop())
+	require.NoError(t, keeper.Stop())
+}
