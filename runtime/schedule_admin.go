@@ -80,9 +80,10 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...Actio
 		return "", fmt.Errorf("trigger schedule %.140q: %w", name, err)
 	}
 	var fire schedule.PendingFire
+	schedules := schedule.Store{Session: c.session}
 	err = c.changeSchedule(ctx, by.actor, "trigger", name, "",
 		func(p enginecore.Partition, id enginecore.ScheduleID) error {
-			err := schedule.Store{Session: c.session}.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
+			err := schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
 				fire, known, err = r.Trigger(by.request)
 				return err == nil && !known, err

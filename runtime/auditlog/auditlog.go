@@ -1,6 +1,7 @@
 // Package auditlog describes who has changed what: limits, budgets, schedules, lanes, activities, workers, bulk jobs,
 // secrets, tokens, and the priorities, later starts and purges of runs. Client.Audit of package runtime reads the log.
-// Who starts, cancels, pauses or reruns a run, or ends its waits, is kept with the run, in its description and its events.
+// Who starts, cancels, pauses or reruns a run, or ends its waits, is kept with the run, in its description and its
+// events.
 //
 //	for entry, err := range client.Audit(ctx, auditlog.Query{Actor: "ann"}) { … }
 package auditlog
@@ -70,8 +71,8 @@ type Entry struct {
 	// Actor is who acted, as Client.As or WithActor said; if neither did, "client", or "admin" for package admin.
 	Actor  string
 	Action Action
-	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, a token,
-	// a run with its flow, or the id of an execution, a flow or a waitpoint.
+	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, a
+	// token, a run with its flow, or the id of an execution, a flow or a waitpoint.
 	Name string
 	// Detail has the values that were set, or the reason that was given; it may be empty.
 	Detail string
