@@ -40,6 +40,13 @@ func TestRunsAreFound(t *testing.T) {
 		w.click(`[aria-label="Remove the filter claims.tenant:borealis"]`)
 		w.see(`tr[data-run="CLM-2"]`)
 
+		w.search("key:nobody-has-it is:queued")
+		w.await(`location.search.includes("key=nobody-has-it") && location.search.includes("queued=true")`)
+		w.gone(`tr[data-run="CLM-2"]`)
+		w.click(`[aria-label="Remove the filter is:queued"]`)
+		w.click(`[aria-label="Remove the filter key:nobody-has-it"]`)
+		w.see(`tr[data-run="CLM-2"]`)
+
 		w.search("CLM-2")
 		w.see(`.runhead`)
 		require.Contains(t, evaluate[string](w, `location.pathname`), "/a/b/runs/claims.assess/CLM-2")

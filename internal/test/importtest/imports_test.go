@@ -34,7 +34,7 @@ var mayImport = map[string][]string{
 		"runtime/internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/intercept", "runtime/internal/worker", "runtime/propagate", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
 		"runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
-	"runtime/bulk":              {},
+	"runtime/bulk": {},
 	"runtime/archive": {
 		"enginecore", "internal/dirlock", "internal/flowgraph", "runtime", "runtime/describe", "runtime/runevent", "runtime/runlog",
 	},

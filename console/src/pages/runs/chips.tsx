@@ -28,6 +28,8 @@ export function Chips({ filters, flows }: { filters: Filters; flows: Flow[] }) {
       {filters.tags.map((tag) => (
         <Chip key={tag} text={tag} onRemove={() => setQuery({ tag: filters.tags.filter((t) => t !== tag) })} />
       ))}
+      {filters.key && <Chip text={`key:${filters.key}`} onRemove={() => setQuery({ key: undefined })} />}
+      {filters.queued && <Chip text="is:queued" onRemove={() => setQuery({ queued: undefined })} />}
       {filters.q && <Chip text={`“${filters.q}”`} onRemove={() => setQuery({ q: undefined })} />}
       <Views filtered={isFiltered(filters)} />
     </div>

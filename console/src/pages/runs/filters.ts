@@ -2,12 +2,17 @@
 import type { Parameters } from "../../api/client";
 import { setQuery } from "../../app/router";
 
-export interface Filters { q: string; states: string[]; flow: string; tags: string[]; from: string; before: string }
+export interface Filters {
+  q: string; states: string[]; flow: string; tags: string[]; from: string; before: string;
+  key: string; // of the runs
+  queued: boolean; // only runs that wait in the queue of their key
+}
 
 export function filtersOf(query: URLSearchParams): Filters {
   return {
     q: query.get("q") ?? "", states: query.getAll("state"), flow: query.get("flow") ?? "", tags: query.getAll("tag"),
     from: query.get("from") ?? "", before: query.get("before") ?? "",
+    key: query.get("key") ?? "", queued: query.get("queued") === "true",
   };
 }
 
@@ -28,6 +33,7 @@ export function fromTime(from: string, now = Date.now()): string | undefined {
 export function parametersOf(f: Filters): Parameters {
   const out: Parameters = {
     text: f.q, flow: f.flow, created_from: fromTime(f.from), created_before: f.before || undefined, state: f.states,
+    key: f.key || undefined, queued: f.queued || undefined,
   };
   for (const tag of f.tags) {
     const at = tag.indexOf(":");
@@ -53,16 +59,18 @@ export function search(text: string, f: Filters) {
   const rest: string[] = [];
   const states = new Set(f.states);
   const tags = new Set(f.tags);
-  let flow = f.flow;
+  let { flow, key: runKey, queued } = f;
   for (const word of text.trim().split(/\s+/)) {
     const [, key = "", value = ""] = word.match(/^([\w.-]+):(.+)$/) ?? [];
     if (key === "state" && runStates.includes(value)) states.add(value);
     else if (key === "flow") flow = value;
+    else if (key === "key") runKey = value;
+    else if (word === "is:queued") queued = true;
     else if (key) tags.add(word);
     else if (word) rest.push(word);
   }
-  setQuery({ q: rest.join(" "), flow, state: [...states], tag: [...tags] });
+  setQuery({ q: rest.join(" "), flow, state: [...states], tag: [...tags], key: runKey, queued: queued ? "true" : undefined });
 }
 
 export const isFiltered = (f: Filters) =>
-  !!(f.q || f.flow || f.from || f.before || f.states.length || f.tags.length);
+  !!(f.q || f.flow || f.from || f.before || f.states.length || f.tags.length || f.key || f.queued);

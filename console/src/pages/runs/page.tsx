@@ -122,7 +122,7 @@ interface Tally { states: Record<string, number>; more?: boolean }
 // tallyOf counts the runs that match, whatever their state. The engine has counts of flows; for other filters it looks at
 // the runs, as for a bulk job.
 async function tallyOf(f: Filters, signal: AbortSignal): Promise<Tally> {
-  if (!f.q && !f.tags.length && !f.from && !f.before) {
+  if (!f.q && !f.tags.length && !f.from && !f.before && !f.key && !f.queued) {
     const page = await get(["counts"], { flow: f.flow, by: ["state"] }, signal);
     return { states: Object.fromEntries(page.items.map((c) => [c.state!, c.runs])) };
   }
