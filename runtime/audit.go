@@ -92,8 +92,13 @@ func selectsEntry(q auditlog.Query, e auditlog.Entry) bool {
 		(q.Name == "" || q.Name == e.Name)
 }
 
-// actorName is who acts if no option says otherwise.
-func (c *Client) actorName() string { return cmp.Or(c.actor, "client") }
+// actorName is who acts if no option says otherwise. Calls of a nil client are refused after it.
+func (c *Client) actorName() string {
+	if c == nil {
+		return ""
+	}
+	return cmp.Or(c.actor, "client")
+}
 
 // audited writes an entry into the audit log, then carries the action out, and notes its failure. In contract mode
 // there is no log.

@@ -80,9 +80,9 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...Actio
 		return "", fmt.Errorf("trigger schedule %.140q: %w", name, err)
 	}
 	var fire schedule.PendingFire
-	schedules := schedule.Store{Session: c.session}
 	err = c.changeSchedule(ctx, by.actor, "trigger", name, "",
 		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+			schedules := schedule.Store{Session: c.session}
 			err := schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
 				fire, known, err = r.Trigger(by.request)

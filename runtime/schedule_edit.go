@@ -110,9 +110,9 @@ func (c *Client) BackfillSchedule(
 	if err != nil {
 		return 0, fmt.Errorf("backfill schedule %.140q: %w", name, err)
 	}
-	schedules := schedule.Store{Session: c.session}
 	err = c.changeSchedule(ctx, by.actor, "backfill", name, detail,
 		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+			schedules := schedule.Store{Session: c.session}
 			return schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
 				count, known, err = r.AddBackfill(b.From, b.Until, schedule.OverlapPolicy(b.Overlap), by.request)
