@@ -58,7 +58,7 @@ func (d *desk) handlers(t *testing.T) []activity.Handler {
 		if tries[c.Claim]++; tries[c.Claim] < 2 {
 			return c, errors.New("the scanner timed out after 2 s")
 		}
-		if err := activity.ReportUsage(ctx, "tokens", 5000+int64(len(c.Claim))*100); err != nil {
+		if err := activity.ReportUsage(ctx, "tokens", 4000+int64(len(c.Claim))*100); err != nil {
 			return c, err
 		}
 		for _, word := range []string{"The ", "photos ", "show ", "a ", "dented ", "door.\n", "No ", "other ", "damage."} {
