@@ -71,7 +71,7 @@ func TestWhoSpends(t *testing.T) {
 		w := open(t, p.url)
 		w.goTo("budgets")
 		w.see(`tr[data-spender="CLM-1"]`)
-		w.shows("5,500 of 10 k tokens")
+		w.shows("4,500 of 10 k tokens")
 		w.see(`[data-budget="shared"] svg.burn`)
 		w.shows("Too early to tell how long it lasts.")
 		w.press("Change…")
