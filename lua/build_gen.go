@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "304-ad2c7e93a5eb7995"
+const build = "305-0c370057dca35bfd"

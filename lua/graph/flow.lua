@@ -66,6 +66,7 @@ function F.ff_add_execution_to_flow(K, A)
   if flow.managed and core.lifecycle_phase ~= 'terminal' then
     record.set(K.core, 'managed', '1', 'attached', 'lease')
     order.adopt(c, K.core, A.execution_id)
+    if core.lifecycle_phase == 'suspended' then suspension_record.adopt(c, A.execution_id) end
     graph.add_open(c, A.flow_id, K.flow, 1)
     graph.on_extended(c, A.flow_id)
     wake.flush(c)

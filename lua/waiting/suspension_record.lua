@@ -116,6 +116,9 @@ function suspension_record.index(c, K, execution_id, core, timeout_at)
   if core.managed then redis.call('ZADD', key.ffx_open_waits(c), c.now, execution_id) end
 end
 
+-- A sleeping execution has become one of a run.
+function suspension_record.adopt(c, execution_id) redis.call('ZADD', key.ffx_open_waits(c), c.now, execution_id) end
+
 -- Takes an execution whose sleep is over out of the indexes. `suspended` is that of its lane, nil to derive it.
 function suspension_record.leave_indexes(c, execution_id, core, suspended)
   redis.call('ZREM', suspended or key.lane_suspended(c, record.lane(core)), execution_id)
