@@ -88,6 +88,23 @@ func TestSuspendedMemberTimesOut(t *testing.T) {
 	})
 }
 
+// An execution that is suspended when it is added to a run is one of the open waits until it is resumed.
+func TestSuspendedExecutionIsAddedToRun(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b *bench) {
+		w := b.suspended(forGo)
+		open := func() bool {
+			_, listed := b.score(b.keys.FfxOpenWaits(partition), string(w.id))
+			return listed
+		}
+		want(t, "an open wait before it belongs to a run", open(), false)
+		must(b, enginerpc.AddExecutionToFlowCall{FlowID: b.submit().flow, ExecutionID: w.id})
+		want(t, "an open wait", open(), true)
+		must(b, b.deliverCall(w, "go"))
+		want(t, "an open wait after the signal", open(), false)
+	})
+}
+
 // TestGivingUpTellsTheFlow listens for the message of hazard C1.
 func TestGivingUpTellsTheFlow(t *testing.T) {
 	t.Parallel()
