@@ -109,6 +109,7 @@ func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 		due, wait := l.Timer.Due(time.Now())
 		if len(due) > 0 && ctx.Err() == nil {
 			k.Step(ctx, l, due)
+			exact = exactWait{} // the wait was not too short
 			continue
 		}
 		if exactly {
