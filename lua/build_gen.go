@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "305-0c370057dca35bfd"
+const build = "306-f5232e8b3ef04b1c"

@@ -290,15 +290,20 @@ local LONG_MEMBER = '-----------------------------------------------------------
 -- How often that is done for an index that is seldom empty.
 call.CALLS_PER_TREE = 256
 
+local function make_tree(c, index)
+  redis.call('ZADD', index, c.now, LONG_MEMBER)
+  redis.call('ZREM', index, LONG_MEMBER)
+end
+
 -- Has an index kept as a tree that every run of a partition enters: it gets a long member, which it loses at once, with one of `every`
--- calls, as it may have been empty since, or loaded from a file.
-function call.keep_as_tree(c, index, every)
+-- calls, as it may have been empty since, or loaded from a file. `other` is one that the same call has entered, and goes by its count.
+function call.keep_as_tree(c, index, every, other)
   local calls = call.list_in(c.at, 'tree_calls')
   local count = calls[index] or every - 2 -- at the first call it may be empty yet
   calls[index] = (count + 1) % every
   if count ~= every - 1 then return end
-  redis.call('ZADD', index, c.now, LONG_MEMBER)
-  redis.call('ZREM', index, LONG_MEMBER)
+  make_tree(c, index)
+  if other then make_tree(c, other) end
 end
 
 -- Edges (or members) worked per call; the rest waits in the partition's backlog.

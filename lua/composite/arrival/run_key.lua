@@ -39,8 +39,8 @@ local function score_at_end(c, id)
   return number.digits(math.max(c.now, (tonumber(last[2] or nil) or 0) + 1))
 end
 
--- Judges a new run by its key. Gives the outcome of one that is not created, or nil; one that has to wait gets `queued`, its score in the queue, and one that
--- replaces others `cancels`. Nothing is written.
+-- Judges a new run by its key. Gives the outcome of one that is not created, or nil; one that has to wait gets `queued`, its score in
+-- the queue, and one that replaces others `cancels`. Nothing is written.
 function run_key.judge(c, n, run, a)
   if a.unique_for > 0 then
     local flow_id, run_id = first(c, a.key_id)

@@ -20,8 +20,7 @@ end
 
 -- Runs of a flow have entered the lists. Those of tags stay as the server has them, since there may be very many.
 function run_list.entered(c, flow_name)
-  call.keep_as_tree(c, key.ffx_runs(c, flow_name or ''), call.CALLS_PER_TREE)
-  call.keep_as_tree(c, key.ffx_all_runs(c), call.CALLS_PER_TREE)
+  call.keep_as_tree(c, key.ffx_all_runs(c), call.CALLS_PER_TREE, key.ffx_runs(c, flow_name or ''))
 end
 
 function run_list.of_run(c, flow_id, flow_name)
@@ -180,8 +179,8 @@ end
 --           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs
 --           that are over are given. With `behind_id`, those behind the run with that id and the time `before`, or `after` when
 --           the oldest come first, whether or not it still exists. With `run_key` those of this key, with `queued` those that wait in
---           the queue of their key. Looks at a bounded number of runs and may give fewer than
---           there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and values in turn. Runs that
+--           the queue of their key. Looks at a bounded number of runs and may give fewer than there are: while `more`, go on
+--           behind `next_at` and `next_id`. The tags are names and values in turn. Runs that
 --           nodes of other runs stand for are left out without `children`, and those of other namespaces with `namespace`.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
