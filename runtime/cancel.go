@@ -17,8 +17,9 @@ type ActionOption func(*action)
 
 type action struct {
 	actor string
-	// request identifies the request; empty if it is not known by a name.
+	// request identifies the request if isNamed.
 	request string
+	isNamed bool
 }
 
 // start makes an ActionOption a StartOption.
@@ -43,12 +44,7 @@ func WithActor(actor string) ActionOption { return func(a *action) { a.actor = a
 // calls can be repeated anyway and ignore it; WithID does the same for Start. The id has 1 to 128 bytes without control
 // characters, otherwise the call returns ErrInvalid.
 func WithRequestID(id string) ActionOption {
-	return func(a *action) {
-		a.request = id
-		if id == "" {
-			a.request = "\x00" // refused as any other control character
-		}
-	}
+	return func(a *action) { a.request, a.isNamed = id, true }
 }
 
 // maxRequestID is the most bytes of the id of a request.
@@ -56,8 +52,12 @@ const maxRequestID = 128
 
 func (c *Client) actionOf(opts []ActionOption) (action, error) {
 	a := action{actor: c.actorName()}
-	return a, errors.Join(apply(&a, opts), engine.CheckText("actor", a.actor, engine.MaxActor),
+	err := errors.Join(apply(&a, opts), engine.CheckText("actor", a.actor, engine.MaxActor),
 		engine.CheckText("request id", a.request, maxRequestID))
+	if a.isNamed && a.request == "" {
+		err = errors.Join(err, invalid("request id: must not be empty"))
+	}
+	return a, err
 }
 
 // Cancel cancels the run: no further node starts, and the contexts of running activities end. It returns when every

@@ -137,8 +137,9 @@ type waiter struct {
 	created  float64 // Unix ms
 }
 
-func (r *partitionReader) waiterOf(z rueidis.ZScore) waiter {
-	p := math.Floor((float64(r.now.UnixMilli()) + clockSlack - z.Score) / priorityStep)
+// waiterOf reads a member of an index at a time of the engine.
+func waiterOf(z rueidis.ZScore, now time.Time) waiter {
+	p := math.Floor((float64(now.UnixMilli()) + clockSlack - z.Score) / priorityStep)
 	return waiter{id: z.Member, priority: int(p), created: z.Score + p*priorityStep}
 }
 
@@ -235,7 +236,7 @@ func (r *partitionReader) readTurns(ctx context.Context, q *LaneQueue, turns []s
 func (r *partitionReader) line(ctx context.Context, key, claims string) (*line, error) {
 	n, _ := strconv.Atoi(claims)
 	l := &line{claims: n}
-	err := r.heads(ctx, l, key, "-inf", r.places)
+	err := r.heads(ctx, l, key, "(-inf", r.places) // without the mark of a pause
 	// What has waited longest of each lower priority is at the head of that priority.
 	for range maxPriorities {
 		last := len(l.rest) - 1
@@ -252,9 +253,6 @@ func (r *partitionReader) line(ctx context.Context, key, claims string) (*line, 
 }
 
 func (r *partitionReader) heads(ctx context.Context, l *line, key, from string, n int) error {
-	if from == "-inf" {
-		from = "(-inf" // without the mark of a pause
-	}
 	results, err := r.read(ctx, r.client.B().Zrange().Key(key).Min(from).Max("+inf").Byscore().
 		Limit(0, int64(n)).Withscores().Build())
 	if err != nil {
@@ -265,9 +263,7 @@ func (r *partitionReader) heads(ctx context.Context, l *line, key, from string, 
 		return fmt.Errorf("index: %w", err)
 	}
 	for _, z := range found {
-		if z.Member != pauseMark {
-			l.rest = append(l.rest, r.waiterOf(z))
-		}
+		l.rest = append(l.rest, waiterOf(z, r.now))
 	}
 	return nil
 }

@@ -92,9 +92,8 @@ func (r *Reader) LimitUse(ctx context.Context, id enginecore.QuotaPolicyID, most
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
 	use.Holders = use.Holders[:min(len(use.Holders), most)]
-	as := partitionReader{now: now}
 	for _, z := range queue {
-		w := as.waiterOf(z)
+		w := waiterOf(z, now)
 		use.Queue = append(use.Queue, PlaceHolder{
 			ID: enginecore.ExecutionID(word(w.id, 0)), Priority: w.priority,
 			Since: time.UnixMilli(int64(w.created)).UTC(),

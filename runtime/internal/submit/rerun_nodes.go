@@ -71,8 +71,7 @@ func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall)
 			return "", &KeyTakenError{Run: refusal.Detail("run_id")}
 		case errors.As(err, &refusal) && refusal.Code == enginecore.ErrMaxReplaysExhausted:
 			return "", fmt.Errorf("%w: node %s has been run again %s times", engine.ErrRerunLimit,
-				refusal.Detail("node"),
-				refusal.Detail("replays"))
+				refusal.Detail("node"), refusal.Detail("replays"))
 		default:
 			return "", err
 		}
