@@ -39,7 +39,7 @@ type TaskLine struct {
 	Level   string          `json:"level,omitempty" enum:"debug,info,warn,error" doc:"Absent for info."`
 	Message string          `json:"message" maxLength:"16384"`
 	Attrs   json.RawMessage `json:"attrs,omitempty" doc:"A JSON object with the attributes of the line."`
-	At      time.Time       `json:"at,omitzero" doc:"When it was logged; absent for now."`
+	At      time.Time       `json:"at,omitzero" doc:"When it was logged; without it, the time of the request."`
 }
 
 // ReportUsageInput is what a task has used.

@@ -1,7 +1,7 @@
 // Code generated from the table of operations by `make generate`. DO NOT EDIT.
 //
 // Types of the HTTP API: the schemas of openapi.json, then what each operation takes and returns, then the table.
-import type { Raw } from "../lib/json";
+import type { Raw } from "../lib/raw";
 
 /** A page of a list. */
 export interface Page<T> {
@@ -1274,7 +1274,7 @@ export interface TaskLine {
   message: string;
   /** A JSON object with the attributes of the line. */
   attrs?: unknown;
-  /** When it was logged; absent for now. */
+  /** When it was logged; without it, the time of the request. */
   at?: string;
 }
 

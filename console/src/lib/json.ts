@@ -1,10 +1,7 @@
 // JSON values of users are shown as they were written: with their digits, order of keys and spelling. Raw keeps the text
 // of such a value; everything else of a reply is parsed as usual.
 import { rawKeys } from "../api/types";
-
-export class Raw {
-  constructor(readonly text: string) {}
-}
+import { Raw } from "./raw";
 
 const payloadKeys = new Set(rawKeys);
 

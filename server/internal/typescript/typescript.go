@@ -15,7 +15,7 @@ import (
 const head = `// Code generated from the table of operations by ` + "`make generate`" + `. DO NOT EDIT.
 //
 // Types of the HTTP API: the schemas of openapi.json, then what each operation takes and returns, then the table.
-import type { Raw } from "../lib/json";
+import type { Raw } from "../lib/raw";
 
 /** A page of a list. */
 export interface Page<T> {

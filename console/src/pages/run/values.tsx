@@ -3,7 +3,7 @@ import type { RunDetail } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { runPath } from "../../app/router";
 import { useSession } from "../../app/session";
-import type { Raw } from "../../lib/json";
+import type { Raw } from "../../lib/raw";
 import { Card, CopyButton, Fault, JsonText, Loading, ValueView } from "../../ui/basic";
 
 // Values shows input and result of the run, and its note.
