@@ -16,11 +16,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
+	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 type (
 	intFlow     = flow.Builder[int, int]
 	intActivity = activity.Activity[int, int]
+
+	intDefinition = flow.Definition[int, int]
 )
 
 // construct is something that a flow or a start can use, and others do not pay for.
@@ -29,8 +33,16 @@ type construct struct {
 	opts []runtime.StartOption
 	// nodes adds what makes use of it to a flow, and returns what the flow returns.
 	nodes func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int]
+	// worker changes the worker's configuration; nil changes nothing.
+	worker func(*runtime.WorkerConfig)
+	// start starts the run; nil is runtime.Start.
+	start func(ctx context.Context, c *runtime.Client, def *intDefinition) (*runtime.Run[int], error)
 	// then is called for a run that has been started; nil does nothing.
 	then func(ctx context.Context, t *testing.T, run *runtime.Run[int])
+	// failure is the error by which the run fails; nil is a run that succeeds.
+	failure error
+	// adds is how many commands each run of the namespace takes more from then on.
+	adds int64
 }
 
 func onlyNode(_ *testing.T, f *intFlow, one *intActivity) flow.Ref[int] {
@@ -43,7 +55,7 @@ func answerAll(_ context.Context, items []int) ([]activity.ItemResult[int], erro
 
 // constructs are all of them that take part in a run.
 func constructs() []construct {
-	inner := func(t *testing.T, one *intActivity) *flow.Definition[int, int] {
+	inner := func(t *testing.T, one *intActivity) *intDefinition {
 		f := flow.New[int, int]("inner")
 		flow.Return(f, flow.Node(f, "inner", one, f.Input()))
 		def, err := f.Build()
@@ -111,6 +123,62 @@ func constructs() []construct {
 				return ""
 			})
 		}},
+		{name: "debounce", nodes: onlyNode, start: func(
+			ctx context.Context, c *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {
+			return runtime.Debounce(ctx, c, def, "key", 1, runtime.DebouncePolicy{Quiet: time.Millisecond})
+		}},
+		{name: "schedule", nodes: onlyNode, start: func(
+			ctx context.Context, c *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {
+			if _, err := runtime.Schedule(ctx, c, "yearly", def, 1, runtime.ScheduleConfig{Cron: "0 0 1 1 *"}); err != nil {
+				return nil, err
+			}
+			id, err := c.TriggerSchedule(ctx, "yearly")
+			if err != nil {
+				return nil, err
+			}
+			return runtime.Attach(c.Run(def.Name(), id), def)
+		}},
+		{name: "context propagation", nodes: onlyNode, start: func(
+			ctx context.Context, c *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {
+			return runtime.Start(context.WithValue(ctx, tenantKey{}, tenant{"acme"}), c, def, 1)
+		}},
+		{name: "interceptors", nodes: onlyNode, start: func(
+			ctx context.Context, c *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {
+			return runtime.Start(ctx, c.Use(func(next intercept.ClientFunc) intercept.ClientFunc { return next }), def, 1)
+		}, worker: func(config *runtime.WorkerConfig) {
+			config.Interceptors = []intercept.Activity{
+				func(next intercept.ActivityFunc) intercept.ActivityFunc { return next },
+			}
+		}},
+		{name: "error details", failure: errNoCreditHere, nodes: failingNode},
+		failureHookConstruct(),
+	}
+}
+
+func failingNode(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
+	fail := activity.New("fail", func(context.Context, int) (int, error) { return 0, errNoCreditHere })
+	return flow.Node(f, "only", fail, f.Input(), activity.Retry(activity.NoRetry))
+}
+
+// failureHookConstruct has a worker that calls OnRunFailed for the run. For that, the feed of the namespace has the start
+// and the end of each run, until an hour after the last reader: so it comes last.
+func failureHookConstruct() construct {
+	called, call := context.WithCancel(context.Background())
+	return construct{
+		name: "failure hook", failure: errNoCreditHere, nodes: failingNode, adds: 2,
+		worker: func(config *runtime.WorkerConfig) {
+			config.OnRunFailed = func(context.Context, *runtime.RunError) error {
+				call()
+				return nil
+			}
+		},
+		then: func(ctx context.Context, t *testing.T, _ *runtime.Run[int]) {
+			select {
+			case <-called.Done():
+			case <-ctx.Done():
+				t.Error("OnRunFailed was not called")
+			}
+		},
 	}
 }
 
@@ -137,10 +205,12 @@ func storedFields(ctx context.Context, t *testing.T, b *enginetest.Bench, run st
 // and no more than what is recorded here. No other test runs meanwhile, since the commands are those of the server that
 // all tests share.
 func TestConstructsCostNothingWhereTheyAreNotUsed(t *testing.T) {
-	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 4})
+	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{
+		Partitions: 4, Propagators: []propagate.Propagator{propagate.Value[tenant]("tenant", tenantKey{})},
+	})
 	ctx := enginetest.Context(t)
 	one := addOne()
-	plain := []*flow.Definition[int, int]{chainOf(t, one, 1), chainOf(t, one, 3)}
+	plain := []*intDefinition{chainOf(t, one, 1), chainOf(t, one, 3)}
 	recorded := []int64{plainSingleCommands, plainChainCommands}
 	before := make([]plainCost, len(plain))
 	useConstruct(ctx, t, b, construct{name: "nothing", nodes: onlyNode}, one) // a keeper has been there from now on
@@ -153,6 +223,7 @@ func TestConstructsCostNothingWhereTheyAreNotUsed(t *testing.T) {
 		useConstruct(ctx, t, b, c, one)
 		for i, def := range plain {
 			after := costOfPlain(ctx, t, b, def)
+			after.commands -= c.adds
 			t.Logf("after %s: %+v", c.name, after)
 			require.Equal(t, before[i], after, c.name)
 		}
@@ -173,7 +244,7 @@ type plainCost struct {
 
 // costOfPlain runs a flow several times, by a worker that does only what it is told. Now and then a run takes a call
 // more, such as a claim that comes too late.
-func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[int, int]) plainCost {
+func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *intDefinition) plainCost {
 	t.Helper()
 	worker := b.Worker(t, def.Handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))
 	var took, calls []int64
@@ -201,15 +272,24 @@ func useConstruct(ctx context.Context, t *testing.T, b *enginetest.Bench, c cons
 	flow.Return(f, c.nodes(t, f, one))
 	def, err := f.Build()
 	require.NoError(t, err)
-	worker := b.Worker(t, def.Handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4}))
+	config := runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 4})
+	if c.worker != nil {
+		c.worker(&config)
+	}
+	worker := b.Worker(t, def.Handlers(), config)
 	keeper := b.Keeper(t)
-	run, err := runtime.Start(ctx, b.Client, def, 1, c.opts...)
+	if c.start == nil {
+		c.start = func(ctx context.Context, client *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {
+			return runtime.Start(ctx, client, def, 1, c.opts...)
+		}
+	}
+	run, err := c.start(ctx, b.Client, def)
 	require.NoError(t, err)
 	if c.then != nil {
 		c.then(ctx, t, run)
 	}
 	_, err = run.Result(ctx)
-	require.NoError(t, err, fmt.Sprint("run with ", c.name))
+	require.ErrorIs(t, err, c.failure, fmt.Sprint("run with ", c.name))
 	require.NoError(t, worker.Stop())
 	require.NoError(t, keeper.Stop())
 }

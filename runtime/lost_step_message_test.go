@@ -130,7 +130,7 @@ func TestLostDrains(t *testing.T) {
 			require.NoError(t, err)
 			return len(list) == 1 && list[0].State == workers.Draining
 		})
-		x.within(t, begun, at, 31*time.Second)
+		x.within(t, begun, at, 61*time.Second)
 		x.lostSome(t, workerChannel)
 	})
 }

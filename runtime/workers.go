@@ -21,8 +21,8 @@ import (
 )
 
 // Workers returns the live workers of all programs, sorted by host and instance: those that have reported within about
-// 95 s and have not stopped. Workers report when they begin, every 30 s, and when they stop. Workers of earlier
-// versions report nothing. In contract mode the error matches ErrNotInContract.
+// 125 s and have not stopped. Workers report when they begin, every 60 s, while they drain every 30 s, and when they
+// stop. Workers of earlier versions report nothing. In contract mode the error matches ErrNotInContract.
 func (c *Client) Workers(ctx context.Context) ([]fleet.Worker, error) {
 	store, err := offered[engine.WorkerRecords](ctx, c)
 	if err != nil {

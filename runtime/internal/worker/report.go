@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	// reportEvery is the time between two reports of a worker, reportTTL how long one counts.
-	reportEvery = dispatch.PresenceEvery
-	reportTTL   = 3*reportEvery + 5*time.Second
+	// reportEvery is the time between two reports of a worker, drainReportEvery that of one that drains, for whose last
+	// slot people wait. reportTTL is how long a report counts.
+	reportEvery      = 2 * dispatch.PresenceEvery
+	drainReportEvery = dispatch.PresenceEvery
+	reportTTL        = 2*reportEvery + 5*time.Second
 	// quietTTL is how long the report of a worker counts that reports only once, on a virtual clock.
 	quietTTL = 10 * 365 * 24 * time.Hour
 )
@@ -84,8 +86,12 @@ func (s *Run) reportPresence(ctx context.Context) {
 
 // reportDue reports if the last report is old enough.
 func (s *Run) reportDue(ctx context.Context, now time.Time) {
+	every := reportEvery
+	if s.queue.IsClosed() {
+		every = drainReportEvery
+	}
 	s.reports.mu.Lock()
-	due := now.Sub(s.reports.reported) > reportEvery-dispatch.PresenceEvery/2
+	due := now.Sub(s.reports.reported) > every-dispatch.PresenceEvery/2
 	s.reports.mu.Unlock()
 	if due {
 		s.reportPresence(ctx)
