@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "306-f5232e8b3ef04b1c"
+const build = "307-e13c2ceb4ff46cbc"

@@ -13,21 +13,28 @@ local KEPT_MS = 8 * 24 * HOUR_MS
 -- Hours that one call reads.
 local MAX_HOURS = 200
 
--- What the call has counted and not written yet, by field: key, number, context. It lives from call to call, as the frame of each
--- call writes it in the end.
+-- What the call has counted and not written yet, by field, and key, where several have the same: key, field, number, context. It
+-- lives from call to call, as the frame of each call writes it in the end.
 local pending = {}
 
+-- What the call has counted last, as mostly it counts the same again: event, flow and namespace, the place of the partition, and
+-- what that is in `pending`.
+local last_event, last_flow, last_namespace, last_at, last_entry
+
 local function add(c, target, field, by, is_total)
-  local entry = pending[field]
+  local place = field
+  local entry = pending[place]
   if entry and entry.key ~= target then
-    field = field .. '\n' .. target
-    entry = pending[field]
+    place = field .. '\n' .. target
+    entry = pending[place]
   end
   if entry then
     entry.by = entry.by + by
   else
-    pending[field] = { key = target, by = by, c = c, is_total = is_total }
+    entry = { key = target, field = field, by = by, c = c, is_total = is_total }
+    pending[place] = entry
   end
+  return entry
 end
 
 -- The field of an event (started, success, failed, cancelled, expired) of the runs of a flow. Those that belong to nodes are
@@ -38,15 +45,24 @@ end
 
 function run_counts.hour(ms) return number.text(math.floor(ms / HOUR_MS)) end
 
-local function count(c, field) add(c, key.ffx_run_counts_of_hour(c, run_counts.hour(c.now)), field, 1) end
+local function count(c, event, flow_name, namespace, is_child)
+  if last_at == c.at and last_event == event and last_flow == flow_name and last_namespace == namespace and not is_child then
+    last_entry.by = last_entry.by + 1
+    return
+  end
+  local hash = key.ffx_run_counts_of_hour(c, run_counts.hour(c.now))
+  local entry = add(c, hash, run_counts.field(event, flow_name, namespace, is_child), 1)
+  if is_child then return end
+  last_event, last_flow, last_namespace, last_at, last_entry = event, flow_name, namespace, c.at, entry
+end
 
 function run_counts.started(c, flow_name, namespace, is_child)
-  count(c, run_counts.field('started', flow_name, namespace, is_child))
+  count(c, 'started', flow_name, namespace, is_child)
 end
 
 -- A run has ended. `flow` has its flow_kind, namespace and parent_execution_id.
 function run_counts.ended(c, flow, outcome)
-  count(c, run_counts.field(outcome, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id)))
+  count(c, outcome, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id))
 end
 
 -- A run is no longer what an event has counted.
@@ -78,10 +94,9 @@ end
 function run_counts.write()
   if not next(pending) then return end
   local counted = pending
-  pending = {}
-  for field, entry in next, counted, nil do
-    local c, by = entry.c, entry.by
-    field = string.match(field, '^[^\n]*')
+  pending, last_at = {}, nil
+  for _, entry in next, counted, nil do
+    local c, field, by = entry.c, entry.field, entry.by
     if entry.is_total then
       if by ~= 0 then run_counts.add_total(entry.key, field, by) end
     elseif redis.call('HINCRBY', entry.key, field, by) == by then
@@ -92,7 +107,7 @@ end
 
 -- A call that was broken off by an error has left counts behind.
 function run_counts.drop()
-  if next(pending) then pending = {} end
+  if next(pending) then pending, last_at = {}, nil end
 end
 
 -- What there is now, by field.
