@@ -101,7 +101,7 @@ func FuzzQueries(f *testing.F) {
 // FuzzCursors reads any text as the cursors of feeds, logs, pages of nodes and the audit log. A cursor that is none
 // says so.
 func FuzzCursors(f *testing.F) {
-	e, err := Open(f.Context(), "embedded:")
+	e, err := Open(f.Context(), "", OpenConfig{Partitions: 4})
 	require.NoError(f, err)
 	f.Cleanup(func() { require.NoError(f, e.Close()) })
 	client, err := NewClient(e)

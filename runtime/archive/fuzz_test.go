@@ -19,7 +19,7 @@ import (
 func FuzzOpen(f *testing.F) {
 	var p pending
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	e := Entry{Flow: "order", Run: "1", FlowID: "id", State: runtime.RunSuccess, CreatedAt: at, ClosedAt: at.Add(time.Second), Nodes: 1}
+	e := Entry{Flow: "order", Run: "1", FlowID: "id", State: runtime.RunSucceeded, CreatedAt: at, ClosedAt: at.Add(time.Second), Nodes: 1}
 	require.NoError(f, p.add([]line{{Format: format, Run: &e}, {Description: &runtime.RunDescription{Flow: "order", Run: "1"}}, {EventsLost: true}, {Logs: &nodeLogs{Node: "a"}}}))
 	s, index, err := p.segment(1)
 	require.NoError(f, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
@@ -27,7 +28,7 @@ func FuzzBearer(f *testing.F) {
 		f.Add(seed)
 	}
 	now := time.Now()
-	tokens := &Tokens{now: func() time.Time { return now }, readAt: now, byHash: map[string]serverstore.Token{
+	tokens := &Tokens{now: func() time.Time { return now }, readAt: now, again: rate.NewLimiter(0, 0), byHash: map[string]serverstore.Token{
 		hashOf(valid): {Name: "ci", Role: string(api.Viewer)},
 		hashOf(ended): {Name: "old", Role: string(api.Admin), ExpiresAt: now.Add(-time.Second)},
 	}}
