@@ -234,8 +234,8 @@ func redacted(u *url.URL) string {
 	return u.Redacted()
 }
 
-// parseError says why a URL cannot be read. The text of err, which is not needed for a URL with an @, may hold a part of
-// the password.
+// parseError says why a URL cannot be read. The text of err may hold a part of the password; it is left out for a URL
+// with an @.
 func parseError(raw string, err error) error {
 	if strings.Contains(raw, "@") {
 		return fmt.Errorf("%w: it cannot be read: in a user or password, the characters / ? # [ ] @ and %% must be percent-encoded, "+

@@ -29,7 +29,9 @@ type record func(
 type delivery func() (runtime.SignalResult, error)
 
 // unrecorded delivers without an engine's audit log.
-func unrecorded(_ context.Context, _ activity.Token, _ auditlink.Entry, deliver delivery) (runtime.SignalResult, error) {
+func unrecorded(
+	_ context.Context, _ activity.Token, _ auditlink.Entry, deliver delivery,
+) (runtime.SignalResult, error) {
 	return deliver()
 }
 

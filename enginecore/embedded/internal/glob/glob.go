@@ -13,8 +13,8 @@ func Match(pattern, s string) bool {
 	return match(pattern, s)
 }
 
-// match tries, where the pattern does not fit, one more byte for the last * only: what stands before it has been found as
-// early as it can be. So a pattern takes at most the time of both lengths multiplied.
+// match tries, where the pattern does not fit, one more byte for the last * only: what stands before it has been found
+// as early as it can be. So a pattern takes at most the time of both lengths multiplied.
 func match(p, s string) bool {
 	star, from := "", "" // the pattern behind the last *, and where it was tried; none was met while isRetried is false
 	isRetried := false
