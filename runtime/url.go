@@ -65,6 +65,8 @@ func parseURL(raw string) (target, error) {
 			"also with +cluster or +sentinel", errURL, u.Scheme)
 	}
 	switch {
+	case u.Opaque != "": // such as valkey:://host
+		return target{}, fmt.Errorf("%w: it must have the form %s://host:port", errURL, u.Scheme)
 	case u.Host == "":
 		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", errURL, u.Scheme)
 	case u.Fragment != "":
