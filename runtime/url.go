@@ -65,9 +65,7 @@ func parseURL(raw string) (target, error) {
 			"also with +cluster or +sentinel", errURL, u.Scheme)
 	}
 	switch {
-	case u.Opaque != "": // such as valkey:://host
-		return target{}, fmt.Errorf("%w: it must have the form %s://host:port", errURL, u.Scheme)
-	case u.Host == "":
+	case u.Host == "", u.Opaque != "": // such as valkey:://host
 		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", errURL, u.Scheme)
 	case u.Fragment != "":
 		return target{}, fmt.Errorf("%w: something follows a #: in a user, a password or an option it is written %%23",

@@ -301,9 +301,9 @@ func (ld *loader) loadLog(ctx context.Context, gen uint64, last bool) error {
 	return nil
 }
 
-// damage decides whether the bytes from good on, where a record is not intact, are the torn end of a log, which was never
-// acknowledged and is recorded, or damage, for which it returns the reason. A power cut may leave later records intact,
-// since a disk writes in any order: those that were written when the bad one was not durable yet.
+// damage decides whether the bytes from good on, where a record is not intact, are the torn end of a log, which was
+// never acknowledged and is recorded, or damage, for which it returns the reason. A power cut may leave later records
+// intact, since a disk writes in any order: those that were written when the bad one was not durable yet.
 func (ld *loader) damage(data []byte, good int64, reason string) string {
 	tail, later := data[good:], false
 	for payload := range record.IntactAfter(tail) {

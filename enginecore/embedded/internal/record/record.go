@@ -48,8 +48,8 @@ func AppendCommand(b []byte, words []string) []byte {
 // durableVerb is the verb of the command that AppendDurable adds. It is no command on data.
 const durableVerb = "\x00DURABLE"
 
-// AppendDurable adds to a record how much of its file was durable when it was written, in bytes. A record without it was
-// written when all before it was durable.
+// AppendDurable adds to a record how much of its file was durable when it was written, in bytes. A record without it
+// was written when all before it was durable.
 func AppendDurable(b []byte, size int64) []byte {
 	var digits [20]byte
 	text := strconv.AppendInt(digits[:0], size, 10)
