@@ -166,6 +166,10 @@ bench-console: servers ## Measure how quick the console is in a browser, and fai
 soak: servers ## Long property and crash runs
 	$(RACE) FLOWFABRIC_SOAK=1 $(GO) test -race -count=1 -timeout 3h ./...
 
+.PHONY: fuzz
+fuzz: ## Run all fuzzers, one after the other (TIME=5m for each; FUZZ=enginecore/embedded or FUZZ=FuzzCron selects)
+	@GO="$(GO)" FUZZ_TIME="$(or $(TIME),1m)" FUZZ="$(FUZZ)" tools/fuzz.sh $(MODULES)
+
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities (needs the vulnerability database's site)
 	$(GOVULNCHECK) ./...

@@ -29,13 +29,20 @@ func init() {
 		return nil
 	}
 	auditlink.Audited = func(ctx context.Context, e any, entry auditlink.Entry, act func() error) error {
+		stored := auditlog.Entry{
+			Actor: entry.Actor, Action: auditlog.Action(entry.Action), Name: entry.Name, Detail: entry.Detail,
+		}
+		if client, is := e.(*Client); is {
+			if err := client.ready(ctx); err != nil {
+				return err
+			}
+			return client.audited(ctx, stored, act)
+		}
 		engine, _ := e.(*Engine)
 		if err := engine.made(); err != nil {
 			return err
 		}
-		return audited(ctx, engine.session, auditlog.Entry{
-			Actor: entry.Actor, Action: auditlog.Action(entry.Action), Name: entry.Name, Detail: entry.Detail,
-		}, act)
+		return audited(ctx, engine.session, stored, act)
 	}
 	keepertask.TasksOf = func(keeper any) []keepertask.Task {
 		if k, _ := keeper.(*Keeper); k.check() == nil {

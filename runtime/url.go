@@ -45,7 +45,10 @@ func parseURL(raw string) (target, error) {
 	if strings.TrimSpace(raw) != raw {
 		return target{}, fmt.Errorf("%w: it begins or ends with a space or a line break", errURL)
 	}
-	first, hosts := cutHosts(raw)
+	first, hosts, tail := cutHosts(raw)
+	if strings.Contains(tail, "@") {
+		return target{}, parseError(raw, nil) // a part of a password may be in what would be a database or an option
+	}
 	u, err := url.Parse(first)
 	if err != nil {
 		return target{}, parseError(raw, err)
@@ -62,7 +65,7 @@ func parseURL(raw string) (target, error) {
 			"also with +cluster or +sentinel", errURL, u.Scheme)
 	}
 	switch {
-	case u.Host == "":
+	case u.Host == "", u.Opaque != "": // such as valkey:://host
 		return target{}, fmt.Errorf("%w: no host: it must have the form %s://host:port", errURL, u.Scheme)
 	case u.Fragment != "":
 		return target{}, fmt.Errorf("%w: something follows a #: in a user, a password or an option it is written %%23",
@@ -202,20 +205,21 @@ func checkContractVersion(version string) error {
 	return nil
 }
 
-// cutHosts returns a URL with only the first of its hosts, since package url knows no lists of them, and the list.
-func cutHosts(raw string) (first, hosts string) {
+// cutHosts returns a URL with only the first of its hosts, since package url knows no lists of them, the list, and what
+// stands behind it.
+func cutHosts(raw string) (first, hosts, tail string) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found {
-		return raw, ""
+		return raw, "", ""
 	}
-	authority, tail := rest, ""
+	authority := rest
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, tail = rest[:end], rest[end:]
 	}
 	user := authority[:strings.LastIndexByte(authority, '@')+1]
 	hosts = authority[len(user):]
 	host, _, _ := strings.Cut(hosts, ",")
-	return scheme + "://" + user + host + tail, hosts
+	return scheme + "://" + user + host + tail, hosts, tail
 }
 
 // redacted is a URL without its password, and without a user that stands alone, which may be meant as the password.
@@ -230,7 +234,8 @@ func redacted(u *url.URL) string {
 	return u.Redacted()
 }
 
-// parseError says why a URL cannot be read. The text of err may hold a part of the password.
+// parseError says why a URL cannot be read. The text of err may hold a part of the password; it is left out for a URL
+// with an @.
 func parseError(raw string, err error) error {
 	if strings.Contains(raw, "@") {
 		return fmt.Errorf("%w: it cannot be read: in a user or password, the characters / ? # [ ] @ and %% must be percent-encoded, "+

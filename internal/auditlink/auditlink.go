@@ -9,7 +9,7 @@ type Entry struct {
 	Actor, Action, Name, Detail string
 }
 
-// Audited writes an entry into the audit log of a *runtime.Engine, then carries the action out, and records its
-// failure. In contract mode, which has no log, it only carries the action out. Package runtime sets it when it is
-// initialised.
+// Audited writes an entry into the audit log of a *runtime.Engine, or of a *runtime.Client in its namespace, then
+// carries the action out, and records its failure. In contract mode, which has no log, it only carries the action out.
+// Package runtime sets it when it is initialised.
 var Audited func(ctx context.Context, engine any, e Entry, act func() error) error

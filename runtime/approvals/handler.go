@@ -23,9 +23,11 @@ type Handler struct {
 	tokens    *limiter
 	// formWithin is formWithin, but in tests.
 	formWithin time.Duration
+	record     record
 }
 
-// New makes a handler that signals through the client. Its error joins everything that is wrong with the options, and
+// New makes a handler that signals through the client, and records each answer in the audit log of its namespace before
+// it is delivered (auditlog.AnswerWait). Its error joins everything that is wrong with the options, and
 // matches ErrOption.
 func New(client *runtime.Client, opts ...Option) (*Handler, error) {
 	if client == nil {
@@ -40,11 +42,15 @@ func newHandler(client signaler, opts []Option) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Handler{
-		config: config, client: client, formWithin: formWithin,
+	h := &Handler{
+		config: config, client: client, formWithin: formWithin, record: unrecorded,
 		addresses: newLimiter(config.addressEvery, config.addressBurst),
 		tokens:    newLimiter(config.tokenEvery, config.tokenBurst),
-	}, nil
+	}
+	if c, ok := client.(*runtime.Client); ok {
+		h.record = recordIn(c)
+	}
+	return h, nil
 }
 
 // ServeHTTP shows the page of a link for GET, and takes the answer for POST. The path begins with the token; use
@@ -179,8 +185,10 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
 	source := h.source(d)
-	delivery, err := h.client.Signal(ctx, token, runtime.Signal{
-		Name: d.Choice, Payload: d, Source: source, IdempotencyKey: idempotencyKey(d.Choice, source),
+	delivery, err := h.record(ctx, token, h.auditEntry(r, d), func() (runtime.SignalResult, error) {
+		return h.client.Signal(ctx, token, runtime.Signal{
+			Name: d.Choice, Payload: d, Source: source, IdempotencyKey: idempotencyKey(d.Choice, source),
+		})
 	})
 	switch {
 	case errors.Is(err, runtime.ErrInvalidToken):

@@ -58,6 +58,9 @@ func readManifest(dir string) (m manifest, err error) {
 		return m, fmt.Errorf("%s: format %d: this program reads format %d", manifestName, m.Format, format)
 	}
 	for _, s := range m.Segments {
+		if !segmentName.MatchString(s.Name) {
+			return m, fmt.Errorf("%w: %s: %.80q is no name of a segment", ErrDamaged, manifestName, s.Name)
+		}
 		for end, size := range map[string]int64{segmentEnd: s.Bytes, indexEnd: s.IndexBytes} {
 			file, err := os.Stat(filepath.Join(dir, s.Name+end))
 			if err != nil {

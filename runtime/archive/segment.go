@@ -5,10 +5,14 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"regexp"
 )
 
 // segmentBegin begins the names of segments.
 const segmentBegin = "runs-"
+
+// segmentName is the form of a segment's name. A manifest with another one could make Open read files elsewhere.
+var segmentName = regexp.MustCompile(`^` + segmentBegin + `[0-9]{6,18}$`)
 
 // pending is a segment that is not written yet.
 type pending struct {

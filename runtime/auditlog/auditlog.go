@@ -1,7 +1,7 @@
 // Package auditlog describes who has changed what: limits, budgets, schedules, lanes, activities, workers, bulk jobs,
-// secrets, tokens, and the priorities, later starts and purges of runs. Client.Audit of package runtime reads the log.
-// Who starts, cancels, pauses or reruns a run, or ends its waits, is kept with the run, in its description and its
-// events.
+// secrets, tokens, and the priorities, later starts and purges of runs, and who has answered a wait by a link.
+// Client.Audit of package runtime reads the log. Who starts, cancels, pauses or reruns a run, or ends its waits, is
+// kept with the run, in its description and its events, and so is who has sent signals to it.
 //
 //	for entry, err := range client.Audit(ctx, auditlog.Query{Actor: "ann"}) { … }
 package auditlog
@@ -43,6 +43,10 @@ const (
 	CreateToken Action = "create_token"
 	DeleteToken Action = "delete_token"
 
+	// AnswerWait is an answer by a link of package approvals. Detail has the answer, how the visitor was identified,
+	// and the address of the request.
+	AnswerWait Action = "answer_wait"
+
 	// Of runs: their priority and that of their nodes, the time of their start, the timers of their nodes, and what
 	// removes them.
 	SetPriority Action = "set_priority"
@@ -72,7 +76,7 @@ type Entry struct {
 	Actor  string
 	Action Action
 	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, a
-	// token, a run with its flow, or the id of an execution, a flow or a waitpoint.
+	// token, a run with its flow, a node with its run and flow, or the id of an execution, a flow or a waitpoint.
 	Name string
 	// Detail has the values that were set, or the reason that was given; it may be empty.
 	Detail string

@@ -23,7 +23,7 @@ var exportedNames = map[string]int{
 	"runtime":               215,
 	"runtime/approvals":     19,
 	"runtime/archive":       10,
-	"runtime/auditlog":      39,
+	"runtime/auditlog":      40,
 	"runtime/catalogue":     5,
 	"runtime/fleet":         5,
 	"runtime/health":        5,

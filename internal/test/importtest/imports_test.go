@@ -38,7 +38,9 @@ var mayImport = map[string][]string{
 	"runtime/archive": {
 		"enginecore", "internal/dirlock", "internal/flowgraph", "runtime", "runtime/describe", "runtime/runevent", "runtime/runlog",
 	},
-	"runtime/approvals":         {"activity", "internal/activityspec", "runtime"},
+	"runtime/approvals": {
+		"activity", "internal/activityspec", "internal/auditlink", "internal/recordtext", "runtime", "runtime/auditlog",
+	},
 	"runtime/catalogue":         {"flow/layout", "internal/flowgraph"},
 	"runtime/fleet":             {"enginecore"},
 	"runtime/health":            {},

@@ -209,11 +209,15 @@ func (o *OIDC) Begin(w http.ResponseWriter, r *http.Request) {
 func (o *OIDC) local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, o.home) ||
-		strings.HasPrefix(u.Path, "//") || strings.ContainsAny(path, "\\\r\n") {
+		strings.HasPrefix(u.Path, "//") || strings.ContainsAny(path, "\\\r\n") ||
+		slices.ContainsFunc(strings.Split(u.Path, "/"), isDots) { // which lead out of the home
 		return o.home
 	}
 	return u.RequestURI()
 }
+
+// isDots reports whether a part of a path stands for the folder that it is in, or for the one above.
+func isDots(part string) bool { return part == "." || part == ".." }
 
 // End takes the answer of the provider, and begins a session.
 func (o *OIDC) End(w http.ResponseWriter, r *http.Request) {

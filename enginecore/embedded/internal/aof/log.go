@@ -202,6 +202,9 @@ func (l *Log) Append(unit []byte) error {
 	if l.policy == Always && l.end-l.durable.Load() > maxUnsynced {
 		l.sync()
 	}
+	if behind := l.end - l.durable.Load(); behind > 0 && l.policy != Never {
+		unit = record.AppendDurable(unit, l.size-behind)
+	}
 	record.Seal(unit, l.seq)
 	if _, err := l.file.WriteAt(unit, l.size); err != nil {
 		l.writeFailed(err, len(unit))

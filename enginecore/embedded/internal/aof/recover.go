@@ -19,7 +19,9 @@ import (
 // for appending. It fails with ErrLocked when the directory is in use, and with a *CorruptError when it is damaged
 // other than by a torn end of the log. Cancelling ctx stops a load in progress.
 func Open(ctx context.Context, o Options, db Database) (log *Log, err error) {
-	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+	d := disk{o.Dir, o.Fault}
+	above, err := d.make()
+	if err != nil {
 		return nil, fmt.Errorf("embedded: data directory: %w", err)
 	}
 	lock, err := dirlock.Lock(o.Dir)
@@ -34,7 +36,7 @@ func Open(ctx context.Context, o Options, db Database) (log *Log, err error) {
 			_ = lock.Close()
 		}
 	}()
-	l := &Log{disk: disk{o.Dir, o.Fault}, db: db, policy: o.Policy, limit: o.Limit, logger: o.Logger, lock: lock,
+	l := &Log{disk: d, db: db, policy: o.Policy, limit: o.Limit, logger: o.Logger, lock: lock,
 		retry: retryPace{first: 100 * time.Millisecond, longest: 5 * time.Second}}
 	if o.RetryPause > 0 {
 		l.retry.first, l.retry.longest = o.RetryPause, o.RetryPause
@@ -49,6 +51,11 @@ func Open(ctx context.Context, o Options, db Database) (log *Log, err error) {
 	ld := &loader{d: &l.disk, data: db.Data(), known: known, upTo: -1}
 	if err := ld.load(ctx); err != nil {
 		return nil, err
+	}
+	if known == nil {
+		if err := l.keepDirectory(above); err != nil {
+			return nil, fmt.Errorf("embedded: data directory: %w", err)
+		}
 	}
 	if err := l.take(ld); err != nil {
 		return nil, err
@@ -285,7 +292,7 @@ func (ld *loader) loadLog(ctx context.Context, gen uint64, last bool) error {
 		return err
 	}
 	if reason != "" && last {
-		reason = ld.damage(data[good:], reason)
+		reason = ld.damage(data, good, reason)
 	}
 	if reason != "" {
 		return &CorruptError{Path: path, Offset: good, Reason: reason}
@@ -294,18 +301,32 @@ func (ld *loader) loadLog(ctx context.Context, gen uint64, last bool) error {
 	return nil
 }
 
-// damage decides whether the bytes after the last intact record are the torn end of a log, which was never acknowledged
-// and is recorded, or damage, for which it returns the reason.
-func (ld *loader) damage(tail []byte, reason string) string {
-	if record.ValidAfter(tail) {
-		return reason
+// damage decides whether the bytes from good on, where a record is not intact, are the torn end of a log, which was
+// never acknowledged and is recorded, or damage, for which it returns the reason. A power cut may leave later records
+// intact, since a disk writes in any order: those that were written when the bad one was not durable yet.
+func (ld *loader) damage(data []byte, good int64, reason string) string {
+	tail, later := data[good:], false
+	for payload := range record.IntactAfter(tail) {
+		if durable, known := durableAt(payload); !known || durable > good {
+			return reason
+		}
+		later = true
 	}
-	if ld.known != nil && ld.known.policy == Always && len(tail) > maxUnsynced+record.ClaimedSize(tail) {
+	if !later && ld.known != nil && ld.known.policy == Always && len(tail) > maxUnsynced+record.ClaimedSize(tail) {
 		return fmt.Sprintf("%s, and the %d bytes from here on are more than a crash leaves unacknowledged; "+
 			"cut the file at this offset to go on without them", reason, len(tail))
 	}
 	ld.torn, ld.tornReason = int64(len(tail)), reason
 	return ""
+}
+
+// durableAt returns how much of its file was durable when a record was written, if the record says so.
+func durableAt(payload []byte) (size int64, known bool) {
+	ok, err := record.ReadCommands(payload, func(words []string) error {
+		size, known = record.Durable(words)
+		return nil
+	})
+	return size, known && ok && err == nil
 }
 
 // loadSnapshot reads a snapshot, which has to be complete: it was renamed into place after it was synced.
@@ -372,6 +393,9 @@ func (ld *loader) apply(words []string) error {
 		n, err := strconv.Atoi(words[1])
 		ld.snapshotKeys = n
 		return err
+	}
+	if _, ok := record.Durable(words); ok {
+		return nil
 	}
 	return ld.data.Apply(words)
 }

@@ -13,47 +13,46 @@ func Match(pattern, s string) bool {
 	return match(pattern, s)
 }
 
+// match tries, where the pattern does not fit, one more byte for the last * only: what stands before it has been found
+// as early as it can be. So a pattern takes at most the time of both lengths multiplied.
 func match(p, s string) bool {
-	for len(p) > 0 {
-		switch p[0] {
-		case '*':
-			for len(p) > 1 && p[1] == '*' {
-				p = p[1:]
-			}
-			if len(p) == 1 {
-				return true
-			}
-			for i := 0; i <= len(s); i++ {
-				if match(p[1:], s[i:]) {
-					return true
-				}
-			}
-			return false
-		case '?':
-			if s == "" {
-				return false
-			}
-		case '[':
-			if s == "" {
-				return false
-			}
-			ok, rest := matchClass(p[1:], s[0])
-			if !ok {
-				return false
-			}
+	star, from := "", "" // the pattern behind the last *, and where it was tried; none was met while isRetried is false
+	isRetried := false
+	for s != "" || p != "" {
+		if p != "" && p[0] == '*' {
+			p = p[1:]
+			star, from, isRetried = p, s, true
+			continue
+		}
+		if ok, rest := matchByte(p, s); ok {
 			p, s = rest, s[1:]
 			continue
-		default:
-			if p[0] == '\\' && len(p) > 1 {
-				p = p[1:]
-			}
-			if s == "" || s[0] != p[0] {
-				return false
-			}
 		}
-		p, s = p[1:], s[1:]
+		if !isRetried || from == "" {
+			return false
+		}
+		from = from[1:]
+		p, s = star, from
 	}
-	return s == ""
+	return true
+}
+
+// matchByte matches the first byte of s and returns the pattern behind what matched it.
+func matchByte(p, s string) (ok bool, rest string) {
+	if p == "" || s == "" {
+		return false, ""
+	}
+	switch p[0] {
+	case '?':
+		return true, p[1:]
+	case '[':
+		return matchClass(p[1:], s[0])
+	case '\\':
+		if len(p) > 1 {
+			p = p[1:]
+		}
+	}
+	return s[0] == p[0], p[1:]
 }
 
 // matchClass matches c against a bracket class whose '[' has been read and returns the pattern behind it.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"iter"
 	"strconv"
 )
 
@@ -42,6 +43,30 @@ func AppendCommand(b []byte, words []string) []byte {
 		b = append(b, w...)
 	}
 	return b
+}
+
+// durableVerb is the verb of the command that AppendDurable adds. It is no command on data.
+const durableVerb = "\x00DURABLE"
+
+// AppendDurable adds to a record how much of its file was durable when it was written, in bytes. A record without it
+// was written when all before it was durable.
+func AppendDurable(b []byte, size int64) []byte {
+	var digits [20]byte
+	text := strconv.AppendInt(digits[:0], size, 10)
+	b = binary.AppendUvarint(b, 2)
+	b = binary.AppendUvarint(b, uint64(len(durableVerb)))
+	b = append(b, durableVerb...)
+	b = binary.AppendUvarint(b, uint64(len(text)))
+	return append(b, text...)
+}
+
+// Durable reports whether a command is that of AppendDurable, and returns its size.
+func Durable(words []string) (size int64, ok bool) {
+	if len(words) != 2 || words[0] != durableVerb {
+		return 0, false
+	}
+	size, err := strconv.ParseInt(words[1], 10, 64)
+	return size, err == nil && size >= 0
 }
 
 // Seal completes a record: it fills in the header.
@@ -131,19 +156,25 @@ func ReadFileHeader(b []byte, gen uint64) (seq uint64, reason string) {
 	return binary.LittleEndian.Uint64(b[16:]), ""
 }
 
-// ValidAfter reports whether any intact record begins behind the front of b.
-func ValidAfter(b []byte) bool {
-	for i := 1; i < len(b); i++ {
-		j := bytes.Index(b[i:], []byte(magic))
-		if j < 0 {
-			return false
-		}
-		i += j
-		if _, _, reason := Open(b[i:]); reason == "" {
-			return true
+// IntactAfter yields the payload of each intact record that begins behind the front of b.
+func IntactAfter(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for i := 1; i < len(b); i++ {
+			j := bytes.Index(b[i:], []byte(magic))
+			if j < 0 {
+				return
+			}
+			i += j
+			n, _, reason := Open(b[i:])
+			if reason != "" {
+				continue
+			}
+			if !yield(b[i+HeaderSize : i+n]) {
+				return
+			}
+			i += n - 1
 		}
 	}
-	return false
 }
 
 // ClaimedSize returns the length stated by the record at the front of b, or 0 if no record begins there.

@@ -24,8 +24,9 @@ func TestRecord(t *testing.T) {
 		_, _, reason := Open(bad)
 		require.NotEmpty(t, reason, i)
 	}
-	require.True(t, ValidAfter(append([]byte("torn"), b...)))
-	require.False(t, ValidAfter(b))
+	intact := slices.Collect(IntactAfter(slices.Concat([]byte("torn"), b, b[:30], b)))
+	require.Equal(t, [][]byte{b[HeaderSize:], b[HeaderSize:]}, intact)
+	require.Empty(t, slices.Collect(IntactAfter(b)))
 	require.Equal(t, len(b), ClaimedSize(b[:HeaderSize]))
 }
 

@@ -1,0 +1,32 @@
+package admin
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// FuzzParseCursor reads any text as a cursor. What is accepted names a partition that there is, and the cursor of what
+// was read is read as the same.
+func FuzzParseCursor(f *testing.F) {
+	partitions := make([]enginecore.Partition, 16)
+	for i := range partitions {
+		partitions[i] = enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(2 * i)}
+	}
+	for _, seed := range []string{"", "4.17.abcdef012345", "5.1.x", "30.0.", "65536.0.x", "4.18446744073709551616.x", "4", "4.-1.x", "4.1.a.b\x00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		at, from, err := parseCursor(text, partitions)
+		if err != nil {
+			require.ErrorIs(t, err, ErrCursor)
+			return
+		}
+		again, same, err := parseCursor(from.text(partitions[at]), partitions)
+		require.NoError(t, err)
+		require.Equal(t, at, again)
+		require.Equal(t, from, same)
+	})
+}

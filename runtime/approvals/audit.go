@@ -1,0 +1,83 @@
+package approvals
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+)
+
+// maxActor and maxFrom bound what an entry of the audit log says about the visitor, in bytes.
+const (
+	maxActor = 256
+	maxFrom  = 100
+)
+
+// record writes an answer into the audit log, delivers it, and records that it was not taken if so.
+type record func(
+	ctx context.Context, token activity.Token, answer auditlink.Entry, deliver delivery,
+) (runtime.SignalResult, error)
+
+// delivery sends the signal of an answer.
+type delivery func() (runtime.SignalResult, error)
+
+// unrecorded delivers without an engine's audit log.
+func unrecorded(
+	_ context.Context, _ activity.Token, _ auditlink.Entry, deliver delivery,
+) (runtime.SignalResult, error) {
+	return deliver()
+}
+
+// auditEntry is an answer as the audit log has it: who answers, what, and how the visitor was identified.
+func (h *Handler) auditEntry(r *http.Request, d Decision) auditlink.Entry {
+	how := "as the visitor typed"
+	if h.config.identity != nil {
+		how = "by login"
+	}
+	return auditlink.Entry{
+		Actor: recordtext.Line(d.By, maxActor), Action: string(auditlog.AnswerWait),
+		Detail: fmt.Sprintf("%s, through a link; name %s; from %s", d.Choice, how,
+			cmp.Or(recordtext.Line(h.config.address(r), maxFrom), "an unknown address")),
+	}
+}
+
+// recordIn returns what records answers in the audit log of the client's engine. Only answers to a wait that is not
+// over have an entry, so that a link that has served its purpose writes nothing more. In contract mode there is no log.
+func recordIn(client *runtime.Client) record {
+	return func(
+		ctx context.Context, token activity.Token, answer auditlink.Entry, deliver delivery,
+	) (result runtime.SignalResult, err error) {
+		w, err := client.Waitpoint(ctx, token)
+		switch {
+		case errors.Is(err, runtime.ErrNotInContract):
+			return deliver()
+		case err != nil:
+			return result, err
+		case w.State == runtime.WaitClosed:
+			return deliver()
+		}
+		answer.Name = w.Flow + "/" + w.Run + "/" + w.Node
+		delivered := false
+		refused := auditlink.Audited(ctx, client, answer, func() error {
+			if result, err = deliver(); err != nil {
+				return err
+			}
+			delivered = true
+			if result.Outcome != runtime.SignalAccepted && result.Outcome != runtime.SignalResumed {
+				return fmt.Errorf("nothing was recorded: the answer is %s", result.Outcome)
+			}
+			return nil
+		})
+		if delivered {
+			return result, nil
+		}
+		return result, refused
+	}
+}
