@@ -164,8 +164,7 @@ func TestCapacity(t *testing.T) {
 		w.shows("of 41 at once")
 
 		w.goTo("budgets")
-		w.see(`[data-budget="models"]`)
-		w.press("Change…")
+		w.click(`.card:has([data-budget="models"]) .btn`)
 		w.see("dialog[open]")
 		w.fill("hard-tokens", "2000000")
 		w.press("Set budget")

@@ -73,7 +73,7 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
           {tab === "events" && <Events data={data} query={query} onSelect={select} />}
           {tab === "logs" && <Logs data={data} flow={flow} run={id} node={selected} onSelect={select} />}
           {tab === "data" && <Values flow={flow} run={id} memo={run.memo} version={run.closed_at ?? ""} />}
-          {tab === "compare" && <Compare detail={run} other={query.get("with") ?? ""} />}
+          {tab === "compare" && <Compare detail={run} data={data} other={query.get("with") ?? ""} />}
         </div>
         {selected && <Panel key={selected} data={data} node={selected} onClose={() => select(undefined)} onRerun={setRerunFrom} onFork={() => setFork({ from: selected })} />}
       </div>
