@@ -71,6 +71,10 @@ var (
 		Name: "get-budget", Group: "budgets", Method: "GET", Path: "/budgets/{budget}", Right: View, Effect: Reads,
 		Summary: "Show a budget; its ETag is for changes",
 	})
+	GetBudgetUse = call[BudgetUseInput, BudgetUse](Operation{
+		Name: "get-budget-use", Group: "budgets", Method: "GET", Path: "/budgets/{budget}/use", Right: View, Effect: Reads,
+		Summary: "Show which nodes have reserved parts of a budget, and which wait for it",
+	})
 	SetBudget = call[SetBudgetInput, Budget](Operation{
 		Name: "set-budget", Group: "budgets", Method: "PUT", Path: "/budgets/{budget}", Right: Operate, Effect: Changes,
 		Summary: "Set the limits of a budget",
@@ -88,7 +92,7 @@ var (
 )
 
 func budgetOperations() []Entry {
-	return []Entry{ListBudgets, GetBudget, SetBudget, ResetBudget, DeleteBudget}
+	return []Entry{ListBudgets, GetBudget, GetBudgetUse, SetBudget, ResetBudget, DeleteBudget}
 }
 
 // BudgetInput names the budget that an operation is about.

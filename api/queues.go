@@ -77,3 +77,24 @@ type PlacePool struct {
 	Places int       `json:"places"`
 	Since  time.Time `json:"since,omitzero"`
 }
+
+// BudgetUseInput says how much of the use of a budget is shown.
+type BudgetUseInput struct {
+	BudgetInput
+	Most int `query:"most" minimum:"1" maximum:"500" default:"50" doc:"Most nodes of each list."`
+}
+
+// BudgetUse is who uses a budget at present. The engine keeps how much was spent, not by whom.
+type BudgetUse struct {
+	Reserving int           `json:"reserving" doc:"Reservations that are open."`
+	Waiting   int           `json:"waiting" doc:"Nodes that wait until the budget has room."`
+	Reserved  []Reservation `json:"reserved" doc:"The largest reservations."`
+	Queue     []PlaceUse    `json:"queue" doc:"Nodes that wait, those with the highest priority first."`
+}
+
+// Reservation is a part of a budget that a node has set aside.
+type Reservation struct {
+	NodeOfRun
+	Dimension string `json:"dimension"`
+	Amount    int64  `json:"amount"`
+}

@@ -11,7 +11,7 @@ var (
 		Name: "list-schedules", Group: "schedules", Method: "GET", Path: "/schedules", Right: View, Effect: Reads,
 		Summary: "List the schedules",
 	})
-	GetSchedule = call[ScheduleInput, Schedule](Operation{
+	GetSchedule = call[GetScheduleInput, Schedule](Operation{
 		Name: "get-schedule", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}",
 		Right: View, Effect: Reads,
 		Summary: "Describe a schedule with its last fires",
@@ -68,6 +68,12 @@ func scheduleOperations() []Entry {
 // ScheduleInput names the schedule that an operation is about.
 type ScheduleInput struct {
 	Schedule string `path:"schedule" doc:"Name of the schedule."`
+}
+
+// GetScheduleInput says how much of a schedule is described.
+type GetScheduleInput struct {
+	ScheduleInput
+	Values bool `query:"values" doc:"With the input of its runs, whole; requires the right payloads:read."`
 }
 
 // ScheduleReasonInput names a schedule and a reason.
@@ -183,6 +189,7 @@ type Schedule struct {
 	Missed       int64             `json:"missed"`
 	Failed       int64             `json:"failed"`
 	History      []Fire            `json:"history,omitempty"`
+	Input        *Value            `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
 }
 
 // Fire is a fire of a schedule, or several in a row that were missed.

@@ -34,4 +34,6 @@ type VersionRuns struct {
 	Runs int       `json:"runs"`
 	Open int       `json:"open,omitempty"`
 	Last time.Time `json:"last" doc:"Creation of its latest run."`
+	// Latest are its latest runs.
+	Latest []Run `json:"latest" doc:"Its latest runs, at most 10, the open ones first."`
 }

@@ -12,10 +12,10 @@ var (
 		Right: View, Effect: Reads, Query: QueryWaits,
 		Summary: "List the open waits of all runs",
 	})
-	ListRunWaits = call[RunInput, Page[Wait]](Operation{
+	ListRunWaits = call[ListRunWaitsInput, Page[Wait]](Operation{
 		Name: "list-run-waits", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits",
 		Right: View, Effect: Reads,
-		Summary: "List the open waits of a run and its child runs",
+		Summary: "List the waits of a run and its child runs",
 	})
 	SignalRun = call[SignalRunInput, Delivery](Operation{
 		Name: "signal-run", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/signals",
@@ -55,6 +55,12 @@ func waitOperations() []Entry {
 type ListWaitsInput struct {
 	Paging
 	Query Values `json:"-"`
+}
+
+// ListRunWaitsInput says which waits of a run are listed.
+type ListRunWaitsInput struct {
+	RunName
+	Closed bool `query:"closed" doc:"With those that are over; only open ones if it is absent."`
 }
 
 // Wait is a place at which a run waits for signals.

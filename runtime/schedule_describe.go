@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
@@ -110,6 +111,25 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 		return fail(err)
 	}
 	return d, nil
+}
+
+// ScheduleInput returns the input of the runs of a schedule, as it was encoded. The field that FireTimeField names has the
+// value of the declaration: fires set it anew. The error wraps ErrScheduleNotFound when the schedule does not exist.
+func (c *Client) ScheduleInput(ctx context.Context, name string) (*describe.Value, error) {
+	fail := func(err error) (*describe.Value, error) {
+		return nil, fmt.Errorf("read input of schedule %.140q: %w", name, err)
+	}
+	p, id, err := c.locateSchedule(ctx, name)
+	if err != nil {
+		return fail(err)
+	}
+	content, err := schedule.Store{Session: c.session}.ReadPresent(ctx, p, id)
+	if err != nil {
+		return fail(err)
+	}
+	return &describe.Value{
+		Codec: codecName(content.Flow.Graph.Codec), Size: len(content.Input), Data: content.Input,
+	}, nil
 }
 
 // Schedules yields the schedules of the client's namespace without their histories, in no particular order. It reads

@@ -254,3 +254,30 @@ func TestContractEditsNoSchedules(t *testing.T) {
 		require.ErrorIs(t, err, enginecore.ErrContractOnly)
 	})
 }
+
+// The input of a schedule is read as it was given, and as it was edited.
+func TestScheduleInput(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		_, err := b.Client.ScheduleInput(ctx, "hourly")
+		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+		report := activity.New("report", func(_ context.Context, in hour) (string, error) { return in.Customer, nil })
+		hourly(ctx, t, b, report, runtime.OverlapSkip)
+		v, err := b.Client.ScheduleInput(ctx, "hourly")
+		require.NoError(t, err)
+		require.Equal(t, "json", v.Codec)
+		require.JSONEq(t, `{"customer": "acme"}`, string(v.JSON()))
+		_, err = b.Client.EditSchedule(ctx, "hourly", func(e *runtime.ScheduleEdit) error {
+			e.Input = []byte(`{"customer": "borealis"}`)
+			return nil
+		})
+		require.NoError(t, err)
+		v, err = b.Client.ScheduleInput(ctx, "hourly")
+		require.NoError(t, err)
+		require.JSONEq(t, `{"customer": "borealis"}`, string(v.JSON()))
+		require.NoError(t, b.Client.DeleteSchedule(ctx, "hourly"))
+		_, err = b.Client.ScheduleInput(ctx, "hourly")
+		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+	})
+}

@@ -105,6 +105,12 @@ func TestSchedules(t *testing.T) {
 		require.Equal(t, made.Tags, edited.Tags, "what is not given stays")
 		require.Equal(t, http.StatusNotFound, p.do("PATCH", "/schedules/none", edit, nil).StatusCode)
 
+		var shown api.Schedule
+		require.Equal(t, http.StatusOK, p.do("GET", path, nil, &shown).StatusCode)
+		require.Nil(t, shown.Input)
+		require.Equal(t, http.StatusOK, p.do("GET", path+"?values=true", nil, &shown).StatusCode)
+		require.JSONEq(t, `{"item": "book", "count": 1}`, string(shown.Input.JSON))
+
 		past := map[string]any{"from": "2020-01-01T00:00:00Z", "until": "2020-01-03T12:00:00Z", "overlap": "allow"}
 		var backfilled api.Backfilled
 		require.Equal(t, http.StatusOK, p.do("POST", path+"/backfill", past, &backfilled).StatusCode)

@@ -109,7 +109,7 @@ func (k *sketch) downsOf(ups [][]adjacent) [][]adjacent {
 }
 
 // adjacentLike returns empty slices with room for as many adjacent nodes, in one array.
-func adjacentLike(near [][]int) [][]adjacent {
+func adjacentLike(near [][]int32) [][]adjacent {
 	total := 0
 	for _, list := range near {
 		total += len(list)
@@ -128,8 +128,8 @@ func (k *sketch) markConflicts(ups [][]adjacent) {
 		low, scanned := 0, 0
 		for i, v := range layer {
 			high, inner := len(k.layers[at-1]), false
-			if k.bend(v) && k.bend(k.ups[v][0]) {
-				high, inner = k.vertices[k.ups[v][0]].place, true
+			if k.bend(v) && k.bend(int(k.ups[v][0])) {
+				high, inner = int(k.places[k.ups[v][0]]), true
 			}
 			if !inner && i < len(layer)-1 {
 				continue
@@ -138,7 +138,7 @@ func (k *sketch) markConflicts(ups [][]adjacent) {
 				w := layer[scanned]
 				for n := range ups[w] {
 					up := int(ups[w][n].vertex)
-					place := k.vertices[up].place
+					place := int(k.places[up])
 					if (place < low || place > high) && !(k.bend(w) && k.bend(up)) {
 						ups[w][n].conflict = true
 					}

@@ -81,8 +81,12 @@ func (r *routing) points(net int, t *target) []Point {
 	n := &r.nets[net]
 	source := &r.vertices[n.from]
 	y := source.center
-	points := []Point{{r.start[source.layer] + r.s.along(&r.level.items[source.item].box), y}}
 	length := r.vertices[t.vertex].layer - source.layer
+	if most := 2 + 2*length; cap(r.free)-len(r.free) < most {
+		r.free = make([]Point, 0, max(most, pointsAtOnce))
+	}
+	begin := len(r.free)
+	points := append(r.free, Point{r.start[source.layer] + r.s.along(&r.level.items[source.item].box), y})
 	for g := range length {
 		if n.rail && g > 0 && g < length-1 {
 			continue
@@ -101,8 +105,12 @@ func (r *routing) points(net int, t *target) []Point {
 			y = next
 		}
 	}
-	return append(points, Point{r.start[r.vertices[t.vertex].layer], y})
+	r.free = append(points, Point{r.start[r.vertices[t.vertex].layer], y})
+	return r.free[begin:len(r.free):len(r.free)]
 }
+
+// pointsAtOnce is for how many points there is space at a time.
+const pointsAtOnce = 1024
 
 // label puts labels to the ends of the lines to an item, each different one once.
 func (r *routing) label(it *item, lines []Line) {

@@ -79,19 +79,21 @@ func checkNames(g *Graph) (map[string]int, error) {
 
 // checkEdges returns the numbers of the nodes, upstreams before those that depend on them.
 func checkEdges(g *Graph, index map[string]int) ([]int, error) {
-	open := make([]int, len(g.Nodes))
-	downs := make([][]int, len(g.Nodes))
+	open, froms, err := upstreamsOf(g, index)
+	if err != nil {
+		return nil, err
+	}
+	counts := make([]int, len(g.Nodes))
+	for _, from := range froms {
+		counts[from]++
+	}
+	downs := partition[int](counts, len(froms))
 	order := make([]int, 0, len(g.Nodes))
 	for i := range g.Nodes {
-		for _, up := range g.Nodes[i].Upstreams {
-			from, known := index[up.Node]
-			if !known {
-				return nil, fmt.Errorf("%w: node %q depends on %q, which flow %q does not have", ErrGraph,
-					g.Nodes[i].Name, up.Node, g.Name)
-			}
+		for _, from := range froms[:open[i]] {
 			downs[from] = append(downs[from], i)
-			open[i]++
 		}
+		froms = froms[open[i]:]
 		if open[i] == 0 {
 			order = append(order, i)
 		}
@@ -110,6 +112,23 @@ func checkEdges(g *Graph, index map[string]int) ([]int, error) {
 		}
 	}
 	return order, nil
+}
+
+// upstreamsOf returns how many upstreams each node has, and the numbers of all of them, node by node.
+func upstreamsOf(g *Graph, index map[string]int) (counts, froms []int, err error) {
+	counts = make([]int, len(g.Nodes))
+	for i := range g.Nodes {
+		counts[i] = len(g.Nodes[i].Upstreams)
+		for k := range g.Nodes[i].Upstreams {
+			from, known := index[g.Nodes[i].Upstreams[k].Node]
+			if !known {
+				return nil, nil, fmt.Errorf("%w: node %q depends on %q, which flow %q does not have", ErrGraph,
+					g.Nodes[i].Name, g.Nodes[i].Upstreams[k].Node, g.Name)
+			}
+			froms = append(froms, from)
+		}
+	}
+	return counts, froms, nil
 }
 
 // maxOpenDepth bounds how deep open nodes are drawn inside each other, for graphs that contain themselves.

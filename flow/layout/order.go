@@ -22,6 +22,8 @@ func (k *sketch) order() {
 		unchanged++
 		if size <= 8_000 {
 			k.transpose()
+		} else if i%2 == 0 {
+			continue // of large graphs, the crossings are counted after each sweep back
 		}
 		if count := k.crossings(best); count < best {
 			best, unchanged = count, 0
@@ -51,8 +53,9 @@ const (
 // sweeper sorts layers, with space for one of them.
 type sweeper struct {
 	*sketch
-	keys   []uint64
-	before []int
+	keys, spare []uint64
+	from        []int32 // where the keys of each whole mean place begin
+	before      []int
 }
 
 // sweep sorts each layer by the mean place of the neighbours in the layer before, or the one behind. Vertices with the
@@ -73,7 +76,7 @@ func (k *sweeper) sweep(forward bool) {
 			if len(near[v]) > 0 {
 				sum := 0
 				for _, w := range near[v] {
-					sum += k.vertices[w].place
+					sum += int(k.places[w])
 				}
 				mean = uint64(sum) << fractionBits / uint64(len(near[v]))
 			}
@@ -82,18 +85,46 @@ func (k *sweeper) sweep(forward bool) {
 		if slices.IsSorted(k.keys) {
 			continue
 		}
-		slices.Sort(k.keys)
+		k.sort()
 		k.before = append(k.before[:0], layer...)
 		for place, key := range k.keys {
 			v := k.before[key&(1<<placeBits-1)]
-			layer[place], k.vertices[v].place = v, place
+			layer[place], k.places[v] = v, int32(place)
 		}
 	}
 }
 
+// sort sorts the keys. Places are whole numbers up to the size of a layer, so few keys have the same one.
+func (k *sweeper) sort() {
+	most := 0
+	for _, key := range k.keys {
+		most = max(most, int(key>>(fractionBits+placeBits)))
+	}
+	k.from = slices.Grow(k.from[:0], most+2)[:most+2]
+	clear(k.from)
+	for _, key := range k.keys {
+		k.from[key>>(fractionBits+placeBits)+1]++
+	}
+	for i := range most + 1 {
+		k.from[i+1] += k.from[i]
+	}
+	k.spare = slices.Grow(k.spare[:0], len(k.keys))[:len(k.keys)]
+	for _, key := range k.keys {
+		at := &k.from[key>>(fractionBits+placeBits)]
+		k.spare[*at] = key
+		*at++
+	}
+	begin := int32(0)
+	for _, end := range k.from[:most+1] { // where those of the next place begin, now
+		slices.Sort(k.spare[begin:end])
+		begin = end
+	}
+	k.keys, k.spare = k.spare, k.keys
+}
+
 // transpose exchanges vertices beside each other where that removes crossings.
 func (k *sketch) transpose() {
-	byPlace := func(a, b int) int { return k.vertices[a].place - k.vertices[b].place }
+	byPlace := func(a, b int32) int { return int(k.places[a] - k.places[b]) }
 	for range 3 {
 		changed := false
 		for _, layer := range k.layers {
@@ -110,7 +141,7 @@ func (k *sketch) transpose() {
 				then := k.pairCrossings(k.ups[b], k.ups[a]) + k.pairCrossings(k.downs[b], k.downs[a])
 				if then < now {
 					layer[i-1], layer[i] = b, a
-					k.vertices[a].place, k.vertices[b].place = i, i-1
+					k.places[a], k.places[b] = int32(i), int32(i-1)
 					changed = true
 				}
 			}
@@ -123,10 +154,10 @@ func (k *sketch) transpose() {
 
 // pairCrossings counts the crossings of the lines of two vertices, the first of which stands before the second. The
 // neighbours are in the order of their places.
-func (k *sketch) pairCrossings(first, second []int) int {
+func (k *sketch) pairCrossings(first, second []int32) int {
 	count, behind := 0, 0
 	for _, w := range first {
-		for behind < len(second) && k.vertices[second[behind]].place < k.vertices[w].place {
+		for behind < len(second) && k.places[second[behind]] < k.places[w] {
 			behind++
 		}
 		count += behind
@@ -146,14 +177,14 @@ func (k *sketch) crossings(enough int) int {
 		for _, v := range k.layers[at] {
 			downs := k.downs[v]
 			for _, w := range downs {
-				notBehind := 0 // how many of the lines before end at this place or before it
-				for i := k.vertices[w].place + 1; i > 0; i &= i - 1 {
-					notBehind += int(tree[i])
+				notBehind := int32(0) // how many of the lines before end at this place or before it
+				for i := k.places[w] + 1; i > 0; i &= i - 1 {
+					notBehind += tree[i]
 				}
-				count += seen - notBehind
+				count += seen - int(notBehind)
 			}
 			for _, w := range downs {
-				for i := k.vertices[w].place + 1; i < len(tree); i += i & -i {
+				for i := k.places[w] + 1; int(i) < len(tree); i += i & -i {
 					tree[i]++
 				}
 			}

@@ -50,7 +50,7 @@ func (k *sketch) countSlowly() int {
 		var steps []step
 		for place, v := range layer {
 			for _, w := range k.downs[v] {
-				steps = append(steps, step{place, k.vertices[w].place})
+				steps = append(steps, step{place, int(k.places[w])})
 			}
 		}
 		for i, a := range steps {

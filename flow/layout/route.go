@@ -17,6 +17,7 @@ type routing struct {
 	// lines in the channel behind it.
 	start, depth, trackGap []float64
 	bottom                 float64 // of all vertices, across
+	free                   []Point // behind its end is space for the points of further lines
 }
 
 // wire is the part of a net in one channel: it comes from one place of the layer before and leads to several of the
@@ -42,8 +43,9 @@ func newRouting(k *sketch, s *settings) *routing {
 	r.ports()
 	r.follow()
 	r.connect()
+	var a trackAssigner
 	for _, channel := range r.channels {
-		r.assignTracks(channel)
+		a.assign(r.wires, channel)
 	}
 	r.columns()
 	return r
@@ -68,7 +70,12 @@ func (r *routing) ports() {
 		net, target int
 		from        float64
 	}
-	all := make([][]incoming, len(r.level.items))
+	counts, total := make([]int, len(r.level.items)), 0
+	for i := range r.level.items {
+		counts[i] = len(r.level.items[i].ups)
+		total += counts[i]
+	}
+	all := partition[incoming](counts, total)
 	for i := range r.nets {
 		for j := range r.nets[i].targets {
 			t := &r.nets[i].targets[j]
@@ -189,34 +196,42 @@ func compareTurning(a, b turning) int {
 	return a.number - b.number
 }
 
-// assignTracks gives each wire of a channel that is not straight a track, so that wires that overlap have different
+// trackAssigner gives the wires of channels their tracks, one channel after the other, in the same space.
+type trackAssigner struct {
+	all    []turning
+	places []float64
+	ruler  ruler
+	used   trackTree
+}
+
+// assign gives each wire of a channel that is not straight a track, so that wires that overlap have different
 // ones. The order of the tracks makes no crossing that the order of the ends does not: of two wires that lead down, the
 // upper one turns later; of two that lead up, the lower one.
-func (r *routing) assignTracks(channel []int) {
-	all := make([]turning, 0, len(channel))
-	places := make([]float64, 0, 2*len(channel))
+func (a *trackAssigner) assign(wires []wire, channel []int) {
+	a.all, a.places = a.all[:0], a.places[:0]
 	for _, i := range channel {
-		if w := &r.wires[i]; w.low < w.high {
-			all = append(all, w.turning(len(all)))
-			places = append(places, w.low, w.high)
+		if w := &wires[i]; w.low < w.high {
+			a.all = append(a.all, w.turning(len(a.all)))
+			a.places = append(a.places, w.low, w.high)
 		}
 	}
-	slices.Sort(places)
-	places = slices.Compact(places)
-	slices.SortFunc(all, compareTurning)
-	used := newTrackTree(len(places))
-	for _, t := range all {
+	if len(a.all) == 0 {
+		return
+	}
+	slices.Sort(a.places)
+	a.places = slices.Compact(a.places)
+	slices.SortFunc(a.all, compareTurning)
+	a.ruler.measure(a.places)
+	a.used.reset(len(a.places))
+	for _, t := range a.all {
 		w := t.wire
 		// Ends nearer than a few pixels look like one line.
-		low, _ := slices.BinarySearch(places, w.low-labelHeight/2)
-		high, exact := slices.BinarySearch(places, w.high+labelHeight/2)
-		if !exact {
+		low, high := a.ruler.first(w.low-labelHeight/2), a.ruler.first(w.high+labelHeight/2)
+		if high == len(a.places) || a.places[high] != w.high+labelHeight/2 {
 			high--
 		}
-		w.track = used.next(low, high)
-		from, _ := slices.BinarySearch(places, w.low)
-		to, _ := slices.BinarySearch(places, w.high)
-		used.take(from, to, w.track)
+		w.track = a.used.next(low, high)
+		a.used.take(a.ruler.first(w.low), a.ruler.first(w.high), w.track)
 	}
 }
 

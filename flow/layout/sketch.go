@@ -25,17 +25,20 @@ type sketch struct {
 	// layers are the vertices of each layer in their order across.
 	layers [][]int
 	nets   []net
+	// places are the places of the vertices in their layers. They and the neighbours are read far more often than
+	// anything else, so they are kept small and apart.
+	places []int32
 	// ups and downs are the neighbours of each vertex in the layers beside its own.
-	ups, downs [][]int
+	ups, downs [][]int32
 }
 
 // vertex stands in a layer: one for each item, and bends where long lines pass through a layer.
 type vertex struct {
-	layer, place int
-	item         int // -1 for bends
-	rank         int // of its declaration; bends have that of their net's source
-	size         float64
-	center       float64 // across
+	layer  int
+	item   int // -1 for bends
+	rank   int // of its declaration; bends have that of their net's source
+	size   float64
+	center float64 // across
 }
 
 // net is all lines from one vertex for one outcome. They share their way.
@@ -64,7 +67,7 @@ type target struct {
 func (k *sketch) bend(v int) bool { return k.vertices[v].item < 0 }
 
 func newSketch(l *level, across func(*Box) float64) *sketch {
-	k := &sketch{level: l}
+	k := &sketch{level: l, vertices: make([]vertex, 0, len(l.items))}
 	for i, layer := range l.layers() {
 		k.vertices = append(k.vertices, vertex{layer: layer, item: i, rank: i, size: across(&l.items[i].box)})
 	}
@@ -78,7 +81,8 @@ func newSketch(l *level, across func(*Box) float64) *sketch {
 	for i := range k.vertices {
 		counts[k.vertices[i].layer]++
 	}
-	k.layers = partition(counts, len(k.vertices))
+	k.places = make([]int32, len(k.vertices))
+	k.layers = partition[int](counts, len(k.vertices))
 	for _, v := range k.byRank() {
 		layer := k.vertices[v].layer
 		k.layers[layer] = append(k.layers[layer], v)
@@ -135,29 +139,48 @@ func (l *level) layers() []int {
 
 // connect makes the nets.
 func (k *sketch) connect() {
-	netsOf := make([][]int, len(k.level.items)) // by their source
 	k.nets = make([]net, 0, len(k.level.items))
+	netOf, counts := k.netsOfLinks()
+	targets := partition[target](counts, len(netOf))
+	for i := range k.nets {
+		k.nets[i].targets = targets[i]
+	}
 	for to := range k.level.items {
-		for i, up := range k.level.items[to].ups {
-			at := -1
-			for _, n := range netsOf[up.from] {
-				if e := k.nets[n].edge; e.Kind == up.edge.Kind && e.Case == up.edge.Case {
-					at = n
-				}
-			}
-			if at < 0 {
-				at = len(k.nets)
-				netsOf[up.from] = append(netsOf[up.from], at)
-				k.nets = append(k.nets, net{from: up.from, edge: up.edge})
-			}
-			k.nets[at].targets = append(k.nets[at].targets, target{vertex: to, link: i})
+		for i := range k.level.items[to].ups {
+			n := &k.nets[netOf[0]]
+			netOf = netOf[1:]
+			n.targets = append(n.targets, target{vertex: to, link: i})
 		}
 	}
 }
 
+// netsOfLinks makes the nets, without targets. It returns the net of each link, and how many links each net has.
+func (k *sketch) netsOfLinks() (netOf, counts []int) {
+	first := make([]int, len(k.level.items)) // of the nets of an item; one more than its number, 0 for none
+	var next []int                           // the same for the net of the item behind each net
+	for to := range k.level.items {
+		for i := range k.level.items[to].ups {
+			up := &k.level.items[to].ups[i]
+			at := first[up.from]
+			for at > 0 && (k.nets[at-1].edge.Kind != up.edge.Kind || k.nets[at-1].edge.Case != up.edge.Case) {
+				at = next[at-1]
+			}
+			if at == 0 {
+				k.nets = append(k.nets, net{from: up.from, edge: up.edge})
+				next, counts = append(next, first[up.from]), append(counts, 0)
+				at = len(k.nets)
+				first[up.from] = at
+			}
+			counts[at-1]++
+			netOf = append(netOf, at-1)
+		}
+	}
+	return netOf, counts
+}
+
 // maxBends bounds the vertices for long lines: beyond it the longest ones pass below the drawing. The bound keeps the
 // time of the layout within that of its nodes and edges.
-func (k *sketch) maxBends() int { return 4_000 + 4*len(k.level.items) }
+func (k *sketch) maxBends() int { return 3_000 + 3*len(k.level.items) }
 
 // bends adds the vertices where lines pass through layers.
 func (k *sketch) bends() {
@@ -226,16 +249,16 @@ func (k *sketch) connectLayers() {
 		upCount[b]++
 		total++
 	})
-	k.ups, k.downs = partition(upCount, total), partition(downCount, total)
+	k.ups, k.downs = partition[int32](upCount, total), partition[int32](downCount, total)
 	k.eachStep(func(a, b int) {
-		k.downs[a], k.ups[b] = append(k.downs[a], b), append(k.ups[b], a)
+		k.downs[a], k.ups[b] = append(k.downs[a], int32(b)), append(k.ups[b], int32(a))
 	})
 }
 
 // partition returns empty slices with room for so many elements, in one array.
-func partition(counts []int, total int) [][]int {
-	all := make([]int, total)
-	parts := make([][]int, len(counts))
+func partition[T any](counts []int, total int) [][]T {
+	all := make([]T, total)
+	parts := make([][]T, len(counts))
 	for i, count := range counts {
 		parts[i], all = all[:0:count], all[count:]
 	}
@@ -263,7 +286,7 @@ func (k *sketch) eachStep(f func(a, b int)) {
 func (k *sketch) number() {
 	for _, layer := range k.layers {
 		for place, v := range layer {
-			k.vertices[v].place = place
+			k.places[v] = int32(place)
 		}
 	}
 }

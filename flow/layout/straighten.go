@@ -26,7 +26,7 @@ func (k *sketch) nudge(layer []int, place int) {
 	}
 	low, high := k.freedom(layer, place)
 	best, at := k.straight(v, k.vertices[v].center), k.vertices[v].center
-	for _, near := range [][]int{k.ups[v], k.downs[v]} {
+	for _, near := range [2][]int32{k.ups[v], k.downs[v]} {
 		for _, w := range near {
 			center := k.vertices[w].center
 			if center < low || center > high || math.Abs(center-k.vertices[v].center) > maxNudge {
@@ -56,7 +56,7 @@ func (k *sketch) freedom(layer []int, place int) (low, high float64) {
 // straight counts the neighbours of v with the same center.
 func (k *sketch) straight(v int, center float64) int {
 	count := 0
-	for _, near := range [][]int{k.ups[v], k.downs[v]} {
+	for _, near := range [2][]int32{k.ups[v], k.downs[v]} {
 		for _, w := range near {
 			if math.Abs(k.vertices[w].center-center) < 0.01 {
 				count++
@@ -78,14 +78,14 @@ func (r *routing) follow() {
 		if len(r.downs[last]) != 1 {
 			continue
 		}
-		at := slices.IndexFunc(n.targets, func(t target) bool { return t.vertex == r.downs[last][0] })
+		at := slices.IndexFunc(n.targets, func(t target) bool { return t.vertex == int(r.downs[last][0]) })
 		port, center := n.targets[at].port, r.vertices[last].center
 		if port == center || math.Abs(port-center) > maxNudge {
 			continue
 		}
 		for _, bend := range slices.Backward(n.bends) {
 			v := &r.vertices[bend]
-			low, high := r.freedom(r.layers[v.layer], v.place)
+			low, high := r.freedom(r.layers[v.layer], int(r.places[bend]))
 			if v.center != center || port < low-passGap/2 || port > high+passGap/2 || len(r.downs[bend]) != 1 {
 				break
 			}

@@ -148,6 +148,29 @@ func TestBeforeAndAfterARerun(t *testing.T) {
 		w.see(`tr[data-node="settle"]`)
 		w.await(`[...document.querySelectorAll('tr[data-node="settle"] .st')].map((e) => e.textContent).join() === "Failed,Succeeded"`)
 		w.shows("card_declined")
+
+		// What is kept of former times: attempts with their logs, and answers. Results are not.
+		w.click(`[data-former="review"]`)
+		w.see(`[data-former-of="review"] [data-wait="closed"]`)
+		w.await(`[...document.querySelectorAll("[data-former-of=review] .json")].map((e) => e.textContent.match(/fail|fine/)?.[0]).join() === "fail,fine,fine"`)
+		w.click(`[data-former="settle"]`)
+		w.shows("It ended without a result then.")
+		w.see(`[data-former-of="settle"] pre`)
+		w.shows("paid 18420")
+		w.press("Logs and stream")
+		w.see(`.bar-top .chip.on`)
+		require.Contains(t, evaluate[string](w, `location.search`), "attempt=1")
+
+		// An earlier rerun can be chosen, too.
+		require.NoError(t, run.Rerun(t.Context(), runtime.RerunAll()))
+		w.goTo("inbox")
+		w.answer("again")
+		w.goTo("runs/claims.assess/CLM-1?tab=compare")
+		w.see(`select[name=rerun]`)
+		w.see(`tr[data-node="extract"]`)
+		w.await(`(() => { const s = document.querySelector("select[name=rerun]"); s.value = s.options[0].value; return s.dispatchEvent(new Event("change", { bubbles: true })); })()`)
+		w.see(`[data-rerun-nodes="5"]`)
+		w.gone(`tr[data-node="extract"]`)
 	})
 }
 
@@ -177,6 +200,15 @@ func TestScheduleIsEdited(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, runtime.OverlapQueue, s.Overlap)
 		require.Equal(t, 3, s.QueueLimit)
+		require.JSONEq(t, `{"claim": "nightly", "amount": 0, "pages": 1, "parts": 0}`, p.inputOf(t, "nightly"), "it stays")
+		w.press("Edit…")
+		w.see(`dialog [data-field="/pages"]`)
+		require.Equal(t, "1", evaluate[string](w, `document.querySelector('dialog [data-field="/pages"]').value`))
+		w.fill("/pages", "2")
+		w.press("Save schedule")
+		w.gone("dialog")
+		require.JSONEq(t, `{"claim": "nightly", "amount": 0, "pages": 2, "parts": 0}`, p.inputOf(t, "nightly"))
+		w.shows(`"pages": 2`)
 		w.confirm("Pause…", "Pause schedule")
 		w.press("Change the reason…")
 		w.see("dialog[open]")
@@ -186,6 +218,14 @@ func TestScheduleIsEdited(t *testing.T) {
 		w.confirm("Delete…", "Delete schedule")
 		w.shows("No schedules yet.")
 	})
+}
+
+// inputOf returns the input of the runs of a schedule.
+func (p *place) inputOf(t *testing.T, schedule string) string {
+	t.Helper()
+	v, err := p.client.ScheduleInput(t.Context(), schedule)
+	require.NoError(t, err)
+	return string(v.Data)
 }
 
 // Several runs are paused, resumed and made more urgent at once; a bulk job is stopped.
@@ -316,6 +356,9 @@ func TestFlowStatistics(t *testing.T) {
 		w.shows("By all 1 run, since")
 		w.shows("1 run, 1 open")
 		w.shows("1 open, 0 succeeded, 0 not")
+		w.press("1 run, 1 open")
+		w.see(`[data-runs-of] a`)
+		require.Equal(t, "CLM-1", evaluate[string](w, `document.querySelector("[data-runs-of] a").textContent`))
 		require.NoError(t, p.client.Run("claims.assess", "CLM-1").Cancel(t.Context(), ""))
 		w.shows("0 open, 0 succeeded, 1 not")
 		w.press("extract")

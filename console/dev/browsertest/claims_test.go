@@ -45,6 +45,7 @@ type desk struct {
 	media  *flow.Definition[claim, string]
 	parts  *flow.Definition[claim, string]
 	brief  *flow.Definition[claim, string]
+	answer *flow.Definition[claim, string]
 }
 
 func (d *desk) handlers(t *testing.T) []activity.Handler {
@@ -151,6 +152,35 @@ func (d *desk) capacity(t *testing.T) []activity.Handler {
 	flow.Return(g, flow.Node(g, "summarise", think, g.Input()))
 	d.brief, err = g.Build()
 	require.NoError(t, err)
+	return append(def.Handlers(), d.spending(t)...)
+}
+
+// spending declares a flow whose runs share budgets: one for all, from which they reserve their amount, and one for each
+// claimant.
+func (d *desk) spending(t *testing.T) []activity.Handler {
+	t.Helper()
+	answer := activity.New("models.answer", func(ctx context.Context, c claim) (string, error) {
+		if err := activity.ReportUsage(ctx, "calls", int64(c.Pages)); err != nil {
+			return "", err
+		}
+		r, err := activity.Reserve(ctx, "words", int64(c.Amount))
+		if err != nil {
+			return "", err
+		}
+		select {
+		case <-d.handed:
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+		return c.Claim, r.Settle(ctx, int64(c.Amount)/2)
+	}, activity.Retry(activity.NoRetry))
+	f := flow.New[claim, string]("models.answer", flow.Describe("Answers questions about a claim."),
+		flow.Budget("words", flow.Shared(), flow.HardLimit("words", 500), flow.OnExceeded(flow.BlockNodes)),
+		flow.Budget("calls", flow.PerKey("claim"), flow.HardLimit("calls", 20)))
+	flow.Return(f, flow.Node(f, "write", answer, f.Input()))
+	def, err := f.Build()
+	require.NoError(t, err)
+	d.answer = def
 	return def.Handlers()
 }
 

@@ -31,8 +31,21 @@ func (p *place) furnish(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.client.SetLimit(ctx, "parts-api", "", activity.AtOnce(2)))
 	p.queue(t)
+	p.spend(t, 300, 150, 80)
 	require.NoError(t, p.client.CreateBudget(ctx, runtime.BudgetRef{Name: "models"},
 		flow.HardLimit("tokens", 1_000_000), flow.SoftLimit("tokens", 800_000), flow.ResetEvery(time.Hour)))
+}
+
+// spend starts runs that reserve amounts of a shared budget of 500.
+func (p *place) spend(t *testing.T, amounts ...int) {
+	t.Helper()
+	for i, amount := range amounts {
+		id := fmt.Sprintf("answer-%d", i)
+		run, err := runtime.Start(t.Context(), p.client, p.answer,
+			claim{Claim: []string{"atlas", "borealis"}[i%2], Amount: float64(amount), Pages: 2 + i}, runtime.WithID(id))
+		require.NoError(t, err)
+		await(t, run.RunRef, "write", "started")
+	}
 }
 
 // queue lets nodes wait: in a lane that nobody serves, by turns of their tenants, and for the places of a limit.

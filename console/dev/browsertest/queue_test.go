@@ -81,10 +81,43 @@ func TestWhoSpends(t *testing.T) {
 		w.fill("hard-tokens", "2000000")
 		w.press("Set budget")
 		w.shows("Somebody has set it to 3,000,000 tokens meanwhile.")
+		w.fill("reset_every", "2h")
+		w.fill("effect", "block")
 		w.press("Set budget")
 		w.gone("dialog")
 		w.shows("of 2,000,000 spent")
+		now, err := p.client.Budget(ctx, shared)
+		require.NoError(t, err)
+		require.Equal(t, flow.BlockNodes, now.Effect)
+		require.Equal(t, 2*time.Hour, now.Every)
 		w.press("CLM-1")
 		w.see(`.runhead`)
+	})
+}
+
+// Of a shared budget, those are listed that have reserved a part of it or wait for it, and of one with keys, which key
+// spends most.
+func TestWhoUsesASharedBudget(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.spend(t, 300, 150, 80)
+		w := open(t, p.url)
+		w.goTo("budgets")
+		w.await(`[...document.querySelectorAll("[data-use-of=words] tr[data-holder]")].map((e) => e.dataset.holder).join() === "answer-0,answer-1"`)
+		w.shows("300 words")
+		w.shows("1 node waits until it has room:")
+		w.see(`[data-waits="answer-2"]`)
+		w.shows("Of what is spent, the engine keeps how much, not by whom.")
+		w.see(`tr.sel[data-key="atlas"]`)
+		w.shows("6 of 20 calls")
+		w.click(`tr[data-key="borealis"] button`)
+		w.see(`tr.sel[data-key="borealis"]`)
+		w.shows("key borealis")
+		close(p.handed)
+		w.shows("Nobody has reserved a part of it at present.")
+		w.gone(`[data-waits]`)
+		w.goTo("runs/models.answer/answer-2")
+		w.see(".runhead")
+		w.await(`document.querySelector(".runhead .st").textContent === "Succeeded"`)
 	})
 }

@@ -41,6 +41,10 @@ func TestRunIsShown(t *testing.T) {
 		w.shows("The photos show a dented door. No other damage.")
 		w.key("6")
 		w.shows(`"claim": "CLM/1"`)
+		w.shows("claims.tenant:borealis")
+		w.see(`[data-run-budget="models"] svg.burn`)
+		w.shows("4,500 of 10,000 spent")
+		w.await(`document.querySelector(".runhead").textContent.includes("borealis")`)
 		w.do(chromedp.NavigateBack())
 	})
 }

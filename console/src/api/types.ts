@@ -113,6 +113,17 @@ export interface BudgetAmount {
   soft?: number;
 }
 
+export interface BudgetUse {
+  /** Reservations that are open. */
+  reserving: number;
+  /** Nodes that wait until the budget has room. */
+  waiting: number;
+  /** The largest reservations. */
+  reserved: Reservation[];
+  /** Nodes that wait, those with the highest priority first. */
+  queue: PlaceUse[];
+}
+
 export interface Build {
   path?: string;
   version?: string;
@@ -898,6 +909,16 @@ export interface RerunInputBody {
   node?: string;
 }
 
+export interface Reservation {
+  execution: string;
+  flow?: string;
+  run?: string;
+  node?: string;
+  activity?: string;
+  dimension: string;
+  amount: number;
+}
+
 export interface Result {
   state: string;
   value?: Value;
@@ -1082,6 +1103,8 @@ export interface Schedule {
   missed: number;
   failed: number;
   history?: Fire[];
+  /** Input of its runs, of get-schedule with values. */
+  input?: Value;
 }
 
 export interface ScheduleReasonInputBody {
@@ -1344,6 +1367,8 @@ export interface VersionRuns {
   open?: number;
   /** Creation of its latest run. */
   last: string;
+  /** Its latest runs, at most 10, the open ones first. */
+  latest: Run[];
 }
 
 export interface Wait {
@@ -1885,13 +1910,17 @@ export interface ListWaitsInput {
 
 export type ListWaitsOutput = Page<Wait>;
 
-/** list-run-waits: List the open waits of a run and its child runs */
+/** list-run-waits: List the waits of a run and its child runs */
 export interface ListRunWaitsInput {
   path: {
     /** Name of the flow. */
     flow: string;
     /** Id of the run, percent-encoded. */
     run: string;
+  };
+  query?: {
+    /** With those that are over; only open ones if it is absent. */
+    closed?: boolean;
   };
 }
 
@@ -2042,6 +2071,10 @@ export interface GetScheduleInput {
   path: {
     /** Name of the schedule. */
     schedule: string;
+  };
+  query?: {
+    /** With the input of its runs, whole; requires the right payloads:read. */
+    values?: boolean;
   };
 }
 
@@ -2305,6 +2338,26 @@ export interface GetBudgetInput {
 }
 
 export type GetBudgetOutput = Budget;
+
+/** get-budget-use: Show which nodes have reserved parts of a budget, and which wait for it */
+export interface GetBudgetUseInput {
+  path: {
+    /** Name of the budget. */
+    budget: string;
+  };
+  query?: {
+    /** Key of a shared budget with keys. */
+    key?: string;
+    /** Flow that owns the budget. */
+    flow?: string;
+    /** Run that owns the budget. */
+    run?: string;
+    /** Most nodes of each list. */
+    most?: number;
+  };
+}
+
+export type GetBudgetUseOutput = BudgetUse;
 
 /** set-budget: Set the limits of a budget */
 export interface SetBudgetInput {
@@ -3014,6 +3067,10 @@ export interface Operations {
   "get-budget": {
     method: "GET"; path: readonly ["budgets", string];
     right: "view"; effect: "reads"; input: GetBudgetInput; output: GetBudgetOutput;
+  };
+  "get-budget-use": {
+    method: "GET"; path: readonly ["budgets", string, "use"];
+    right: "view"; effect: "reads"; input: GetBudgetUseInput; output: GetBudgetUseOutput;
   };
   "set-budget": {
     method: "PUT"; path: readonly ["budgets", string];

@@ -71,3 +71,9 @@ export function goDuration(text: string | undefined): number {
   for (const [, n, unit] of (text ?? "").matchAll(/([\d.]+)(ns|us|µs|ms|s|m|h)/g)) ms += Number(n) * units[unit!]!;
   return ms;
 }
+
+// short writes a duration of Go without its empty parts: 1h instead of 1h0m0s. One of zero is empty.
+export function short(text: string | undefined): string {
+  if (!text || goDuration(text) === 0) return "";
+  return text.replace(/(\D)0s$/, "$1").replace(/(\D)0m$/, "$1");
+}

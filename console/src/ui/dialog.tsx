@@ -37,7 +37,7 @@ export interface Act {
   danger?: boolean;
   reason?: boolean; // asks for an optional reason
   confirm?: string; // must be typed
-  done: string; // said afterwards
+  done: string; // said afterwards, unless run returns another text
   run(reason: string): Promise<unknown>;
 }
 
@@ -55,8 +55,8 @@ export function Confirm({ act, onClose, children, wide }: ConfirmProps) {
     setBusy(true);
     setError(undefined);
     try {
-      await act.run(reason);
-      session.say(act.done);
+      const said = await act.run(reason);
+      session.say(typeof said === "string" ? said : act.done);
       onClose();
     } catch (e) {
       setError(e as Error);

@@ -190,6 +190,28 @@ func (s Store) ReadContent(ctx context.Context, r *Record) (Compiled, error) {
 	return Compiled{Flow: flow, Input: reply.Input}, err
 }
 
+// ReadPresent returns what the schedule starts at present. The error wraps ErrScheduleNotFound.
+func (s Store) ReadPresent(
+	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID,
+) (Compiled, error) {
+	for {
+		r, _, err := s.Read(ctx, p, id, 0)
+		if err == nil && r.State.Deleting {
+			err = ErrScheduleNotFound
+		}
+		if err != nil {
+			return Compiled{}, err
+		}
+		content, err := s.ReadContent(ctx, r)
+		if errors.Is(err, enginecore.ErrScheduleNotFound) {
+			err = s.missingPlan(ctx, r, err)
+		}
+		if !errors.Is(err, enginecore.ErrScheduleChanged) {
+			return content, err
+		}
+	}
+}
+
 // Edit changes an existing schedule: draft makes its new form from the record. It calls draft again when another
 // process has changed the schedule meanwhile. The error wraps ErrScheduleNotFound.
 func (s *Runner) Edit(

@@ -78,6 +78,7 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.ResetLimit, s.ResetLimit)
 	handle(r, api.ListBudgets, s.ListBudgets)
 	handle(r, api.GetBudget, s.GetBudget)
+	handle(r, api.GetBudgetUse, s.GetBudgetUse)
 	handle(r, api.SetBudget, s.SetBudget)
 	handle(r, api.ResetBudget, s.ResetBudget)
 	handle(r, api.DeleteBudget, s.DeleteBudget)

@@ -6,6 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -69,6 +70,37 @@ func (s *Service) GetLimitUse(ctx context.Context, in *api.LimitUseInput) (*api.
 		out.Pools = append(out.Pools, api.PlacePool{Worker: string(p.Worker), Places: p.Places, Since: p.Since})
 	}
 	return out, nil
+}
+
+// GetBudgetUse implements api.GetBudgetUse.
+func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*api.BudgetUse, error) {
+	ref := budgetRef(&in.BudgetInput)
+	if _, err := s.client.Budget(ctx, ref); err != nil {
+		return nil, err
+	}
+	use, err := s.queues.BudgetUse(ctx, budgetID(enginecore.Namespace(s.info.Namespace), ref), in.Most)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.BudgetUse{
+		Reserving: use.Reserving, Waiting: use.Waiting, Queue: s.placesOf(use.Queue),
+		Reserved: make([]api.Reservation, len(use.Reserved)),
+	}
+	for i, r := range use.Reserved {
+		out.Reserved[i] = api.Reservation{NodeOfRun: s.nodeOfRun(r.ID, r.RunOf), Dimension: r.Dimension, Amount: r.Amount}
+	}
+	return out, nil
+}
+
+// budgetID returns the id under which the engine keeps a budget.
+func budgetID(namespace enginecore.Namespace, ref runtime.BudgetRef) enginecore.BudgetID {
+	switch {
+	case ref.Run != "":
+		return enginecore.BudgetIDFor(namespace, "run", ref.Flow, ref.Run, ref.Name)
+	case ref.Flow != "":
+		return enginecore.BudgetIDFor(namespace, "flow", ref.Flow, ref.Name)
+	}
+	return enginecore.BudgetIDFor(namespace, "shared", ref.Name, ref.Key)
 }
 
 func (s *Service) placesOf(list []queueread.PlaceHolder) []api.PlaceUse {

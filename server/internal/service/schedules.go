@@ -15,12 +15,24 @@ func (s *Service) ListSchedules(ctx context.Context, _ *api.Empty) (*api.Page[ap
 }
 
 // GetSchedule implements api.GetSchedule.
-func (s *Service) GetSchedule(ctx context.Context, in *api.ScheduleInput) (*api.Schedule, error) {
+func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*api.Schedule, error) {
+	if in.Values {
+		if err := need(ctx, api.ReadPayloads); err != nil {
+			return nil, err
+		}
+	}
 	d, err := s.client.DescribeSchedule(ctx, in.Schedule)
 	if err != nil {
 		return nil, err
 	}
 	out := scheduleOf(d)
+	if in.Values {
+		input, err := s.client.ScheduleInput(ctx, in.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		out.Input = valueOf(input)
+	}
 	return &out, nil
 }
 

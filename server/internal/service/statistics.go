@@ -17,7 +17,7 @@ const statisticsNodes = 10_000
 
 // GetFlowStatistics implements api.GetFlowStatistics.
 func (s *Service) GetFlowStatistics(ctx context.Context, in *api.FlowStatisticsInput) (*api.FlowStatistics, error) {
-	t := tally{nodes: map[string]*nodeTally{}, versions: map[string]*api.VersionRuns{}}
+	t := tally{nodes: map[string]*nodeTally{}, versions: map[string]*versionTally{}}
 	page, err := s.client.ListRuns(ctx, runtime.RunQuery{Flow: in.Flow}, "", in.Runs)
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (s *Service) GetFlowStatistics(ctx context.Context, in *api.FlowStatisticsI
 		out.Nodes = append(out.Nodes, t.nodes[name].statistics(name))
 	}
 	for _, hash := range t.hashes {
-		out.Versions = append(out.Versions, *t.versions[hash])
+		out.Versions = append(out.Versions, t.versions[hash].counts())
 	}
 	return out, nil
 }
@@ -51,7 +51,13 @@ type tally struct {
 	order    []string
 	nodes    map[string]*nodeTally
 	hashes   []string
-	versions map[string]*api.VersionRuns
+	versions map[string]*versionTally
+}
+
+// versionTally are the runs of a version, the newest first.
+type versionTally struct {
+	hash         string
+	open, closed []api.Run
 }
 
 type nodeTally struct {
@@ -70,13 +76,14 @@ func (s *Service) addRun(ctx context.Context, t *tally, r runtime.RunSummary) er
 	}
 	v := t.versions[info.GraphHash]
 	if v == nil {
-		v = &api.VersionRuns{Hash: info.GraphHash, Last: r.CreatedAt}
+		v = &versionTally{hash: info.GraphHash}
 		t.versions[info.GraphHash] = v
 		t.hashes = append(t.hashes, info.GraphHash)
 	}
-	v.Runs++
 	if d.ClosedAt.IsZero() {
-		v.Open++
+		v.open = append(v.open, runOf(r))
+	} else {
+		v.closed = append(v.closed, runOf(r))
 	}
 	t.read += len(d.Nodes)
 	for i := range d.Nodes {
@@ -109,6 +116,22 @@ func (t *tally) add(n *runtime.NodeDescription) {
 	if !n.StartedAt.IsZero() && n.CompletedAt.After(n.StartedAt) {
 		of.took = append(of.took, n.CompletedAt.Sub(n.StartedAt))
 	}
+}
+
+// versionLatest is how many runs of a version are named.
+const versionLatest = 10
+
+func (v *versionTally) counts() api.VersionRuns {
+	all := slices.Concat(v.open, v.closed)
+	out := api.VersionRuns{
+		Hash: v.hash, Runs: len(all), Open: len(v.open), Latest: all[:min(len(all), versionLatest)],
+	}
+	for _, r := range all {
+		if r.CreatedAt.After(out.Last) {
+			out.Last = r.CreatedAt
+		}
+	}
+	return out
 }
 
 func (n *nodeTally) statistics(name string) api.NodeStatistics {

@@ -28,8 +28,13 @@ func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*api.P
 }
 
 // ListRunWaits implements api.ListRunWaits.
-func (s *Service) ListRunWaits(ctx context.Context, in *api.RunInput) (*api.Page[api.Wait], error) {
-	waits, err := s.run(ctx, in.RunName).Waitpoints(ctx)
+func (s *Service) ListRunWaits(ctx context.Context, in *api.ListRunWaitsInput) (*api.Page[api.Wait], error) {
+	run := s.run(ctx, in.RunName)
+	list := run.Waitpoints
+	if in.Closed {
+		list = run.AllWaitpoints
+	}
+	waits, err := list(ctx)
 	if err != nil {
 		return nil, err
 	}

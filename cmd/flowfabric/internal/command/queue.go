@@ -107,3 +107,52 @@ func (a *App) limitUse() *cobra.Command {
 	declareKey(c, &key, "limit")
 	return c
 }
+
+// budgetUser is a node that has reserved a part of a budget, or waits for it.
+type budgetUser struct {
+	api.NodeOfRun
+	State     string `json:"state"`
+	Amount    int64  `json:"amount,omitempty"`
+	Dimension string `json:"dimension,omitempty"`
+}
+
+var budgetUserView = output.View[budgetUser]{
+	Name: func(u budgetUser) string { return u.Execution },
+	Columns: []output.Column[budgetUser]{
+		{Name: "state", Text: func(u budgetUser) string { return u.State }},
+		{Name: "node", Text: func(u budgetUser) string { return nodeOfRun(u.NodeOfRun) }},
+		{Name: "amount", Text: func(u budgetUser) string {
+			if u.Dimension == "" {
+				return ""
+			}
+			return strconv.FormatInt(u.Amount, 10) + " " + u.Dimension
+		}},
+		{Name: "execution", Wide: true, Text: func(u budgetUser) string { return u.Execution }},
+	},
+}
+
+func (a *App) budgetUse() *cobra.Command {
+	f := &budgetFlags{}
+	c := a.command(spec{
+		use: "use BUDGET", short: "Show which nodes have reserved parts of a budget, and which wait for it",
+		calls: []api.Entry{api.GetBudgetUse}, columns: budgetUserView.ColumnNames(),
+		do: func(r *request) error {
+			use, err := call(r, api.GetBudgetUse, api.BudgetUseInput{BudgetInput: f.input(r)})
+			if err != nil {
+				return err
+			}
+			var list []budgetUser
+			for _, one := range use.Reserved {
+				list = append(list, budgetUser{
+					NodeOfRun: one.NodeOfRun, State: "reserves", Amount: one.Amount, Dimension: one.Dimension,
+				})
+			}
+			for _, one := range use.Queue {
+				list = append(list, budgetUser{NodeOfRun: one.NodeOfRun, State: "waits"})
+			}
+			return output.List(r.out, budgetUserView, list)
+		},
+	})
+	a.declareBudget(c, f)
+	return c
+}

@@ -78,7 +78,7 @@ func (a *App) scheduleShow() *cobra.Command {
 	return a.command(spec{
 		use: "show SCHEDULE", short: "Show a schedule with its last fires", calls: []api.Entry{api.GetSchedule},
 		do: func(r *request) error {
-			s, err := call(r, api.GetSchedule, r.schedule())
+			s, err := call(r, api.GetSchedule, api.GetScheduleInput{ScheduleInput: r.schedule()})
 			return printSchedule(r, s, err)
 		},
 	})
@@ -197,7 +197,7 @@ func (f *scheduleFlags) changedTiming(r *request) (*api.Timing, error) {
 	if !changed {
 		return nil, nil
 	}
-	s, err := call(r, api.GetSchedule, r.schedule())
+	s, err := call(r, api.GetSchedule, api.GetScheduleInput{ScheduleInput: r.schedule()})
 	if err != nil {
 		return nil, err
 	}
@@ -365,7 +365,10 @@ func (a *App) scheduleDelete() *cobra.Command {
 	return a.command(spec{
 		use: "delete SCHEDULE", short: "Delete a schedule; its runs stay", calls: []api.Entry{api.DeleteSchedule},
 		do: func(r *request) error {
-			look := func() error { _, err := call(r, api.GetSchedule, r.schedule()); return err }
+			look := func() error {
+				_, err := call(r, api.GetSchedule, api.GetScheduleInput{ScheduleInput: r.schedule()})
+				return err
+			}
 			return r.destroy("delete schedule "+r.args[0], look, func() error {
 				_, err := call(r, api.DeleteSchedule, r.schedule())
 				return r.done("deleted", r.args[0], err)

@@ -52,7 +52,7 @@ func (a *App) inboxCommand() *cobra.Command {
 		},
 		do: func(r *request) error {
 			if len(r.args) > 0 {
-				waits, err := call(r, api.ListRunWaits, api.RunInput{RunName: r.name()})
+				waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{RunName: r.name()})
 				if err != nil {
 					return err
 				}
@@ -116,7 +116,7 @@ func printDelivery(r *request, d *api.Delivery, err error) error {
 
 // theWait returns the wait of a run that an answer is for: the only open one, or that of the node.
 func theWait(r *request, node string) (api.Wait, error) {
-	waits, err := call(r, api.ListRunWaits, api.RunInput{RunName: r.name()})
+	waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{RunName: r.name()})
 	if err != nil {
 		return api.Wait{}, err
 	}

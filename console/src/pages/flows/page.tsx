@@ -6,7 +6,7 @@ import type {
 } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
-import { go, href, Link } from "../../app/router";
+import { go, href, Link, runPath } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { count, plural } from "../../lib/text";
@@ -15,7 +15,8 @@ import { Card, Empty, Fault, JsonText, Loading } from "../../ui/basic";
 import { Confirm } from "../../ui/dialog";
 import type { Drawn } from "../../graph/drawn";
 import { Graph } from "../../graph/graph";
-import { StateLabel, states } from "../../ui/state";
+import { Icon } from "../../ui/icon";
+import { StateLabel, stateOfRun, states } from "../../ui/state";
 import { Time } from "../../ui/time";
 
 export const FlowsPage = ({ name }: { name: string | undefined }) => name ? <FlowPage key={name} name={name} /> : <FlowList />;
@@ -174,6 +175,7 @@ interface VersionsProps { flow: FlowDetail; statistics: FlowStatistics | undefin
 // Versions lists the published versions and those that the last runs have, so it is plain when an old one is free of
 // runs.
 function Versions({ flow: f, statistics: s, error }: VersionsProps) {
+  const [open, setOpen] = useState<string>();
   const runs = new Map(s?.versions.map((v) => [v.hash.slice(0, 10), v]));
   const known = new Set(f.history.map((v) => v.hash.slice(0, 10)));
   const others = s?.versions.filter((v) => !known.has(v.hash.slice(0, 10))) ?? [];
@@ -184,8 +186,18 @@ function Versions({ flow: f, statistics: s, error }: VersionsProps) {
       <li key={hash} data-version={hash}>
         <code>{hash}</code>
         <span class="meter wide" aria-hidden="true"><i class="g-accent" style={{ width: `${((v?.runs ?? 0) / most) * 100}%` }} /></span>
-        <span class="nw">{v ? `${plural(v.runs, "run")}, ${v.open ?? 0} open` : "no runs"}</span>
+        {v ? (
+          <button type="button" class="bare nw" aria-expanded={open === hash} onClick={() => setOpen(open === hash ? undefined : hash)}>
+            {plural(v.runs, "run")}, {v.open ?? 0} open <Icon name={open === hash ? "up" : "down"} size={12} />
+          </button>
+        ) : <span class="nw">no runs</span>}
         <span class="muted ell">{note}</span>
+        {v && open === hash && (
+          <ul class="ev" data-runs-of={hash}>
+            {v.latest.map((r) => <li key={r.run}><StateLabel state={stateOfRun(r)} /><Link class="link mono ell" to={href(runPath(r.flow, r.run))}>{r.run}</Link><span class="grow" /><Time at={r.created_at} /></li>)}
+            {v.runs > v.latest.length && <li class="muted">and {plural(v.runs - v.latest.length, "more run")}</li>}
+          </ul>
+        )}
       </li>
     );
   };

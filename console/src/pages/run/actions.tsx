@@ -9,6 +9,7 @@ import { Confirm, Menu, type Act, type MenuItem } from "../../ui/dialog";
 import { ended } from "../../ui/state";
 import type { RunData } from "./data";
 import { downstream } from "./history";
+import { SignalDialog } from "./signal";
 
 interface Props { run: RunDetail; data: RunData; onRerun(node: string | undefined): void; onFork(): void }
 
@@ -17,6 +18,7 @@ export function RunActions({ run, data, onRerun, onFork }: Props) {
   const session = useSession();
   const [act, setAct] = useState<Act>();
   const [priority, setPriority] = useState<boolean>(false);
+  const [signal, setSignal] = useState(false);
   const path = runPath(run.flow, run.run);
   const over = ended(run.state);
   const open = (a: Act, mark?: string) => (setAct(a), onRerun(mark));
@@ -32,6 +34,7 @@ export function RunActions({ run, data, onRerun, onFork }: Props) {
       run.paused_at ? item("Resume…", () => open(resumeAct(path))) : item("Pause…", () => open(pauseAct(path, run))),
       item("Priority…", () => setPriority(true)),
     ] : [],
+    session.may("approve") && !over ? [item("Signal…", () => setSignal(true))] : [],
     operate && over ? [
       item("Rerun failed…", () => open(rerunAct(path, data, "failed"), "")),
       item("Rerun all…", () => open(rerunAct(path, data, "all"))),
@@ -46,6 +49,7 @@ export function RunActions({ run, data, onRerun, onFork }: Props) {
     <>
       <Menu id="actions" label="Actions" groups={groups} />
       {act && <Confirm act={act} onClose={close} />}
+      {signal && <SignalDialog run={run} data={data} onClose={() => setSignal(false)} />}
       {priority && <Priority path={path} onClose={() => setPriority(false)} />}
     </>
   );

@@ -7,10 +7,11 @@ import { useSession } from "../../app/session";
 import { goDuration, span } from "../../lib/time";
 import { Card, Empty, Fault, Hidden, Loading, ValueView } from "../../ui/basic";
 import { nodeState, StateLabel, stateOfRun } from "../../ui/state";
+import type { RunData } from "./data";
 import { BeforeAndAfter } from "./rerun";
 
 // Compare shows what differs between this run and another one.
-export function Compare({ detail, other }: { detail: RunDetail; other: string }) {
+export function Compare({ detail, data, other }: { detail: RunDetail; data: RunData; other: string }) {
   const { flow, run } = detail;
   const session = useSession();
   const [typed, setTyped] = useState(other);
@@ -36,7 +37,7 @@ export function Compare({ detail, other }: { detail: RunDetail; other: string })
       {detail.forked_from && !other && (
         <p class="row s">This run is a fork. <button type="button" class="chip mono" onClick={() => setQuery({ with: detail.forked_from })}>Compare with {detail.forked_from}</button></p>
       )}
-      {!other && !!detail.reruns && <BeforeAndAfter run={detail} />}
+      {!other && !!detail.reruns && <BeforeAndAfter run={detail} data={data} />}
       {other && <Difference key={other} flow={flow} run={run} other={other} />}
       {!other && others.length === 0 && !detail.reruns && <Empty title="There is no other run of this flow." />}
     </div>

@@ -2,7 +2,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { follow, type Connection } from "../../api/stream";
 import type { Event, StreamPath } from "../../api/operations";
 import type { Frame } from "../../api/types";
-import { runPath } from "../../app/router";
+import { runPath, setQuery, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Empty, Hidden, Segmented } from "../../ui/basic";
 import { Time } from "../../ui/time";
@@ -16,6 +16,7 @@ export function Logs({ data, flow, run, node, onSelect }: Props) {
   const [what, setWhat] = useState<"logs" | "stream">("logs");
   const names = data.layout.data?.nodes.map((n) => n.node) ?? [...data.nodes.keys()];
   if (!session.reads) return <div class="pad"><Hidden /></div>;
+  const attempt = Number(useQuery().get("attempt") ?? 0);
   const chosen = node ?? names.find((n) => data.nodes.get(n)?.state === "active") ?? names[0];
   return (
     <>
@@ -27,15 +28,19 @@ export function Logs({ data, flow, run, node, onSelect }: Props) {
             {names.slice(0, 1000).map((n) => <option key={n} value={n}>{n}</option>)}
           </select>
         </label>
+        {attempt > 0 && <button type="button" class="chip on" onClick={() => setQuery({ attempt: undefined })}>attempt {attempt} ×</button>}
       </div>
       {chosen && (what === "logs"
-        ? <LogLines key={chosen} flow={flow} run={run} node={chosen} />
-        : <Stream key={chosen} flow={flow} run={run} node={chosen} />)}
+        ? <LogLines key={chosen} flow={flow} run={run} node={chosen} attempt={attempt} />
+        : <Stream key={chosen} flow={flow} run={run} node={chosen} attempt={attempt} />)}
     </>
   );
 }
 
-interface NodeProps { flow: string; run: string; node: string; last?: number }
+// NodeProps name a node and the attempt that is looked at; 0 is all of them.
+interface NodeProps { flow: string; run: string; node: string; attempt: number }
+
+const ofAttempt = <T extends { attempt: number }>(list: T[], attempt: number) => attempt ? list.filter((x) => x.attempt === attempt) : list;
 
 // most is how many lines or frames are kept on the page.
 const most = 5000;
@@ -86,14 +91,14 @@ const Followed = ({ connection, n, what }: { connection: Connection; n: number; 
   return null;
 };
 
-export function LogLines({ flow, run, node, last }: NodeProps) {
-  const { items, connection } = useFollowed([...runPath(flow, run), "nodes", node, "logs"]);
+function LogLines({ flow, run, node, attempt }: NodeProps) {
+  const { items: all, connection } = useFollowed([...runPath(flow, run), "nodes", node, "logs"]);
+  const items = ofAttempt(all, attempt);
   const tail = useTail(items.length);
-  const shown = last ? items.slice(-last) : items;
   return (
     <div class="scroll logs" ref={tail.box} onScroll={tail.onScroll} tabIndex={0} role="log" aria-label={`Logs of ${node}`}>
       <Followed connection={connection} n={items.length} what="log lines" />
-      {shown.map((l) => (
+      {items.map((l) => (
         <div key={l.cursor} class={`log l-${l.level.toLowerCase()}`}>
           <Time at={l.at} /><b>{l.level}</b><span class="muted">#{l.attempt}</span>
           <span class="lines">{l.message}{l.attrs && <code class="muted"> {l.attrs.text}</code>}{l.cut ? ` (${l.cut} further lines were not stored)` : ""}</span>
@@ -105,8 +110,9 @@ export function LogLines({ flow, run, node, last }: NodeProps) {
 }
 
 // Stream shows frames. Text that comes in pieces, as of a language model, is put together.
-function Stream({ flow, run, node }: NodeProps) {
-  const { items, connection } = useFollowed([...runPath(flow, run), "nodes", node, "stream"]);
+function Stream({ flow, run, node, attempt }: NodeProps) {
+  const { items: all, connection } = useFollowed([...runPath(flow, run), "nodes", node, "stream"]);
+  const items = ofAttempt(all, attempt);
   const tail = useTail(items.length);
   return (
     <div class="scroll logs" ref={tail.box} onScroll={tail.onScroll} tabIndex={0} role="log" aria-label={`Stream of ${node}`}>

@@ -8,7 +8,7 @@ import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
 import { span } from "../../lib/time";
-import { Empty, Fault, Loading, Meter } from "../../ui/basic";
+import { Empty, Fault, Loading, Meter, Tags } from "../../ui/basic";
 import type { Drawn } from "../../graph/drawn";
 import { Graph } from "../../graph/graph";
 import { Icon } from "../../ui/icon";
@@ -28,7 +28,7 @@ import { Logs } from "./logs";
 import { Panel } from "./panel";
 import { NodeTable } from "./nodes";
 import { Timeline } from "./timeline";
-import { Values } from "./values";
+import { useSpent, useTags, Values } from "./values";
 import { useView, type View } from "./view";
 
 const tabs = [
@@ -53,6 +53,8 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
     { keys: ".", does: "actions", run: () => document.getElementById("actions")?.click() },
   ]);
   const run = data.run.data;
+  const tags = useTags(run);
+  const seen = useSpent(run);
   if (!run) return <NotThere flow={flow} id={id} error={data.run.error} retry={data.reload} />;
   const view = useView(data, query.get("at"));
   const marked = fork ? fork.marked : rerunFrom !== undefined && data.layout.data
@@ -60,7 +62,7 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
   return (
     <>
       <Top crumbs={<><Link to={href(["runs"])}>Runs</Link> / <Link to={href(["runs"], { flow })}>{flow}</Link> / <b class="mono ell">{id}</b></>} />
-      <Head run={run} data={data} onRerun={setRerunFrom} onFork={() => setFork({ from: undefined })} />
+      <Head run={run} tags={tags} data={data} onRerun={setRerunFrom} onFork={() => setFork({ from: undefined })} />
       <Why run={run} onSelect={select} onResume={() => setResume(true)} />
       {resume && <Confirm act={resumeAct(runPath(flow, id))} onClose={() => setResume(false)} />}
       <Tabs tab={tab} run={run} data={data} />
@@ -72,8 +74,8 @@ export function RunPage({ flow, run: id }: { flow: string; run: string }) {
           {tab === "table" && <NodeTable data={data} view={view} selected={selected} onSelect={select} />}
           {tab === "events" && <Events data={data} query={query} onSelect={select} />}
           {tab === "logs" && <Logs data={data} flow={flow} run={id} node={selected} onSelect={select} />}
-          {tab === "data" && <Values flow={flow} run={id} memo={run.memo} version={run.closed_at ?? ""} />}
-          {tab === "compare" && <Compare detail={run} other={query.get("with") ?? ""} />}
+          {tab === "data" && <Values run={run} tags={tags} seen={seen} />}
+          {tab === "compare" && <Compare detail={run} data={data} other={query.get("with") ?? ""} />}
         </div>
         {selected && <Panel key={selected} data={data} node={selected} onClose={() => select(undefined)} onRerun={setRerunFrom} onFork={() => setFork({ from: selected })} />}
       </div>
@@ -106,9 +108,9 @@ function NotThere({ flow, id, error, retry }: { flow: string; id: string; error:
   );
 }
 
-interface HeadProps { run: RunDetail; data: RunData; onRerun(node: string | undefined): void; onFork(): void }
+interface HeadProps { run: RunDetail; tags: Record<string, string> | undefined; data: RunData; onRerun(node: string | undefined): void; onFork(): void }
 
-function Head({ run, data, onRerun, onFork }: HeadProps) {
+function Head({ run, tags, data, onRerun, onFork }: HeadProps) {
   const session = useSession();
   const over = ended(run.state);
   const worst = over ? undefined : worstOf(run.nodes);
@@ -129,6 +131,7 @@ function Head({ run, data, onRerun, onFork }: HeadProps) {
           title={`${run.kept_nodes ?? 0} results are those of ${run.forked_from}`}>fork of {run.forked_from}</Link>
       )}
       {run.schedule && <Link class="tag desk" to={href(["schedules", run.schedule])}>schedule {run.schedule}</Link>}
+      <span class="row wide-only ell"><Tags tags={tags} short /></span>
       <span class="grow" />
       <span class="soft nw desk">
         Started <Time at={run.created_at} /> · {over ? "took" : "open for"}{" "}
@@ -231,11 +234,11 @@ function Tabs({ tab, run, data }: { tab: string; run: RunDetail; data: RunData }
       </div>
       <span class="grow" />
       {amount && (
-        <Link class="s soft nw desk" to={href(["budgets"])}>
+        <button type="button" class="s soft nw desk" onClick={() => setQuery({ tab: "data" })}>
           budget <code>{budget!.name}</code>{" "}
           <Meter part={amount.spent} whole={amount.hard!} label={`${amount.spent} of ${amount.hard} ${amount.dimension}`} />{" "}
           {Math.round((amount.spent / amount.hard!) * 100)} %
-        </Link>
+        </button>
       )}
     </div>
   );

@@ -17,6 +17,7 @@ import { remedy, sentence } from "../../ui/why";
 import { rerunAct } from "./actions";
 import type { RunData } from "./data";
 import { askKey } from "../../lib/ask";
+import { SignalDialog, takesSignals } from "./signal";
 
 interface Props { data: RunData; node: string; onClose(): void; onRerun(node: string | undefined): void; onFork(): void }
 
@@ -30,6 +31,7 @@ export function Panel({ data, node: name, onClose, onRerun, onFork }: Props) {
   const loaded = useLoad<RunNode>((s) => get([...path, "nodes", name], { values: session.reads }, s), [run.flow, run.run, name]);
   useEffect(() => loaded.reload(), [version, data.layout.at]);
   const [act, setAct] = useState<Act>();
+  const [signal, setSignal] = useState(false);
   const n = loaded.data ? { ...loaded.data, ...(brief && { waiting: brief.waiting!, state: brief.state }) } : brief;
   const state = n ? stateOfNode(n) : nodeState("waiting_children");
   const over = ended(run.state);
@@ -72,17 +74,21 @@ export function Panel({ data, node: name, onClose, onRerun, onFork }: Props) {
         <button type="button" class="link s" onClick={() => setQuery({ tab: "events" })}>All events of the node</button>
         {session.reads && <> · <button type="button" class="link s" onClick={() => setQuery({ tab: "logs" })}>Logs and stream</button></>}
       </section>
-      {operate && n && (
+      {n && (operate || session.may("approve")) && (
         <section class="row wrap">
-          {over && (
+          {operate && over && (
             <button type="button" class="btn" onClick={() => open(rerunAct(path, data, "from", name), name)}>Rerun from here…</button>
           )}
-          <button type="button" class="btn" onClick={onFork}>Fork from here…</button>
-          {!over && !["ok", "bad"].includes(state.hue) && !["cancelled", "skipped"].includes(state.key) && (
+          {operate && <button type="button" class="btn" onClick={onFork}>Fork from here…</button>}
+          {session.may("approve") && takesSignals(run, n) && (
+            <button type="button" class="btn" onClick={() => setSignal(true)}>Signal…</button>
+          )}
+          {operate && !over && !["ok", "bad"].includes(state.hue) && !["cancelled", "skipped"].includes(state.key) && (
             <button type="button" class="btn danger" onClick={() => open(cancelNode(path, name))}>Cancel node…</button>
           )}
         </section>
       )}
+      {signal && <SignalDialog run={run} data={data} node={name} onClose={() => (setSignal(false), loaded.reload())} />}
       {act && <Confirm act={act} onClose={() => (setAct(undefined), onRerun(undefined), loaded.reload())} />}
     </aside>
   );

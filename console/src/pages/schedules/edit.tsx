@@ -1,8 +1,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, patch } from "../../api/client";
-import type { Description as FlowDetail, Page, Schedule } from "../../api/types";
+import type { Description as FlowDetail, Page, Schedule, Value } from "../../api/types";
 import { useLoad } from "../../app/load";
-import { goDuration, span } from "../../lib/time";
+import { useSession } from "../../app/session";
+import { short, span } from "../../lib/time";
+import { Hidden, ValueView } from "../../ui/basic";
 import { Confirm } from "../../ui/dialog";
 import { isJson, SchemaEditor, type Schema } from "../../ui/form";
 import { Ago, Time } from "../../ui/time";
@@ -12,8 +14,11 @@ const overlaps: [string, string][] = [
   ["cancel_previous", "cancel previous: the last run is cancelled"], ["allow", "allow: both run"],
 ];
 
-// Edit changes a schedule, with a preview of its next ten times.
-export function Edit({ schedule: s, onClose }: { schedule: Schedule; onClose(): void }) {
+interface Props { schedule: Schedule; input: Value | undefined; onClose(): void }
+
+// Edit changes a schedule, with a preview of its next ten times. The input stays as it is unless it is changed.
+export function Edit({ schedule: s, input: present, onClose }: Props) {
+  const session = useSession();
   const flow = useLoad<FlowDetail | null>((signal) => get(["flows", s.flow], {}, signal).catch(() => null), [s.flow]);
   const [kind, setKind] = useState<"cron" | "every">(s.cron ? "cron" : "every");
   const [cron, setCron] = useState(s.cron ?? "");
@@ -23,20 +28,21 @@ export function Edit({ schedule: s, onClose }: { schedule: Schedule; onClose(): 
   const [catchUp, setCatchUp] = useState(short(s.catch_up));
   const [overlap, setOverlap] = useState(s.overlap || "skip");
   const [queueLimit, setQueueLimit] = useState(s.queue_limit ? String(s.queue_limit) : "");
-  const [withInput, setWithInput] = useState(false);
-  const [input, setInput] = useState("");
+  const was = present?.json?.text;
+  const [input, setInput] = useState<string>(); // undefined as long as it stays
   const timing = {
     ...(kind === "cron" ? { cron: cron.trim(), ...(zone.trim() && { time_zone: zone.trim() }) } : { every: every.trim() }),
     ...(s.starting_at && { starting_at: s.starting_at }), ...(s.ending_at && { ending_at: s.ending_at }),
   };
   const schema = flow.data?.input_schema ? JSON.parse(flow.data.input_schema.text) as Schema : undefined;
   const save = () => {
-    if (withInput && !isJson(input)) throw new Error("The input is not complete yet: a field is empty or not of its type.");
+    const changed = input !== undefined && input !== was;
+    if (changed && !isJson(input)) throw new Error("The input is not complete yet: a field is empty or not of its type.");
     const parts = [`"timing":${JSON.stringify({ ...timing, ...(jitter.trim() && { jitter: jitter.trim() }) })}`];
     if (catchUp.trim()) parts.push(`"catch_up":${JSON.stringify(catchUp.trim())}`);
     parts.push(`"overlap":${JSON.stringify(overlap)}`);
     if (overlap === "queue" && queueLimit.trim()) parts.push(`"queue_limit":${Number(queueLimit)}`);
-    if (withInput) parts.push(`"input":${input}`);
+    if (changed) parts.push(`"input":${input}`);
     return patch(["schedules", s.name], `{${parts.join(",")}}`);
   };
   return (
@@ -70,14 +76,26 @@ export function Edit({ schedule: s, onClose }: { schedule: Schedule; onClose(): 
           {overlap === "queue" && (
             <label class="field"><span>Most fires that wait</span><input class="input" name="queue_limit" inputMode="numeric" value={queueLimit} onInput={(e) => setQueueLimit(e.currentTarget.value)} /></label>
           )}
-          <label class="row check"><input type="checkbox" name="with_input" checked={withInput} onChange={(e) => setWithInput(e.currentTarget.checked)} />Replace the input of its runs</label>
-          {withInput && <SchemaEditor schema={schema} text={input} onChange={setInput} errors={{}} name="Input" />}
+          <fieldset class="field"><legend>Input of its runs</legend>
+            {!session.reads ? <><Hidden /><Replace input={input} onChange={setInput} /></>
+              : was === undefined ? <ValueView value={present} label="Input of its runs" />
+              : flow.loading ? null
+              : <SchemaEditor schema={schema} text={input ?? was} onChange={setInput} errors={{}} name="Input" />}
+          </fieldset>
         </div>
         <Preview name={s.name} timing={timing} />
       </div>
     </Confirm>
   );
 }
+
+// Replace gives another input to those who may not read the present one.
+const Replace = ({ input, onChange }: { input: string | undefined; onChange(text: string | undefined): void }) => (
+  <>
+    <label class="row check"><input type="checkbox" name="with_input" checked={input !== undefined} onChange={(e) => onChange(e.currentTarget.checked ? "" : undefined)} />Replace it</label>
+    {input !== undefined && <SchemaEditor schema={undefined} text={input} onChange={onChange} errors={{}} name="Input" />}
+  </>
+);
 
 // Preview lists the times that a timing would give, and marks changes of the clock.
 function Preview({ name, timing }: { name: string; timing: Record<string, string> }) {
@@ -111,10 +129,4 @@ function clockChange(list: string[], i: number): boolean {
   if (i === 0) return false;
   const hours = (Date.parse(list[i]!) - Date.parse(list[i - 1]!)) / 3_600_000;
   return hours >= 23 && (hours % 24 === 23 || hours % 24 === 1);
-}
-
-// short writes a duration of Go without its empty parts: 1h instead of 1h0m0s.
-function short(text: string | undefined): string {
-  if (!text || goDuration(text) === 0) return "";
-  return text.replace(/(\D)0s$/, "$1").replace(/(\D)0m$/, "$1");
 }

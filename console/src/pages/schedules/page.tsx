@@ -8,7 +8,7 @@ import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { plural, words } from "../../lib/text";
 import { goDuration, span } from "../../lib/time";
-import { Card, Empty, Fault, Loading, Tags } from "../../ui/basic";
+import { Card, Empty, Fault, Loading, Tags, ValueView } from "../../ui/basic";
 import { Confirm, type Act } from "../../ui/dialog";
 import { StateLabel, stateOfRun, states } from "../../ui/state";
 import { Edit } from "./edit";
@@ -65,6 +65,8 @@ function One({ name }: { name: string }) {
   const loaded = useLoad<Schedule>((s) => get(["schedules", name], {}, s), [name]);
   const fires = useLoad<Page<string>>((s) => get(["schedules", name, "fires"], { limit: 10 }, s), [name]);
   useFeed(() => loaded.reload());
+  const values = useLoad<Schedule | null>((s) => session.reads ? get(["schedules", name], { values: true }, s) : Promise.resolve(null),
+    [name, loaded.data?.updated_at ?? ""]);
   const [act, setAct] = useState<Act>();
   const [edit, setEdit] = useState(false);
   const s = loaded.data;
@@ -94,12 +96,13 @@ function One({ name }: { name: string }) {
                   {(s.paused_at || fires.data?.items.length === 0) && <li class="muted">None{s.paused_at ? " while it is paused" : ""}</li>}</ul>
               </Card>
               <Card title="History"><Fires list={s.history ?? []} /></Card>
+              <Card title="Input of its runs"><div class="pad">{values.error ? <Fault error={values.error} retry={values.reload} /> : values.data === undefined ? <Loading /> : <ValueView value={values.data?.input} label="Input of its runs" />}</div></Card>
             </div>
           </>
         )}
       </div>
       {act && <Confirm act={act} onClose={() => setAct(undefined)} />}
-      {edit && s && <Edit schedule={s} onClose={() => (setEdit(false), loaded.reload(), fires.reload())} />}
+      {edit && s && !(values.loading && values.data === undefined) && <Edit schedule={s} input={values.data?.input} onClose={() => (setEdit(false), loaded.reload(), fires.reload())} />}
     </>
   );
 }
