@@ -141,3 +141,12 @@ var ErrNoLibrary = errors.New("the server has no FlowFabric library")
 // ErrContractOnly says that what is asked for is not part of the contract, on a connection that is bound to it: an
 // engine call, or a feature of package runtime, which names the same error ErrNotInContract.
 var ErrContractOnly = errors.New("not part of the FlowFabric contract")
+
+// ErrMoved says that the data of the engine were moved to another one, or are being moved there: see package
+// runtime/move. The text of the error names the other engine. A program that is connected meanwhile gets it within a
+// minute, and then of every call.
+var ErrMoved = errors.New("moved")
+
+// ErrIncomplete says that data are being copied into the engine, by a move or by the restore of a backup, and not all
+// of them are there.
+var ErrIncomplete = errors.New("incomplete data")

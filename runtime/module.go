@@ -15,6 +15,7 @@ import (
 // What other packages of this module get from engines and keepers, and programs do not.
 func init() {
 	enginelink.Attach = func(config any, link *enginelink.Link) { config.(*OpenConfig).link = link }
+	enginelink.OpenData = openData
 	enginelink.EnsureSecret = func(ctx context.Context, e any, p enginecore.Partition) error {
 		engine, _ := e.(*Engine)
 		if err := engine.made(); err != nil {

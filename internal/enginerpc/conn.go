@@ -84,8 +84,8 @@ type Conn struct {
 // caller's, who closes it after the last use of the engine.
 //
 // The error wraps ErrNotReachable, ErrUnauthorized, ErrFull, ErrUnsupportedServer, ErrForeignLibrary or
-// ErrIncompatibleLibrary where one of them is the reason. A lack of rights is found out before anything is written:
-// see CheckRights.
+// ErrIncompatibleLibrary where one of them is the reason, or ErrMoved or ErrIncomplete if the deployment has a Mark. A
+// lack of rights is found out before anything is written: see CheckRights.
 func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, error) {
 	if client == nil {
 		return nil, errors.New("connect: no client")
@@ -132,10 +132,12 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 			return nil, fmt.Errorf("connect: %w", err)
 		}
 	}
-	if !conn.contractOnly {
-		if err := conn.storeProtocol(ctx); err != nil {
-			return nil, fmt.Errorf("connect: %w", err)
-		}
+	keepAway := conn.storeProtocol
+	if conn.contractOnly {
+		keepAway = conn.refuseMarked
+	}
+	if err := keepAway(ctx); err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
 	}
 	if conn.partitioning, err = conn.partitions(ctx, o.Partitions); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
@@ -144,7 +146,8 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 }
 
 // Check asks every primary whether it answers, has a library that serves this program, and gives the user all rights.
-// It loads the library where it is missing, as Connect does. The errors are those of Connect.
+// It loads the library where it is missing, as Connect does. The errors are those of Connect. After ErrMoved or
+// ErrIncomplete, every later call fails.
 func (conn *Conn) Check(ctx context.Context) error {
 	if err := conn.connected(); err != nil {
 		return err
@@ -156,6 +159,13 @@ func (conn *Conn) Check(ctx context.Context) error {
 		return err
 	}
 	if err := conn.restoreLibrary(ctx); err != nil {
+		return err
+	}
+	if err := conn.refuseMarked(ctx); errors.Is(err, enginecore.ErrMoved) || errors.Is(err, enginecore.ErrIncomplete) {
+		conn.serveNoLonger(ctx, "flowfabric: the data of the engine were moved or are being replaced",
+			"engine.moved", err)
+		return err
+	} else if err != nil {
 		return err
 	}
 	return conn.CheckRights(ctx)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"sync"
 
@@ -41,13 +40,9 @@ func (conn *Conn) OutdatedErr() error {
 func (conn *Conn) restoreLibrary(ctx context.Context) error {
 	err := conn.ensureLibrary(ctx)
 	if errors.Is(err, enginecore.ErrIncompatibleLibrary) {
-		conn.outdated.once.Do(func() {
-			conn.logger.LogAttrs(ctx, slog.LevelError,
-				"flowfabric: the server's library was replaced by one that does not support this program",
-				slog.String("event", "library.incompatible"), slog.Any("error", err))
-			conn.outdated.err = err
-			close(conn.outdated.closed)
-		})
+		conn.serveNoLonger(ctx,
+			"flowfabric: the server's library was replaced by one that does not support this program",
+			"library.incompatible", err)
 	}
 	return err
 }
@@ -62,6 +57,9 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 		return 1, conn.refuseFormerRuns(ctx)
 	case err != nil:
 		return 0, fmt.Errorf("protocol of the stored data: %w", connectError(err))
+	}
+	if mark, marked := ParseMark(text); marked {
+		return 0, mark.Err()
 	}
 	stored, err := strconv.Atoi(text)
 	if err != nil {

@@ -41,6 +41,8 @@ var mayImport = map[string][]string{
 	"runtime/approvals": {
 		"activity", "internal/activityspec", "internal/auditlink", "internal/recordtext", "runtime", "runtime/auditlog",
 	},
+	"runtime/backup":            {"enginecore", "internal/enginelink", "internal/enginerpc", "internal/keycopy", "lua"},
+	"runtime/move":              {"enginecore", "internal/enginelink", "internal/enginerpc", "internal/keycopy"},
 	"runtime/catalogue":         {"flow/layout", "internal/flowgraph"},
 	"runtime/fleet":             {"enginecore"},
 	"runtime/health":            {},
@@ -164,6 +166,7 @@ var mayImport = map[string][]string{
 	"internal/flowgraph":           {"activity", "flow/layout", "internal/activityspec"},
 	"internal/hashrecord":          {"enginecore"},
 	"internal/keepertask":          {},
+	"internal/keycopy":             {"enginecore", "internal/enginerpc"},
 	"internal/queueread":           {"admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
 	"internal/errordetail":         {"internal/recordtext"},
 	"internal/recordtext":          {},
@@ -183,7 +186,7 @@ var mayImport = map[string][]string{
 	"examples/order-processing": {"activity", "flow", "runtime", "runtime/runevent"},
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
-		"activity", "admin", "enginecore", "enginecore/embedded", "internal/enginelink", "internal/enginerpc", "internal/test/...", "lua", "runtime",
+		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},
 	"runtime/childtest":   {},
 	"runtime/upgradetest": {},

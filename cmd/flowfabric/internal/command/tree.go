@@ -44,7 +44,7 @@ func (a *App) tree() *cobra.Command {
 	add("load", a.flowCommand(), a.scheduleCommand(), a.laneCommand(), a.activityCommand(), a.limitCommand(),
 		a.budgetCommand(), a.workerCommand(), a.topCommand())
 	add("deploy", a.tokenCommand(), a.secretCommand(), a.auditCommand(), a.executionCommand(), a.aclCommand(),
-		a.archiveCommand(), a.infoCommand(), a.profileCommand(), a.manualCommand())
+		a.archiveCommand(), a.backupCommand(), a.moveCommand(), a.infoCommand(), a.profileCommand(), a.manualCommand())
 	a.refuseUnknown(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage("%s: %v", nameOf(c), err) })
 	return root

@@ -20,6 +20,7 @@ func streamCommands() []Command {
 		{"xtrim", -4, Write, cmdXTrim},
 		{"xdel", -3, Write, cmdXDel},
 		{"xinfo", -2, 0, cmdXInfo},
+		{"xsetid", -3, Write, cmdXSetID},
 	}
 }
 
@@ -457,4 +458,58 @@ func cmdXInfo(c *Call) resp.Reply {
 		resp.Bulk("first-entry"), first,
 		resp.Bulk("last-entry"), last,
 	}}
+}
+
+// cmdXSetID sets what a stream remembers beside its entries, which is how a stream is copied.
+func cmdXSetID(c *Call) resp.Reply {
+	last, ok := datatype.ParseStreamID(c.Args[2], 0)
+	if !ok {
+		return resp.Err(textStreamID)
+	}
+	added, deleted := int64(-1), datatype.StreamID{}
+	for i := 3; i < len(c.Args); i += 2 {
+		if i+1 == len(c.Args) {
+			return resp.Err(TextSyntax)
+		}
+		switch {
+		case Is(c.Args[i], "ENTRIESADDED"):
+			if added, ok = numfmt.ParseInt(c.Args[i+1]); !ok {
+				return resp.Err(TextNotInt)
+			}
+			if added < 0 {
+				return resp.Err("entries_added must be positive")
+			}
+		case Is(c.Args[i], "MAXDELETEDID"):
+			if deleted, ok = datatype.ParseStreamID(c.Args[i+1], 0); !ok {
+				return resp.Err(textStreamID)
+			}
+			if last.Less(deleted) {
+				return resp.Err("The ID specified in XSETID is smaller than the provided max_deleted_entry_id")
+			}
+		default:
+			return resp.Err(TextSyntax)
+		}
+	}
+	s, ok := c.stream()
+	if !ok {
+		return wrongTypeReply()
+	}
+	if s == nil {
+		return resp.Err("no such key")
+	}
+	if e := s.LastEntry(); e != nil && last.Less(e.ID) {
+		return resp.Err("The ID specified in XSETID is smaller than the target stream top item")
+	}
+	if added >= 0 && int64(s.Length) > added {
+		return resp.Err("The entries_added specified in XSETID is smaller than the target stream length")
+	}
+	s.LastID = last
+	if added >= 0 {
+		s.Added = uint64(added)
+	}
+	if deleted != (datatype.StreamID{}) {
+		s.MaxDeletedID = deleted
+	}
+	c.Dirty++
+	return resp.OK
 }

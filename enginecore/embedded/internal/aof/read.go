@@ -1,0 +1,41 @@
+package aof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+)
+
+// readTries bounds how often Read begins again because the files changed while it read them.
+const readTries = 5
+
+// Read loads what a data directory has at a moment into data that fresh returns, and changes nothing there. It takes no
+// lock: another process may have the directory open. What that process has acknowledged before the call is there, and
+// no half of a unit. The error matches fs.ErrNotExist for a directory without an engine, and is a *CorruptError when
+// the directory is damaged other than by a torn end of the log.
+func Read(ctx context.Context, dir string, fresh func() Data) (Data, error) {
+	exists, err := Exists(dir)
+	if err == nil && !exists {
+		err = fmt.Errorf("there is no engine in the directory %s: %w", dir, fs.ErrNotExist)
+	}
+	for try := 0; err == nil; try++ {
+		d := &disk{dir: dir}
+		data := fresh()
+		ld := &loader{d: d, data: data, upTo: -1}
+		var known *manifest
+		if known, err = d.readManifest(); err == nil {
+			ld.known = known
+			err = ld.load(ctx)
+		}
+		if err == nil {
+			return data, nil
+		}
+		// A log that is replaced by a snapshot meanwhile looks as if a file were missing, or one too many.
+		var damage *CorruptError
+		if (errors.As(err, &damage) || errors.Is(err, fs.ErrNotExist)) && try < readTries {
+			err = ctx.Err()
+		}
+	}
+	return nil, err
+}

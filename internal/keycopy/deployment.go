@@ -1,0 +1,214 @@
+package keycopy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// Deployment is the data of a deployment with its mark.
+type Deployment struct {
+	*Store
+	keys enginerpc.Keys
+}
+
+// NewDeployment returns the deployment of a prefix. The error is that of enginecore.CheckPrefix.
+func NewDeployment(client rueidis.Client, prefix string) (*Deployment, error) {
+	keys, err := enginerpc.NewKeys(prefix)
+	if err != nil {
+		return nil, err
+	}
+	return &Deployment{NewStore(client, keys), keys}, nil
+}
+
+// Protocol returns the text of the key of the protocol, empty if there is none, and the mark if that is one.
+func (d *Deployment) Protocol(ctx context.Context) (text string, mark *enginerpc.Mark, err error) {
+	text, err = d.client.Do(ctx, d.client.B().Get().Key(d.keys.FfxProtocol()).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", nil, nil
+	}
+	if err != nil {
+		return "", nil, failed("GET", err)
+	}
+	if m, marked := enginerpc.ParseMark(text); marked {
+		mark = &m
+	}
+	return text, mark, nil
+}
+
+// SetMark marks the deployment. It keeps what the key of the protocol had in the mark, unless the mark has something
+// already.
+func (d *Deployment) SetMark(ctx context.Context, m enginerpc.Mark) error {
+	return d.setProtocol(ctx, m.Text())
+}
+
+// EndMark removes the mark and restores the protocol.
+func (d *Deployment) EndMark(ctx context.Context, protocol string) error {
+	return d.setProtocol(ctx, protocol)
+}
+
+func (d *Deployment) setProtocol(ctx context.Context, text string) error {
+	b, key := d.client.B(), d.keys.FfxProtocol()
+	if text == "" {
+		return failed("DEL", d.client.Do(ctx, b.Del().Key(key).Build()).Error())
+	}
+	return failed("SET", d.client.Do(ctx, b.Set().Key(key).Value(text).Build()).Error())
+}
+
+// Why data cannot be copied.
+var (
+	// ErrInUse means that programs use a deployment, or that its data change while they are read.
+	ErrInUse = errors.New("the engine is in use")
+	// ErrNotEmpty means that a deployment has data which would be replaced.
+	ErrNotEmpty = errors.New("the engine has data")
+	// ErrConflict means that a deployment has part in another move or restore.
+	ErrConflict = errors.New("another move or restore")
+)
+
+// How often, and at which distance, CheckUnused looks again whether connections are gone.
+const (
+	closingLooks = 20
+	closingPause = 100 * time.Millisecond
+)
+
+// CheckEmpty returns an error that wraps ErrNotEmpty unless the deployment has no keys, or the numbers of partitions
+// alone, which opening it stores.
+func (d *Deployment) CheckEmpty(ctx context.Context) error {
+	for keys, err := range d.Keys(ctx) {
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if key != d.keys.ConfigPartitions() {
+				return fmt.Errorf("%w: there are keys with the prefix %s already, such as %q: name another engine, or "+
+					"remove them", ErrNotEmpty, d.prefix, key)
+			}
+		}
+	}
+	return nil
+}
+
+// CheckUnused returns an error that wraps ErrInUse if programs are connected: workers, keepers, and clients that wait
+// for something, all of which hear channels. A client that does not wait is not found. It gives connections that are
+// just being closed a moment. notSeen is what the user of the connection may not look at.
+func (d *Deployment) CheckUnused(ctx context.Context) (notSeen []string, err error) {
+	u, err := d.findUsers(ctx)
+	for range closingLooks {
+		if err != nil || len(u.found) == 0 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(closingPause):
+		}
+		u, err = d.findUsers(ctx)
+	}
+	if err == nil && len(u.found) > 0 {
+		err = fmt.Errorf("%w: %s: stop the programs that use it, workers, keepers and servers, and try again", ErrInUse,
+			strings.Join(u.found[:min(len(u.found), 5)], "; "))
+	}
+	return u.notSeen, err
+}
+
+// users are who uses a deployment: channels that somebody hears, and workers that have reported and not stopped.
+type users struct{ found, notSeen []string }
+
+func (d *Deployment) findUsers(ctx context.Context) (users, error) {
+	var u users
+	for address, node := range d.client.Nodes() {
+		channels, err := node.Do(ctx, node.B().PubsubChannels().Pattern(d.prefix+":*").Build()).AsStrSlice()
+		if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
+			u.notSeen = append(u.notSeen, "who hears the channels of "+address+" (ACL rule +pubsub|channels)")
+			continue
+		}
+		if err != nil {
+			return u, failed("PUBSUB CHANNELS", err)
+		}
+		for _, channel := range channels {
+			u.found = append(u.found, "a program hears channel "+channel)
+		}
+	}
+	workers, err := d.liveWorkers(ctx)
+	u.found = append(u.found, workers...)
+	slices.Sort(u.found)
+	u.found = slices.Compact(u.found)
+	slices.Sort(u.notSeen)
+	return u, err
+}
+
+// liveWorkers names the workers whose last report still counts.
+func (d *Deployment) liveWorkers(ctx context.Context) ([]string, error) {
+	now, err := d.now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, directory := d.client.B(), enginecore.Partition{Family: enginecore.FlowFamily}
+	since := strconv.FormatInt(now.Add(-time.Hour).UnixMilli(), 10)
+	instances, err := d.client.Do(ctx,
+		b.Zrangebyscore().Key(d.keys.FfxWorkerReports(directory)).Min(since).Max("+inf").Build()).AsStrSlice()
+	if err != nil {
+		return nil, failed("ZRANGEBYSCORE", err)
+	}
+	var live []string
+	for _, instance := range instances {
+		key := d.keys.FfxWorkerRecord(directory, enginecore.WorkerInstanceID(instance))
+		record, err := d.client.Do(ctx, b.Hmget().Key(key).Field("state", "expires_at").Build()).ToArray()
+		if err != nil || len(record) != 2 {
+			return nil, failed("HMGET", err)
+		}
+		state, _ := record[0].ToString() // nothing for a record that is gone
+		expires, _ := record[1].AsInt64()
+		if state != "" && state != "stopped" && expires > now.UnixMilli() {
+			live = append(live, fmt.Sprintf("worker %s has reported, until %s", instance,
+				time.UnixMilli(expires).UTC().Format(time.RFC3339)))
+		}
+	}
+	return live, nil
+}
+
+// Counts is what a deployment has.
+type Counts struct {
+	Partitions enginecore.Partitioning `json:"partitions"`
+	// Runs are all that there are, child runs included; OpenRuns those that are not over.
+	Runs      int64 `json:"runs"`
+	OpenRuns  int64 `json:"open_runs"`
+	Schedules int64 `json:"schedules"`
+}
+
+// Count counts what a deployment has.
+func (d *Deployment) Count(ctx context.Context) (Counts, error) {
+	var c Counts
+	b := d.client.B()
+	stored, err := d.client.Do(ctx, b.Hgetall().Key(d.keys.ConfigPartitions()).Build()).AsIntMap()
+	if err != nil {
+		return c, failed("HGETALL", err)
+	}
+	c.Partitions = enginecore.Partitioning{
+		Flow: int(stored["num_flow_partitions"]), Budget: int(stored["num_budget_partitions"]),
+		Quota: int(stored["num_quota_partitions"]),
+	}
+	for i := range c.Partitions.Flow {
+		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
+		var n [3]int64
+		for at, reply := range d.client.DoMulti(ctx, b.Zcard().Key(d.keys.FfxAllRuns(p)).Build(),
+			b.Zcard().Key(d.keys.FfxClosedFlows(p)).Build(), b.Scard().Key(d.keys.FfxSchedules(p)).Build()) {
+			if n[at], err = reply.AsInt64(); err != nil {
+				return c, failed("count of partition "+p.Tag(), err)
+			}
+		}
+		c.Runs += n[0]
+		c.OpenRuns += n[0] - n[1]
+		c.Schedules += n[2]
+	}
+	return c, nil
+}

@@ -1,0 +1,21 @@
+package move
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
+)
+
+// missingDirectory reports whether a URL names a directory without an engine, which Run would create.
+func missingDirectory(ctx context.Context, url string) (bool, error) {
+	data, err := enginelink.OpenData(ctx, url, enginelink.ReadCopy)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return false, data.Close()
+}
