@@ -127,7 +127,7 @@ func (d *Deployment) findUsers(ctx context.Context) (users, error) {
 	var u users
 	for address, node := range d.client.Nodes() {
 		channels, err := node.Do(ctx, node.B().PubsubChannels().Pattern(d.prefix+":*").Build()).AsStrSlice()
-		if err != nil && strings.HasPrefix(err.Error(), "NOPERM") {
+		if err != nil && mayNot(err) {
 			u.notSeen = append(u.notSeen, "who hears the channels of "+address+" (ACL rule +pubsub|channels)")
 			continue
 		}
@@ -211,4 +211,9 @@ func (d *Deployment) Count(ctx context.Context) (Counts, error) {
 		c.Schedules += n[2]
 	}
 	return c, nil
+}
+
+// mayNot reports whether a server does not let the user do something, or does not offer it, as some that others run.
+func mayNot(err error) bool {
+	return strings.HasPrefix(err.Error(), "NOPERM") || strings.Contains(err.Error(), "unknown command")
 }

@@ -19,16 +19,22 @@ const watchedName = "primary"
 // the test.
 func StartSentinel(tb testing.TB, k Kind) *Watched {
 	tb.Helper()
+	return StartSentinelOf(tb, k, k)
+}
+
+// StartSentinelOf is StartSentinel with a primary of the kind k and a replica, and sentinel, of another kind.
+func StartSentinelOf(tb testing.TB, k, replica Kind) *Watched {
+	tb.Helper()
 	w := &Watched{Primary: Start(tb, Options{Kind: k, Args: []string{"repl-diskless-sync-delay 0"}})}
 	host, number, err := net.SplitHostPort(w.Primary.Addr())
 	if err != nil {
 		tb.Fatalf("testserver: %v", err)
 	}
-	w.Replica = Start(tb, Options{Kind: k, Args: []string{"replicaof " + host + " " + number}})
+	w.Replica = Start(tb, Options{Kind: replica, Args: []string{"replicaof " + host + " " + number}})
 	await(tb, "the replica does not come into step", func() bool {
 		return w.Replica.says("master_link_status:up", "INFO", "replication")
 	})
-	w.Sentinel = Start(tb, Options{Kind: k, Sentinel: true})
+	w.Sentinel = Start(tb, Options{Kind: replica, Sentinel: true})
 	w.Sentinel.Command(tb, "SENTINEL", "MONITOR", watchedName, host, number, "1")
 	w.suspectAfter(tb, time.Hour)
 	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "failover-timeout", strconv.Itoa(3000))
@@ -54,6 +60,16 @@ func (w *Watched) InStep(tb testing.TB) {
 func (w *Watched) suspectAfter(tb testing.TB, silence time.Duration) {
 	tb.Helper()
 	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", strconv.FormatInt(silence.Milliseconds(), 10))
+}
+
+// HandOver lets the replica take the place of the primary, without a loss: the primary pauses writes until the replica
+// has all of them.
+func (w *Watched) HandOver(tb testing.TB) {
+	tb.Helper()
+	w.Primary.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
+	w.InStep(tb)
+	w.Sentinel.Command(tb, "SENTINEL", "FAILOVER", watchedName)
+	w.Promoted(tb)
 }
 
 // KillPrimary kills the primary and lets the sentinel notice.

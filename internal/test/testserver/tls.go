@@ -27,18 +27,25 @@ type TLSServer struct {
 // StartTLS runs a server that also speaks TLS. It stops with the test.
 func StartTLS(tb testing.TB, k Kind) *TLSServer {
 	tb.Helper()
+	certificate, key, roots := selfSigned(tb)
+	s := StartTLSWith(tb, k, []string{
+		"tls-cert-file " + certificate, "tls-key-file " + key, "tls-ca-cert-file " + certificate, "tls-auth-clients no",
+	})
+	s.Roots = roots
+	return s
+}
+
+// StartTLSWith is StartTLS with the lines of the configuration that a test brings, but for the port. Roots is nil.
+func StartTLSWith(tb testing.TB, k Kind, lines []string) *TLSServer {
+	tb.Helper()
 	bus, err := reservePort()
 	if err != nil {
 		tb.Fatalf("testserver: %v", err)
 	}
 	tb.Cleanup(bus.release)
-	certificate, key, roots := selfSigned(tb)
 	return &TLSServer{
-		Server: Start(tb, Options{Kind: k, Args: []string{
-			fmt.Sprintf("tls-port %d", bus.number), "tls-cert-file " + certificate, "tls-key-file " + key,
-			"tls-ca-cert-file " + certificate, "tls-auth-clients no",
-		}}),
-		TLSAddr: address(bus.number), Roots: roots,
+		Server:  Start(tb, Options{Kind: k, Args: append([]string{fmt.Sprintf("tls-port %d", bus.number)}, lines...)}),
+		TLSAddr: address(bus.number),
 	}
 }
 
