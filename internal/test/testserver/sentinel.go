@@ -66,7 +66,7 @@ func (w *Watched) suspectAfter(tb testing.TB, silence time.Duration) {
 // has all of them.
 func (w *Watched) HandOver(tb testing.TB) {
 	tb.Helper()
-	w.Primary.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
+	w.Primary.Command(tb, "CLIENT", "PAUSE", "30000", "WRITE")
 	w.InStep(tb)
 	w.Sentinel.Command(tb, "SENTINEL", "FAILOVER", watchedName)
 	w.Promoted(tb)
