@@ -45,13 +45,12 @@ func (d *Deployment) Protocol(ctx context.Context) (text string, mark *enginerpc
 	return text, mark, nil
 }
 
-// SetMark marks the deployment. It keeps what the key of the protocol had in the mark, unless the mark has something
-// already.
+// SetMark marks the deployment. What the key of the protocol has is replaced, so the mark should have it.
 func (d *Deployment) SetMark(ctx context.Context, m enginerpc.Mark) error {
 	return d.setProtocol(ctx, m.Text())
 }
 
-// EndMark removes the mark and restores the protocol.
+// EndMark removes the mark and restores the protocol; with "", the key is removed.
 func (d *Deployment) EndMark(ctx context.Context, protocol string) error {
 	return d.setProtocol(ctx, protocol)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
@@ -16,7 +17,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-func TestMain(m *testing.M) { enginetest.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(actVariable) != "" {
+		os.Exit(App{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}.Run(context.Background(), os.Args[1:]))
+	}
+	enginetest.Main(m)
+}
 
 // terminal runs commands on an engine, or through a server of it.
 type terminal struct {
