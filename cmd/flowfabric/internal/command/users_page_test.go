@@ -77,7 +77,7 @@ func TestUsersPage(t *testing.T) {
 		_, err = runtime.Open(ctx, server.URL(), runtime.OpenConfig{})
 		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 
-		b := enginetest.Open(t, kind, as("app", "a-1"), enginecore.DefaultPrefix)
+		b := enginetest.Open(t, kind, as("app", "a-1"), enginecore.DefaultPrefix, runtime.OpenConfig{Partitions: 64})
 		w := workload.New(t, 1)
 		w.Start(t, b)
 		w.Finish(t, b)
