@@ -122,7 +122,7 @@ func TestPowerCuts(t *testing.T) {
 		t.Run(policy.word(), func(t *testing.T) {
 			t.Parallel()
 			states, ahead, refused := 0, 0, 0
-			for seed := range randseed.Trials(t, 4) {
+			for seed := range randseed.Trials(t, 2) {
 				c := &powerCut{t: t, policy: policy, random: rand.New(rand.NewPCG(seed, 7)), parent: fastDir(t), depth: 1}
 				c.run()
 				states, ahead, refused = states+c.states, ahead+c.ahead, refused+c.refused
