@@ -162,9 +162,7 @@ func (c *powerCut) run() {
 		require.NoError(c.t, log.Wait(context.Background(), log.End()))
 		c.told.Store(int64(len(c.written)))
 	}
-	for log.rewriting.Load() {
-		<-time.After(time.Millisecond)
-	}
+	require.Eventually(c.t, func() bool { return !log.rewriting.Load() }, 5*time.Minute, time.Millisecond)
 	require.NoError(c.t, log.Close())
 	d.mu.Lock()
 	c.cuts(d, 3)
