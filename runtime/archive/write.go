@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dirlock"
+	"github.com/flowfabric/flowfabric-go/internal/durabledir"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -115,7 +116,8 @@ type writer struct {
 }
 
 func (w *writer) write(ctx context.Context) (err error) {
-	if err := os.MkdirAll(w.Dir, 0o700); err != nil {
+	above, err := durabledir.Make(w.Dir)
+	if err != nil {
 		return err
 	}
 	lock, err := dirlock.Lock(w.Dir)
@@ -128,6 +130,14 @@ func (w *writer) write(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	if w.manifest, err = readManifest(w.Dir); err != nil {
 		return err
+	}
+	if len(w.manifest.Segments) == 0 {
+		// Runs are purged once they are in the archive, so its name has to outlive a power cut as its files do.
+		for _, dir := range above {
+			if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+		}
 	}
 	if err := w.manifest.sweep(w.Dir); err != nil {
 		return err

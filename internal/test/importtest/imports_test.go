@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	},
 	"runtime/bulk": {},
 	"runtime/archive": {
-		"enginecore", "internal/dirlock", "internal/flowgraph", "runtime", "runtime/describe", "runtime/runevent", "runtime/runlog",
+		"enginecore", "internal/dirlock", "internal/durabledir", "internal/flowgraph", "runtime", "runtime/describe", "runtime/runevent", "runtime/runlog",
 	},
 	"runtime/approvals": {
 		"activity", "internal/activityspec", "internal/auditlink", "internal/recordtext", "runtime", "runtime/auditlog",
@@ -141,8 +141,9 @@ var mayImport = map[string][]string{
 		"enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt", "enginecore/embedded/internal/record",
 		"enginecore/embedded/internal/resp",
 	},
-	"enginecore/embedded/internal/aof": {"enginecore/embedded/internal/record", "internal/dirlock"},
+	"enginecore/embedded/internal/aof": {"enginecore/embedded/internal/record", "internal/dirlock", "internal/durabledir"},
 	"internal/dirlock":                 {},
+	"internal/durabledir":              {},
 	"enginecore/embedded/internal/dump": {
 		"enginecore/embedded/internal/datatype", "enginecore/embedded/internal/keyspace", "enginecore/embedded/internal/numfmt",
 		"enginecore/embedded/internal/record",

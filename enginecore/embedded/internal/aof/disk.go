@@ -123,19 +123,6 @@ func (d *disk) publish(tmp, path string) (renamed bool, err error) {
 	return true, d.syncNames()
 }
 
-// make creates the directory if it is missing. It returns the directories in which it and those above it have their
-// names: the one right above it, and those in which another one was missing.
-func (d *disk) make() (above []string, err error) {
-	for path := filepath.Clean(d.dir); ; path = filepath.Dir(path) {
-		_, err := os.Stat(path)
-		if len(above) > 0 && err == nil || path == filepath.Dir(path) {
-			break
-		}
-		above = append(above, filepath.Dir(path))
-	}
-	return above, os.MkdirAll(d.dir, 0o700)
-}
-
 // keepDirectory makes the names of a new data directory, and of those above it that were missing, durable. One that may
 // not be read, and so cannot be synced, is left to the system.
 func (d *disk) keepDirectory(above []string) error {

@@ -122,9 +122,9 @@ func TestPowerCuts(t *testing.T) {
 		t.Run(policy.word(), func(t *testing.T) {
 			t.Parallel()
 			states, ahead, refused := 0, 0, 0
-			for seed := range randseed.Trials(t, 4) {
+			for seed := range randseed.Trials(t, 2) {
 				c := &powerCut{t: t, policy: policy, random: rand.New(rand.NewPCG(seed, 7)), parent: fastDir(t), depth: 1}
-				c.run()
+				c.run(rand.New(rand.NewPCG(seed, 8)))
 				states, ahead, refused = states+c.states, ahead+c.ahead, refused+c.refused
 			}
 			t.Logf("%d directories, of which %d had more than what was acknowledged, and %d were cut by hand", states, ahead, refused)
@@ -133,8 +133,9 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// run writes words, several of them at once, and begins anew behind a snapshot now and then.
-func (c *powerCut) run() {
+// run writes words, several of them at once, and begins anew behind a snapshot now and then. The cuts have random
+// numbers of their own, since goroutines of the log make them.
+func (c *powerCut) run(random *rand.Rand) {
 	dir := filepath.Join(c.parent, "data")
 	d := newPowerDisk(c.t, dir, false)
 	d.at = func(int, Op) { c.cuts(d, 3) }
@@ -146,9 +147,9 @@ func (c *powerCut) run() {
 	require.NoError(c.t, err)
 	data.log = log
 	for round := range 4 {
-		for range 1 + c.random.IntN(3) {
+		for range 1 + random.IntN(3) {
 			// Some are small, some have several sectors.
-			word := fmt.Sprint(len(c.written), strings.Repeat("x", c.random.IntN(4)*c.random.IntN(700)))
+			word := fmt.Sprint(len(c.written), strings.Repeat("x", random.IntN(4)*random.IntN(700)))
 			d.mu.Lock() // no cut sees a word that the list of them lacks
 			c.written = append(c.written, word)
 			d.mu.Unlock()
@@ -162,9 +163,7 @@ func (c *powerCut) run() {
 		require.NoError(c.t, log.Wait(context.Background(), log.End()))
 		c.told.Store(int64(len(c.written)))
 	}
-	for log.rewriting.Load() {
-		<-time.After(time.Millisecond)
-	}
+	require.Eventually(c.t, func() bool { return !log.rewriting.Load() }, 5*time.Minute, time.Millisecond)
 	require.NoError(c.t, log.Close())
 	d.mu.Lock()
 	c.cuts(d, 3)

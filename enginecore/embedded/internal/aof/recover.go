@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 	"github.com/flowfabric/flowfabric-go/internal/dirlock"
+	"github.com/flowfabric/flowfabric-go/internal/durabledir"
 )
 
 // Open locks the data directory, loads the last snapshot and the logs since into the data of db, and opens the last log
@@ -20,7 +21,7 @@ import (
 // other than by a torn end of the log. Cancelling ctx stops a load in progress.
 func Open(ctx context.Context, o Options, db Database) (log *Log, err error) {
 	d := disk{o.Dir, o.Fault}
-	above, err := d.make()
+	above, err := durabledir.Make(o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("embedded: data directory: %w", err)
 	}
