@@ -34,7 +34,7 @@ export function RunsOf({ list }: { list: Budget[] }) {
   return (
     <Card title={<code>{first.name}</code>} note={`each run of ${first.flow} has its own`}>
       <table>
-        <thead><tr><th class="w-time">Who spends</th><th>Spent</th><th class="w-took">State</th></tr></thead>
+        <thead><tr><th class="w-time">Who spends</th><th>Spent</th><th class="w-act">State</th></tr></thead>
         <tbody>
           {byFullness(list).slice(0, most).map((b) => (
             <tr key={b.run} data-spender={b.run}>
