@@ -47,7 +47,7 @@ export function BudgetsPage() {
             </div>
           );
         })}
-        <div class="columns">
+        <div class="columns broad">
           {grouped(list?.filter((b) => b.run) ?? [], (b) => `${b.name}\n${b.flow}`).map((g) => <RunsOf key={`${g[0]!.name}\n${g[0]!.flow}`} list={g} />)}
           {shared.filter((b) => !keys.some((g) => g.includes(b))).map(one)}
         </div>
