@@ -72,7 +72,8 @@ var (
 		Summary: "Show a budget; its ETag is for changes",
 	})
 	GetBudgetUse = call[BudgetUseInput, BudgetUse](Operation{
-		Name: "get-budget-use", Group: "budgets", Method: "GET", Path: "/budgets/{budget}/use", Right: View, Effect: Reads,
+		Name: "get-budget-use", Group: "budgets", Method: "GET", Path: "/budgets/{budget}/use",
+		Right: View, Effect: Reads,
 		Summary: "Show which nodes have reserved parts of a budget, and which wait for it",
 	})
 	SetBudget = call[SetBudgetInput, Budget](Operation{

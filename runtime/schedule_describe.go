@@ -113,8 +113,9 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 	return d, nil
 }
 
-// ScheduleInput returns the input of the runs of a schedule, as it was encoded. The field that FireTimeField names has the
-// value of the declaration: fires set it anew. The error wraps ErrScheduleNotFound when the schedule does not exist.
+// ScheduleInput returns the input of the runs of a schedule, as it was encoded. The field that FireTimeField names has
+// the value of the declaration: fires set it anew. The error wraps ErrScheduleNotFound when the schedule does not
+// exist.
 func (c *Client) ScheduleInput(ctx context.Context, name string) (*describe.Value, error) {
 	fail := func(err error) (*describe.Value, error) {
 		return nil, fmt.Errorf("read input of schedule %.140q: %w", name, err)

@@ -109,8 +109,8 @@ func queueOf(list []rueidis.ZScore, now time.Time, most int) []PlaceHolder {
 	return queue
 }
 
-// reservationsOf reads the ids and values of reservations, the largest first: "<execution>/<epoch>/<name>", and "<amount>
-// <dimension>".
+// reservationsOf reads the ids and values of reservations: "<execution>/<epoch>/<name>", and "<amount> <dimension>".
+// The largest come first.
 func reservationsOf(pairs []string) []BudgetReservation {
 	var list []BudgetReservation
 	for i := 0; i+1 < len(pairs); i += 2 {

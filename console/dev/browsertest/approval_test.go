@@ -84,5 +84,5 @@ func (w *window) shoot(name string) {
 	}
 	picture, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
 	require.NoError(w.t, err)
-	require.NoError(w.t, os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644))
+	require.NoError(w.t, os.WriteFile(filepath.Join(dir, name+".png"), indexed(w.t, picture), 0o644))
 }

@@ -16,6 +16,9 @@ import (
 func (p *place) furnish(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()
+	require.NoError(t, p.client.SetLimit(ctx, "parts-api", "", activity.AtOnce(2)))
+	p.queue(t)
+	p.spend(t, 300, 150, 80)
 	p.settled(t, "CLM-20931")
 	p.settled(t, "CLM-20944")
 	p.settled(t, "CLM-20918", runtime.WithTag("claims.kind", "house"))
@@ -29,9 +32,6 @@ func (p *place) furnish(t *testing.T) {
 	_, err = runtime.Schedule(ctx, p.client, "nightly", p.claims, claim{Claim: "nightly", Pages: 1},
 		runtime.ScheduleConfig{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"})
 	require.NoError(t, err)
-	require.NoError(t, p.client.SetLimit(ctx, "parts-api", "", activity.AtOnce(2)))
-	p.queue(t)
-	p.spend(t, 300, 150, 80)
 	require.NoError(t, p.client.CreateBudget(ctx, runtime.BudgetRef{Name: "models"},
 		flow.HardLimit("tokens", 1_000_000), flow.SoftLimit("tokens", 800_000), flow.ResetEvery(time.Hour)))
 }

@@ -52,7 +52,7 @@ func TestScreenshots(t *testing.T) {
 	for _, form := range []struct {
 		name, theme   string
 		width, height int64
-	}{{"light", "light", 1440, 900}, {"dark", "dark", 1440, 900}, {"phone", "dark", 390, 844}} {
+	}{{"light", "light", 1440, 900}, {"dark", "dark", 1440, 900}, {"phone", "light", 390, 844}, {"phone-dark", "dark", 390, 844}} {
 		w.do(chromedp.EmulateViewport(form.width, form.height))
 		w.goTo("settings")
 		w.see("main .card")
@@ -63,7 +63,7 @@ func TestScreenshots(t *testing.T) {
 				path = "inbox"
 			}
 			w.goTo(path)
-			if form.name == "phone" {
+			if form.width < 640 {
 				w.see("main")
 				w.await("document.querySelector('" + strings.ReplaceAll(page.seen, "[data-state=\"person\"]", "") + "') !== null")
 			} else {
@@ -72,7 +72,7 @@ func TestScreenshots(t *testing.T) {
 			w.settle()
 			picture, err := chromedp.Run(w.ctx, chromedp.CaptureScreenshot())
 			require.NoError(t, err)
-			require.NoError(t, os.WriteFile(filepath.Join(dir, page.name+"-"+form.name+".png"), picture, 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(dir, page.name+"-"+form.name+".png"), indexed(t, picture), 0o644))
 		}
 	}
 }

@@ -87,7 +87,9 @@ func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*ap
 		Reserved: make([]api.Reservation, len(use.Reserved)),
 	}
 	for i, r := range use.Reserved {
-		out.Reserved[i] = api.Reservation{NodeOfRun: s.nodeOfRun(r.ID, r.RunOf), Dimension: r.Dimension, Amount: r.Amount}
+		out.Reserved[i] = api.Reservation{
+			NodeOfRun: s.nodeOfRun(r.ID, r.RunOf), Dimension: r.Dimension, Amount: r.Amount,
+		}
 	}
 	return out, nil
 }

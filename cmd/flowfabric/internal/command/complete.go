@@ -59,7 +59,9 @@ var sources = map[string]func(r *request, before []string) ([]string, error){
 		return completeList(r, api.ListTokens, func(t api.Token) string { return t.Name })
 	},
 	"WAIT": func(r *request, before []string) ([]string, error) {
-		waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{RunName: api.RunName{Flow: before[0], Run: before[1]}})
+		waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{
+			RunName: api.RunName{Flow: before[0], Run: before[1]},
+		})
 		if err != nil {
 			return nil, err
 		}

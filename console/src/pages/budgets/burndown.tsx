@@ -53,7 +53,7 @@ export function Amount({ budget, amount: a, seen, begun, ended }: AmountProps) {
 
 // Window is what is known of how an amount was spent: since its last reset, since its run began, or since the page was
 // opened.
-interface Window { points: Point[]; from: number; to: number; reset: boolean; since: string; pace: number; recent: number }
+interface Window { points: Point[]; from: number; to: number; reset: boolean; since: string; seen: number; pace: number; recent: number }
 
 // windowOf adds to what was seen that nothing was spent when the budget was reset, or when its run began.
 function windowOf(b: Budget, spent: number, all: Point[], begun: number, now: number): Window {
@@ -66,13 +66,15 @@ function windowOf(b: Budget, spent: number, all: Point[], begun: number, now: nu
   const first = points[0]!, last = points.at(-1)!, before = seen[0];
   const speed = (p: Point | undefined) => p && last.at > p.at ? Math.max(0, last.spent - p.spent) / (last.at - p.at) : 0;
   return {
-    points, from: first.at, to: reset && begin ? reset : last.at, reset: !!(reset && begin),
-    since: reset && begin ? "the last reset" : begun ? "the run began" : "this page was opened", pace: speed(first),
+    points, seen: seen.length, from: first.at, to: reset && begin ? reset : last.at, reset: !!(reset && begin),
+    since: reset && begin ? "the last reset" : begun ? "the run began" : "this page was opened",
+    // A run spends in bursts: what counts is what it spent while somebody looked.
+    pace: speed(begun && !reset ? before : first),
     recent: seen.length >= 5 ? speed(before) : speed(first),
   };
 }
 
-const isEarly = (w: Window) => w.reset ? w.points.at(-1)!.at - w.from < (w.to - w.from) / 20 : w.points.length < (w.since === "the run began" ? 2 : 5);
+const isEarly = (w: Window) => w.reset ? w.points.at(-1)!.at - w.from < (w.to - w.from) / 20 : w.seen < 5;
 
 // forecast says when a budget is used up at the pace of what was seen. With fewer than five points, and early in a
 // window, it is too early.
@@ -80,7 +82,7 @@ function forecast(w: Window, left: number, zone: "utc" | "local"): string {
   const last = w.points.at(-1)!;
   if (left <= 0) return "Nothing is left.";
   if (isEarly(w)) return `${exact(left)} left. Too early to tell how long it lasts.`;
-  if (w.pace <= 0) return `${exact(left)} left. Nothing was spent in the last ${span(last.at - w.from)}.`;
+  if (w.pace <= 0) return `${exact(left)} left. Nothing was spent in the last ${span(last.at - (w.since === "the run began" ? w.points.at(-w.seen)!.at : w.from))}.`;
   const end = last.at + left / w.pace;
   if (w.reset && end > w.to) return `${exact(left)} left. At this pace it lasts until its reset.`;
   return `${exact(left)} left. At this pace it is used up at about ${clock(new Date(end), zone)}${w.reset ? `, ${span(w.to - end)} before its reset` : ""}.`;

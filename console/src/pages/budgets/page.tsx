@@ -47,7 +47,7 @@ export function BudgetsPage() {
             </div>
           );
         })}
-        <div class="columns">
+        <div class="columns broad">
           {grouped(list?.filter((b) => b.run) ?? [], (b) => `${b.name}\n${b.flow}`).map((g) => <RunsOf key={`${g[0]!.name}\n${g[0]!.flow}`} list={g} />)}
           {shared.filter((b) => !keys.some((g) => g.includes(b))).map(one)}
         </div>
@@ -85,7 +85,7 @@ function One({ budget: b, seen, onAct, onChange, reload }: OneProps) {
       </span>
     }>
       <div class="pad gap" data-budget={b.name}>
-        {b.used_up ? <StateLabel state={states.blocked} word={`Used up: ${b.used_up}`} /> : <StateLabel state={states.succeeded} word="There is room" />}
+        {b.used_up ? <p><StateLabel state={states.blocked} word="Used up" /> <span class="s soft">{b.used_up}</span></p> : <StateLabel state={states.succeeded} word="There is room" />}
         {b.amounts.map((a) => <Amount key={a.dimension} budget={b} amount={a} seen={seen.get(`${keyOf(b)}\n${a.dimension}`) ?? []} />)}
         <UseOf budget={b} />
         <dl class="kv">

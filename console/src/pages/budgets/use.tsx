@@ -21,7 +21,7 @@ const fullness = (b: Budget) => Math.max(0, ...b.amounts.map((a) => a.hard ? (a.
 export const byFullness = (list: Budget[]) => [...list].sort((a, b) => fullness(b) - fullness(a));
 
 const RoomLabel = ({ b }: { b: Budget }) => b.used_up
-  ? <StateLabel state={states.blocked} word="Used up" /> : <StateLabel state={states.succeeded} word="There is room" />;
+  ? <StateLabel state={states.blocked} word="Used up" /> : <StateLabel state={states.succeeded} word="Room" />;
 
 const Spent = ({ b }: { b: Budget }) => (
   <span class="row"><span class="meter" aria-hidden="true"><i class="g-accent" style={{ width: `${Math.min(1, fullness(b)) * 100}%` }} /></span>
@@ -34,7 +34,7 @@ export function RunsOf({ list }: { list: Budget[] }) {
   return (
     <Card title={<code>{first.name}</code>} note={`each run of ${first.flow} has its own`}>
       <table>
-        <thead><tr><th class="w-time">Who spends</th><th>Spent</th><th class="w-time">State</th></tr></thead>
+        <thead><tr><th class="w-time">Who spends</th><th>Spent</th><th class="w-act">State</th></tr></thead>
         <tbody>
           {byFullness(list).slice(0, most).map((b) => (
             <tr key={b.run} data-spender={b.run}>
@@ -56,7 +56,7 @@ export function KeysOf({ list, chosen, onChoose }: KeysProps) {
   return (
     <Card title={<code>{list[0]!.name}</code>} note={`shared, ${plural(list.length, "key")}`}>
       <table>
-        <thead><tr><th class="w-time">Who spends</th><th>Spent</th><th class="w-time">State</th></tr></thead>
+        <thead><tr><th class="w-time">Who spends</th><th>Spent</th><th class="w-took">State</th></tr></thead>
         <tbody>
           {byFullness(list).slice(0, 5 * most).map((b) => (
             <tr key={b.key} data-key={b.key} class={keyOf(b) === chosen ? "sel" : ""} onClick={() => onChoose(keyOf(b))}>

@@ -187,7 +187,7 @@ function Versions({ flow: f, statistics: s, error }: VersionsProps) {
         <code>{hash}</code>
         <span class="meter wide" aria-hidden="true"><i class="g-accent" style={{ width: `${((v?.runs ?? 0) / most) * 100}%` }} /></span>
         {v ? (
-          <button type="button" class="bare nw" aria-expanded={open === hash} onClick={() => setOpen(open === hash ? undefined : hash)}>
+          <button type="button" class="bare row nw" aria-expanded={open === hash} onClick={() => setOpen(open === hash ? undefined : hash)}>
             {plural(v.runs, "run")}, {v.open ?? 0} open <Icon name={open === hash ? "up" : "down"} size={12} />
           </button>
         ) : <span class="nw">no runs</span>}

@@ -1,8 +1,6 @@
 import { useState } from "preact/hooks";
-
-
 import { usePrefs } from "../../app/prefs";
-import { StateLabel } from "../../ui/state";
+import { StateLabel, type StateKey } from "../../ui/state";
 import { Time, Took } from "../../ui/time";
 import { sentence } from "../../ui/why";
 import type { RunData } from "./data";
@@ -13,10 +11,14 @@ interface Props { data: RunData; view: View; selected: string | undefined; onSel
 const pageSize = 200;
 type Column = "node" | "state" | "attempts" | "started" | "took";
 
+// attention are the states, what needs somebody first.
+const attention: StateKey[] = ["late", "person", "signal", "unserved", "blocked", "paused", "retry", "failed", "expired", "delayed",
+  "running", "children", "queued", "none", "cancelled", "skipped", "succeeded"];
+
 // NodeTable lists the nodes: what the graph and the timeline show, in words.
 export function NodeTable({ data, view, selected, onSelect }: Props) {
   const { zone } = usePrefs();
-  const [by, setBy] = useState<Column>("node");
+  const [by, setBy] = useState<Column>(() => matchMedia("(max-width: 640px)").matches ? "state" : "node");
   const [shown, setShown] = useState(pageSize);
   const layout = data.layout.data;
   const names = layout?.nodes.length ? layout.nodes.map((n) => n.node) : data.run.data!.nodes.map((n) => n.node);
@@ -33,7 +35,7 @@ export function NodeTable({ data, view, selected, onSelect }: Props) {
     };
   });
   const sorted = by === "node" ? list : [...list].sort((a, b) => {
-    if (by === "state") return a.state.word.localeCompare(b.state.word);
+    if (by === "state") return attention.indexOf(a.state.key as StateKey) - attention.indexOf(b.state.key as StateKey) || a.i - b.i;
     if (by === "attempts") return b.attempts - a.attempts;
     if (by === "took") return b.took - a.took;
     return (a.started ?? "~").localeCompare(b.started ?? "~");

@@ -132,10 +132,12 @@ export function Answers({ wait }: { wait: Wait }) {
   const loaded = useLoad<Page<Signal>>(
     (s) => session.reads ? get([...runPath(wait.flow, wait.run), "waits", wait.id, "signals"], {}, s) : Promise.resolve({ items: [] }),
     [wait.id, wait.received]);
+  const missing = wait.state === "closed" ? 0 : Math.max(0, wait.needed - wait.received);
   return (
     <section class="gap">
       <div class="row"><h3 class="grow">Answers</h3><b>{wait.received} of {wait.needed}</b></div>
       {wait.audience?.length ? <p class="s soft">Asked: {wait.audience.join(", ")}</p> : null}
+      {missing > 0 && <p class="s row" data-missing={missing}><Icon name="none" size={14} />{missing === 1 ? "1 answer is missing" : `${missing} answers are missing`}{wait.distinct ? `, each from ${loaded.data?.items.length ? "somebody else" : "another person"}` : ""}</p>}
       {loaded.data?.items.map((s) => (
         <div key={s.id} class="row s">
           <span class="avatar" aria-hidden="true">{(s.source ?? "?").slice(0, 2).toUpperCase()}</span>

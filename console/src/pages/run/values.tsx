@@ -54,16 +54,15 @@ const About = ({ run, tags }: { run: RunDetail; tags: Record<string, string> | u
   </dl>
 );
 
-// useTags reads the tags of a run, which the list of runs has.
-export function useTags(run: RunDetail | undefined): Record<string, string> | undefined {
-  const at = run?.created_at;
-  const loaded = useLoad<Run | undefined>(async (s) => {
-    if (!run || !at) return undefined;
-    const until = new Date(Date.parse(at) + 1).toISOString();
-    const page = await get(["runs"], { flow: run.flow, created_from: new Date(at).toISOString(), created_before: until, children: true, limit: 100 }, s);
-    return page.items.find((r) => r.run === run.run);
-  }, [run?.flow ?? "", run?.run ?? "", at ?? ""]);
-  return loaded.data?.tags;
+// tagsOf reads the tags of a run, which the list of runs has.
+export async function tagsOf({ flow, run, created_at: at }: RunDetail, signal: AbortSignal): Promise<Run["tags"]> {
+  const until = new Date(Date.parse(at) + 1).toISOString();
+  const page = await get(["runs"], { flow, created_from: new Date(at).toISOString(), created_before: until, children: true, limit: 100 }, signal);
+  return page.items.find((r) => r.run === run)?.tags;
+}
+
+export function useTags(run: RunDetail | undefined): Run["tags"] {
+  return useLoad<Run["tags"]>((s) => run ? tagsOf(run, s) : Promise.resolve(undefined), [run?.flow ?? "", run?.run ?? "", run?.created_at ?? ""]).data;
 }
 
 // useSpent keeps what was spent of the budgets of a run while its page is open.

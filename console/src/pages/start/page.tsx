@@ -6,16 +6,17 @@ import { go, href, Link, runPath, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
+import { tagsOf } from "../run/values";
 import { draftOf, isJson, SchemaEditor, toText, type Schema } from "../../ui/form";
 
 // StartPage starts a run of a flow by the schema of its input.
 export function StartPage({ flow }: { flow: string }) {
   const like = useQuery().get("like") ?? "";
   const session = useSession();
-  const loaded = useLoad<{ flow: FlowDetail; run: RunDetail | undefined }>(async (s) => ({
-    flow: await get(["flows", flow], {}, s),
-    run: like ? await get(runPath(flow, like), { values: session.reads, nodes: 1, value_bytes: 1 << 20 }, s) : undefined,
-  }), [flow, like]);
+  const loaded = useLoad<{ flow: FlowDetail; like: Like | undefined }>(async (s) => {
+    const run = like ? await get(runPath(flow, like), { values: session.reads, nodes: 1, value_bytes: 1 << 20 }, s) : undefined;
+    return { flow: await get(["flows", flow], {}, s), like: run && { run, tags: await tagsOf(run, s) } };
+  }, [flow, like]);
   return (
     <>
       <Top crumbs={<><Link to={href(["flows"])}>Flows</Link> / <Link class="mono" to={href(["flows", flow])}>{flow}</Link> / <h1>Start</h1></>} />
@@ -23,19 +24,22 @@ export function StartPage({ flow }: { flow: string }) {
         {loaded.error && <Fault error={loaded.error} retry={loaded.reload} />}
         {!loaded.data && !loaded.error && <Loading />}
         {loaded.data && (session.may("operate")
-          ? <StartForm flow={loaded.data.flow} like={loaded.data.run} />
+          ? <StartForm flow={loaded.data.flow} like={loaded.data.like} />
           : <Empty title="Your role does not include starting runs." />)}
       </div>
     </>
   );
 }
 
-function StartForm({ flow, like }: { flow: FlowDetail; like: RunDetail | undefined }) {
+// Like is the run whose values fill the form.
+interface Like { run: RunDetail; tags: Record<string, string> | undefined }
+
+function StartForm({ flow, like }: { flow: FlowDetail; like: Like | undefined }) {
   const session = useSession();
   const schema = flow.input_schema ? JSON.parse(flow.input_schema.text) as Schema : undefined;
-  const [text, setText] = useState(() => like?.input?.json?.text ?? (schema ? toText(draftOf(schema)) : ""));
+  const [text, setText] = useState(() => like?.run.input?.json?.text ?? (schema ? toText(draftOf(schema)) : ""));
   const [id, setId] = useState("");
-  const [tags, setTags] = useState("");
+  const [tags, setTags] = useState(Object.entries(like?.tags ?? {}).map(([k, v]) => `${k}:${v}`).join(" "));
   const [priority, setPriority] = useState("");
   const [startAt, setStartAt] = useState("");
   const [errors, setErrors] = useState<Record<string, string>>({});
@@ -70,7 +74,7 @@ function StartForm({ flow, like }: { flow: FlowDetail; like: RunDetail | undefin
   };
   return (
     <form class="startgrid" onSubmit={start}>
-      <Card title="Input" note={like ? `as of ${like.run}` : flow.input_type}>
+      <Card title="Input" note={like ? `as of ${like.run.run}` : flow.input_type}>
         <div class="pad"><SchemaEditor schema={schema} text={text} onChange={setText} errors={errors} name="Input" /></div>
       </Card>
       <div class="stack">
