@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "306-f5232e8b3ef04b1c"
+const build = "307-cff4f6c22e6c5c86"
