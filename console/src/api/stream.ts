@@ -19,6 +19,9 @@ interface Options<P extends StreamPath> {
 
 const maxPause = 15_000;
 
+// maxSilence is how long a connection may take until the server answers; then another one is made.
+const maxSilence = 15_000;
+
 // follow reads a stream until the returned function is called, the stream ends, or a request is refused. It connects
 // again after a break, from where it was.
 export function follow<const P extends StreamPath>(path: P, o: Options<P>): () => void {
@@ -72,9 +75,21 @@ class Follower<P extends StreamPath> {
   private async read(): Promise<boolean> {
     const more: Record<string, string> = { Accept: "text/event-stream" };
     if (this.cursor) more["Last-Event-ID"] = this.cursor;
+    const attempt = new AbortController();
+    const give = () => attempt.abort();
+    this.stop.addEventListener("abort", give, { once: true });
+    try {
+      return await this.readOnce(more, attempt);
+    } finally {
+      this.stop.removeEventListener("abort", give);
+    }
+  }
+
+  private async readOnce(more: Record<string, string>, attempt: AbortController): Promise<boolean> {
+    const silence = setTimeout(() => attempt.abort(), maxSilence);
     const reply = await fetch(address(this.path, this.o.parameters), {
-      headers: headers(more), signal: this.stop, credentials: "same-origin", cache: "no-store",
-    });
+      headers: headers(more), signal: attempt.signal, credentials: "same-origin", cache: "no-store",
+    }).finally(() => clearTimeout(silence));
     if (!reply.ok) throw await failure(reply);
     this.pause = 500;
     this.lostSince = undefined;

@@ -85,9 +85,6 @@ func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx h
 		_, err := fmt.Fprint(w, ": \n\n")
 		return err == nil && control.Flush() == nil
 	}
-	if first != nil && first.item.Open {
-		first = nil
-	}
 	if first == nil && open && !comment() {
 		return
 	}
@@ -178,9 +175,6 @@ read:
 			}
 			if n.err != nil {
 				break read // the next request meets it
-			}
-			if n.item.Open {
-				continue
 			}
 			page.Items, page.Next = append(page.Items, n.item.Value), n.item.Cursor
 			timer.Reset(pageQuiet)

@@ -25,7 +25,7 @@ func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Item
 				yield(Item[api.LogLine]{}, err)
 				return
 			}
-			if !yield(Item[api.LogLine]{Cursor: l.Cursor, Value: lineOf(l)}, nil) {
+			if !yield(Item[api.LogLine]{l.Cursor, lineOf(l)}, nil) {
 				return
 			}
 		}
@@ -63,7 +63,7 @@ func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (
 				yield(Item[api.Frame]{}, err)
 				return
 			}
-			if !yield(Item[api.Frame]{Cursor: f.Cursor, Value: frameOf(f)}, nil) {
+			if !yield(Item[api.Frame]{f.Cursor, frameOf(f)}, nil) {
 				return
 			}
 		}

@@ -25,9 +25,6 @@ var ErrForbidden = errors.New("forbidden")
 type Item[T any] struct {
 	Cursor string
 	Value  T
-	// Open marks no item, but that the stream has been opened and can wait for its first one: what fails from then on
-	// is told within the stream. Only the first item has it.
-	Open bool
 }
 
 // Items are the items of a stream. The sequence ends when nothing follows; an error is yielded last.
