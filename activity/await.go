@@ -93,7 +93,7 @@ func await(ctx context.Context, name string, payload reflect.Type, collect bool,
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
-		return fail(NonRetryable(ErrNoWorker))
+		return fail(noExecution(ctx))
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -193,7 +193,7 @@ func OpenWaitpoint(ctx context.Context, name string, within time.Duration, opts 
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
-		return fail(NonRetryable(ErrNoWorker))
+		return fail(noExecution(ctx))
 	}
 	step := stepName(name, steps.Counted(activitycontext.AwaitKind, name)+1)
 	text, err := steps.Open(ctx, step, stay, textOf(w, nil))

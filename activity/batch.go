@@ -42,7 +42,7 @@ type ItemResult[Out any] struct {
 // StartToClose includes the time of gathering.
 //
 // The context of the function ends when all items have been given up. Heartbeat and Progress count for all of them, and
-// Info has nothing but Kind. Durable steps, waits, budgets and frames belong to one execution and are not available.
+// Info has nothing but Kind. Steps, waits, budgets, frames and live values belong to one execution: their calls fail.
 // Outside a worker, as in Call, the function is called for one item at a time.
 func NewBatch[In, Out any](
 	name string, fn func(ctx context.Context, items []In) ([]ItemResult[Out], error), opts ...Option,
@@ -255,11 +255,35 @@ func (g *gatherer[In, Out]) leave(b *batch[In, Out], item *batchItem[In, Out]) {
 	}
 }
 
+// errInBatch is the failure of a call in a function of NewBatch that belongs to one execution.
+var errInBatch = errors.New("the function of a batch activity runs for several executions: it has no steps, waits, " +
+	"frames, live values and budgets")
+
+// batchFault returns that failure in the context of a function of NewBatch, nil in others.
+func batchFault(ctx context.Context) error {
+	e, _ := activitycontext.From(ctx)
+	if _, ok := e.(interface{ ofBatch() }); !ok {
+		return nil
+	}
+	return NonRetryable(errInBatch)
+}
+
+// noExecution returns why a context has no execution that could wait.
+func noExecution(ctx context.Context) error {
+	if err := batchFault(ctx); err != nil {
+		return err
+	}
+	return NonRetryable(ErrNoWorker)
+}
+
 // batchExecution is what the context of a function of NewBatch belongs to: all executions of its items.
 type batchExecution[In, Out any] struct {
 	of    *batchActivity[In, Out]
 	items []*batchItem[In, Out]
 }
+
+// ofBatch marks the context of a function of NewBatch.
+func (e *batchExecution[In, Out]) ofBatch() {}
 
 // Info names the activity.
 func (e *batchExecution[In, Out]) Info() activitycontext.Info {

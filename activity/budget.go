@@ -120,7 +120,7 @@ func reportUsage(ctx context.Context, usage []activitycontext.Usage, key string)
 	}
 	budgets, ok := activitycontext.BudgetsFrom(ctx)
 	if !ok {
-		return nil
+		return batchFault(ctx)
 	}
 	if err := budgets.ReportUsage(ctx, usage, key); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -144,7 +144,7 @@ func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, erro
 	}
 	budgets, ok := activitycontext.BudgetsFrom(ctx)
 	if !ok {
-		return &Reservation{}, nil
+		return &Reservation{}, batchFault(ctx)
 	}
 	held, err := budgets.Reserve(ctx, dimension, n)
 	if err != nil {

@@ -107,7 +107,7 @@ func EmitFrame(ctx context.Context, f Frame) error {
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
-		return nil
+		return batchFault(ctx)
 	}
 	if err := steps.Emit(ctx, frame); err != nil {
 		return fmt.Errorf("emit %q: %w", kind, err)

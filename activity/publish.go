@@ -46,7 +46,7 @@ func Publish(ctx context.Context, key string, value any) error {
 	}
 	values := activitycontext.LiveValuesFrom(ctx)
 	if values == nil {
-		return nil
+		return batchFault(ctx)
 	}
 	return values.Publish(ctx, key, data)
 }

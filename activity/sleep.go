@@ -32,7 +32,7 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
-		return fail(NonRetryable(ErrNoWorker))
+		return fail(noExecution(ctx))
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

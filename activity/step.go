@@ -34,6 +34,9 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	}
 	steps, ok := activitycontext.StepsFrom(ctx)
 	if !ok {
+		if err := batchFault(ctx); err != nil {
+			return fail(err)
+		}
 		return fn(ctx)
 	}
 	step := stepName(name, steps.Count(activitycontext.StepKind, name))

@@ -40,8 +40,8 @@ func When[T any](ref Ref[T], name string, predicate func(T) bool) Condition {
 	return Condition{conditionNode(ref, name, spec, decide, reflect.ValueOf(predicate))}
 }
 
-// Condition is a condition made by When. As an option of a node or a waitpoint it lets that run only when the predicate
-// is true. A node may have several conditions, which all must hold.
+// Condition is a condition made by When. As an option of a node, a waitpoint or a timer it lets that run only when the
+// predicate is true. A node may have several conditions, which all must hold.
 type Condition struct{ ref Ref[string] }
 
 // Name returns the name of the condition.
@@ -55,6 +55,9 @@ func (Condition) NodeOption(activityspec.Mark) {}
 
 // WaitpointOption marks an option of waitpoints.
 func (Condition) WaitpointOption(activityspec.Mark) {}
+
+// TimerOption marks an option of timers.
+func (Condition) TimerOption(activityspec.Mark) {}
 
 func (c Condition) whenTrue() BranchOption { return BranchOption{c.ref, flowgraph.CaseTrue} }
 
@@ -88,10 +91,10 @@ type Choice[C ~string] struct{ ref Ref[string] }
 // Name returns the name of the condition.
 func (c Choice[C]) Name() string { return c.ref.Name() }
 
-// Case is the option of nodes and waitpoints that run only in a case.
+// Case is the option of nodes, waitpoints and timers that run only in a case.
 func (c Choice[C]) Case(name C) BranchOption { return BranchOption{c.ref, string(name)} }
 
-// Default is the option of nodes and waitpoints that run only when choose returns none of the cases.
+// Default is the option of nodes, waitpoints and timers that run only when choose returns none of the cases.
 func (c Choice[C]) Default() BranchOption {
 	if owner, index := c.ref.origin(); owner != nil && index != inputIndex {
 		owner.graph.Nodes[index].Condition.Default = true
@@ -99,7 +102,7 @@ func (c Choice[C]) Default() BranchOption {
 	return BranchOption{c.ref, flowgraph.DefaultCase}
 }
 
-// BranchOption lets a node or a waitpoint run only in one case of a condition. Condition.Not, Choice.Case and
+// BranchOption lets a node, a waitpoint or a timer run only in one case of a condition. Condition.Not, Choice.Case and
 // Choice.Default return it.
 type BranchOption struct {
 	ref  Ref[string]
@@ -111,6 +114,9 @@ func (BranchOption) NodeOption(activityspec.Mark) {}
 
 // WaitpointOption marks an option of waitpoints.
 func (BranchOption) WaitpointOption(activityspec.Mark) {}
+
+// TimerOption marks an option of timers.
+func (BranchOption) TimerOption(activityspec.Mark) {}
 
 func (o BranchOption) applyNode(_ *builder, n *nodeSettings) { n.addBranch(o) }
 

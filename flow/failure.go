@@ -70,8 +70,9 @@ func (e *outcomeError) stored() []errordetail.Detail {
 }
 
 // FailureOf is the failure of whichever of the nodes failed, expired or was cancelled first, for the input of a node
-// that runs for it. It adds no edges: the node must wait for each of refs by OnAnyFailure, OnFailure or Always. With
-// Always it is the zero value when none of them failed.
+// that runs for it. It adds no edges: the node must wait for each of refs by OnAnyFailure, OnFailure or Always, or have
+// Finally. With Always and Finally it is the zero value when none of them failed. With Finally it is also that of a node
+// that ended because the whole run was cancelled or exceeded its deadline.
 //
 //	flow.Node(f, "undo", undo, flow.FailureOf(book, pay, ship), flow.OnAnyFailure(book, pay, ship))
 func FailureOf(refs ...Upstream) Binding[Failure] {
@@ -91,10 +92,10 @@ func FailureOf(refs ...Upstream) Binding[Failure] {
 // It is a join: all upstreams of the node belong to it, so the node takes no results. FailureOf is what it can take of
 // them.
 func OnAnyFailure(refs ...Upstream) JoinOption {
-	return func(n *nodeSettings) {
+	return JoinOption{func(n *nodeSettings) {
 		n.spec.Join.LetRun = true
 		n.joins = append(n.joins, joinDraft{Join: flowgraph.Join{Policy: flowgraph.JoinAnyFailure}, refs: refs})
-	}
+	}}
 }
 
 // failure lowers a binding of FailureOf.

@@ -16,7 +16,7 @@ import (
 //
 // within limits the time from the end of the other nodes to that of the node, retries included; 0 is no limit. Of
 // several such nodes of a flow, which run at the same time, the longest limit counts for all, and none if one has none.
-// After it they expire. The deadline of the flow does not count for them.
+// After it they expire, which is a failure as any. The deadline of the flow does not count for them.
 //
 // The node runs an activity and takes no results; its input can be the flow's, constants, and FailureOf any other nodes
 // without Finally. It has no other upstreams, and no node can wait for it.

@@ -104,9 +104,10 @@ func (b *builder) loopEnd(index int, handler activity.Handler) {
 // The activity builds the flow as any other, with New, Node and Build, and returns PlanOf, or Done for a result without
 // further nodes. A plan may use the activities that MayRun names and that of the node itself, so plans can be
 // recursive: at most 16 runs of plans are nested below a node, unless ExpandDepth says otherwise. Any other activity,
-// and a plan that is nested too deep, fails the node with category "plan" or "too_deep", without a retry. What a run
-// can come to is known when it starts: its graph names all activities, and each plan has a graph of its own before it
-// runs.
+// and a plan that is nested too deep, fails the node with category "plan" or "too_deep", without a retry. So does a
+// condition, whose function only the activity that makes the plan has: the activity decides itself what it plans. What
+// a run can come to is known when it starts: its graph names all activities, and each plan has a graph of its own before
+// it runs.
 //
 // The plan is stored before it is started, at most 1 MiB in JSON, so retries and other workers run the same one. A
 // rerun of a node that failed keeps the plan and runs again what did not succeed in it; one of a node that succeeded

@@ -30,8 +30,8 @@ func drafts[T any](refs []Ref[T]) []draft {
 	return items
 }
 
-// JoinOption is the result of AfterAny, AfterQuorum and LetRun, an option of nodes and of waitpoints.
-type JoinOption func(*nodeSettings)
+// JoinOption is the result of AfterAny, AfterQuorum, OnAnyFailure and LetRun, an option of nodes, waitpoints and timers.
+type JoinOption struct{ set func(*nodeSettings) }
 
 // NodeOption marks an option of nodes.
 func (JoinOption) NodeOption(activityspec.Mark) {}
@@ -39,28 +39,32 @@ func (JoinOption) NodeOption(activityspec.Mark) {}
 // WaitpointOption marks an option of waitpoints.
 func (JoinOption) WaitpointOption(activityspec.Mark) {}
 
-func (o JoinOption) applyNode(_ *builder, n *nodeSettings) { o(n) }
+func (o JoinOption) applyNode(_ *builder, n *nodeSettings) { o.applyWait(n) }
 
-func (o JoinOption) applyWait(n *nodeSettings) { o(n) }
+func (o JoinOption) applyWait(n *nodeSettings) {
+	if o.set != nil {
+		o.set(n)
+	}
+}
 
 // AfterAny is like AnyOf without the result: the node starts when one of the given nodes has succeeded.
 func AfterAny(refs ...Upstream) JoinOption {
-	return func(n *nodeSettings) {
+	return JoinOption{func(n *nodeSettings) {
 		n.joins = append(n.joins, joinDraft{Join: flowgraph.Join{Policy: flowgraph.JoinAny}, refs: refs})
-	}
+	}}
 }
 
 // AfterQuorum is like Quorum without the results: the node starts when k of the given nodes have succeeded.
 func AfterQuorum(k int, refs ...Upstream) JoinOption {
-	return func(n *nodeSettings) {
+	return JoinOption{func(n *nodeSettings) {
 		n.joins = append(n.joins, joinDraft{Join: flowgraph.Join{Policy: flowgraph.JoinQuorum, Needed: k}, refs: refs})
-	}
+	}}
 }
 
 // LetRun lets the upstreams of the node's join run to their end when it is decided, in either way. The default is that
 // those still running are cancelled, except one that another node waits for or whose result is the flow's.
 func LetRun() JoinOption {
-	return func(n *nodeSettings) { n.spec.Join.LetRun = true }
+	return JoinOption{func(n *nodeSettings) { n.spec.Join.LetRun = true }}
 }
 
 // joinDraft is a join as it was declared: by an option, with references, or by a binding, with names.

@@ -59,7 +59,8 @@ func TimeIn[T any](from Binding[T], path ...string) Binding[time.Time] {
 	return bound[time.Time]{d}
 }
 
-// TimerOption configures a timer: After, AfterEach, OnFailure, Always, AfterAny, AfterQuorum, LetRun and Tag.
+// TimerOption configures a timer: After, AfterEach, OnFailure, OnAnyFailure, Always, AfterAny, AfterQuorum, LetRun and
+// Tag, conditions made by When, and the cases of a Switch.
 type TimerOption interface {
 	// TimerOption marks the options of timers. There are no others.
 	TimerOption(activityspec.Mark)

@@ -133,8 +133,11 @@ func (f *fleet) serve(more demand) error {
 	return f.start(more)
 }
 
-// start starts a worker. The fleet is locked.
+// start starts a worker, unless there is nothing to run: a flow may have timers and waitpoints alone. The fleet is locked.
 func (f *fleet) start(serves demand) error {
+	if len(serves.handlers) == 0 {
+		return nil
+	}
 	f.serial++
 	m := &member{fleet: f, link: new(link), serves: serves, left: make(chan struct{})}
 	engine, err := f.t.connect(m.link)

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // Option configures Run.
@@ -24,8 +25,9 @@ type Option func(*config)
 
 // config is what the options set.
 type config struct {
-	patience time.Duration
-	worker   runtime.WorkerConfig
+	patience    time.Duration
+	worker      runtime.WorkerConfig
+	propagators []propagate.Propagator
 }
 
 // defaultPatience is how much virtual time an assertion waits by default.
@@ -38,6 +40,13 @@ func Patience(limit time.Duration) Option { return func(c *config) { c.patience 
 // Worker configures the workers. Lanes and capabilities of the flows under test are added to its own. The keeper of
 // workers is left out: Run starts another.
 func Worker(w runtime.WorkerConfig) Option { return func(c *config) { c.worker = w } }
+
+// Propagators are those of the engine under test: what they take from the context of a start is in the contexts of the
+// functions (runtime.OpenConfig.Propagators). Start of this package has no context of the test; runtime.Start with
+// T.Client does. Used more than once, it adds.
+func Propagators(list ...propagate.Propagator) Option {
+	return func(c *config) { c.propagators = append(c.propagators, list...) }
+}
 
 // T is the test in a bubble, with an engine of its own. Its methods may be called by several goroutines of the bubble;
 // those that end the test at a failure belong to the goroutine of the test, as for testing.T.
@@ -147,7 +156,7 @@ func (t *T) begin() {
 func (t *T) connect(l *link) (*runtime.Engine, error) {
 	config := runtime.OpenConfig{
 		Logger: t.log.logger(), AllowVolatile: true, Prefix: t.place.prefix, Partitions: 1,
-		Keeper: runtime.KeeperConfig{HeartbeatInterval: idleHeartbeat},
+		Keeper: runtime.KeeperConfig{HeartbeatInterval: idleHeartbeat}, Propagators: t.config.propagators,
 	}
 	how := &enginelink.Link{Shared: t.place.store, Quiet: t.virtual}
 	if l != nil {

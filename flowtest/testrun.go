@@ -65,12 +65,19 @@ func (r *TestRun) MustSucceed() *TestRun {
 // MustFail waits until the run has failed, and returns how.
 func (r *TypedRun[Out]) MustFail() *runtime.RunError {
 	r.t.Helper()
+	return r.MustEnd(flow.Failed)
+}
+
+// MustEnd waits until the run has ended without success, with the outcome flow.Failed, flow.Cancelled or flow.Expired,
+// and returns how.
+func (r *TypedRun[Out]) MustEnd(outcome flow.Outcome) *runtime.RunError {
+	r.t.Helper()
 	ctx, cancel := r.t.bounded()
 	defer cancel()
 	_, err := r.run.Result(ctx)
 	failed, ok := errors.AsType[*runtime.RunError](err)
-	if !ok || failed.Outcome != flow.Failed {
-		r.fatal("the run was to fail: " + r.ending(err))
+	if !ok || failed.Outcome != outcome {
+		r.fatal("the outcome of the run was to be " + string(outcome) + ": " + r.ending(err))
 	}
 	return failed
 }

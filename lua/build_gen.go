@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "307-e13c2ceb4ff46cbc"
+const build = "308-c37d8cc2c262c064"

@@ -12,8 +12,8 @@ import (
 
 // Use returns a client whose operations on runs (intercept.Operation) go through the interceptors: the first is the
 // outermost, and those of an earlier Use are outside of these. References and runs that it returns have them, too. The
-// clients share everything else, and closing one closes both. An interceptor that is nil makes operations return
-// ErrInvalid.
+// clients share everything else, and closing one closes both. An interceptor that is nil, or returns nil, makes operations
+// return ErrInvalid.
 func (c *Client) Use(interceptors ...intercept.Client) *Client {
 	if c == nil {
 		return nil
@@ -43,7 +43,9 @@ func (c *Client) intercept(ctx context.Context, call intercept.ClientCall, do fu
 		if interceptor == nil {
 			return invalid("interceptor %d of the client is nil", i+1)
 		}
-		run = interceptor(run)
+		if run = interceptor(run); run == nil {
+			return invalid("interceptor %d of the client returned no function", i+1)
+		}
 	}
 	err := run(ctx, &call)
 	if err == nil && !done {

@@ -18,8 +18,8 @@ import (
 type DebouncePolicy struct {
 	// Quiet is how long after the last call the run starts: a millisecond to ten years.
 	Quiet time.Duration
-	// AtMost is how long after the first call it starts at the latest, not less than Quiet. Defaults to ten times
-	// Quiet.
+	// AtMost is how long after the first call it starts at the latest, Quiet to ten years. Defaults to ten times Quiet,
+	// or to ten years where that is less.
 	AtMost time.Duration
 	// MaxInputs is the most inputs that DebounceCollect gathers, up to 10,000. Defaults to 1,000. Debounce does not use
 	// it.
@@ -68,7 +68,7 @@ func DebounceCollect[In, Out any](
 // option is the start option of a call.
 func (p DebouncePolicy) option(name, key string, inputs int) StartOption {
 	if p.AtMost == 0 {
-		p.AtMost = 10 * p.Quiet
+		p.AtMost = min(10*min(p.Quiet, maxStartDelay), maxStartDelay)
 	}
 	return startFunc(func(c *startConfig) {
 		c.addArrival(name, key, func(a *enginerpc.SubmitArrival) {

@@ -62,8 +62,8 @@ var (
 	ErrRunCancelled = engine.ErrRunCancelled
 	// ErrRunExpired matches the *RunError of a run that exceeded its deadline.
 	ErrRunExpired = engine.ErrRunExpired
-	// ErrNoResult is returned by Result when the run succeeded, but the node whose result flow.Return selects did not
-	// run. This happens only after other tools replayed single nodes of the run.
+	// ErrNoResult is returned by Result when the run succeeded, but the node whose result flow.Return selects was
+	// skipped, since a condition took another case.
 	ErrNoResult = engine.ErrNoResult
 	// ErrTooLarge is returned for an input, a result or a signal that exceeds its limit.
 	ErrTooLarge = engine.ErrTooLarge
@@ -87,7 +87,7 @@ var (
 	ErrHeartbeatTimeout = engine.ErrHeartbeatTimeout
 	// ErrStartToClose: the attempt exceeded its start-to-close timeout.
 	ErrStartToClose = engine.ErrStartToClose
-	// ErrDeadline: the run exceeded its deadline.
+	// ErrDeadline: the run exceeded its deadline, or a node with flow.Finally its time.
 	ErrDeadline = engine.ErrDeadline
 )
 

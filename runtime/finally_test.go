@@ -162,7 +162,7 @@ func TestDeadlineOfFinally(t *testing.T) {
 			flow.Node(f, "release", c.act, flow.Const("hang"), flow.Finally(100*time.Millisecond))
 			flow.Return(f, refs[0])
 			run := startOf(t, b, f)
-			want := runtime.ErrRunExpired
+			want := runtime.ErrRunFailed
 			if way == "gate" {
 				want = runtime.ErrRunCancelled
 				eventuallyState(t, run, "a", runtime.NodeActive)

@@ -50,8 +50,8 @@ func ForkResult(node string, result any) StartOption {
 
 // Fork starts a run from this one, whatever state it is in: with its graph, its input and the results of its nodes that
 // have succeeded, which therefore do not run. The nodes that run are those that ForkFrom, ForkInput and ForkResult
-// select, those that had not succeeded, and what depends on them. The run itself is not changed, so that both can be
-// compared with DiffRuns.
+// select, those that had not succeeded, what depends on them, and nodes with flow.Finally. The run itself is not
+// changed, so that both can be compared with DiffRuns.
 //
 // The fork is a run of its own with a new id, or that of WithID; a repeat with the same id, options and results returns
 // the same run. It has the tags of its flow and those of the options, and counts for budgets and limits by what it
@@ -67,7 +67,7 @@ func (r *RunRef) Fork(ctx context.Context, opts ...StartOption) (*RunRef, error)
 	}
 	plan, err := r.planFork(ctx, opts)
 	if err == nil {
-		_, err = r.client.submitter.Submit(ctx, plan)
+		_, err = r.client.submit(ctx, plan)
 	}
 	if err != nil {
 		return nil, r.errorf("fork", err)

@@ -291,3 +291,38 @@ func TestForkMisuse(t *testing.T) {
 		b.Settle(t)
 	})
 }
+
+// What runs in the end of a run runs in the end of a fork, too: it cleans up after what ran there. The fork goes through
+// the interceptors of its client.
+func TestForkRunsFinallyAgain(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		tr := newTraced()
+		b.Worker(t, []activity.Handler{tr.act})
+		f := flow.New[string, string]("tidied")
+		first := flow.Node(f, "first", tr.act, f.Input())
+		second := flow.Node(f, "second", tr.act, first)
+		flow.Node(f, "release", tr.act, flow.Const("all"), flow.Finally(0))
+		flow.Return(f, second)
+		def := build(t, f)
+		var calls callList
+		run, err := runtime.Start(ctx, b.Client.Use(calls.around("seen")), def, "in", runtime.WithID("R-1"))
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		tr.take()
+		calls.take()
+		_, err = run.Fork(ctx)
+		require.ErrorIs(t, err, runtime.ErrNothingToRerun)
+		fork, err := run.Fork(ctx, runtime.ForkFrom("second"), runtime.WithID("R-2"))
+		require.NoError(t, err)
+		require.Equal(t, []string{`seen start tidied/R-2 "in"`, "seen true"}, calls.take())
+		again, err := runtime.Attach(fork, def)
+		require.NoError(t, err)
+		_, err = again.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"second": 1, "release": 1}, tr.take())
+		b.Settle(t)
+	})
+}

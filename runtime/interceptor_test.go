@@ -98,6 +98,8 @@ func TestClientInterceptors(t *testing.T) {
 			require.ErrorIs(t, ref.CancelNode(ctx, "node", "no"), runtime.ErrNodeOver)
 			_, err = ref.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "s"}, runtime.Signal{Name: "x"})
 			require.NoError(t, err)
+			require.ErrorIs(t, ref.MoveTimer(ctx, "node", time.Now()), runtime.ErrNotSleeping)
+			require.ErrorIs(t, ref.SkipTimer(ctx, "node"), runtime.ErrNotSleeping)
 			require.NoError(t, ref.Purge(ctx))
 			var operations []string
 			for _, call := range calls.take() {
@@ -106,7 +108,7 @@ func TestClientInterceptors(t *testing.T) {
 					operations = append(operations, operation)
 				}
 			}
-			require.Equal(t, []string{"pause", "rerun", "result", "cancel_node", "signal", "purge"}, operations)
+			require.Equal(t, []string{"pause", "rerun", "result", "cancel_node", "signal", "move_timer", "skip_timer", "purge"}, operations)
 		}
 
 		refuse := errors.New("not today")
@@ -124,6 +126,10 @@ func TestClientInterceptors(t *testing.T) {
 		require.ErrorContains(t, err, "left the operation start out without an error")
 		_, err = runtime.Start(ctx, b.Client.Use(nil), def, 3)
 		require.ErrorContains(t, err, "interceptor 1 of the client is nil")
+		empty := b.Client.Use(func(intercept.ClientFunc) intercept.ClientFunc { return nil })
+		_, err = runtime.Start(ctx, empty, def, 3)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, "interceptor 1 of the client returned no function")
 	})
 }
 

@@ -240,6 +240,8 @@ func (c OpenConfig) check(contract bool) error {
 	for i, p := range c.Propagators {
 		if p == nil {
 			fault("Propagators: element %d is nil", i+1)
+		} else if p, ok := p.(interface{ Check() error }); ok && p.Check() != nil {
+			fault("Propagators: element %d: %w", i+1, p.Check())
 		}
 	}
 	if err := engine.CheckMaxWatches(c.MaxWatches); err != nil {

@@ -3,12 +3,12 @@ package runtime
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/explain"
 	"github.com/flowfabric/flowfabric-go/runtime/why"
@@ -35,20 +35,30 @@ func (r *RunRef) MoveTimer(ctx context.Context, node string, to time.Time) error
 	case time.Until(to) > maxTimer:
 		err = invalid("%s: must be within 10 years", to.UTC().Format(time.RFC3339))
 	}
-	return r.moveTimer(ctx, node, auditlog.MoveTimer, to, err)
+	return r.moveTimer(ctx, node, intercept.MoveTimer, to, err)
 }
 
 // SkipTimer ends the sleep of a node as if its time had come. Everything else is as with MoveTimer.
 func (r *RunRef) SkipTimer(ctx context.Context, node string) error {
-	return r.moveTimer(ctx, node, auditlog.SkipTimer, time.Time{}, nil)
+	return r.moveTimer(ctx, node, intercept.SkipTimer, time.Time{}, nil)
 }
 
 // moveTimer moves a timer, or ends it when the time is zero, unless that is known to be wrong.
-func (r *RunRef) moveTimer(ctx context.Context, node string, action auditlog.Action, to time.Time, fault error) error {
+func (r *RunRef) moveTimer(
+	ctx context.Context, node string, operation intercept.Operation, to time.Time, fault error,
+) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, operation, node, func(ctx context.Context, r *RunRef) error {
+			return r.moveTimer(ctx, node, operation, to, fault)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	doing := "move the timer of node " + node + " of"
+	doing, action := "move the timer of node "+node+" of", auditlog.MoveTimer
+	if operation == intercept.SkipTimer {
+		doing, action = "skip the timer of node "+node+" of", auditlog.SkipTimer
+	}
 	if fault != nil {
 		return r.errorf(doing, fault)
 	}
@@ -83,7 +93,7 @@ func (r *RunRef) moveTimer(ctx context.Context, node string, action auditlog.Act
 // timerFault turns a refusal of the engine into an error of this package.
 func timerFault(err error) error {
 	if errors.Is(err, enginecore.ErrExecutionNotSuspended) {
-		return fmt.Errorf("%w: %w", ErrNotSleeping, err)
+		return ErrNotSleeping
 	}
 	return nodeFault(err)
 }

@@ -3,6 +3,7 @@ package activityspec
 import (
 	"errors"
 	"fmt"
+	"math"
 )
 
 // Mark is a parameter of methods that mark option types: what has such a method is an option of this module.
@@ -43,13 +44,16 @@ func NewWait[O ~func(*Wait)](opts ...O) Wait {
 	w := Wait{Count: 1}
 	for _, opt := range opts {
 		if opt == nil {
-			w.Count = -1
+			w.Count = nilOption
 			continue
 		}
 		opt(&w)
 	}
 	return w
 }
+
+// nilOption is the Count of a Wait with an option that is nil, which Validate refuses.
+const nilOption = math.MinInt32
 
 // ErrNilOption is the fault of an option that is nil.
 var ErrNilOption = errors.New("option is nil")

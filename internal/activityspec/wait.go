@@ -164,6 +164,8 @@ func (w Wait) Validate() error {
 		seen[name] = true
 	}
 	switch {
+	case w.Count == nilOption:
+		fault("%w", ErrNilOption)
 	case w.All && len(w.Signals) == 0:
 		fault("all signals are waited for, but none is named")
 	case w.All && (w.Count != 0 || w.Distinct):

@@ -539,10 +539,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"flow_id of test", "10", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_flow_failures", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, FlowFailuresCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6})
+			return Wire(k, FlowFailuresCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", Cursor: "cursor of test", Limit: 6, Stopped: true})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_id of test", "cursor of test", "6"}},
+			[]string{"flow_id of test", "cursor of test", "6", "1"}},
 		{"ffx2_read_inputs", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, ReadInputsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, ExecutionID: "{fp:7}:550e8400-e29b-41d4-a716-446655440000", Cursor: "cursor of test"})
 		},

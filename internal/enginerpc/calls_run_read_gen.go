@@ -317,6 +317,8 @@ type FlowFailuresCall struct {
 	// Cursor: optional.
 	Cursor string
 	Limit  int64
+	// Stopped: optional.
+	Stopped bool
 }
 
 // FlowFailuresReply is the answer to FlowFailuresCall.
@@ -330,6 +332,7 @@ type FlowFailuresReply struct {
 // FlowFailures runs ffx2_flow_failures. The members of a flow that failed, expired or were cancelled
 // by themselves, in pages and in no particular order: not those that ended because the whole flow did,
 // or that a join cancelled. `tolerated` are those that a join has made up for. A page may have none.
+// With `stopped`, those that ended because the whole flow did are among them.
 //
 // It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
 func (conn *Conn) FlowFailures(ctx context.Context, c FlowFailuresCall) (FlowFailuresReply, error) {
@@ -341,12 +344,13 @@ func (FlowFailuresCall) info() callInfo {
 }
 
 func (c FlowFailuresCall) encode(w *wire) {
-	w.reserve(1, 3)
+	w.reserve(1, 4)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
 	w.text(c.Cursor)
 	w.int(c.Limit)
+	w.bool(c.Stopped)
 }
 
 func (FlowFailuresCall) decode(r *fields) (out FlowFailuresReply) {

@@ -337,6 +337,15 @@ func TestExpandRefusesPlans(t *testing.T) {
 				return flow.PlanOf(plusOne(t, "planned", foreign), n)
 			case 2:
 				return flow.PlanOf(around(t, "outer", plusOne(t, "planned", foreign)), n)
+			case 3:
+				g := flow.New[int, int]("deciding")
+				small := flow.When(g.Input(), "small", func(n int) bool { return n < 10 })
+				flow.Return(g, flow.Node(g, "node", work, g.Input(), small))
+				def, err := g.Build()
+				if err != nil {
+					return flow.Plan[int]{}, err
+				}
+				return flow.PlanOf(def, n)
 			}
 			return flow.PlanOf(plusOne(t, "planned", work), n)
 		})
@@ -348,6 +357,7 @@ func TestExpandRefusesPlans(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		for n, fault := range []string{
 			"neither a graph nor a value", `it uses "foreign", which flow.MayRun does not name`, `it uses "foreign"`,
+			`it uses the condition "deciding.small", which flow.MayRun does not name`,
 		} {
 			run, err := runtime.Start(ctx, b.Client, def, n)
 			require.NoError(t, err)

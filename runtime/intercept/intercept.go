@@ -15,7 +15,7 @@ type Operation string
 
 // The operations that interceptors of clients see.
 const (
-	// Start: runtime.Start, Do, StartMany (each of its runs), StartNamed, and StartOrSignal.
+	// Start: runtime.Start, Do, Debounce, StartMany (each of its runs), StartNamed, StartOrSignal, and RunRef.Fork.
 	Start Operation = "start"
 	// Signal: Client.Signal, whose run is not known to the client, and RunRef.SignalWait.
 	Signal Operation = "signal"
@@ -26,6 +26,9 @@ const (
 	Resume     Operation = "resume"
 	Rerun      Operation = "rerun"
 	Purge      Operation = "purge"
+	// MoveTimer: RunRef.MoveTimer; SkipTimer: RunRef.SkipTimer.
+	MoveTimer Operation = "move_timer"
+	SkipTimer Operation = "skip_timer"
 	// Result: Run.Result, which waits for the end of the run.
 	Result Operation = "result"
 )
@@ -35,7 +38,7 @@ type ClientCall struct {
 	Operation Operation
 	// Flow and Run name the run; both are empty for a signal by token.
 	Flow, Run string
-	// Node is the node of CancelNode and of a signal to a wait by its name.
+	// Node is the node of CancelNode, MoveTimer, SkipTimer, and of a signal to a wait by its name.
 	Node string
 	// Input is the encoded input of Start. It must not be changed.
 	Input []byte

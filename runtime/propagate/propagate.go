@@ -5,6 +5,9 @@ package propagate
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
 
 	"go.opentelemetry.io/otel/propagation"
 )
@@ -47,7 +50,8 @@ func (baggage) Extract(ctx context.Context, values map[string]string) context.Co
 }
 
 // Value propagates the value of type T that a context has under a key, in JSON and under a name that is the
-// same in every program. A value that has no JSON form, or is of another type, is left out.
+// same in every program. A value that has no JSON form, or is of another type, is left out. runtime.Open refuses an
+// empty name, and a key that no context can have: nil, or of a type that cannot be compared.
 //
 //	propagate.Value[string]("tenant", tenantKey{})
 func Value[T any](name string, key any) Propagator {
@@ -57,6 +61,19 @@ func Value[T any](name string, key any) Propagator {
 type contextValue[T any] struct {
 	name string
 	key  any
+}
+
+// Check reports what is wrong with the name or the key.
+func (v contextValue[T]) Check() error {
+	switch {
+	case v.name == "":
+		return errors.New("the name is empty")
+	case v.key == nil:
+		return fmt.Errorf("the key of value %q is nil", v.name)
+	case !reflect.TypeOf(v.key).Comparable():
+		return fmt.Errorf("the key of value %q is of type %T, which cannot be compared", v.name, v.key)
+	}
+	return nil
 }
 
 // Inject implements Propagator.

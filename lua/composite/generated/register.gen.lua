@@ -800,7 +800,7 @@ end }
 redis.register_function{ function_name = 'ffx2_flow_failures', flags = { 'no-writes' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
   call.begin(keys[1])
-  return F.ffx_flow_failures({ partition = keys[1] }, { flow_id = args[1], cursor = args[2], limit = args[3] })
+  return F.ffx_flow_failures({ partition = keys[1] }, { flow_id = args[1], cursor = args[2], limit = args[3], stopped = args[4] })
 end }
 
 redis.register_function{ function_name = 'ffx2_read_inputs', flags = { 'no-writes' }, callback = function(keys, args)

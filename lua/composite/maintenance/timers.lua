@@ -149,9 +149,9 @@ local function expire_flows(c, limit)
     redis.call('ZREM', index_key, flow_id)
     local flow_key = key.flow_core(c, flow_id)
     local flow = record.read(flow_key, { 'public_flow_state', 'joins', 'finally_until', 'closed_at' })
-    local ends_all = flow and flow.finally_until and not flow.closed_at
-    if ends_all then redis.call('HSET', flow_key, 'finally_over', '1') end
-    if ends_all and flow_record.is_over(flow) then
+    -- The time of what runs in the end is over: it has failed, and the flow with it, unless that has ended otherwise.
+    if flow and flow.finally_until and not flow.closed_at then
+      redis.call('HSET', flow_key, 'finally_over', '1')
       run_stop.owe_all(c, flow_id)
       run_stop.end_owed(c, flow_id, limit)
     elseif flow and not flow_record.is_over(flow) then

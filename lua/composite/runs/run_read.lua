@@ -166,15 +166,21 @@ local function failed_itself(outcome, core, stopped)
   return outcome == 'cancelled' and not stopped and core.absorbed ~= 'cancelled_siblings'
 end
 
+-- Whether a member ended without success, by itself or with its flow, and no join cancelled it.
+local function did_not_succeed(outcome, core)
+  return outcome == 'failed' or outcome == 'expired' or outcome == 'cancelled' and core.absorbed ~= 'cancelled_siblings'
+end
+
 -- @function ffx_flow_failures
 -- @summary  The members of a flow that failed, expired or were cancelled by themselves, in pages and in no particular
 --           order: not those that ended because the whole flow did, or that a join cancelled. `tolerated` are those that a
---           join has made up for. A page may have none.
+--           join has made up for. A page may have none. With `stopped`, those that ended because the whole flow did are among them.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      cursor             text optional
 -- @arg      limit              int
+-- @arg      stopped            bool optional
 -- @reply    OK next_cursor:text failures:list(flow_failure)
 -- @error    invalid_input message:text
 -- @error    flow_not_found
@@ -185,13 +191,14 @@ function F.ffx_flow_failures(K, A)
   local flow = record.read(key.flow_core(c, A.flow_id), { 'created_at', 'outcome', 'cancelled_at', 'cancel_reason', 'joins_impossible' })
   if not flow then return reply.err('flow_not_found') end
   local stopped = is_set(flow.cancelled_at) or is_set(flow.cancel_reason) or flow.outcome == 'expired'
+  local all = A.stopped == '1'
   local page, cursor = member_list.page(c, A.flow_id, is_set(A.cursor) and A.cursor or '0', math.max(1, math.min(limit, MAX_PAGE)))
   run_rows.load(c, page)
   local failures = {}
   for _, execution_id in ipairs(page) do
     local core = record.read(key.exec_core(c, execution_id), FAILURE_FIELDS)
     local outcome = core and core.terminal_outcome
-    if outcome and failed_itself(outcome, core, stopped) then
+    if outcome and (failed_itself(outcome, core, stopped) or all and did_not_succeed(outcome, core)) then
       local cancelled = outcome == 'cancelled'
       failures[#failures + 1] = {
         execution_id, core.node or execution_id, outcome, core.completed_at or '', core.total_attempt_count or '0',

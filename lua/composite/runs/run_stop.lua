@@ -41,7 +41,9 @@ function run_stop.end_owed(c, flow_id, limit)
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, terminal.END_FIELDS)
     if core and core.lifecycle_phase ~= 'terminal' and not (spares and is_worked_on(core)) and not (has_more and finally.is_one(core_key)) then
-      if flow.outcome == 'expired' or flow.finally_over then
+      if flow.finally_over and finally.is_one(core_key) then
+        terminal.expire(c, execution_id, core_key, core, 'finally_deadline')
+      elseif flow.outcome == 'expired' or flow.finally_over then
         terminal.expire(c, execution_id, core_key, core, 'flow_deadline')
       else
         terminal.cancel(c, execution_id, core_key, core, reason, flow.cancelled_by or 'flow', { silent = true })

@@ -59,12 +59,13 @@ var impliedErrors = map[string]error{
 	"the attempt ran longer than its start-to-close timeout": ErrStartToClose,
 	"execution_deadline": ErrDeadline,
 	"flow_deadline":      ErrDeadline,
+	"finally_deadline":   ErrDeadline,
 }
 
 // StoredDetails reads the details of a failure with the reason that the engine has recorded.
 func StoredDetails(stored []byte, reason string) []errordetail.Detail {
 	if implied := impliedErrors[reason]; implied != nil && len(stored) == 0 {
-		return []errordetail.Detail{{Name: nameOfError(implied)}}
+		return errordetail.Of(implied, nameOfError)
 	}
 	return errordetail.Decode(stored)
 }

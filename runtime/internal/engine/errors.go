@@ -73,6 +73,6 @@ var (
 	ErrHeartbeatTimeout = activity.SentinelError("flowfabric.heartbeat_timeout", "no heartbeat in time")
 	// ErrStartToClose: the attempt took longer than its start-to-close timeout.
 	ErrStartToClose = activity.SentinelError("flowfabric.start_to_close", "start-to-close timeout")
-	// ErrDeadline: the run exceeded its deadline.
+	// ErrDeadline: the run exceeded its deadline, or a node with flow.Finally its time.
 	ErrDeadline = activity.SentinelError("flowfabric.deadline", "deadline of the run")
 )

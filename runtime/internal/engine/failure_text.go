@@ -16,6 +16,7 @@ var plainFailures = map[string]struct{ reason, category string }{
 	"attempt_timeout":       {"the attempt ran longer than its start-to-close timeout", activity.CategoryTimeout},
 	"execution_deadline":    {"the run exceeded its deadline", activity.CategoryTimeout},
 	"flow_deadline":         {"the run exceeded its deadline", activity.CategoryTimeout},
+	"finally_deadline":      {"it ran longer than flow.Finally allows", activity.CategoryTimeout},
 }
 
 // PlainFailure translates the reason and category that the engine recorded of a failure into the words of the

@@ -64,8 +64,15 @@ func (r *RunNodes) KeptNodes(scope ForkScope) ([]string, error) {
 			d.add(again, []string{name}, dependsOnFailure)
 		}
 	}
+	isOpen := func(n runNode) bool {
+		_, given := scope.Results[n.name]
+		return !given && n.state != enginecore.PublicCompleted && n.state != enginecore.PublicSkipped
+	}
+	if len(again) == 0 && !slices.ContainsFunc(r.nodes, isOpen) {
+		return nil, fmt.Errorf("%w: no node would run", engine.ErrNothingToRerun)
+	}
+	d.addFinally(again)
 	var kept []string
-	open := false
 	for _, n := range r.nodes {
 		_, given := scope.Results[n.name]
 		switch {
@@ -74,16 +81,11 @@ func (r *RunNodes) KeptNodes(scope ForkScope) ([]string, error) {
 				engine.ErrInvalid, n.name)
 		case given || n.state == enginecore.PublicCompleted && !again[n.name]:
 			kept = append(kept, n.name)
-		case n.state != enginecore.PublicSkipped:
-			open = true
 		}
 	}
 	if len(kept) > MaxKept {
 		return nil, fmt.Errorf("%w: the fork would keep %d nodes, at most %d are allowed",
 			engine.ErrTooLarge, len(kept), MaxKept)
-	}
-	if len(again) == 0 && !open {
-		return nil, fmt.Errorf("%w: no node would run", engine.ErrNothingToRerun)
 	}
 	return kept, nil
 }

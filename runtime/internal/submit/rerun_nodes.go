@@ -166,8 +166,9 @@ func (r *RunNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 		d.addFinally(chosen)
 	case scope.Mode == RerunFailed:
 		d := newDependents(r)
-		d.add(chosen, d.failed(), dependsOnFailure)
-		d.addFinally(chosen)
+		if d.add(chosen, d.failed(), dependsOnFailure); len(chosen) > 0 {
+			d.addFinally(chosen)
+		}
 	default:
 		return nil, fmt.Errorf("%w: %q is no scope", engine.ErrNothingToRerun, scope.Mode)
 	}
@@ -228,9 +229,6 @@ func newDependents(r *RunNodes) *dependents {
 
 // addFinally adds the nodes that run however the run ends to others that are chosen.
 func (d *dependents) addFinally(chosen map[string]bool) {
-	if len(chosen) == 0 {
-		return
-	}
 	for _, name := range d.finally {
 		chosen[name] = d.nodes[name] != nil
 	}

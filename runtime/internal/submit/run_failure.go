@@ -138,21 +138,33 @@ func ReadFailures(
 	}
 }
 
-// ReadFailureOf returns the earliest failure of those nodes of a run that are among the ones asked for; nil if none of
-// them failed.
+// ReadFailureOf returns the earliest failure of the given nodes of a run, also of one that ended because the whole run
+// was cancelled or expired; nil if all of them succeeded or were skipped. Of nodes that ended at the same time, one that
+// had begun precedes, then the one that is given first.
 func ReadFailureOf(
-	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, among func(node string) bool,
+	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, nodes []string,
 ) (*NodeFailure, error) {
 	var first *NodeFailure
-	call := enginerpc.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage}
+	place := -1
+	earlier := func(n *NodeFailure, at int) bool {
+		if c := n.At.Compare(first.At); c != 0 {
+			return c < 0
+		}
+		if had := first.Attempts > 0; had != (n.Attempts > 0) {
+			return !had
+		}
+		return at < place
+	}
+	call := enginerpc.FlowFailuresCall{Partition: p, FlowID: id, Limit: failuresPage, Stopped: true}
 	for {
 		reply, err := s.Backend.FlowFailures(ctx, call)
 		if err != nil {
 			return nil, err
 		}
 		for _, f := range reply.Failures {
-			if n := readFailure(f); among(n.Node) && (first == nil || n.At.Before(first.At)) {
-				first = &n
+			n := readFailure(f)
+			if at := slices.Index(nodes, n.Node); at >= 0 && (first == nil || earlier(&n, at)) {
+				first, place = &n, at
 			}
 		}
 		if call.Cursor = reply.NextCursor; call.Cursor == "" {

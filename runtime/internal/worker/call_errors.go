@@ -41,6 +41,7 @@ func stepError(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, enginecore.ErrJournalFull):
+		err = fmt.Errorf("%w: activity.ContinueAsNew goes on with an empty journal", err)
 		return activity.NonRetryable(activity.Category(err, engine.CategoryJournalFull))
 	case engine.IsUnavailable(err):
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
@@ -17,9 +16,8 @@ import (
 func (t *Task) addFailures(ctx context.Context, input flowgraph.Expr, results map[string][]byte) error {
 	for _, e := range input.Failures() {
 		var first *submit.NodeFailure
-		among := func(node string) bool { return slices.Contains(e.Nodes, node) }
 		err := t.retryUntilKnown(ctx, func() (err error) {
-			first, err = submit.ReadFailureOf(ctx, t.run.session, t.shard.Partition, t.claimed.FlowID, among)
+			first, err = submit.ReadFailureOf(ctx, t.run.session, t.shard.Partition, t.claimed.FlowID, e.Nodes)
 			return err
 		})
 		if err != nil {

@@ -108,9 +108,19 @@ func (t *Task) recordPlan(ctx context.Context, c *child, made []byte) ([]byte, e
 		return nil, final(engine.CategoryTooDeep, "the run of the plan would be %d plans deep, at most %d are allowed",
 			depth, limit)
 	}
+	conditions := make(map[string]bool)
+	for i := range p.Graph.Nodes {
+		if p.Graph.Nodes[i].Condition != nil {
+			conditions[p.Graph.Nodes[i].Activity] = true
+		}
+	}
 	var unknown []string
 	for _, name := range p.Graph.Activities() {
-		if name != node.Activity && !slices.Contains(node.Expand.MayRun, name) {
+		switch {
+		case name == node.Activity || slices.Contains(node.Expand.MayRun, name):
+		case conditions[name]:
+			unknown = append(unknown, "the condition "+strconv.Quote(name))
+		default:
 			unknown = append(unknown, strconv.Quote(name))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,6 +182,10 @@ func (b *leaseManager) cancel(m enginerpc.CancelMessage) {
 	t.endedByEngine(cause)
 }
 
+// deadlines are the reasons of the engine for the end of an attempt whose run, or whose node with flow.Finally, is out of
+// time.
+var deadlines = []string{"flow_deadline", "finally_deadline", "execution_deadline"}
+
 // causeOf returns the cause of contexts that a control message ends. The reason of a cancel is a text of its caller,
 // whatever it reads like.
 func causeOf(m enginerpc.CancelMessage) error {
@@ -189,7 +194,7 @@ func causeOf(m enginerpc.CancelMessage) error {
 		return fmt.Errorf("%w: %s", engine.ErrLeaseLost, m.Reason)
 	case m.Kind == engine.StopExpired && m.Reason == "attempt_timeout":
 		return engine.ErrStartToClose
-	case m.Kind == engine.StopExpired && (m.Reason == "flow_deadline" || m.Reason == "execution_deadline"):
+	case m.Kind == engine.StopExpired && slices.Contains(deadlines, m.Reason):
 		return engine.ErrDeadline
 	}
 	return fmt.Errorf("%w: %s", engine.ErrCancelled, m.Reason)

@@ -1,0 +1,92 @@
+package runtime_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// What runs in the end learns that the run was cancelled or expired: from the node that ended because of it.
+func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		got := make(chan flow.Failure, 1)
+		release := activity.New("release", func(_ context.Context, f flow.Failure) (string, error) {
+			got <- f
+			return "", nil
+		})
+		b.KeepingWorker(t, []activity.Handler{c.act, release}, runtime.WorkerConfig{Concurrency: 8})
+		start := func(way string, opts ...flow.Option) *runtime.Run[string] {
+			f := flow.New[none, string]("tidy-"+way, opts...)
+			refs := c.nodes(f, "ok", "gate")
+			behind := flow.Node(f, "behind", c.act, flow.Const("ok"), flow.AfterEach(refs))
+			flow.Node(f, "release", release, flow.FailureOf(behind, refs[1], refs[0]), flow.Finally(time.Minute))
+			flow.Return(f, behind)
+			run := startOf(t, b, f)
+			eventuallyState(t, run, "b", runtime.NodeActive)
+			return run
+		}
+
+		run := start("cancel")
+		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
+		_, err := run.Result(enginetest.Context(t))
+		require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		require.Equal(t, flow.Failure{Node: "b", Outcome: flow.Cancelled, Reason: "enough"}, <-got)
+		var failed *runtime.RunError
+		require.ErrorAs(t, err, &failed)
+		require.Empty(t, failed.Failures, "what ended with the run has not failed of itself")
+
+		run = start("expire", flow.Deadline(300*time.Millisecond))
+		_, err = run.Result(enginetest.Context(t))
+		require.ErrorIs(t, err, runtime.ErrRunExpired)
+		f := <-got
+		require.Equal(t, "b", f.Node)
+		require.Equal(t, flow.Expired, f.Outcome)
+		require.Equal(t, activity.CategoryTimeout, f.Category)
+		require.Equal(t, "the run exceeded its deadline", f.Reason)
+		require.ErrorIs(t, f.Err(), runtime.ErrDeadline)
+		b.Settle(t)
+	})
+}
+
+// A node that runs in the end and is out of time is among the failures of the run, and says what it has exceeded.
+func TestFinallyOutOfTimeIsAFailureOfTheRun(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.KeepingWorker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
+		for way, first := range map[string]string{"ok": "release", "fail": "a"} {
+			f := flow.New[none, string]("tidy-" + way)
+			refs := c.nodes(f, way)
+			flow.Node(f, "release", c.act, flow.Const("hang"), flow.Finally(50*time.Millisecond))
+			flow.Return(f, refs[0])
+			run := startOf(t, b, f)
+			_, err := run.Result(enginetest.Context(t))
+			<-c.stopped
+			require.ErrorIs(t, err, runtime.ErrRunFailed, way)
+			var failed *runtime.RunError
+			require.ErrorAs(t, err, &failed)
+			require.Equal(t, first, failed.Node)
+			require.NotEmpty(t, failed.Failures)
+			last := failed.Failures[len(failed.Failures)-1]
+			require.Equal(t, "release", last.Node)
+			require.Equal(t, flow.Expired, last.Outcome)
+			require.Equal(t, activity.CategoryTimeout, last.Category)
+			require.Equal(t, "it ran longer than flow.Finally allows", last.Reason)
+			require.ErrorIs(t, &last, runtime.ErrDeadline)
+			d, err := run.Describe(enginetest.Context(t))
+			require.NoError(t, err)
+			require.Equal(t, last.Reason, node(t, d, "release").Reason)
+			require.Equal(t, first, d.FailedNode)
+		}
+		b.Settle(t)
+	})
+}
