@@ -71,8 +71,8 @@ func (e *outcomeError) stored() []errordetail.Detail {
 
 // FailureOf is the failure of whichever of the nodes failed, expired or was cancelled first, for the input of a node
 // that runs for it. It adds no edges: the node must wait for each of refs by OnAnyFailure, OnFailure or Always, or have
-// Finally. With Always and Finally it is the zero value when none of them failed. With Finally it is also that of a node
-// that ended because the whole run was cancelled or exceeded its deadline.
+// Finally. With Always and Finally it is the zero value when none of them failed. With Finally it is also that of a
+// node that ended because the whole run was cancelled or exceeded its deadline.
 //
 //	flow.Node(f, "undo", undo, flow.FailureOf(book, pay, ship), flow.OnAnyFailure(book, pay, ship))
 func FailureOf(refs ...Upstream) Binding[Failure] {

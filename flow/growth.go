@@ -106,8 +106,8 @@ func (b *builder) loopEnd(index int, handler activity.Handler) {
 // recursive: at most 16 runs of plans are nested below a node, unless ExpandDepth says otherwise. Any other activity,
 // and a plan that is nested too deep, fails the node with category "plan" or "too_deep", without a retry. So does a
 // condition, whose function only the activity that makes the plan has: the activity decides itself what it plans. What
-// a run can come to is known when it starts: its graph names all activities, and each plan has a graph of its own before
-// it runs.
+// a run can come to is known when it starts: its graph names all activities, and each plan has a graph of its own
+// before it runs.
 //
 // The plan is stored before it is started, at most 1 MiB in JSON, so retries and other workers run the same one. A
 // rerun of a node that failed keeps the plan and runs again what did not succeed in it; one of a node that succeeded

@@ -30,7 +30,8 @@ func drafts[T any](refs []Ref[T]) []draft {
 	return items
 }
 
-// JoinOption is the result of AfterAny, AfterQuorum, OnAnyFailure and LetRun, an option of nodes, waitpoints and timers.
+// JoinOption is the result of AfterAny, AfterQuorum, OnAnyFailure and LetRun, an option of nodes, waitpoints and
+// timers. The zero value changes nothing.
 type JoinOption struct{ set func(*nodeSettings) }
 
 // NodeOption marks an option of nodes.

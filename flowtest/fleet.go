@@ -133,7 +133,8 @@ func (f *fleet) serve(more demand) error {
 	return f.start(more)
 }
 
-// start starts a worker, unless there is nothing to run: a flow may have timers and waitpoints alone. The fleet is locked.
+// start starts a worker, unless there is nothing to run: a flow may have timers and waitpoints alone. The fleet is
+// locked.
 func (f *fleet) start(serves demand) error {
 	if len(serves.handlers) == 0 {
 		return nil

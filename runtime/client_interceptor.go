@@ -12,8 +12,8 @@ import (
 
 // Use returns a client whose operations on runs (intercept.Operation) go through the interceptors: the first is the
 // outermost, and those of an earlier Use are outside of these. References and runs that it returns have them, too. The
-// clients share everything else, and closing one closes both. An interceptor that is nil, or returns nil, makes operations
-// return ErrInvalid.
+// clients share everything else, and closing one closes both. An interceptor that is nil, or returns nil, makes
+// operations return ErrInvalid.
 func (c *Client) Use(interceptors ...intercept.Client) *Client {
 	if c == nil {
 		return nil

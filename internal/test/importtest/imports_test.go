@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/activityspec", "internal/enginelink",
 		"internal/enginerpc",
 		"internal/flowgraph", "internal/test/testserver", "internal/test/testserver/download", "lua", "runtime",
-		"runtime/runcheck", "runtime/runevent",
+		"runtime/propagate", "runtime/runcheck", "runtime/runevent",
 	},
 
 	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what

@@ -139,8 +139,8 @@ func ReadFailures(
 }
 
 // ReadFailureOf returns the earliest failure of the given nodes of a run, also of one that ended because the whole run
-// was cancelled or expired; nil if all of them succeeded or were skipped. Of nodes that ended at the same time, one that
-// had begun precedes, then the one that is given first.
+// was cancelled or expired; nil if all of them succeeded or were skipped. Of nodes that ended at the same time, one
+// that had begun precedes, then the one that is given first.
 func ReadFailureOf(
 	ctx context.Context, s *engine.Session, p enginecore.Partition, id enginecore.FlowID, nodes []string,
 ) (*NodeFailure, error) {

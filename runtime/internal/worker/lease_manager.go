@@ -182,8 +182,8 @@ func (b *leaseManager) cancel(m enginerpc.CancelMessage) {
 	t.endedByEngine(cause)
 }
 
-// deadlines are the reasons of the engine for the end of an attempt whose run, or whose node with flow.Finally, is out of
-// time.
+// deadlines are the reasons of the engine for the end of an attempt whose run, or whose node with flow.Finally, is out
+// of time.
 var deadlines = []string{"flow_deadline", "finally_deadline", "execution_deadline"}
 
 // causeOf returns the cause of contexts that a control message ends. The reason of a cancel is a text of its caller,
