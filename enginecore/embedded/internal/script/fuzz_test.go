@@ -3,6 +3,7 @@ package script
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -74,6 +75,9 @@ func FuzzCMsgPack(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, data string) {
+		if slices.ContainsFunc([]byte(data), isWideNumber) {
+			return // the interpreter makes room for all numbers below a large key of a map, which takes gigabytes
+		}
 		first := again(data)
 		if first.Kind == resp.KindNil || first.Kind == resp.KindBulk && first.Str == "" {
 			return
@@ -84,6 +88,11 @@ func FuzzCMsgPack(f *testing.F) {
 		third := again(second.Str) // the first one cuts what nests too deep, which the second one does not have
 		require.Len(t, third.Str, len(second.Str), "%q and %q", second.Str, third.Str)
 	})
+}
+
+// isWideNumber reports whether a byte is the code of a number of 32 bits or more.
+func isWideNumber(code byte) bool {
+	return bytes.IndexByte([]byte("\xca\xcb\xce\xcf\xd2\xd3"), code) >= 0
 }
 
 // FuzzStruct unpacks any bytes by any format, from any place.
