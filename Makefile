@@ -22,17 +22,17 @@ GCFLAGS = $(NO_DEBUGGER) '-gcflags=github.com/yuin/gopher-lua/...=-race=false -d
 	'-gcflags=github.com/redis/rueidis/internal/cmds=-race=false -dwarf=false'
 RACE_FLAGS = -race $(GCFLAGS)
 
-# Packages that make one call after the other and compare replies, that read sources, and the benchmarks, whose one test runs each of
-# them, run without the race detector. The longest packages start first.
+# Packages that make one call after the other and compare replies, that measure memory, that read sources, and the benchmarks, whose one
+# test runs each of them, run without the race detector. The longest packages start first.
 CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./bench ./internal/test/apidoc \
-	./internal/test/importtest ./internal/test/sleeptest ./internal/test/wordtest ./codegen ./lua
+	./internal/test/importtest ./internal/test/sizetest ./internal/test/sleeptest ./internal/test/wordtest ./codegen ./lua
 # Tests of the embedded engine that do the same: each command goes to it and to a server, and the replies are compared.
 DIFFERENTIAL = ^TestDifferential
 # Tests that count allocations, which the race detector changes, run without it in addition. Of package runtime they are compiled
 # by themselves: all its tests would take half a minute.
 ALLOCATIONS  = cost_allocs_internal_test.go cost_internal_test.go export_test.go
 LONGEST      = ./runtime ./runtime/childtest ./examples/dag-pipeline ./internal/test/storm ./internal/test/clustertest
-OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(apidoc|conformance|contracttest|enginetest|importtest|sleeptest|wordtest)|bench|codegen|lua)(/|$$)')
+OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(apidoc|conformance|contracttest|enginetest|importtest|sizetest|sleeptest|wordtest)|bench|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
 # `make test` vets all packages once, with `analyze`.

@@ -36,9 +36,11 @@ func parseInt[T ~int64 | ~uint64 | ~int | ~uint32](text string) (T, bool) {
 	return T(n), err == nil
 }
 
+// parseMillis reads a duration. One that time.Duration cannot hold is none.
 func parseMillis(text string) (time.Duration, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	return time.Duration(n) * time.Millisecond, err == nil
+	d := time.Duration(n) * time.Millisecond
+	return d, err == nil && d.Milliseconds() == n
 }
 
 func parseTime(text string) (time.Time, bool) {

@@ -43,7 +43,7 @@ var length = activity.New("count", func(_ context.Context, list []string) (int, 
 // parallel: the heap is that of the process.
 func TestMemoryOfManyExecutions(t *testing.T) {
 	const width, growth = 100, 8 << 20
-	count := sized(20_000, 1_000_000)
+	count := sized(10_000, 1_000_000)
 	f := flow.New[string, int]("wide", flow.Retention(time.Second))
 	refs := make([]flow.Ref[string], width)
 	for i := range refs {

@@ -340,6 +340,10 @@ func (d *msgDecoder) text(header, n int) lua.LValue {
 	return part(d.data, d.pos-n, d.pos)
 }
 
+// maxArrayRoom bounds the memory that an array gets before its values are read: arrays within arrays could each claim
+// as much as all the data that is left.
+const maxArrayRoom = 256
+
 // table reads an array of n values or a map of n pairs.
 func (d *msgDecoder) table(n int, isMap bool) lua.LValue {
 	top := d.stack
@@ -356,7 +360,7 @@ func (d *msgDecoder) table(n int, isMap bool) lua.LValue {
 		d.stack = top
 		return t
 	}
-	t := d.l.L.CreateTable(room, 0)
+	t := d.l.L.CreateTable(min(room, maxArrayRoom), 0)
 	checkStack(d.L, d.stack, 1, "in function mp_decode_to_lua_array")
 	for i := 1; i <= n; i++ {
 		d.stack = top + 2 // the table and the index
