@@ -176,7 +176,7 @@ func exportData(t *testing.T) func(path string) (io.ReadCloser, error) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
 		"../../../activity/activitytest", "../../../admin", "../../../flowtest", "../../../runtime/approvals",
-		"../../../runtime/archive", "../../../runtime/health", "log/slog")
+		"../../../runtime/archive", "../../../runtime/backup", "../../../runtime/health", "../../../runtime/move", "log/slog")
 	out, err := list.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
