@@ -2,6 +2,7 @@ package activity
 
 import (
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -53,7 +54,7 @@ func set(change func(*activityspec.Options)) ExecutionOption {
 // attempts, 1 s before the first retry, twice as long before each further one, at most 1 min, with jitter.
 func Retry(policy RetryPolicy) ExecutionOption {
 	return func(t activityspec.Target) error {
-		if policy == nil {
+		if v := reflect.ValueOf(policy); policy == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 			return errors.New("retry policy is nil")
 		}
 		t.Retry = policy.plan()

@@ -91,7 +91,7 @@ type Wait struct {
 type SignalBody struct {
 	Name           string          `json:"name" doc:"Kind of signal, such as approve."`
 	Payload        json.RawMessage `json:"payload,omitempty"`
-	Source         string          `json:"source,omitempty" doc:"Who answers; the name of the principal if it is absent."`
+	Source         string          `json:"source,omitempty" doc:"Who answers; the name of the principal if it is absent. Another name needs the right to operate."`
 	Category       string          `json:"category,omitempty"`
 	CorrelationID  string          `json:"correlation_id,omitempty"`
 	IdempotencyKey string          `json:"idempotency_key,omitempty" doc:"A second signal with the same key gets the result of the first."`

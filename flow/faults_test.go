@@ -185,7 +185,7 @@ func TestFlowFaults(t *testing.T) {
 		"nil option":  {func() error { return buildOne("f", str, nil) }, flowgraph.ErrOption, `flow "f": bad option: option 1 is nil`},
 		"nil codec":   {func() error { return buildOne("f", str, flow.WithCodec(nil)) }, flowgraph.ErrOption, `flow "f": codec: bad option: codec is nil`},
 		"codec":       {func() error { return buildOne("f", str, flow.WithCodec(rawCodec{})) }, flowgraph.ErrCodec, `flow "f": return: codecs do not fit: the result of node "n" is json, the flow's is raw`},
-		"deadline":    {func() error { return buildOne("f", str, flow.Deadline(-1)) }, flowgraph.ErrOption, `flow "f": deadline: bad option: it is negative`},
+		"deadline":    {func() error { return buildOne("f", str, flow.Deadline(-1)) }, flowgraph.ErrOption, `flow "f": deadline: bad option: -1ms is negative`},
 		"description": {func() error { return buildOne("f", str, flow.Describe(strings.Repeat("x", 4097))) }, flowgraph.ErrLimit, `flow "f": description: limit exceeded: 4097 bytes, the limit is 4096`},
 		"UTF-8":       {func() error { return buildOne("f", str, flow.Describe("\xff")) }, flowgraph.ErrOption, `flow "f": description: bad option: not valid UTF-8`},
 		"tag":         {func() error { return buildOne("f", str, flow.Tag("a..b", "")) }, flowgraph.ErrTag, ""},

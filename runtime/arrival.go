@@ -251,7 +251,7 @@ type KeyedRun struct {
 func (c *Client) RunKey(ctx context.Context, flowName, key string) (KeyState, error) {
 	state, err := c.runKey(ctx, flowName, key)
 	if err != nil {
-		return KeyState{}, fmt.Errorf("key %q of flow %s: %w", key, flowName, err)
+		return KeyState{}, fmt.Errorf("key %.140q of flow %.140q: %w", key, flowName, err)
 	}
 	return state, nil
 }
@@ -260,6 +260,9 @@ func (c *Client) runKey(ctx context.Context, flowName, key string) (KeyState, er
 	store, err := offered[engine.RunKeys](ctx, c)
 	if err != nil {
 		return KeyState{}, err
+	}
+	if err := activityspec.CheckName(flowName); err != nil {
+		return KeyState{}, invalid("flow: %w", err)
 	}
 	if err := engine.CheckText("key", key, maxKey); err != nil {
 		return KeyState{}, err

@@ -100,6 +100,12 @@ func TestClientInterceptors(t *testing.T) {
 			require.NoError(t, err)
 			require.ErrorIs(t, ref.MoveTimer(ctx, "node", time.Now()), runtime.ErrNotSleeping)
 			require.ErrorIs(t, ref.SkipTimer(ctx, "node"), runtime.ErrNotSleeping)
+			require.Error(t, ref.MoveStart(ctx, time.Now().Add(time.Hour)))
+			require.ErrorIs(t, ref.SetPriority(ctx, 1), runtime.ErrRunOver)
+			require.ErrorIs(t, ref.SetNodePriority(ctx, "node", 1), runtime.ErrRunOver)
+			gone := runtime.Waitpoint{Node: "node", ID: "none"}
+			require.Error(t, ref.ResumeWait(ctx, gone, nil))
+			require.Error(t, ref.CancelWait(ctx, gone, "no"))
 			require.NoError(t, ref.Purge(ctx))
 			var operations []string
 			for _, call := range calls.take() {
@@ -108,7 +114,10 @@ func TestClientInterceptors(t *testing.T) {
 					operations = append(operations, operation)
 				}
 			}
-			require.Equal(t, []string{"pause", "rerun", "result", "cancel_node", "signal", "move_timer", "skip_timer", "purge"}, operations)
+			require.Equal(t, []string{
+				"pause", "rerun", "result", "cancel_node", "signal", "move_timer", "skip_timer", "move_start", "set_priority",
+				"set_priority", "resume_wait", "cancel_wait", "purge",
+			}, operations)
 		}
 
 		refuse := errors.New("not today")

@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
@@ -19,6 +20,11 @@ import (
 // starts during the call may keep the old priority. The error wraps ErrInvalid, ErrRunNotFound, ErrRunOver, or in
 // contract mode ErrNotInContract.
 func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.SetPriority, "", func(ctx context.Context, r *RunRef) error {
+			return r.SetPriority(ctx, priority)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
@@ -31,6 +37,11 @@ func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 // SetNodePriority changes the priority of one node of the run, as SetPriority does for all. The error may also wrap
 // ErrUnknownNode or ErrNodeOver.
 func (r *RunRef) SetNodePriority(ctx context.Context, node string, priority int) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.SetPriority, node, func(ctx context.Context, r *RunRef) error {
+			return r.SetNodePriority(ctx, node, priority)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -45,6 +46,11 @@ func checkStartAt(t time.Time) error {
 // for a time more than ten years ahead, ErrRunNotFound, ErrRunOver, or in contract mode ErrNotInContract. A run with
 // more than 256 roots is moved in several steps: repeat the call after another error.
 func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.MoveStart, "", func(ctx context.Context, r *RunRef) error {
+			return r.MoveStart(ctx, t)
+		})
+	}
 	if err := r.ready(ctx); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/explain"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -196,6 +197,11 @@ func (r *RunRef) readOwnWaitpoints(
 // to the run, ErrTooLarge for a payload above MaxSignalPayload, or ErrInvalid for one that cannot be encoded or does
 // not satisfy the AnswerSchema of a wait for one payload, with a *valuefault.Error that has all its faults.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.ResumeWait, w.Node, func(ctx context.Context, r *RunRef) error {
+			return r.ResumeWait(ctx, w, payload)
+		})
+	}
 	data, err := encodePayload(payload)
 	if err != nil {
 		return err
@@ -206,6 +212,11 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 // CancelWait ends a wait of the run and cancels its node. The rules for the reason are those of Cancel. The error wraps
 // ErrWaitOver as for ResumeWait, or ErrInvalid.
 func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
+	if r.isIntercepted() {
+		return r.intercept(ctx, intercept.CancelWait, w.Node, func(ctx context.Context, r *RunRef) error {
+			return r.CancelWait(ctx, w, reason)
+		})
+	}
 	return r.endWait(ctx, w, enginerpc.EndWaitCall{Reason: reason})
 }
 

@@ -21,6 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -247,4 +249,43 @@ func TestHiddenRunsDoNotExist(t *testing.T) {
 			require.Equal(t, answers["there"], answers["not-there"], op.Name)
 		}
 	})
+}
+
+// Who may approve answers as the principal of the login; to name somebody else needs the right to operate.
+func TestNobodyAnswersAsSomebodyElse(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, withProxy)
+	ctx := enginetest.Context(t)
+	answer := func(id, user, source string, out any) int {
+		body := map[string]any{"node": "approve", "name": "answer", "payload": decision{true}}
+		if source != "" {
+			body["source"] = source
+		}
+		return p.do("POST", "/runs/approval/"+id+"/signals", body, out, userHeader, user).StatusCode
+	}
+	const approver = "not operate" // which has all other rights
+	for _, c := range []struct{ user, source, want string }{
+		{approver, "", approver}, {approver, approver, approver}, {"all", "bob", "bob"},
+	} {
+		run, err := runtime.Start(ctx, p.client, approvals(t), order{"book", 1})
+		require.NoError(t, err)
+		var waits []runtime.Waitpoint
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if waits, err = run.Waitpoints(ctx); err != nil || len(waits) != 1 {
+				return fmt.Sprint("the wait to be open: ", len(waits), " ", err)
+			}
+			return ""
+		})
+		var problem api.Problem
+		require.Equal(t, http.StatusForbidden, answer(run.ID(), approver, "bob", &problem))
+		require.Contains(t, problem.Detail, `answer as "bob", not as "not operate": this needs the right operate`)
+		require.Equal(t, http.StatusOK, answer(run.ID(), c.user, c.source, nil))
+		result, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, "shipped", result)
+		for s, err := range run.ReceivedSignals(ctx, waits[0]) {
+			require.NoError(t, err)
+			require.Equal(t, c.want, s.Source)
+		}
+	}
 }

@@ -83,7 +83,7 @@ func (v *Validation) flow() {
 	}
 	switch {
 	case g.Deadline < 0:
-		v.Faults.Add("", "deadline", ErrOption, "it is negative")
+		v.Faults.Add("", "deadline", ErrOption, "%s is negative", g.Deadline)
 	case g.Deadline%time.Millisecond != 0:
 		v.Faults.Add("", "deadline", ErrOption, "%s is not in whole milliseconds", g.Deadline)
 	}

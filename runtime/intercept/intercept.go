@@ -29,6 +29,12 @@ const (
 	// MoveTimer: RunRef.MoveTimer; SkipTimer: RunRef.SkipTimer.
 	MoveTimer Operation = "move_timer"
 	SkipTimer Operation = "skip_timer"
+	// MoveStart: RunRef.MoveStart; SetPriority: RunRef.SetPriority and SetNodePriority.
+	MoveStart   Operation = "move_start"
+	SetPriority Operation = "set_priority"
+	// ResumeWait: RunRef.ResumeWait; CancelWait: RunRef.CancelWait.
+	ResumeWait Operation = "resume_wait"
+	CancelWait Operation = "cancel_wait"
 	// Result: Run.Result, which waits for the end of the run.
 	Result Operation = "result"
 )
@@ -38,7 +44,8 @@ type ClientCall struct {
 	Operation Operation
 	// Flow and Run name the run; both are empty for a signal by token.
 	Flow, Run string
-	// Node is the node of CancelNode, MoveTimer, SkipTimer, and of a signal to a wait by its name.
+	// Node is the node of CancelNode, MoveTimer, SkipTimer, SetNodePriority, ResumeWait, CancelWait, and of a signal to a
+	// wait by its name.
 	Node string
 	// Input is the encoded input of Start. It must not be changed.
 	Input []byte

@@ -1175,7 +1175,7 @@ export interface SignalRunInputBody {
   /** Kind of signal, such as approve. */
   name: string;
   payload?: unknown;
-  /** Who answers; the name of the principal if it is absent. */
+  /** Who answers; the name of the principal if it is absent. Another name needs the right to operate. */
   source?: string;
   category?: string;
   correlation_id?: string;
@@ -1188,7 +1188,7 @@ export interface SignalTokenInputBody {
   /** Kind of signal, such as approve. */
   name: string;
   payload?: unknown;
-  /** Who answers; the name of the principal if it is absent. */
+  /** Who answers; the name of the principal if it is absent. Another name needs the right to operate. */
   source?: string;
   category?: string;
   correlation_id?: string;

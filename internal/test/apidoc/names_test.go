@@ -29,7 +29,7 @@ var exportedNames = map[string]int{
 	"runtime/fleet":         5,
 	"runtime/health":        5,
 	"runtime/inspection":    31,
-	"runtime/intercept":     19,
+	"runtime/intercept":     23,
 	"runtime/move":          8,
 	"runtime/openwaits":     6,
 	"runtime/propagate":     3,

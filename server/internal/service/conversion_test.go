@@ -41,7 +41,7 @@ func TestConversionsAreComplete(t *testing.T) {
 	}{
 		"limit":        {runtime.LimitState{}, limitOf(filled[runtime.LimitState]()), nil, nil},
 		"budget":       {runtime.BudgetState{}, budgetOf(filled[runtime.BudgetState]()), nil, []string{"Ref", "FlowID", "Every"}},
-		"schedule":     {schedule, scheduleOf(&schedule), []string{"Upcoming"}, nil},
+		"schedule":     {schedule, scheduleOf(&schedule), []string{"Upcoming", "Input"}, nil},
 		"run in list":  {runtime.RunSummary{}, runOf(filled[runtime.RunSummary]()), nil, []string{"FlowID"}},
 		"run":          {run, detailOf(&run), nil, []string{"FailureReason", "FailureCategory"}},
 		"node":         {node, nodeOf(&node), nil, []string{"Name", "Why", "ExecutionID"}},

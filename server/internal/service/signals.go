@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
@@ -11,7 +12,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-func signalOf(ctx context.Context, b *api.SignalBody) runtime.Signal {
+// signalOf returns the signal of a request. Who has logged in answers as that principal; to answer in the name of
+// somebody else, as bots do, needs the right to operate. So nobody who may just approve is two persons.
+func signalOf(ctx context.Context, b *api.SignalBody) (runtime.Signal, error) {
 	signal := runtime.Signal{
 		Name: b.Name, Source: b.Source, Category: b.Category, CorrelationID: b.CorrelationID,
 		IdempotencyKey: named(ctx, b.IdempotencyKey),
@@ -19,10 +22,18 @@ func signalOf(ctx context.Context, b *api.SignalBody) runtime.Signal {
 	if len(b.Payload) > 0 {
 		signal.Payload = b.Payload
 	}
-	if who := login.From(ctx); signal.Source == "" && who.Kind != login.None {
-		signal.Source = who.Name
+	who := login.From(ctx)
+	if who.Kind == login.None || signal.Source == who.Name {
+		return signal, nil
 	}
-	return signal
+	if signal.Source == "" {
+		signal.Source = who.Name
+		return signal, nil
+	}
+	if err := need(ctx, api.Operate); err != nil {
+		return signal, fmt.Errorf("answer as %.140q, not as %.140q: %w", signal.Source, who.Name, err)
+	}
+	return signal, nil
 }
 
 func deliveryOf(r runtime.SignalResult, err error) (*api.Delivery, error) {
@@ -40,7 +51,11 @@ func deliveryOf(r runtime.SignalResult, err error) (*api.Delivery, error) {
 // SignalRun implements api.SignalRun.
 func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*api.Delivery, error) {
 	wait := runtime.WaitName{Node: in.Body.Node, Step: in.Body.Step}
-	return deliveryOf(s.run(ctx, in.RunName).SignalWait(ctx, wait, signalOf(ctx, &in.Body.SignalBody)))
+	signal, err := signalOf(ctx, &in.Body.SignalBody)
+	if err != nil {
+		return nil, err
+	}
+	return deliveryOf(s.run(ctx, in.RunName).SignalWait(ctx, wait, signal))
 }
 
 // SignalToken implements api.SignalToken.
@@ -54,7 +69,11 @@ func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*a
 			return nil, err
 		}
 	}
-	return deliveryOf(s.as(ctx).Signal(ctx, token, signalOf(ctx, &in.Body.SignalBody)))
+	signal, err := signalOf(ctx, &in.Body.SignalBody)
+	if err != nil {
+		return nil, err
+	}
+	return deliveryOf(s.as(ctx).Signal(ctx, token, signal))
 }
 
 // GetTokenWait implements api.GetTokenWait.
