@@ -138,7 +138,7 @@ func (h *failureHook) follow(ctx context.Context, from enginerpc.HoldFailureHook
 func (h *failureHook) handleAll(
 	ctx, waiting context.Context, feed *Feed, stored *time.Time, store func() error,
 ) error {
-	for failure, err := range feed.Failures(waiting) {
+	for failure, err := range feed.failures(waiting, ctx) {
 		switch {
 		case errors.Is(err, ErrEventsLost):
 			err = h.catchUp(ctx, stored.Add(-failureHookMargin))

@@ -20,16 +20,20 @@ import (
 // A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has no
 // more than the event has: the run, its outcome, and the node that failed first. Errors are those of Events, with a nil
 // failure; after ErrEventsLost the iteration goes on.
-func (f *Feed) Failures(ctx context.Context) iter.Seq2[*RunError, error] {
+func (f *Feed) Failures(ctx context.Context) iter.Seq2[*RunError, error] { return f.failures(ctx, ctx) }
+
+// failures is Failures that waits for events until waiting ends, and reads the failures of those that have come until
+// reading ends.
+func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, error] {
 	return func(yield func(*RunError, error) bool) {
-		for event, err := range f.Events(ctx) {
+		for event, err := range f.Events(waiting) {
 			switch {
 			case err != nil:
 				if !yield(nil, err) {
 					return
 				}
 			case event.Kind == runevent.FlowFailed || event.Kind == runevent.FlowExpired:
-				if !yield(f.failureOf(ctx, event), nil) {
+				if !yield(f.failureOf(reading, event), nil) {
 					return
 				}
 			}

@@ -70,7 +70,6 @@ func TestFinallyOutOfTimeIsAFailureOfTheRun(t *testing.T) {
 			flow.Return(f, refs[0])
 			run := startOf(t, b, f)
 			_, err := run.Result(enginetest.Context(t))
-			<-c.stopped
 			require.ErrorIs(t, err, runtime.ErrRunFailed, way)
 			var failed *runtime.RunError
 			require.ErrorAs(t, err, &failed)

@@ -280,6 +280,10 @@ var acrossNamespaces = map[string]struct {
 		_, err := c.DescribeSchedule(ctx, x.schedule)
 		return err
 	}, runtime.ErrScheduleNotFound},
+	"ScheduleInput": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.ScheduleInput(ctx, x.schedule)
+		return err
+	}, runtime.ErrScheduleNotFound},
 	"PauseSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.PauseSchedule(ctx, x.schedule, "")
 	}, runtime.ErrScheduleNotFound},

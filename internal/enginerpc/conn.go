@@ -162,8 +162,7 @@ func (conn *Conn) Check(ctx context.Context) error {
 		return err
 	}
 	if err := conn.refuseMarked(ctx); errors.Is(err, enginecore.ErrMoved) || errors.Is(err, enginecore.ErrIncomplete) {
-		conn.serveNoLonger(ctx, "flowfabric: the data of the engine were moved or are being replaced",
-			"engine.moved", err)
+		conn.serveNoLonger(ctx, "flowfabric: the data of the engine were moved or are being replaced", eventMoved, err)
 		return err
 	} else if err != nil {
 		return err

@@ -91,6 +91,12 @@ func (conn *Conn) refuseMarked(ctx context.Context) error {
 	return nil
 }
 
+// Why every later call of a connection fails, as the log has it.
+const (
+	eventMoved        = "engine.moved"
+	eventIncompatible = "library.incompatible"
+)
+
 // serveNoLonger makes every later call fail with err.
 func (conn *Conn) serveNoLonger(ctx context.Context, message, event string, err error) {
 	conn.outdated.once.Do(func() {

@@ -42,7 +42,7 @@ func (conn *Conn) restoreLibrary(ctx context.Context) error {
 	if errors.Is(err, enginecore.ErrIncompatibleLibrary) {
 		conn.serveNoLonger(ctx,
 			"flowfabric: the server's library was replaced by one that does not support this program",
-			"library.incompatible", err)
+			eventIncompatible, err)
 	}
 	return err
 }
