@@ -44,8 +44,8 @@ type ClientCall struct {
 	Operation Operation
 	// Flow and Run name the run; both are empty for a signal by token.
 	Flow, Run string
-	// Node is the node of CancelNode, MoveTimer, SkipTimer, SetNodePriority, ResumeWait, CancelWait, and of a signal to a
-	// wait by its name.
+	// Node is the node of CancelNode, MoveTimer, SkipTimer, SetNodePriority, ResumeWait, CancelWait, and of a signal to
+	// a wait by its name.
 	Node string
 	// Input is the encoded input of Start. It must not be changed.
 	Input []byte
