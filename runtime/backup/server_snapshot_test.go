@@ -55,7 +55,7 @@ func restoreServer(t *testing.T, kind testserver.Kind, take func(*testing.T, *te
 	flow.Return(f, flow.Node(f, "hold", hold, f.Input()))
 	def, err := f.Build()
 	require.NoError(t, err)
-	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("held"))
+	_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("held"))
 	require.NoError(t, err)
 	worker := b.Worker(t, []activity.Handler{hold}, runtime.WorkerConfig{Lease: 2 * time.Second, Lanes: []string{"held"}})
 	<-begun
@@ -68,7 +68,7 @@ func restoreServer(t *testing.T, kind testserver.Kind, take func(*testing.T, *te
 	b = enginetest.Open(t, kind, restored.URL(), prefix)
 	b.KeepingWorker(t, []activity.Handler{hold}, runtime.WorkerConfig{Lanes: []string{"held"}})
 	w.Finish(t, b)
-	run, err = runtime.Attach(b.Client.Run("held", "held"), def)
+	run, err := runtime.Attach(b.Client.Run("held", "held"), def)
 	require.NoError(t, err)
 	out, err := run.Result(ctx)
 	require.NoError(t, err)
