@@ -62,9 +62,13 @@ var impliedErrors = map[string]error{
 	"finally_deadline":   ErrDeadline,
 }
 
+// ImpliedError returns the error that a failure of the engine's own stands for, by the reason that it records; nil for
+// another reason.
+func ImpliedError(reason string) error { return impliedErrors[reason] }
+
 // StoredDetails reads the details of a failure with the reason that the engine has recorded.
 func StoredDetails(stored []byte, reason string) []errordetail.Detail {
-	if implied := impliedErrors[reason]; implied != nil && len(stored) == 0 {
+	if implied := ImpliedError(reason); implied != nil && len(stored) == 0 {
 		return errordetail.Of(implied, nameOfError)
 	}
 	return errordetail.Decode(stored)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,20 +181,16 @@ func (b *leaseManager) cancel(m enginerpc.CancelMessage) {
 	t.endedByEngine(cause)
 }
 
-// deadlines are the reasons of the engine for the end of an attempt whose run, or whose node with flow.Finally, is out
-// of time.
-var deadlines = []string{"flow_deadline", "finally_deadline", "execution_deadline"}
-
 // causeOf returns the cause of contexts that a control message ends. The reason of a cancel is a text of its caller,
 // whatever it reads like.
 func causeOf(m enginerpc.CancelMessage) error {
-	switch {
-	case m.Kind == engine.StopRevoked:
+	switch m.Kind {
+	case engine.StopRevoked:
 		return fmt.Errorf("%w: %s", engine.ErrLeaseLost, m.Reason)
-	case m.Kind == engine.StopExpired && m.Reason == "attempt_timeout":
-		return engine.ErrStartToClose
-	case m.Kind == engine.StopExpired && slices.Contains(deadlines, m.Reason):
-		return engine.ErrDeadline
+	case engine.StopExpired:
+		if implied := engine.ImpliedError(m.Reason); implied != nil {
+			return implied
+		}
 	}
 	return fmt.Errorf("%w: %s", engine.ErrCancelled, m.Reason)
 }
