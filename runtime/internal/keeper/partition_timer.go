@@ -13,6 +13,9 @@ import (
 // keepers disagree about its owner.
 const foreignTurns = 10
 
+// spreadTimes is the number of times over which spread distributes the first visits.
+const spreadTimes = 8
+
 // PartitionTimer decides when a loop visits which partition. It is safe for concurrent use.
 type PartitionTimer struct {
 	changed chan struct{}
@@ -48,12 +51,13 @@ func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *
 	return t
 }
 
-// spread defers the first visits to random times within the interval.
+// spread defers the first visits to random times within the interval. It rounds them to spreadTimes different ones, so
+// that one round trip visits several partitions.
 func (t *PartitionTimer) spread(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for p := range t.next {
-		t.next[p] = now.Add(rand.N(t.every))
+		t.next[p] = now.Add(t.every / spreadTimes * rand.N(time.Duration(spreadTimes)))
 	}
 }
 
