@@ -39,6 +39,7 @@ type ServerInfo struct {
 	Namespace string    `json:"namespace"`
 	Engine    string    `json:"engine" doc:"embedded, in memory, or the scheme of its URL"`
 	ReadOnly  bool      `json:"read_only,omitempty"`
+	Heartbeat Duration  `json:"heartbeat" doc:"time between two comments of a stream in which nothing happens"`
 	Principal Principal `json:"principal"`
 }
 

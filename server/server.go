@@ -48,6 +48,7 @@ func New(config Config) (*Server, error) {
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
+		Heartbeat: api.Duration{Duration: config.Timeouts.Heartbeat},
 	}, service.TaskConfig{Logger: config.Logger, PushTo: config.PushTo})
 	if err != nil {
 		return nil, err

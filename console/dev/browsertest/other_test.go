@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -299,12 +300,50 @@ func TestServerRestarts(t *testing.T) {
 	})
 }
 
+// A page notices that its connection has become silent, and makes another one.
+func TestSilentConnection(t *testing.T) {
+	p := newPlace(t, "embedded", func(c *server.Config) { c.Timeouts.Heartbeat = 200 * time.Millisecond })
+	p.settled(t, "CLM-1")
+	front := newFront(t, p.url)
+	w := open(t, front.url)
+	w.goTo("runs")
+	w.see(`[data-live=open]`)
+	w.see(`tr[data-run="CLM-1"]`)
+	w.tolerate()
+	front.away.Store(true)
+	front.mute()
+	w.see(`[data-live=lost]`)
+	front.away.Store(false)
+	w.see(`[data-live=open]`)
+}
+
 // front is a proxy in front of a server that may be away.
 type front struct {
 	url    string
 	away   atomic.Bool
 	behind atomic.Pointer[url.URL]
+	// replies counts the replies. Those up to muted pass nothing on.
+	replies, muted atomic.Int64
 }
+
+// mute makes the connections that are open silent.
+func (f *front) mute() { f.muted.Store(f.replies.Load()) }
+
+// reply is a reply that passes nothing on once it is muted.
+type reply struct {
+	http.ResponseWriter
+	front  *front
+	number int64
+}
+
+func (r *reply) Write(b []byte) (int, error) {
+	if r.number <= r.front.muted.Load() {
+		return len(b), nil
+	}
+	return r.ResponseWriter.Write(b)
+}
+
+func (r *reply) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func newFront(t *testing.T, behind string) *front {
 	t.Helper()
@@ -319,7 +358,7 @@ func newFront(t *testing.T, behind string) *front {
 			w.WriteHeader(http.StatusBadGateway)
 			return
 		}
-		proxy.ServeHTTP(w, r)
+		proxy.ServeHTTP(&reply{w, f, f.replies.Add(1)}, r)
 	}))
 	t.Cleanup(func() { listener.CloseClientConnections(); listener.Close() })
 	f.url = listener.URL + "/a/b/"

@@ -7,6 +7,7 @@ import type { Problem } from "./types";
 export type Connection =
   | { state: "connecting" }
   | { state: "open" }
+  | { state: "hidden" } // the page is not looked at
   | { state: "lost"; since: Date; retryAt: Date }
   | { state: "ended" }
   | { state: "failed"; error: Error };
@@ -19,15 +20,37 @@ interface Options<P extends StreamPath> {
 
 const maxPause = 15_000;
 
-// maxSilence is how long a connection may take until the server answers; then another one is made.
-const maxSilence = 15_000;
+// maxSilence is how long a connection may be silent until another one is made: until the server answers, and between
+// two of the comments that it sends while nothing happens.
+let maxSilence = 15_000;
+
+// expectHeartbeat sets the time between two of those comments, in milliseconds.
+export function expectHeartbeat(ms: number) {
+  maxSilence = Math.max(3 * ms, 1000);
+}
 
 // follow reads a stream until the returned function is called, the stream ends, or a request is refused. It connects
-// again after a break, from where it was.
+// again after a break, from where it was. A hidden page has no connection: a browser keeps six to a server without
+// HTTP/2, for all its pages.
 export function follow<const P extends StreamPath>(path: P, o: Options<P>): () => void {
   const stopping = new AbortController();
   void new Follower<P>(path, o, stopping.signal).run();
   return () => stopping.abort();
+}
+
+// isShown waits until the page is visible, or until the signal.
+function isShown(stop: AbortSignal): Promise<void> {
+  return new Promise((done) => {
+    const look = () => {
+      if (document.hidden && !stop.aborted) return;
+      document.removeEventListener("visibilitychange", look);
+      stop.removeEventListener("abort", look);
+      done();
+    };
+    document.addEventListener("visibilitychange", look);
+    stop.addEventListener("abort", look);
+    look();
+  });
 }
 
 class Follower<P extends StreamPath> {
@@ -44,6 +67,8 @@ class Follower<P extends StreamPath> {
   async run() {
     this.tell({ state: "connecting" });
     while (!this.stop.aborted) {
+      if (document.hidden) this.tell({ state: "hidden" });
+      await isShown(this.stop);
       try {
         if (await this.read()) return this.tell({ state: "ended" });
       } catch (e) {
@@ -52,7 +77,7 @@ class Follower<P extends StreamPath> {
           return this.tell({ state: "failed", error: e });
         }
       }
-      if (this.stop.aborted) return;
+      if (this.stop.aborted || document.hidden) continue;
       this.lostSince ??= new Date();
       this.tell({ state: "lost", since: this.lostSince, retryAt: new Date(Date.now() + this.pause) });
       await this.wait(this.pause);
@@ -71,25 +96,37 @@ class Follower<P extends StreamPath> {
     });
   }
 
-  // read reads one connection and reports whether nothing follows.
+  // read reads one connection and reports whether nothing follows. It gives the connection up when it is silent for too
+  // long or nobody looks.
   private async read(): Promise<boolean> {
-    const more: Record<string, string> = { Accept: "text/event-stream" };
-    if (this.cursor) more["Last-Event-ID"] = this.cursor;
+    if (this.stop.aborted) return false;
     const attempt = new AbortController();
     const give = () => attempt.abort();
+    const look = () => document.hidden && give();
+    let silence = 0;
+    const heard = () => {
+      clearTimeout(silence);
+      silence = window.setTimeout(give, maxSilence);
+    };
     this.stop.addEventListener("abort", give, { once: true });
+    document.addEventListener("visibilitychange", look);
     try {
-      return await this.readOnce(more, attempt);
+      heard();
+      return await this.readUntil(attempt.signal, heard);
     } finally {
+      give(); // a reader that is left keeps its connection
+      clearTimeout(silence);
       this.stop.removeEventListener("abort", give);
+      document.removeEventListener("visibilitychange", look);
     }
   }
 
-  private async readOnce(more: Record<string, string>, attempt: AbortController): Promise<boolean> {
-    const silence = setTimeout(() => attempt.abort(), maxSilence);
+  private async readUntil(signal: AbortSignal, heard: () => void): Promise<boolean> {
+    const more: Record<string, string> = { Accept: "text/event-stream" };
+    if (this.cursor) more["Last-Event-ID"] = this.cursor;
     const reply = await fetch(address(this.path, this.o.parameters), {
-      headers: headers(more), signal: attempt.signal, credentials: "same-origin", cache: "no-store",
-    }).finally(() => clearTimeout(silence));
+      headers: headers(more), signal, credentials: "same-origin", cache: "no-store",
+    });
     if (!reply.ok) throw await failure(reply);
     this.pause = 500;
     this.lostSince = undefined;
@@ -97,6 +134,7 @@ class Follower<P extends StreamPath> {
     const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
     let rest = "";
     for (;;) {
+      heard();
       const { value, done } = await reader.read();
       if (done) return false;
       rest += value;

@@ -1117,6 +1117,8 @@ export interface ServerInfo {
   /** embedded, in memory, or the scheme of its URL */
   engine: string;
   read_only?: boolean;
+  /** time between two comments of a stream in which nothing happens */
+  heartbeat: string;
   principal: Principal;
 }
 

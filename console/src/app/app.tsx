@@ -1,5 +1,6 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ApiError, get, root } from "../api/client";
+import { expectHeartbeat } from "../api/stream";
 import type { Page, ServerInfo, Wait } from "../api/types";
 import { AuditPage } from "../pages/audit/page";
 import { BudgetsPage } from "../pages/budgets/page";
@@ -15,6 +16,7 @@ import { SchedulesPage } from "../pages/schedules/page";
 import { SettingsPage } from "../pages/settings/page";
 import { StartPage } from "../pages/start/page";
 import { WorkersPage } from "../pages/workers/page";
+import { goDuration } from "../lib/time";
 import { Empty, Fault, Loading } from "../ui/basic";
 import { live, useFeed } from "./live";
 import { useLoad } from "./load";
@@ -51,7 +53,10 @@ function Console({ server }: { server: ServerInfo }) {
   useFeed((events) => {
     if (events.some((e) => e.node || e.kind.startsWith("flow_") || e.kind === "caught_up")) waits.reload();
   });
-  useEffect(() => live.start(), []);
+  useEffect(() => {
+    expectHeartbeat(goDuration(server.heartbeat));
+    return live.start();
+  }, [server.heartbeat]);
   const pending = waits.data?.items.length ?? 0;
   const session = useMemo<Session>(() => {
     const may = mayOf(server);

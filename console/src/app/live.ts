@@ -18,35 +18,19 @@ export class Live {
   private timer = 0;
   private lastFlush = 0;
   private paused = false;
-  private stop: (() => void) | undefined;
+  private connection: Connection = { state: "connecting" };
 
   start(): () => void {
-    const visible = () => (document.hidden ? this.disconnect() : this.connect());
-    document.addEventListener("visibilitychange", visible);
-    visible();
-    return () => {
-      document.removeEventListener("visibilitychange", visible);
-      this.disconnect();
-    };
-  }
-
-  private connect() {
-    if (this.stop) return;
     let broken = false;
-    this.stop = follow(["feed"], {
+    return follow(["feed"], {
       onItem: (e) => this.take(e),
       onConnection: (c) => {
+        this.connection = c;
         if (c.state === "open" && broken) this.take(caughtUp); // whatever happened meanwhile is loaded again
-        broken = c.state === "lost" || (broken && c.state !== "open");
+        broken = c.state !== "open" && (broken || c.state !== "connecting");
         if (!this.paused) this.set(c);
       },
     });
-    if (this.lastFlush) this.take(caughtUp);
-  }
-
-  private disconnect() {
-    this.stop?.();
-    this.stop = undefined;
   }
 
   private set(state: LiveState) {
@@ -73,7 +57,7 @@ export class Live {
   toggle() {
     this.paused = !this.paused;
     if (this.paused) return this.set({ state: "paused", missed: 0 });
-    this.set({ state: "open" });
+    this.set(this.connection);
     this.flush();
   }
 

@@ -189,7 +189,7 @@ function LiveState() {
   const { zone } = usePrefs();
   const now = useNow(state.state === "lost");
   let text = "Live";
-  if (state.state === "connecting") text = "Connecting";
+  if (state.state === "connecting" || state.state === "hidden") text = "Connecting";
   if (state.state === "paused") text = state.missed ? `Paused, ${state.missed} missed` : "Paused";
   if (state.state === "failed" || state.state === "ended") text = "Not live";
   if (state.state === "lost") {

@@ -108,7 +108,8 @@ func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx h
 				send("", "problem", p)
 				return
 			}
-			if !send(first.item.Cursor, "", first.item.Value) {
+			sent := first.item.Idle && comment() || !first.item.Idle && send(first.item.Cursor, "", first.item.Value)
+			if !sent {
 				return
 			}
 			first = nil
@@ -175,6 +176,9 @@ read:
 			}
 			if n.err != nil {
 				break read // the next request meets it
+			}
+			if n.item.Idle {
+				continue
 			}
 			page.Items, page.Next = append(page.Items, n.item.Value), n.item.Cursor
 			timer.Reset(pageQuiet)

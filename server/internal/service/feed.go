@@ -22,6 +22,10 @@ func (s *Service) FollowFeed(ctx context.Context, in *api.FollowFeedInput) (Item
 	who := login.From(ctx)
 	return func(yield func(Item[api.FeedEvent], error) bool) {
 		defer feed.Close()
+		// Events from now on cannot be lost, so no error is to be expected before the first one.
+		if in.Cursor() == "" && !yield(Item[api.FeedEvent]{Idle: true}, nil) {
+			return
+		}
 		for e, err := range feed.Events(ctx) {
 			if err != nil {
 				yield(Item[api.FeedEvent]{}, err)
@@ -34,7 +38,7 @@ func (s *Service) FollowFeed(ctx context.Context, in *api.FollowFeedInput) (Item
 				Cursor: feed.Cursor(), Kind: string(e.Kind), Flow: e.Flow, Run: e.Run, Child: e.Child, Node: e.Node,
 				Detail: e.Detail, At: e.At,
 			}
-			if !yield(Item[api.FeedEvent]{event.Cursor, event}, nil) {
+			if !yield(Item[api.FeedEvent]{Cursor: event.Cursor, Value: event}, nil) {
 				return
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/api"
@@ -17,19 +18,38 @@ func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Item
 	if err := ownNode(ctx, in.Node); err != nil {
 		return nil, err
 	}
-	lines := s.run(ctx, in.RunName).
-		Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: in.Cursor(), Follow: !in.Present})
-	return func(yield func(Item[api.LogLine], error) bool) {
-		for l, err := range lines {
-			if err != nil {
-				yield(Item[api.LogLine]{}, err)
-				return
+	run, at := s.run(ctx, in.RunName), in.Cursor()
+	lines := func(follow bool) iter.Seq2[runlog.Line, error] {
+		return run.Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: at, Follow: follow})
+	}
+	return presentThenNew(in.Present, lines, func(l runlog.Line) Item[api.LogLine] {
+		at = l.Cursor
+		return Item[api.LogLine]{Cursor: l.Cursor, Value: lineOf(l)}
+	}), nil
+}
+
+// presentThenNew returns what is present, and then, unless that is all that is wanted, an idle item and what follows.
+// read reads from where item was called last.
+func presentThenNew[From, To any](
+	presentOnly bool, read func(follow bool) iter.Seq2[From, error], item func(From) Item[To],
+) Items[To] {
+	return func(yield func(Item[To], error) bool) {
+		all := func(follow bool) bool {
+			for from, err := range read(follow) {
+				if err != nil {
+					yield(Item[To]{}, err)
+					return false
+				}
+				if !yield(item(from), nil) {
+					return false
+				}
 			}
-			if !yield(Item[api.LogLine]{l.Cursor, lineOf(l)}, nil) {
-				return
-			}
+			return true
 		}
-	}, nil
+		if all(false) && !presentOnly && yield(Item[To]{Idle: true}, nil) {
+			all(true)
+		}
+	}
 }
 
 // ownNode refuses a node of a child run to a caller who sees some flows only: the child run is of another flow.
@@ -52,22 +72,17 @@ func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (
 	if err := ownNode(ctx, in.Node); err != nil {
 		return nil, err
 	}
-	read := s.run(ctx, in.RunName).Stream
-	if in.Present {
-		read = s.run(ctx, in.RunName).Frames
-	}
-	frames := read(ctx, in.Node, in.Cursor())
-	return func(yield func(Item[api.Frame], error) bool) {
-		for f, err := range frames {
-			if err != nil {
-				yield(Item[api.Frame]{}, err)
-				return
-			}
-			if !yield(Item[api.Frame]{f.Cursor, frameOf(f)}, nil) {
-				return
-			}
+	run, at := s.run(ctx, in.RunName), in.Cursor()
+	frames := func(follow bool) iter.Seq2[runtime.StreamFrame, error] {
+		if follow {
+			return run.Stream(ctx, in.Node, at)
 		}
-	}, nil
+		return run.Frames(ctx, in.Node, at)
+	}
+	return presentThenNew(in.Present, frames, func(f runtime.StreamFrame) Item[api.Frame] {
+		at = f.Cursor
+		return Item[api.Frame]{Cursor: f.Cursor, Value: frameOf(f)}
+	}), nil
 }
 
 func frameOf(f runtime.StreamFrame) api.Frame {

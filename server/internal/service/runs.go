@@ -215,7 +215,7 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 				yield(Item[api.RunEvent]{}, err)
 				return
 			}
-			if !yield(Item[api.RunEvent]{e.ID, eventOf(e)}, nil) {
+			if !yield(Item[api.RunEvent]{Cursor: e.ID, Value: eventOf(e)}, nil) {
 				return
 			}
 		}

@@ -25,6 +25,8 @@ var ErrForbidden = errors.New("forbidden")
 type Item[T any] struct {
 	Cursor string
 	Value  T
+	// Idle marks an item without a value: the stream has begun, and nothing more is there at present.
+	Idle bool
 }
 
 // Items are the items of a stream. The sequence ends when nothing follows; an error is yielded last.

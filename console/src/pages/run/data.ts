@@ -51,28 +51,17 @@ export function useRun(flow: string, id: string): RunData {
       run.reload();
       if (large) layout.reload();
     };
-    let stop: (() => void) | undefined;
     const seen = new Set<string>();
-    const visible = () => {
-      if (document.hidden) {
-        stop?.();
-        stop = undefined;
-      } else {
-        stop ??= follow([...path, "events"], {
-          onItem: (e) => {
-            if (e.kind !== "progress" && seen.has(e.id)) return;
-            seen.add(e.id);
-            held.current.push(e);
-            timer.current ||= window.setTimeout(flush, 250);
-          },
-        });
-      }
-    };
-    document.addEventListener("visibilitychange", visible);
-    visible();
+    const stop = follow([...path, "events"], {
+      onItem: (e) => {
+        if (e.kind !== "progress" && seen.has(e.id)) return;
+        seen.add(e.id);
+        held.current.push(e);
+        timer.current ||= window.setTimeout(flush, 250);
+      },
+    });
     return () => {
-      document.removeEventListener("visibilitychange", visible);
-      stop?.();
+      stop();
       clearTimeout(timer.current);
       timer.current = 0;
     };
