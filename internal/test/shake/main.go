@@ -20,7 +20,7 @@ func main() {
 	flag.BoolVar(&c.race, "race", true, "build with the race detector")
 	flag.StringVar(&c.dir, "dir", ".cache/shake", "folder of the results")
 	flag.StringVar(&c.only, "run", "", "run the tests that match, as go test -run does; results are kept apart")
-	flag.DurationVar(&c.timeout, "timeout", 12*time.Minute, "time that one run may take")
+	flag.DurationVar(&c.timeout, "timeout", 30*time.Minute, "time that one run may take")
 	flag.Parse()
 	c.packages, c.engines = flag.Args(), os.Getenv("FLOWFABRIC_TEST_ENGINES")
 	if err := shake(ctx, c, os.Stdout); err != nil {
