@@ -21,13 +21,13 @@ export class Live {
   private connection: Connection = { state: "connecting" };
 
   start(): () => void {
-    let broken = false;
+    let broken = true; // what the page has loaded may be older than the stream
     return follow(["feed"], {
       onItem: (e) => this.take(e),
       onConnection: (c) => {
         this.connection = c;
-        if (c.state === "open" && broken) this.take(caughtUp); // whatever happened meanwhile is loaded again
-        broken = c.state !== "open" && (broken || c.state !== "connecting");
+        if (c.state === "open" && broken) this.take(caughtUp); // what happened meanwhile is loaded again
+        broken = c.state !== "open";
         if (!this.paused) this.set(c);
       },
     });
@@ -79,7 +79,11 @@ export const live = new Live();
 
 export function useLive(): LiveState {
   const [state, set] = useState(live.state);
-  useEffect(() => live.onChange(() => set(live.state)), []);
+  useEffect(() => {
+    const read = () => set(live.state);
+    read(); // it may have changed since the page was drawn
+    return live.onChange(read);
+  }, []);
   return state;
 }
 
