@@ -25,14 +25,18 @@ export function InboxPage() {
   const [text, setText] = useState("");
   const loaded = useLoad<Page<Wait>>((s) => get(["waits"], { limit: 500 }, s), []);
   useFeed((events) => events.some((e) => e.node || e.kind.startsWith("flow_") || e.kind === "caught_up") && loaded.reload());
-  const list = (loaded.data?.items ?? []).filter((w) =>
+  const all = loaded.data?.items ?? [];
+  const list = all.filter((w) =>
     [titleOf(w), w.question, w.flow, w.run, ...(w.audience ?? [])].join(" ").toLowerCase().includes(text.toLowerCase()));
   const groups = grouped(list);
   const order = groups.flatMap(([, items]) => items);
   const asked = query.get("ask");
   const wide = matchMedia("(min-width: 641px)").matches;
   const [kept, setKept] = useState<Wait>();
-  const current = order.find((w) => askKey(w) === asked) ?? (kept && (asked ? askKey(kept) === asked : wide) ? kept : wide && !asked ? order[0] : undefined);
+  // What was chosen stays, also once it is answered: by the address, or else the ask that came first.
+  const chosen = asked ?? (wide && kept ? askKey(kept) : undefined);
+  const found = all.find((w) => askKey(w) === chosen);
+  const current = found ?? (kept && askKey(kept) === chosen ? kept : wide && !asked ? order[0] : undefined);
   useEffect(() => current && setKept(current), [current]);
   const move = (step: number) => {
     const at = order.findIndex((w) => current && w.id === current.id && w.run === current.run);
@@ -71,7 +75,7 @@ export function InboxPage() {
             </div>
           ))}
         </section>
-        {current ? <Ask key={askKey(current)} wait={current} open={order.includes(current)} onDone={loaded.reload} onSkip={() => move(1)} mayAnswer={session.may("approve")} />
+        {current ? <Ask key={askKey(current)} wait={current} open={all.includes(current)} onDone={loaded.reload} onSkip={() => move(1)} mayAnswer={session.may("approve")} />
           : <div class="answer">{loaded.data && order.length > 0 && <Empty title="Choose an ask." />}{asked && loaded.data && <Empty title="This ask is answered, or its run has ended."><Link class="btn" to={href(["inbox"])}>Show what is open</Link></Empty>}</div>}
       </div>
     </>
