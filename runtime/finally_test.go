@@ -157,6 +157,7 @@ func TestDeadlineOfFinally(t *testing.T) {
 		c := newCourse()
 		b.KeepingWorker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
 		for _, way := range []string{"ok", "gate"} {
+			before := c.hanging.Load()
 			f := flow.New[none, string]("tidy-" + way)
 			refs := c.nodes(f, way)
 			flow.Node(f, "release", c.act, flow.Const("hang"), flow.Finally(100*time.Millisecond))
@@ -171,7 +172,9 @@ func TestDeadlineOfFinally(t *testing.T) {
 			_, err := run.Result(enginetest.Context(t))
 			require.ErrorIs(t, err, want)
 			require.Equal(t, runtime.NodeExpired, states(t, run)["release"])
-			<-c.stopped
+			if c.hanging.Load() > before { // on a busy machine the time can be over before a worker has begun
+				<-c.stopped
+			}
 		}
 		b.Settle(t)
 	})
