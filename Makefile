@@ -44,6 +44,9 @@ ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./int
 # Modules of their own below this one, so that its own dependencies stay few. go.work joins them for `go run ./cmd/flowfabric`; what
 # make does with this module does not see them.
 MODULES = server mcpserver cmd/flowfabric console console/dev examples/http-workers internal/test/linearizability
+# The comparison with other systems is a module that go.work does not join, so that what these need changes no version of
+# ours. Temporal's server, a module below it, is compiled and checked by `make peers` only: that takes minutes.
+PEERS   = bench/peers
 IN_EACH = for module in $(MODULES); do (cd $$module && export GOWORK="$(CURDIR)/go.work" &&
 export GOWORK := off
 
@@ -82,6 +85,7 @@ test-beside:
 test-modules: ## The tests of the server and the command, with -race on embedded, Redis and Valkey
 	$(RACE); export CGO_ENABLED CC FLOWFABRIC_TEST_ENGINES; $(IN_EACH) $(GO) test $(RACE_FLAGS) $(RUN) ./...) || exit; done
 	cd deploy/check && $(GO) test $(RUN) ./...
+	cd $(PEERS) && $(GO) test $(RUN) ./...
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -96,6 +100,7 @@ format:
 	if [ -n "$$unformatted" ]; then echo "not formatted, run 'make fmt':"; echo "$$unformatted"; exit 1; fi
 	$(GO) mod tidy -diff
 	tools/tidy.sh -check $(MODULES) deploy/check
+	cd $(PEERS) && $(GO) mod tidy -diff
 
 # Vet and staticcheck need all packages compiled. `make test` lets them use those of the race detector, which it has.
 ANALYZE = $(if $(RACED),$(RACE); export CGO_ENABLED CC GOFLAGS="$$GOFLAGS $(RACE_FLAGS)";)
@@ -105,7 +110,8 @@ analyze:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 1' INT TERM && \
 	$(GO) build -modfile=tools/go.mod -o "$$dir" honnef.co/go/tools/cmd/staticcheck && \
 	{ $(ANALYZE) echo staticcheck ./... && "$$dir/staticcheck" ./... && \
-	$(IN_EACH) "$$dir/staticcheck" ./...) || exit; done; }
+	$(IN_EACH) "$$dir/staticcheck" ./...) || exit; done; } && \
+	cd $(PEERS) && $(GO) vet ./... && "$$dir/staticcheck" ./...
 
 # The description of the HTTP API and the types of the console come from the table of operations, and the pages of the console are
 # built, by programs in modules of their own.
@@ -155,6 +161,10 @@ servers: ## Fetch the Redis and Valkey servers and the Chromium that this machin
 bench: servers ## Measure throughput, latency and memory (ARGS="..." go to the command)
 	$(GO) run ./bench $(ARGS)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory bench-console)
+
+.PHONY: peers
+peers: ## Compare with asynq, go-workflows, River and Temporal on this machine (ARGS="-only asynq -rounds 5")
+	cd $(PEERS) && $(GO) run . $(ARGS)
 
 # Tests of the console log their times; here, on a quiet machine, they fail when these are too long.
 .PHONY: bench-console

@@ -15,3 +15,6 @@ func Compiler() (string, error) { return "", errUnix }
 
 // Browser fetches Chromium, which this system cannot.
 func Browser() (string, error) { return "", errUnix }
+
+// PostgreSQL fetches PostgreSQL, which this system cannot.
+func PostgreSQL() error { return errUnix }

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+const (
+	// clients is how many goroutines submit work under load, each waiting for its own before it submits more.
+	clients = 100
+	// chainSteps is the number of functions of a chain, each with the result of the one before.
+	chainSteps = 10
+)
+
+// flowFabric is the name of the system that the others are compared with.
+const flowFabric = "flowfabric"
+
+// system is a running system with its server, a client and a worker.
+type system interface {
+	// Single runs one function and returns its result, Chain ten of them. A queue has no results: there, the functions
+	// report the end to the journal themselves.
+	Single(ctx context.Context, input string) (string, error)
+	Chain(ctx context.Context, input string) (string, error)
+	// Drain waits until the server has recorded the end of all work. Only queues have some left.
+	Drain(ctx context.Context) error
+	// Versions are what this was measured with.
+	Versions(ctx context.Context) ([]string, error)
+	// Close ends client, worker and server.
+	Close() error
+}
+
+// peer is a system that can be measured.
+type peer struct {
+	name string
+	// title is what the tables call it.
+	title string
+	// handMade says that a chain is functions that submit the next one themselves.
+	handMade bool
+	// lacks are kinds of work that the system does not have, or that another variant of it measures.
+	lacks []string
+	start func(ctx context.Context, s settings, j *journal) (system, error)
+}
+
+func peers() []peer {
+	return []peer{
+		{name: flowFabric, title: "FlowFabric", start: startFlowFabric},
+		{name: "asynq", title: "asynq", handMade: true, start: startAsynq},
+		{name: "go-workflows", title: "go-workflows", start: startGoWorkflows},
+		{name: "river", title: "River, synchronous_commit=off", handMade: true, start: startRiver(false)},
+		{name: "river-fsync", title: "River, PostgreSQL's default", handMade: true, start: startRiver(true)},
+		{name: "temporal", title: "Temporal", start: startTemporal(ordinary)},
+		{name: "temporal-local", title: "Temporal, local activities", start: startTemporal(local)},
+		{
+			name: "temporal-standalone", title: "Temporal, standalone activities",
+			lacks: []string{"chain", "chain-idle"}, start: startTemporal(standalone),
+		},
+	}
+}
+
+// peerNames are the systems to compare FlowFabric with.
+func peerNames() []string {
+	var names []string
+	for _, p := range peers() {
+		if p.name != flowFabric {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
+func peerNamed(name string) (peer, error) {
+	all := peers()
+	i := slices.IndexFunc(all, func(p peer) bool { return p.name == name })
+	if i < 0 {
+		return peer{}, fmt.Errorf("there is no system %q", name)
+	}
+	return all[i], nil
+}
