@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -43,7 +44,12 @@ type storm struct {
 	diary     *diary
 	processes []*process
 	tallies   map[string]int
-	pauses    []span // of the schedule
+	pauses    []span        // of the schedule
+	pace      time.Duration // of the customers
+	round     int           // of a soak
+	jumps     bool          // the engine's clock is set
+	spent     int64         // of the ledger, in earlier rounds
+	settled   time.Duration // how long the slowest round took to settle
 }
 
 // trouble is what else happens, besides killed processes.
@@ -111,32 +117,37 @@ func networkBreaks(t *testing.T) {
 	p := proxy.Start(t, server.Addr())
 	s := newStorm(t, testserver.Redis, server.URL(), "redis://"+p.Addr())
 	s.rage(t, func(_ testing.TB, s *storm, r *rand.Rand) {
-		outage := time.Duration(r.IntN(1500)) * time.Millisecond // up to beyond a lease
-		what := []string{"break", "reset", "delay", "cut", "blackhole", "deafen"}[r.IntN(6)]
-		s.tallies[what]++
-		switch what {
-		case "break":
-			p.Break()
-		case "reset":
-			p.Reset()
-		case "delay":
-			p.Delay(time.Duration(r.IntN(60)) * time.Millisecond)
-			time.Sleep(outage) // how long the fault lasts
-			p.Delay(0)
-		case "cut":
-			p.Intercept(proxy.CutCalls(10))
-			time.Sleep(outage) // how long the fault lasts
-			p.Intercept(nil)
-		case "blackhole":
-			p.Blackhole()
-			time.Sleep(outage) // how long the fault lasts
-			p.Restore()
-		case "deafen":
-			p.Deafen()
-			time.Sleep(outage) // how long the fault lasts
-			p.Restore()
-		}
+		s.breakNetwork(p, r)
 	})
+}
+
+// breakNetwork breaks a network in one way for up to beyond a lease.
+func (s *storm) breakNetwork(p *proxy.Proxy, r *rand.Rand) {
+	outage := time.Duration(r.IntN(1500)) * time.Millisecond
+	what := []string{"break", "reset", "delay", "cut", "blackhole", "deafen"}[r.IntN(6)]
+	s.tallies[what]++
+	switch what {
+	case "break":
+		p.Break()
+	case "reset":
+		p.Reset()
+	case "delay":
+		p.Delay(time.Duration(r.IntN(60)) * time.Millisecond)
+		time.Sleep(outage) // how long the fault lasts
+		p.Delay(0)
+	case "cut":
+		p.Intercept(proxy.CutCalls(10))
+		time.Sleep(outage) // how long the fault lasts
+		p.Intercept(nil)
+	case "blackhole":
+		p.Blackhole()
+		time.Sleep(outage) // how long the fault lasts
+		p.Restore()
+	case "deafen":
+		p.Deafen()
+		time.Sleep(outage) // how long the fault lasts
+		p.Restore()
+	}
 }
 
 // stormTime is how long storms last.
@@ -151,13 +162,17 @@ func stormTime() time.Duration {
 	return shortStorm
 }
 
-func newStorm(t *testing.T, k testserver.Kind, near, far string) *storm {
+func newStorm(t *testing.T, k testserver.Kind, near, far string, log ...*slog.Logger) *storm {
 	t.Helper()
-	s := &storm{seed: randseed.Of(t, 0), lasts: stormTime(), url: far, path: filepath.Join(t.TempDir(), "diary"), tallies: make(map[string]int)}
+	s := &storm{seed: randseed.Of(t, 0), lasts: stormTime(), url: far, pace: stormPace, path: filepath.Join(t.TempDir(), "diary"), tallies: make(map[string]int)}
 	d, err := openDiary(s.path)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.close()) })
-	s.diary, s.bench = d, enginetest.Open(t, k, near, enginetest.NewPrefix(), runtime.OpenConfig{Partitions: partitions})
+	var logger *slog.Logger
+	if len(log) > 0 {
+		logger = log[0]
+	}
+	s.diary, s.bench = d, enginetest.Open(t, k, near, enginetest.NewPrefix(), runtime.OpenConfig{Partitions: partitions, Logger: logger})
 	return s
 }
 
@@ -208,7 +223,7 @@ func (s *storm) awaitRuns(t *testing.T) {
 }
 
 // calm completes all runs with workers and keepers that are not killed, and checks them.
-func (s *storm) calm(t *testing.T) {
+func (s *storm) calm(t *testing.T) *checker {
 	t.Helper()
 	entries, err := readDiary(s.path)
 	require.NoError(t, err)
@@ -224,11 +239,14 @@ func (s *storm) calm(t *testing.T) {
 	s.stopBeats(ctx, t)
 	s.resume(ctx, t)
 	runs := s.revive(ctx, t, own, entries)
+	begun := time.Now()
 	s.settle(ctx, t, runs)
+	s.settled = max(s.settled, time.Since(begun))
 	s.check(ctx, t, invariant.AnyTime)
 	for _, run := range runs {
 		s.end(ctx, t, run)
 	}
+	s.endForks(ctx, t)
 	s.released(ctx, t)
 	snapshot := s.check(ctx, t, invariant.Quiescent)
 	entries, err = readDiary(s.path)
@@ -240,8 +258,13 @@ func (s *storm) calm(t *testing.T) {
 	j.effects()
 	j.coins()
 	j.settleLedger(ctx, s)
-	j.tallies["beats"] = s.beats(ctx, t)
+	j.keys(ctx, s)
+	if !s.jumps {
+		j.tallies["beats"] = s.beats(ctx, t)
+	}
+	j.tallies["runs"] = len(runs)
 	t.Logf("%d runs, %d diary entries, killed or broken: %v, checked: %v", len(runs), len(entries), s.tallies, j.tallies)
+	return j
 }
 
 // patience is how long what the storm has held up may take. Some of it is tried again after as long as it has waited.
