@@ -24,10 +24,12 @@ import (
 )
 
 // embeddedServer is the role of a process with an embedded engine that others reach by TCP.
+const embeddedServer role = "embedded"
+
+// Environment variables of such a process.
 const (
-	embeddedServer role = "embedded"
-	dirVariable         = "FLOWFABRIC_STORM_DIR"
-	addrVariable        = "FLOWFABRIC_STORM_ADDR"
+	dirVariable  = "FLOWFABRIC_STORM_DIR"
+	addrVariable = "FLOWFABRIC_STORM_ADDR"
 )
 
 // serveEmbedded serves an embedded engine. Each line of its input is a number of milliseconds by which its clock is set
@@ -79,7 +81,8 @@ func (e *embeddedProcess) start(t testing.TB) {
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	e.cmd = exec.Command(binary)
-	e.cmd.Env = append(os.Environ(), roleVariable+"="+string(embeddedServer), dirVariable+"="+e.dir, addrVariable+"="+e.addr)
+	e.cmd.Env = append(os.Environ(),
+		roleVariable+"="+string(embeddedServer), dirVariable+"="+e.dir, addrVariable+"="+e.addr)
 	e.cmd.Stderr = os.Stderr
 	e.clock, err = e.cmd.StdinPipe()
 	require.NoError(t, err)

@@ -26,7 +26,8 @@ const (
 func keyedFlow(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
 	f := flow.New[int, product](keyedName, flow.Retention(keyedKept))
 	timer := flow.Sleep(f, "timer", 20*time.Millisecond)
-	flow.Return(f, flow.Node(f, "only", step, flow.Const(order{}), flow.After(timer), activity.Retry(activity.Fixed{Delay: time.Second, Attempts: 10})))
+	flow.Return(f, flow.Node(f, "only", step, flow.Const(order{}), flow.After(timer),
+		activity.Retry(activity.Fixed{Delay: time.Second, Attempts: 10})))
 	return f.Build()
 }
 
@@ -38,15 +39,19 @@ func (c *customer) startKeyed(ctx context.Context, seed uint64) {
 	}
 	key := fmt.Sprint("key-", seed%5)
 	var run *runtime.Run[product]
+	start := func(kind string, p runtime.KeyPolicy) {
+		run, err = runtime.Start(ctx, c.client, def, 1, runtime.WithKey(kind+key, p))
+	}
 	switch seed / 5 % 4 {
 	case 0:
-		run, err = runtime.Debounce(ctx, c.client, def, "debounced-"+key, 1, runtime.DebouncePolicy{Quiet: 100 * time.Millisecond})
+		quiet := runtime.DebouncePolicy{Quiet: 100 * time.Millisecond}
+		run, err = runtime.Debounce(ctx, c.client, def, "debounced-"+key, 1, quiet)
 	case 1:
-		run, err = runtime.Start(ctx, c.client, def, 1, runtime.WithKey("queued-"+key, runtime.KeyPolicy{WhenTaken: runtime.QueueRun}))
+		start("queued-", runtime.KeyPolicy{WhenTaken: runtime.QueueRun})
 	case 2:
-		run, err = runtime.Start(ctx, c.client, def, 1, runtime.WithKey("unique-"+key, runtime.KeyPolicy{UniqueFor: time.Second}))
+		start("unique-", runtime.KeyPolicy{UniqueFor: time.Second})
 	default:
-		run, err = runtime.Start(ctx, c.client, def, 1, runtime.WithKey(key, runtime.KeyPolicy{}))
+		start("", runtime.KeyPolicy{})
 	}
 	if err == nil {
 		c.diary.note(entry{What: keyed, Run: run.ID()})

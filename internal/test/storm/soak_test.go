@@ -155,7 +155,8 @@ func (e *soaked) round(t *testing.T, r *rand.Rand, dir string, round int) {
 	require.NoError(t, s.diary.reopen(s.path))
 	s.schedule(t, newActivities(s.diary).step)
 	for _, p := range []process{
-		{role: worker, name: "worker-1"}, {role: worker, name: "worker-2"}, {role: keeper, name: "keeper-1"}, {role: client, name: "client-1"},
+		{role: worker, name: "worker-1"}, {role: worker, name: "worker-2"}, {role: keeper, name: "keeper-1"},
+		{role: client, name: "client-1"},
 	} {
 		s.processes = append(s.processes, &p)
 		e.spawn(t, r, &p)
@@ -291,8 +292,10 @@ func (k *soak) report() {
 	slices.SortFunc(k.engines, func(a, b *soaked) int { return strings.Compare(a.name, b.name) })
 	elapsed := time.Since(k.begun)
 	var table strings.Builder
-	fmt.Fprintf(&table, "%s on %d engines at once; %.2f processors were busy with it\n", elapsed.Round(time.Second), len(k.engines), cpuTime().Seconds()/elapsed.Seconds())
-	fmt.Fprintln(&table, "| engine | rounds | runs | nodes | function calls | retries | workers lost | slowest run after a fault | slowest rest | server MiB | keys | log MiB |")
+	fmt.Fprintf(&table, "%s on %d engines at once; %.2f processors were busy with it\n", elapsed.Round(time.Second),
+		len(k.engines), cpuTime().Seconds()/elapsed.Seconds())
+	fmt.Fprintln(&table, "| engine | rounds | runs | nodes | function calls | retries | workers lost "+
+		"| slowest run after a fault | slowest rest | server MiB | keys | log MiB |")
 	fmt.Fprintln(&table, "| --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: |")
 	for _, e := range k.engines {
 		if e.storm == nil {
@@ -300,19 +303,22 @@ func (k *soak) report() {
 		}
 		c := e.checked
 		fmt.Fprintf(&table, "| %s | %d | %d | %d | %d | %d | %d | %.1f s | %.1f s | %s | %s | %s |\n", e.name, e.rounds,
-			c["runs"]+c["keyed runs"]+c["beats"], c["nodes"], c["calls"], c["retries"], c["workers lost"], e.worst.Seconds(), e.storm.settled.Seconds(),
-			e.memory.span(mebi), e.keys.span(1), e.disk.span(mebi))
+			c["runs"]+c["keyed runs"]+c["beats"], c["nodes"], c["calls"], c["retries"], c["workers lost"],
+			e.worst.Seconds(), e.storm.settled.Seconds(), e.memory.span(mebi), e.keys.span(1), e.disk.span(mebi))
 	}
 	for _, e := range k.engines {
 		if e.storm != nil {
 			fmt.Fprintf(&table, "%s: faults %v; checked %v\n", e.name, e.storm.tallies, e.checked)
 		}
 	}
-	fmt.Fprintf(&table, "the test's process: %s goroutines, %s descriptors, %s MiB resident\n", k.goroutines.span(1), k.descriptors.span(1), k.resident.span(mebi))
+	fmt.Fprintf(&table, "the test's process: %s goroutines, %s descriptors, %s MiB resident\n",
+		k.goroutines.span(1), k.descriptors.span(1), k.resident.span(mebi))
 	for _, e := range k.engines {
-		fmt.Fprintf(&table, "%s: memory %v, keys %v, log %v\n", e.name, e.memory.scaled(mebi), e.keys.scaled(1), e.disk.scaled(mebi))
+		fmt.Fprintf(&table, "%s: memory %v, keys %v, log %v\n",
+			e.name, e.memory.scaled(mebi), e.keys.scaled(1), e.disk.scaled(mebi))
 	}
-	fmt.Fprintf(&table, "goroutines %v\ndescriptors %v\nresident %v\n", k.goroutines.scaled(1), k.descriptors.scaled(1), k.resident.scaled(mebi))
+	fmt.Fprintf(&table, "goroutines %v\ndescriptors %v\nresident %v\n",
+		k.goroutines.scaled(1), k.descriptors.scaled(1), k.resident.scaled(mebi))
 	k.t.Log("\n" + table.String())
 	k.goroutines.flat(k.t, "goroutines", 20)
 	k.descriptors.flat(k.t, "file descriptors", 10)
