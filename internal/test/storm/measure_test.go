@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	goruntime "runtime"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -128,10 +130,42 @@ func sizeOf(dir string) int {
 	return size
 }
 
-// keyNames are the keys of the storm.
-func (s *storm) keyNames(t *testing.T) []string {
+// kindsOf counts keys by their beginnings.
+func kindsOf(keys []string) map[string]int {
+	kinds := make(map[string]int)
+	for _, key := range keys {
+		_, rest, _ := strings.Cut(key, ":")
+		kind := partOfKey.ReplaceAllString(rest, "")
+		if head, tail, tagged := strings.Cut(kind, ":::"); tagged {
+			first, _, _ := strings.Cut(tail, ":")
+			kind = head + ":" + first
+		}
+		kinds[kind]++
+	}
+	return kinds
+}
+
+// partOfKey is a hash tag or an id.
+var partOfKey = regexp.MustCompile(`\{[^}]*\}|[0-9a-f]{8}-[0-9a-f-]{27}`)
+
+// lastingKeys are the keys of the storm that are there until a call deletes them. Others, such as records of workers, of
+// reports of usage and of bulk jobs, are kept for days, whatever becomes of their runs.
+func (s *storm) lastingKeys(t *testing.T) []string {
 	t.Helper()
-	keys, err := invariant.Keys(enginetest.Context(t), s.bench.Operator(), s.bench.Prefix)
+	ctx, client := enginetest.Context(t), s.bench.Operator()
+	keys, err := invariant.Keys(ctx, client, s.bench.Prefix)
 	require.NoError(t, err)
-	return keys
+	var reads rueidis.Commands
+	for _, key := range keys {
+		reads = append(reads, client.B().Pttl().Key(key).Build())
+	}
+	var lasting []string
+	for i, reply := range client.DoMulti(ctx, reads...) {
+		left, err := reply.AsInt64()
+		require.NoError(t, err)
+		if left == -1 && !strings.Contains(keys[i], ":bulk_job:") {
+			lasting = append(lasting, keys[i])
+		}
+	}
+	return lasting
 }

@@ -187,6 +187,7 @@ func (e *soaked) round(t *testing.T, r *rand.Rand, dir string, round int) {
 	for _, p := range s.processes {
 		s.kill(p)
 	}
+	e.engine.calm(t)
 	checked := s.calm(t)
 	for what, n := range checked.tallies {
 		if strings.HasPrefix(what, "most") {
@@ -197,8 +198,10 @@ func (e *soaked) round(t *testing.T, r *rand.Rand, dir string, round int) {
 	}
 	e.purge(t)
 	e.memory.add(e.engine.memory(t))
-	e.keys.add(len(e.storm.keyNames(t)))
 	e.disk.add(e.engine.disk())
+	keys := e.storm.lastingKeys(t)
+	e.keys.add(len(keys))
+	t.Logf("after the purge: memory %v, keys %v, log %v; %v", e.memory.scaled(mebi), e.keys.scaled(1), e.disk.scaled(mebi), kindsOf(keys))
 	if !t.Failed() {
 		require.NoError(t, os.Remove(s.path))
 	}
@@ -324,6 +327,9 @@ func (k *soak) report() {
 	k.descriptors.flat(k.t, "file descriptors", 10)
 	k.resident.flat(k.t, "resident memory of the test's process", 24*mebi)
 	for _, e := range k.engines {
+		if e.storm == nil {
+			continue // -run left it out
+		}
 		e.memory.flat(k.t, e.name+": memory of the server", e.engine.slack())
 		e.keys.flat(k.t, e.name+": keys", 50)
 		e.disk.flat(k.t, e.name+": log", 8*mebi)

@@ -24,6 +24,8 @@ type soakEngine interface {
 	// strike makes one fault, and returns when it is over.
 	strike(t *testing.T, s *storm, r *rand.Rand)
 	setsClock() bool
+	// calm ends what would keep the test from seeing the result of the faults.
+	calm(t *testing.T)
 	// memory is what the servers use, and slack by how much it may differ for other reasons than what they have.
 	memory(t *testing.T) int
 	slack() int
@@ -74,6 +76,12 @@ func (e *soakedEmbedded) urls() (near, far string) {
 	return "valkey://" + e.process.addr, "valkey://" + e.network.Addr()
 }
 
+// clockStep is by how much the clock of the engine is set before or behind that of the machine.
+const clockStep = 30 * time.Second
+
+// calm sets the clock to the latest time that it has shown: a bulk job leaves out what seems to be started after it.
+func (e *soakedEmbedded) calm(t *testing.T) { e.process.setClock(t, clockStep) }
+
 func (e *soakedEmbedded) strike(t *testing.T, s *storm, r *rand.Rand) {
 	switch r.IntN(4) {
 	case 0:
@@ -87,7 +95,7 @@ func (e *soakedEmbedded) strike(t *testing.T, s *storm, r *rand.Rand) {
 		e.process.start(t)
 	case 2:
 		s.tallies["engine's clock set"]++
-		e.process.setClock(t, time.Duration(r.IntN(3)-1)*30*time.Second)
+		e.process.setClock(t, time.Duration(r.IntN(3)-1)*clockStep)
 	default:
 		s.breakNetwork(e.network, r)
 	}
@@ -108,6 +116,7 @@ func newSoakedServer(t *testing.T, kind testserver.Kind) soakEngine {
 }
 
 func (e *soakedServer) kind() testserver.Kind   { return e.name }
+func (e *soakedServer) calm(*testing.T)         {}
 func (e *soakedServer) setsClock() bool         { return false }
 func (e *soakedServer) memory(t *testing.T) int { return usedMemory(t, e.server) }
 func (e *soakedServer) slack() int              { return 4 * mebi }
@@ -148,6 +157,7 @@ func newSoakedCluster(t *testing.T) soakEngine {
 }
 
 func (e *soakedCluster) kind() testserver.Kind    { return testserver.OnCluster }
+func (e *soakedCluster) calm(*testing.T)          {}
 func (e *soakedCluster) setsClock() bool          { return false }
 func (e *soakedCluster) slack() int               { return 12 * mebi }
 func (e *soakedCluster) disk() int                { return -1 }
@@ -219,6 +229,7 @@ func newSoakedSentinel(t *testing.T) soakEngine {
 }
 
 func (e *soakedSentinel) kind() testserver.Kind    { return testserver.Redis }
+func (e *soakedSentinel) calm(*testing.T)          {}
 func (e *soakedSentinel) setsClock() bool          { return false }
 func (e *soakedSentinel) slack() int               { return 8 * mebi }
 func (e *soakedSentinel) disk() int                { return -1 }
