@@ -60,14 +60,13 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 		if former == nil {
 			return 1, nil
 		}
-		// A server that begins as a replica has nothing at first, and all data a moment later: look again, now that there
-		// are runs. What this program concludes from them is final.
+		// A server that becomes a replica has nothing at first, and all data a moment later: look again, now that
+		// there are runs. What this program concludes from them is final.
 		if text, err = read(); rueidis.IsRedisNil(err) {
 			return 1, former
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return 0, fmt.Errorf("protocol of the stored data: %w", connectError(err))
 	}
 	if mark, marked := ParseMark(text); marked {

@@ -292,6 +292,11 @@ func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *i
 		}
 		t.Errorf("the keyspace is not in order:\n%v", report.Err())
 		for _, v := range report.Violations {
+			if _, id, ok := strings.Cut(v.Key, ":flow:"); ok { // flow:{fp:N}:<id>:…
+				_, id, _ = strings.Cut(id, "}:")
+				id, _, _ = strings.Cut(id, ":")
+				t.Logf("flow %s:\n%s", id, s.flowHistory(ctx, enginecore.FlowID(id)))
+			}
 			for _, id := range executionID.FindAllString(v.Key+" "+v.Detail, 1) {
 				t.Logf("%s:\n%s", id, s.history(ctx, enginecore.ExecutionID(id)))
 			}
