@@ -173,7 +173,11 @@ bench-console: servers ## Measure how quick the console is in a browser, and fai
 	$(GO) test ./browsertest -count=1 -v -run 'TestLargeRun|TestManyRuns|TestOneWindowSeesTheOther' | grep -E '^ +[a-z_]+\.go|^(---|ok|FAIL|PASS)'
 
 .PHONY: soak
-soak: servers ## Long property and crash runs
+soak: servers ## An hour of all engines at once under faults, at a bounded rate (TIME=3m for less)
+	$(ALL_ENGINES) FLOWFABRIC_SOAK=$(or $(TIME),1h) $(GO) test -count=1 -v -timeout 8h -run '^TestSoak$$' ./internal/test/storm
+
+.PHONY: long-tests
+long-tests: servers ## All tests, with the long versions of property and crash tests
 	$(RACE) FLOWFABRIC_SOAK=1 $(GO) test -race -count=1 -timeout 3h ./...
 
 .PHONY: fuzz

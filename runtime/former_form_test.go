@@ -1,12 +1,15 @@
 package runtime_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -19,6 +22,45 @@ import (
 type formerRun struct {
 	FlowID     enginecore.FlowID                 `json:"flow_id"`
 	Executions map[string]enginecore.ExecutionID `json:"executions"`
+}
+
+// arrivingData is a client of a server whose data arrive after the first read of the protocol.
+type arrivingData struct {
+	rueidis.Client
+	protocol string // its key
+	arrive   func()
+}
+
+func (c *arrivingData) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	isRead := slices.Equal(command.Commands(), []string{"GET", c.protocol})
+	reply := c.Client.Do(ctx, command)
+	if isRead && c.arrive != nil {
+		c.arrive()
+		c.arrive = nil
+	}
+	return reply
+}
+
+// A server that has become a replica, and is empty until the data of its primary arrive, is not taken for one with data
+// of protocol 1.
+func TestDataThatArriveAreNotFormer(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
+		client, keys := core.Client(), core.Keys()
+		protocol := keys.FfxProtocol()
+		stored, err := client.Do(ctx, client.B().Get().Key(protocol).Build()).ToString()
+		require.NoError(t, err)
+		require.NoError(t, client.Do(ctx, client.B().Del().Key(protocol).Build()).Error())
+		server := &arrivingData{Client: client, protocol: protocol, arrive: func() {
+			p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+			run := client.B().Zadd().Key(keys.FfxAllRuns(p)).ScoreMember().ScoreMember(1, "run").Build()
+			require.NoError(t, client.Do(ctx, run).Error())
+			require.NoError(t, client.Do(ctx, client.B().Set().Key(protocol).Value(stored).Build()).Error())
+		}}
+		_, err = enginerpc.Connect(ctx, server, enginerpc.Options{Prefix: b.Prefix})
+		require.NoError(t, err)
+	})
 }
 
 // Data of protocol 1 are refused before anything is written, with what to do about it.

@@ -51,11 +51,22 @@ func (conn *Conn) restoreLibrary(ctx context.Context) error {
 // older. The data tell by themselves, since a library can get lost, and one in this process is not stored at all.
 func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 	key := conn.keys.FfxProtocol()
-	text, err := conn.client.Do(ctx, conn.client.B().Get().Key(key).Build()).ToString()
-	switch {
-	case rueidis.IsRedisNil(err):
-		return 1, conn.refuseFormerRuns(ctx)
-	case err != nil:
+	read := func() (string, error) {
+		return conn.client.Do(ctx, conn.client.B().Get().Key(key).Build()).ToString()
+	}
+	text, err := read()
+	if rueidis.IsRedisNil(err) {
+		former := conn.refuseFormerRuns(ctx)
+		if former == nil {
+			return 1, nil
+		}
+		// A server that becomes a replica has nothing at first, and all data a moment later: look again, now that
+		// there are runs. What this program concludes from them is final.
+		if text, err = read(); rueidis.IsRedisNil(err) {
+			return 1, former
+		}
+	}
+	if err != nil {
 		return 0, fmt.Errorf("protocol of the stored data: %w", connectError(err))
 	}
 	if mark, marked := ParseMark(text); marked {

@@ -34,6 +34,8 @@ var allowed = map[string]sleeps{
 	"internal/test/conformance/server.go":        {1, "pause between attempts to connect"},
 	"internal/test/enginetest/enginetest.go":     {2, "pause between probes of the helpers that wait"},
 	"internal/test/storm/process_test.go":        {1, "pause between attempts to connect"},
+	"internal/test/storm/soak_test.go":           {1, "random moment of a fault"},
+	"internal/test/storm/soakengines_test.go":    {1, "a fault that lasts"},
 	"internal/test/storm/storm_test.go":          {6, "faults that last; random moments"},
 	"internal/test/testserver/cluster.go":        {1, "pause between probes of the helper that waits"},
 	"internal/test/testserver/cluster_change.go": {1, "how long a replica falls behind"},

@@ -19,12 +19,15 @@ type checker struct {
 	made    map[string]map[string]bool // nonces by run and node: of calls that were begun and of signals that were sent
 	calls   map[string]string          // nodes by nonce, in whichever run
 	tallies map[string]int
+	// jumps reports that the engine's clock was set. Leases end early then, while their functions go on, so that for a
+	// moment there may be more of them than the engine counts.
+	jumps bool
 }
 
 func newChecker(t *testing.T, s *storm, entries []entry) *checker {
 	j := &checker{
 		t: t, entries: entries, seeds: make(map[string]uint64), touched: make(map[string]bool),
-		made: make(map[string]map[string]bool), calls: make(map[string]string), tallies: make(map[string]int),
+		made: make(map[string]map[string]bool), calls: make(map[string]string), tallies: make(map[string]int), jumps: s.jumps,
 	}
 	for _, e := range entries {
 		switch e.What {
@@ -61,6 +64,9 @@ func (j *checker) run(snapshot *invariant.Snapshot, run *runtime.Run[product]) {
 		n := &s.nodes[i]
 		got := f.Nodes[n.name]
 		j.tallies["node "+got.Outcome]++
+		j.tallies["nodes"]++
+		j.tallies["retries"] += max(0, got.Attempts-1)
+		j.tallies["workers lost"] += got.Reclaims
 		fault := j.outcome(run.ID(), s, f, i)
 		if fault == "" && got.Outcome == "success" {
 			var p product
@@ -145,6 +151,10 @@ func (s *randomDAG) ready(f invariant.Flow, n *dagNode) bool {
 	switch n.kind {
 	case mapped:
 		return f.Nodes[n.itemsName()].Outcome == "success"
+	case slept:
+		return f.Nodes[n.timerName()].Outcome == "success"
+	case barred:
+		return false
 	case always:
 		return true
 	case undoing:
@@ -265,7 +275,7 @@ func (j *checker) effects() {
 			}
 		case charged:
 			j.tallies["durable steps"]++
-			if before, done := steps[place]; done && !j.touched[e.Run] {
+			if before, done := steps[place]; done && !j.touched[e.Run] && !j.jumps {
 				j.t.Errorf("%s: the durable step ran again, although its result %s was recorded", place, before)
 			}
 		case recorded:
@@ -275,7 +285,7 @@ func (j *checker) effects() {
 			steps[place] = e.Nonce
 		}
 	}
-	if most > limitPlace {
+	if most > limitPlace && !j.jumps {
 		j.t.Errorf("%d calls at a time, the limit allows %d", most, limitPlace)
 	}
 	j.tallies["most under the limit"] = most

@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // customer starts runs and interferes with them.
@@ -20,10 +22,14 @@ type customer struct {
 	diary  *diary
 	activities
 	name  string // no two processes have the same
+	pace  time.Duration
 	open  atomic.Int64
 	runs  []*runtime.Run[product]
 	tasks sync.WaitGroup
 }
+
+// stormPace is the longest pause between two things that a customer does.
+const stormPace = 20 * time.Millisecond
 
 // customerRuns is how many runs of one customer are open at a time.
 const customerRuns = 6
@@ -32,8 +38,10 @@ const customerRuns = 6
 func (c *customer) work(ctx context.Context, r *rand.Rand) {
 	defer c.tasks.Wait()
 	for i := 0; ctx.Err() == nil; i++ {
-		choice, seed, pause := r.IntN(100), r.Uint64(), time.Duration(r.IntN(20))*time.Millisecond
-		if choice < 45 && c.open.Load() < customerRuns {
+		choice, seed, pause := r.IntN(100), r.Uint64(), time.Duration(r.Int64N(int64(c.pace)))
+		if choice < 5 {
+			c.startKeyed(ctx, seed)
+		} else if choice < 45 && c.open.Load() < customerRuns {
 			c.start(ctx, fmt.Sprintf("%s-%d", c.name, i), seed)
 		} else if len(c.runs) > 0 {
 			c.interfere(ctx, choice, c.runs[max(0, len(c.runs)-1-int(seed%8))], rand.New(rand.NewPCG(seed, 8)))
@@ -101,8 +109,13 @@ func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[p
 	case choice < 96:
 		_ = c.client.PauseActivity(ctx, "storm.step", "the storm says so")
 		_ = c.client.ResumeActivity(ctx, "storm.step")
+	case choice < 97:
+		_, _ = run.Fork(ctx, runtime.WithID(forkPrefix+uuid.NewString()), runtime.ForkFrom("n00"))
+	case choice < 98:
+		_, _ = c.client.StartBulkJob(ctx, runtime.RunQuery{Flow: flowName, States: []runtime.RunState{runtime.RunRunning}},
+			bulk.Priority(r.IntN(activity.MaxPriority)), bulk.Options{Rate: 50})
 	default:
-		_, _ = run.Describe(ctx)
+		look(ctx, run)
 	}
 }
 

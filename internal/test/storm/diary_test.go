@@ -31,6 +31,7 @@ const (
 	freeing  event = "freeing"  // and gives them back
 	spends   event = "spends"   // a function reports what it spends,
 	spent    event = "spent"    // and was told that it is counted
+	keyed    event = "keyed"    // a client was told that this run stands for a call with a key
 	died     event = "died"     // a process has been killed
 )
 
@@ -59,6 +60,18 @@ type diary struct {
 func openDiary(path string) (*diary, error) {
 	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	return &diary{file: file, pid: os.Getpid()}, err
+}
+
+// reopen continues in another file.
+func (d *diary) reopen(path string) error {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.file, file = file, d.file
+	return file.Close()
 }
 
 func (d *diary) close() error { return d.file.Close() }
@@ -111,6 +124,12 @@ func (d *diary) step(ctx context.Context, o order) (product, error) {
 			return product{}, activity.RetryAfter(errScripted, 3*time.Millisecond)
 		}
 		return product{}, errScripted
+	}
+	if o.Task.Limited {
+		activity.Logger(ctx).Info("it works", "nonce", e.Nonce)
+		if err := activity.Publish(ctx, "nonce", e.Nonce); err != nil {
+			return product{}, err
+		}
 	}
 	err := d.hold(ctx, e, o.Task.Holds, func() error {
 		select {

@@ -28,6 +28,7 @@ const (
 	prefixVariable = "FLOWFABRIC_STORM_PREFIX"
 	diaryVariable  = "FLOWFABRIC_STORM_DIARY"
 	seedVariable   = "FLOWFABRIC_STORM_SEED"
+	paceVariable   = "FLOWFABRIC_STORM_PACE"
 )
 
 // role is the role of a process.
@@ -55,6 +56,13 @@ func TestMain(m *testing.M) {
 // play is the life of a process, which is killed at some moment.
 func play(r role) error {
 	ctx := context.Background()
+	if r == embeddedServer {
+		return serveEmbedded(ctx)
+	}
+	pace, err := time.ParseDuration(os.Getenv(paceVariable))
+	if err != nil {
+		return err
+	}
 	seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
 	if err != nil {
 		return err
@@ -96,7 +104,7 @@ func play(r role) error {
 		if err != nil {
 			return err
 		}
-		c := &customer{client: calls, diary: d, activities: own, name: os.Getenv(nameVariable)}
+		c := &customer{client: calls, diary: d, activities: own, name: os.Getenv(nameVariable), pace: pace}
 		c.work(ctx, random)
 		return nil
 	}
@@ -123,14 +131,14 @@ type process struct {
 func (s *storm) spawn(t testing.TB, p *process) {
 	t.Helper()
 	p.generation++
-	name := fmt.Sprintf("%s.%d", p.name, p.generation)
+	name := fmt.Sprintf("%s.%d.%d", p.name, s.round, p.generation)
 	sum := fnv.New64a()
 	fmt.Fprint(sum, s.seed, name)
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	p.cmd = exec.Command(cmp.Or(s.binary, binary))
 	p.cmd.Env = append(os.Environ(), roleVariable+"="+string(p.role), nameVariable+"="+name, urlVariable+"="+s.url,
-		prefixVariable+"="+s.bench.Prefix, diaryVariable+"="+s.path, seedVariable+"="+strconv.FormatUint(sum.Sum64(), 10))
+		prefixVariable+"="+s.bench.Prefix, diaryVariable+"="+s.path, paceVariable+"="+s.pace.String(), seedVariable+"="+strconv.FormatUint(sum.Sum64(), 10))
 	p.cmd.Stderr = os.Stderr
 	require.NoError(t, p.cmd.Start())
 }

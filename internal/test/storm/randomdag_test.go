@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -54,6 +55,9 @@ const (
 	looped  kind = "looped"  // runs another flow until its condition holds
 	grown   kind = "grown"   // runs the plan that its function makes
 	undoing kind = "undoing" // runs when one of its upstreams has failed
+	slept   kind = "slept"   // runs when a timer behind its upstreams has ended
+	chosen  kind = "chosen"  // runs if a condition holds, which it does
+	barred  kind = "barred"  // runs if the same condition does not hold
 )
 
 // dagNode is one node of a random flow.
@@ -93,7 +97,20 @@ type activities struct {
 	plan  *activity.Activity[int, flow.Plan[product]]
 }
 
-func (a activities) handlers() []activity.Handler { return []activity.Handler{a.step, a.until, a.plan} }
+func (a activities) handlers() []activity.Handler {
+	f := flow.New[int, product](flowName)
+	flow.Return(f, flow.Node(f, "only", a.step, flow.Const(order{}), holds(f)))
+	def, err := f.Build()
+	if err != nil {
+		panic(err)
+	}
+	return append(def.Handlers(), a.until, a.plan)
+}
+
+// holds is the condition of the flows, which is true.
+func holds(f *flow.Builder[int, product]) flow.Condition {
+	return flow.When(f.Input(), "holds", func(n int) bool { return n == 1 })
+}
 
 const (
 	limitName  = "storm"
@@ -136,7 +153,7 @@ func (n *dagNode) wire(r *rand.Rand, i int) {
 		return
 	}
 	n.letRun = r.IntN(2) == 0
-	switch r.IntN(18) {
+	switch r.IntN(21) {
 	case 0:
 		n.kind = waits
 	case 1:
@@ -159,6 +176,12 @@ func (n *dagNode) wire(r *rand.Rand, i int) {
 		n.kind = grown
 	case 12:
 		n.kind = undoing
+	case 13:
+		n.kind = slept
+	case 14:
+		n.kind = chosen
+	case 15:
+		n.kind = barred
 	}
 }
 
@@ -188,6 +211,10 @@ const flowName = "storm"
 func (s *randomDAG) define(a activities) (*flow.Definition[int, product], error) {
 	f := flow.New[int, product](flowName, ledger())
 	step, refs := a.step, make([]flow.Ref[product], len(s.nodes))
+	var condition flow.Condition
+	if slices.ContainsFunc(s.nodes, func(n dagNode) bool { return n.kind == chosen || n.kind == barred }) {
+		condition = holds(f)
+	}
 	for i := range s.nodes {
 		n := &s.nodes[i]
 		up := make([]flow.Ref[product], len(n.from))
@@ -225,6 +252,13 @@ func (s *randomDAG) define(a activities) (*flow.Definition[int, product], error)
 			refs[i] = flow.Loop(f, n.name, turn, a.until, flow.Const(product{}), turns+2, flow.AfterEach(up))
 		case grown:
 			refs[i] = flow.Expand(f, n.name, a.plan, flow.Const(1), flow.MayRun(step), flow.AfterEach(up))
+		case slept:
+			timer := flow.Sleep(f, n.timerName(), n.task.Pace+time.Millisecond, flow.AfterEach(up))
+			refs[i] = flow.Node(f, n.name, step, n.input(up), append(n.options(up), flow.After(timer))...)
+		case chosen:
+			refs[i] = flow.Node(f, n.name, step, n.input(up), append(n.options(up), condition, flow.AfterEach(up))...)
+		case barred:
+			refs[i] = flow.Node(f, n.name, step, n.input(up), append(n.options(up), condition.Not(), flow.AfterEach(up))...)
 		default:
 			refs[i] = flow.Node(f, n.name, step, n.input(up), n.options(up)...)
 		}
@@ -248,6 +282,9 @@ func turnFlow(step *activity.Activity[order, product]) (*flow.Definition[product
 
 // itemsName is the node of the list behind a mapped node.
 func (n *dagNode) itemsName() string { return n.name + "-items" }
+
+// timerName is the timer before a node that sleeps.
+func (n *dagNode) timerName() string { return n.name + "-timer" }
 
 // innerFlow is the flow that nested nodes run: two nodes, of which the second one retries once.
 func innerFlow(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {

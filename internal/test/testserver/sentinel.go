@@ -86,3 +86,41 @@ func (w *Watched) Promoted(tb testing.TB) {
 		return w.Replica.says("role:master", "INFO", "replication")
 	})
 }
+
+// KillInStep kills the primary at a moment at which the replica has all that it has answered, and waits until the
+// replica has taken over.
+func (w *Watched) KillInStep(tb testing.TB) {
+	tb.Helper()
+	w.Primary.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
+	w.InStep(tb)
+	w.KillPrimary(tb)
+	w.Promoted(tb)
+}
+
+// Return makes the former primary the replica of the one that took over, after HandOver or KillInStep, and returns once
+// it is in step: the two have changed places. It does not wait for the sentinel, which takes ten seconds to do that: a
+// primary that was started again takes in meanwhile what clients write that have not heard of the other one.
+func (w *Watched) Return(tb testing.TB) {
+	tb.Helper()
+	w.suspectAfter(tb, time.Hour)
+	host, number, err := net.SplitHostPort(w.Replica.Addr())
+	if err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	if w.Primary.Alive() {
+		w.Primary.Command(tb, "REPLICAOF", host, number)
+	} else {
+		w.Primary.opts.Args = []string{"repl-diskless-sync-delay 0", "replicaof " + host + " " + number}
+		w.Primary.Restart()
+	}
+	await(tb, "the former primary does not become a replica", func() bool {
+		return w.Primary.says("master_link_status:up", "INFO", "replication")
+	})
+	w.Primary.Command(tb, "CLIENT", "UNPAUSE")
+	w.Primary, w.Replica = w.Replica, w.Primary
+	await(tb, "the sentinel does not know the new primary", func() bool {
+		_, number, err := net.SplitHostPort(w.Primary.Addr())
+		return err == nil && w.Sentinel.says(number, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", watchedName) &&
+			w.Sentinel.says("slaves=1", "INFO", "sentinel")
+	})
+}

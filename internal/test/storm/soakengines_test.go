@@ -1,0 +1,261 @@
+package storm
+
+import (
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
+)
+
+// soakEngine is an engine with the faults that it can have.
+type soakEngine interface {
+	kind() testserver.Kind
+	// urls are where the test reaches the engine, and where everybody else does.
+	urls() (near, far string)
+	// strike makes one fault, and returns when it is over.
+	strike(t *testing.T, s *storm, r *rand.Rand)
+	setsClock() bool
+	// calm ends what would keep the test from seeing the result of the faults.
+	calm(t *testing.T)
+	// memory is what the servers use, and slack by how much it may differ for other reasons than what they have.
+	memory(t *testing.T) int
+	slack() int
+	disk() int
+}
+
+// soakEngines are those to be tested.
+func soakEngines(t *testing.T) map[string]func(*testing.T) soakEngine {
+	kinds, list := testserverKinds(t), make(map[string]func(*testing.T) soakEngine)
+	if kinds[testserver.Embedded] {
+		list["embedded"] = newSoakedEmbedded
+	}
+	for _, kind := range []testserver.Kind{testserver.Redis, testserver.Valkey} {
+		if kinds[kind] {
+			list[string(kind)] = func(t *testing.T) soakEngine { return newSoakedServer(t, kind) }
+		}
+	}
+	if kinds[testserver.Valkey] || kinds[testserver.OnCluster] {
+		list["cluster"] = newSoakedCluster
+	}
+	if kinds[testserver.Redis] {
+		list["sentinel"] = newSoakedSentinel
+	}
+	return list
+}
+
+// soakedEmbedded is an embedded engine with a directory, in a process of its own.
+type soakedEmbedded struct {
+	process *embeddedProcess
+	network *proxy.Proxy
+}
+
+func newSoakedEmbedded(t *testing.T) soakEngine {
+	e := &soakedEmbedded{process: startEmbedded(t)}
+	e.network = proxy.Start(t, e.process.addr)
+	return e
+}
+
+func (e *soakedEmbedded) kind() testserver.Kind { return testserver.Embedded }
+func (e *soakedEmbedded) setsClock() bool       { return true }
+func (e *soakedEmbedded) memory(*testing.T) int { return residentOf(e.process.cmd.Process.Pid) }
+func (e *soakedEmbedded) disk() int             { return sizeOf(e.process.dir) }
+
+// slack is what a process with a garbage collector may have more or less.
+func (e *soakedEmbedded) slack() int { return 24 * mebi }
+
+func (e *soakedEmbedded) urls() (near, far string) {
+	return "valkey://" + e.process.addr, "valkey://" + e.network.Addr()
+}
+
+// clockStep is by how much the clock of the engine is set before or behind that of the machine.
+const clockStep = 30 * time.Second
+
+// calm sets the clock to the latest time that it has shown: a bulk job leaves out what seems to be started after it.
+func (e *soakedEmbedded) calm(t *testing.T) { e.process.setClock(t, clockStep) }
+
+func (e *soakedEmbedded) strike(t *testing.T, s *storm, r *rand.Rand) {
+	switch r.IntN(4) {
+	case 0:
+		s.tallies["engine killed"]++
+		e.process.kill()
+		e.process.start(t)
+	case 1:
+		s.tallies["power cut"]++
+		e.process.kill()
+		e.process.tear(t, r)
+		e.process.start(t)
+	case 2:
+		s.tallies["engine's clock set"]++
+		e.process.setClock(t, time.Duration(r.IntN(3)-1)*clockStep)
+	default:
+		s.breakNetwork(e.network, r)
+	}
+}
+
+// soakedServer is one server.
+type soakedServer struct {
+	server  *testserver.Server
+	name    testserver.Kind
+	network *proxy.Proxy
+}
+
+func newSoakedServer(t *testing.T, kind testserver.Kind) soakEngine {
+	e := &soakedServer{server: testserver.Start(t, testserver.Options{Kind: kind, Persist: true}), name: kind}
+	keepOnFailure(t, e.server)
+	e.network = proxy.Start(t, e.server.Addr())
+	return e
+}
+
+func (e *soakedServer) kind() testserver.Kind   { return e.name }
+func (e *soakedServer) calm(*testing.T)         {}
+func (e *soakedServer) setsClock() bool         { return false }
+func (e *soakedServer) memory(t *testing.T) int { return usedMemory(t, e.server) }
+func (e *soakedServer) slack() int              { return 4 * mebi }
+func (e *soakedServer) disk() int               { return sizeOf(e.server.Dir()) }
+
+func (e *soakedServer) urls() (near, far string) {
+	return e.server.URL(), string(e.name) + "://" + e.network.Addr()
+}
+
+func (e *soakedServer) strike(_ *testing.T, s *storm, r *rand.Rand) {
+	if r.IntN(3) == 0 {
+		s.tallies["server killed"]++
+		e.server.Kill()
+		<-time.After(time.Duration(r.Int64N(int64(time.Second)))) // how long the server is away
+		e.server.Restart()
+		return
+	}
+	s.breakNetwork(e.network, r)
+}
+
+// soakedCluster is a cluster of three with a replica of each.
+type soakedCluster struct {
+	cluster  *testserver.Cluster
+	networks []*proxy.Proxy // by server
+}
+
+func newSoakedCluster(t *testing.T) soakEngine {
+	e := &soakedCluster{cluster: testserver.NewCluster(t, testserver.ClusterOptions{
+		Kind: testserver.Valkey, Primaries: 3, Replicas: 1, NodeTimeout: time.Second,
+	})}
+	var addresses []string
+	for _, s := range e.cluster.Nodes {
+		p := proxy.Start(t, s.Addr())
+		e.networks, addresses = append(e.networks, p), append(addresses, p.Addr())
+	}
+	e.cluster.Announce(t, addresses)
+	return e
+}
+
+func (e *soakedCluster) kind() testserver.Kind    { return testserver.OnCluster }
+func (e *soakedCluster) calm(*testing.T)          {}
+func (e *soakedCluster) setsClock() bool          { return false }
+func (e *soakedCluster) slack() int               { return 12 * mebi }
+func (e *soakedCluster) disk() int                { return -1 }
+func (e *soakedCluster) urls() (near, far string) { return e.cluster.URL(), e.cluster.URL() }
+
+func (e *soakedCluster) memory(t *testing.T) int {
+	e.cluster.AllInStep(t)
+	total := 0
+	for _, s := range e.cluster.Nodes {
+		total += usedMemory(t, s)
+	}
+	return total
+}
+
+func (e *soakedCluster) strike(t *testing.T, s *storm, r *rand.Rand) {
+	primaries := e.cluster.PrimariesNow(t)
+	primary := primaries[r.IntN(len(primaries))]
+	switch r.IntN(5) {
+	case 0:
+		s.tallies["fail-over by hand"]++
+		e.cluster.AllInStep(t)
+		e.cluster.HandOver(t, primary)
+	case 1:
+		s.tallies["primary killed"]++
+		e.cluster.KillInStep(t, primary)
+		e.cluster.Return(t, primary)
+		e.announce(t, primary)
+	case 2, 3:
+		s.tallies["slots moved"]++
+		for range 3 {
+			e.cluster.Move(t, randomTag(s, r), primary, 30, nil)
+		}
+	default:
+		s.breakNetwork(e.networks[r.IntN(len(e.networks))], r)
+		e.cluster.AllInStep(t) // the connections of replicas break as well
+	}
+}
+
+// announce makes a server that was started again tell the address of its proxy.
+func (e *soakedCluster) announce(t *testing.T, server *testserver.Server) {
+	t.Helper()
+	for i, s := range e.cluster.Nodes {
+		if s == server {
+			_, number, err := net.SplitHostPort(e.networks[i].Addr())
+			require.NoError(t, err)
+			s.Command(t, "CONFIG", "SET", "cluster-announce-port", number)
+		}
+	}
+}
+
+// randomTag is the hash tag of one of the partitions.
+func randomTag(s *storm, r *rand.Rand) string {
+	counts := enginerpc.ConnOf(s.bench.Engine).Partitioning()
+	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(r.IntN(counts.Flow))}
+	switch r.IntN(4) {
+	case 0:
+		p = enginecore.Partition{Family: enginecore.BudgetFamily, Index: uint16(r.IntN(counts.Budget))}
+	case 1:
+		p = enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(r.IntN(counts.Quota))}
+	}
+	return p.Tag()
+}
+
+// soakedSentinel is a primary with a replica, watched by a sentinel.
+type soakedSentinel struct{ watched *testserver.Watched }
+
+func newSoakedSentinel(t *testing.T) soakEngine {
+	return &soakedSentinel{testserver.StartSentinel(t, testserver.Redis)}
+}
+
+func (e *soakedSentinel) kind() testserver.Kind    { return testserver.Redis }
+func (e *soakedSentinel) calm(*testing.T)          {}
+func (e *soakedSentinel) setsClock() bool          { return false }
+func (e *soakedSentinel) slack() int               { return 8 * mebi }
+func (e *soakedSentinel) disk() int                { return -1 }
+func (e *soakedSentinel) urls() (near, far string) { return e.watched.URL(), e.watched.URL() }
+
+func (e *soakedSentinel) memory(t *testing.T) int {
+	return usedMemory(t, e.watched.Primary) + usedMemory(t, e.watched.Replica)
+}
+
+func (e *soakedSentinel) strike(t *testing.T, s *storm, r *rand.Rand) {
+	if r.IntN(2) == 0 {
+		s.tallies["fail-over by hand"]++
+		e.watched.HandOver(t)
+	} else {
+		s.tallies["primary killed"]++
+		e.watched.KillInStep(t)
+	}
+	e.watched.Return(t)
+}
+
+// usedMemory is what a server says that it uses, in bytes.
+func usedMemory(t *testing.T, s *testserver.Server) int {
+	t.Helper()
+	_, rest, _ := strings.Cut(s.Command(t, "INFO", "memory"), "used_memory:")
+	text, _, _ := strings.Cut(rest, "\r\n")
+	n, err := strconv.Atoi(text)
+	require.NoError(t, err)
+	return n
+}
