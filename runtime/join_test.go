@@ -415,3 +415,29 @@ func (c *course) cancelHundred(b *testing.B, bench *enginetest.Bench) []time.Dur
 	require.NoError(b, err)
 	return took
 }
+
+// A completion makes a node ready and, because of what it skips, cancels it as the sibling of a join that cannot be met any
+// more. The node is not leased to the worker that completed.
+func TestCancelledInTheCallThatMadeItReady(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		c := newCourse()
+		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 8})
+		f := flow.New[none, string]("both")
+		refs := c.nodes(f, "ok")
+		ready := flow.Node(f, "ready", c.act, flow.Const("ok"), flow.After(refs[0]))
+		skipped := flow.Node(f, "skipped", c.act, flow.Const("ok"), flow.OnFailure(refs[0]))
+		flow.Node(f, "join", c.sum, flow.Quorum(2, ready, skipped))
+		flow.Return(f, refs[0])
+		run := startOf(t, b, f)
+		var happened []string
+		for e, err := range run.Watch(enginetest.Context(t), "") {
+			require.NoError(t, err)
+			if e.Node == "ready" {
+				happened = append(happened, string(e.Kind))
+			}
+		}
+		require.Equal(t, []string{"cancelled"}, happened)
+		b.Settle(t)
+	})
+}

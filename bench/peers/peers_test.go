@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/download"
 )
 
@@ -26,7 +27,9 @@ func TestEachSystemDoesTheWork(t *testing.T) {
 			own.measure = p.name
 			switch {
 			case isOf(p.name, "river"):
-				require.NoError(t, download.PostgreSQL())
+				if _, ok := testserver.PostgreSQL(); !ok {
+					t.Skip("there is no PostgreSQL, which `make peers` fetches")
+				}
 			case isOf(p.name, "temporal"):
 				own.temporal = temporalServer(t)
 			}

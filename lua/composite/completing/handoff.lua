@@ -45,17 +45,31 @@ function handoff.add(c, next_up, execution_id, core_key, core)
   return true
 end
 
+local OUTCOME = { 'terminal_outcome' }
+
+-- Whether an execution of the list still waits to be leased. The call may have ended it after it was added: when a join
+-- cannot be met any more, its other upstreams are cancelled.
+local function is_open(task)
+  local core = record.read(task.core_key, OUTCOME)
+  return core and core.terminal_outcome == 'none'
+end
+
+-- Leases an execution of the list and appends its description to `out`. One behind more urgent ones enters its lane.
+local function lease_one(c, request, task, urgent, out)
+  local core = task.core
+  if urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then
+    dependency.ready(task.c, task.execution_id, task.core_key, core)
+  else
+    out[#out + 1] = leasing.lease_runnable(task.c, request, task.execution_id, task.core_key, core, #out, true)
+  end
+end
+
 -- Leases the executions of the list, but none before more urgent ones of the lane, and appends their descriptions to `out`.
 function handoff.lease(c, request, out)
   local next_up = c.next_up
   if not next_up or #next_up == 0 then return end
   local urgent = handoff.head(c, next_up)
   for _, task in ipairs(next_up) do
-    local core = task.core
-    if urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then
-      dependency.ready(task.c, task.execution_id, task.core_key, core)
-    else
-      out[#out + 1] = leasing.lease_runnable(task.c, request, task.execution_id, task.core_key, core, #out, true)
-    end
+    if is_open(task) then lease_one(c, request, task, urgent, out) end
   end
 end
