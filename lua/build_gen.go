@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "308-c37d8cc2c262c064"
+const build = "309-a8ca2d70e292f1d5"
