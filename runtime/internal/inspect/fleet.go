@@ -93,7 +93,7 @@ func (x inspector) inspectLag(ctx context.Context, i *findings) {
 			i.add(inspection.KeeperLag, inspection.Warning, "keepers",
 				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late,
 					len(partitions)),
-				"see that keepers run and what they log; flowfabric doctor -repair does what is due once")
+				"see that keepers run and what they log; flowfabric doctor --repair does what is due once")
 		}
 	}
 }
