@@ -15,7 +15,7 @@ import { StateLabel, states } from "../../ui/state";
 import { Ago, Time, Took } from "../../ui/time";
 import { askKey } from "../../lib/ask";
 import { Answers } from "../run/panel";
-import { HowItGotHere, ThenRuns, useStory } from "./story";
+import { PathToAsk, ThenRuns, useAskPath } from "./path";
 
 const soon = 4 * 3_600_000;
 
@@ -118,7 +118,7 @@ function Ask({ wait, open, mayAnswer, onDone, onSkip }: AskProps) {
   const session = useSession();
   const [done, setDone] = useState<string>();
   const run = useLoad<RunDetail>((s) => get(runPath(wait.flow, wait.run), { values: session.reads }, s), [wait.flow, wait.run]);
-  const story = useStory(wait, run.data);
+  const path = useAskPath(wait, run.data);
   const about = run.data?.nodes.find((n) => n.node === wait.node)?.input ?? run.data?.input;
   return (
     <article class="answer">
@@ -152,9 +152,9 @@ function Ask({ wait, open, mayAnswer, onDone, onSkip }: AskProps) {
           <h3>If nobody answers</h3>
           <p>{wait.timeout_at ? <>At <Time at={wait.timeout_at} /> it {wait.on_timeout === "escalate" ? "is escalated and goes on waiting" : `ends: ${wait.on_timeout ?? "the node fails"}`}.</> : "It waits until somebody does."}</p>
         </div>
-        {story && <ThenRuns story={story} />}
+        {path && <ThenRuns path={path} />}
       </div>
-      {story && <HowItGotHere wait={wait} story={story} />}
+      {path && <PathToAsk wait={wait} path={path} />}
     </article>
   );
 }

@@ -13,13 +13,15 @@ const longest = 4;
 
 interface Step { name: string; node: RunNode | undefined; state: State }
 
-// Story is what led to an ask, and what follows from the answer.
-export interface Story { before: Step[]; behind: Step[]; others: string[] }
+// AskPath holds the nodes that an ask waited for longest, those behind it, and which others these wait for.
+export interface AskPath { before: Step[]; behind: Step[]; others: string[] }
 
-// useStory reads the graph of the run of an ask. It is undefined until that is there, and for asks of nodes that the
-// graph does not have.
-export function useStory(wait: Wait, run: RunDetail | undefined): Story | undefined {
-  const layout = useLoad<RunLayout>((s) => get([...runPath(wait.flow, wait.run), "layout"], {}, s), [wait.flow, wait.run]);
+// useAskPath reads the graph of the run of an ask. It is undefined until that is there, for asks of nodes that the graph
+// does not have, and for runs with more nodes than one page describes.
+export function useAskPath(wait: Wait, run: RunDetail | undefined): AskPath | undefined {
+  const whole = !!run && !run.next;
+  const layout = useLoad<RunLayout | undefined>(
+    (s) => whole ? get([...runPath(wait.flow, wait.run), "layout"], {}, s) : Promise.resolve(undefined), [wait.flow, wait.run, whole]);
   const names = layout.data?.nodes.map((n) => n.node) ?? [];
   const at = names.indexOf(wait.node);
   if (!run || !layout.data || at < 0) return undefined;
@@ -53,13 +55,13 @@ function leading(edges: readonly PlacedEdge[], at: number, steps: readonly Step[
   return [...path.nodes].slice(0, longest + 1).reverse().map((i) => steps[i]!);
 }
 
-// HowItGotHere is the path to an ask, and its next node.
-export function HowItGotHere({ wait, story }: { wait: Wait; story: Story }) {
-  const after = story.behind.slice(0, 1);
+// PathToAsk is the path to an ask, and its next node.
+export function PathToAsk({ wait, path }: { wait: Wait; path: AskPath }) {
+  const after = path.behind.slice(0, 1);
   return (
     <Card class="all" title="How it got here" note="what it waited for longest" side={<Link class="link" to={href(runPath(wait.flow, wait.run))}>Open run</Link>}>
       <ol class="path">
-        {[...story.before, ...after].map(({ name, node, state }) => (
+        {[...path.before, ...after].map(({ name, node, state }) => (
           <li key={name} class={name === wait.node ? "on" : node?.started_at ? "" : "off"} aria-current={name === wait.node ? "step" : undefined}>
             <span class={`c-${state.hue}`}><Icon name={state.icon} /></span>
             <b>{name}</b>
@@ -72,14 +74,14 @@ export function HowItGotHere({ wait, story }: { wait: Wait; story: Story }) {
 }
 
 // ThenRuns says which nodes an answer lets run.
-export function ThenRuns({ story }: { story: Story }) {
-  if (story.behind.length === 0) return null;
+export function ThenRuns({ path }: { path: AskPath }) {
+  if (path.behind.length === 0) return null;
   return (
     <div class="card pad">
       <h3>Then runs</h3>
       <p>
-        <span class="mono">{story.behind.map((s) => s.name).join(", ")}</span>
-        {story.others.length > 0 && <> once <span class="mono">{story.others.join(", ")}</span> {story.others.length > 1 ? "have" : "has"} ended</>}
+        <span class="mono">{path.behind.map((s) => s.name).join(", ")}</span>
+        {path.others.length > 0 && <> once <span class="mono">{path.others.join(", ")}</span> {path.others.length > 1 ? "have" : "has"} ended</>}
       </p>
     </div>
   );
