@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
@@ -67,10 +68,7 @@ type embeddedProcess struct {
 
 func startEmbedded(t *testing.T) *embeddedProcess {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	e := &embeddedProcess{dir: t.TempDir(), addr: listener.Addr().String()}
-	require.NoError(t, listener.Close())
+	e := &embeddedProcess{dir: t.TempDir(), addr: fmt.Sprintf("127.0.0.1:%d", testserver.Port(t))}
 	e.start(t)
 	t.Cleanup(e.kill)
 	return e
