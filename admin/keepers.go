@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
 	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
@@ -42,6 +44,24 @@ func (c *Client) KeeperTasks() []KeeperTask {
 		tasks[i] = KeeperTask(t)
 	}
 	return tasks
+}
+
+// KeeperLag returns how far keepers are behind, by the name of each task that works by time: for how long the oldest of
+// what it does has been due, by the engine's clock; zero when nothing is due. A keeper does most things when they are
+// due, and finds the others within about half a minute. It reads the oldest entry of each index in all partitions,
+// which are not of one moment.
+//
+// The error is that of ctx, or matches enginecore.ErrUnavailable or enginecore.ErrUnauthorized.
+func (c *Client) KeeperLag(ctx context.Context) (map[string]time.Duration, error) {
+	read, err := keeperlag.Read(ctx, c.core, 0)
+	if err != nil {
+		return nil, fmt.Errorf("lag of keepers: %w", readError(ctx, err))
+	}
+	lags := make(map[string]time.Duration, len(read))
+	for _, lag := range read {
+		lags[lag.Task] = lag.Behind
+	}
+	return lags, nil
 }
 
 // KeeperTaskReport is the result of RunKeeperTask.

@@ -160,12 +160,24 @@ func (p Partitioning) LanePartition(lane LaneID) Partition {
 }
 
 // FlowPartitions lists all partitions for flows, in order.
-func (p Partitioning) FlowPartitions() []Partition {
-	out := make([]Partition, p.Flow)
-	for i := range out {
-		out[i] = Partition{FlowFamily, uint16(i)}
+func (p Partitioning) FlowPartitions() []Partition { return p.Of(FlowFamily) }
+
+// Of lists all partitions of a family, in order; none for an unknown family.
+func (p Partitioning) Of(family Family) []Partition {
+	count := 0
+	switch family {
+	case FlowFamily:
+		count = p.Flow
+	case BudgetFamily:
+		count = p.Budget
+	case QuotaFamily:
+		count = p.Quota
 	}
-	return out
+	list := make([]Partition, count)
+	for i := range list {
+		list[i] = Partition{Family: family, Index: uint16(i)}
+	}
+	return list
 }
 
 func uuidPartition(f Family, count int, kind, text string) (Partition, error) {

@@ -62,7 +62,7 @@ var mayImport = map[string][]string{
 	"runtime/describe":          {"runtime/fleet", "runtime/runevent"},
 	"internal/auditlink":        {},
 	"admin": {
-		"enginecore", "internal/activityspec", "internal/auditlink", "internal/enginerpc", "internal/hashrecord", "internal/keepertask",
+		"enginecore", "internal/activityspec", "internal/auditlink", "internal/enginerpc", "internal/hashrecord", "internal/keeperlag", "internal/keepertask",
 		"internal/recordtext", "runtime", "runtime/auditlog",
 	},
 
@@ -76,7 +76,7 @@ var mayImport = map[string][]string{
 	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what
 	// both use; engine and dispatch on the ground.
 	"runtime/internal/inspect": {
-		"enginecore", "enginecore/embedded", "internal/enginerpc", "lua", "runtime/inspection", "runtime/internal/engine",
+		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "runtime/inspection", "runtime/internal/engine",
 		"runtime/internal/keeper",
 	},
 	"runtime/internal/worker": {
@@ -166,6 +166,7 @@ var mayImport = map[string][]string{
 	"internal/activityspec":        {"internal/recordtext"},
 	"internal/flowgraph":           {"activity", "flow/layout", "internal/activityspec"},
 	"internal/hashrecord":          {"enginecore"},
+	"internal/keeperlag":           {"enginecore", "internal/enginerpc"},
 	"internal/keepertask":          {},
 	"internal/keycopy":             {"enginecore", "internal/enginerpc"},
 	"internal/queueread":           {"admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},

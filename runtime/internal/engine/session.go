@@ -133,16 +133,7 @@ func (s *Session) Partitions() []enginecore.Partition { return s.PartitionsOf(en
 
 // PartitionsOf returns all partitions of a family, by index; none for an unknown family.
 func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition {
-	counts := s.Core.Partitioning()
-	count := map[enginecore.Family]int{
-		enginecore.FlowFamily: counts.Flow, enginecore.BudgetFamily: counts.Budget,
-		enginecore.QuotaFamily: counts.Quota,
-	}[family]
-	list := make([]enginecore.Partition, count)
-	for i := range list {
-		list[i] = enginecore.Partition{Family: family, Index: uint16(i)}
-	}
-	return list
+	return s.Core.Partitioning().Of(family)
 }
 
 // WhileServed returns a context that ends with ctx, when the session is closed, or when the engine stops serving this

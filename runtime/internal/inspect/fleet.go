@@ -3,13 +3,10 @@ package inspect
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
@@ -43,56 +40,17 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	}
 }
 
-// dueClock is an index of a partition that is ordered by when something is due.
-type dueClock struct {
-	name string
-	key  func(enginecore.Partition) string
-}
-
-func (x inspector) dueClocks() []dueClock {
-	keys := x.Core.Keys()
-	return []dueClock{
-		{"leases", keys.IndexLeaseExpiry},
-		{"attempt timeouts", keys.IndexAttemptTimeout},
-		{"deadlines of executions", keys.IndexExecutionDeadline},
-		{"waits", keys.IndexSuspensionTimeout},
-		{"start deadlines", keys.FfxStartDeadlines},
-		{"deadlines of runs", keys.FfxFlowDeadlines},
-		{"schedules", keys.FfxSchedulesDue},
-		{"runs to be removed", keys.FfxPurgeDue},
-	}
-}
-
 // inspectLag finds what has been due for a while, in all partitions.
 func (x inspector) inspectLag(ctx context.Context, i *findings) {
-	now, err := x.Core.Now(ctx)
+	lags, err := keeperlag.Read(ctx, x.Core, keeperLate)
 	if err != nil {
-		return
+		return // the other looks say why
 	}
-	partitions := x.Partitions()
-	for _, c := range x.dueClocks() {
-		var worst time.Duration
-		late := 0
-		for some := range slices.Chunk(partitions, keeper.BatchSize) {
-			questions := make(rueidis.Commands, len(some))
-			for at, p := range some {
-				questions[at] = x.Client.B().Zrange().Key(c.key(p)).Min("0").Max("0").Withscores().Build()
-			}
-			for _, answer := range x.Client.DoMulti(ctx, questions...) {
-				head, err := answer.AsZScores()
-				if err != nil || len(head) == 0 {
-					continue
-				}
-				if lag := now.Sub(time.UnixMilli(int64(head[0].Score))); lag > keeperLate {
-					late++
-					worst = max(worst, lag)
-				}
-			}
-		}
-		if late > 0 {
+	for _, lag := range lags {
+		if lag.Late > 0 {
 			i.add(inspection.KeeperLag, inspection.Warning, "keepers",
-				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", c.name, worst.Round(time.Second), late,
-					len(partitions)),
+				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", lag.What, lag.Behind.Round(time.Second),
+					lag.Late, lag.Partitions),
 				"see that keepers run and what they log; flowfabric doctor --repair does what is due once")
 		}
 	}
