@@ -43,4 +43,6 @@ type Worker struct {
 	ReportedAt       time.Time   `json:"reported_at"`
 	DrainRequestedAt time.Time   `json:"drain_requested_at,omitzero"`
 	DrainRequestedBy string      `json:"drain_requested_by,omitempty"`
+
+	Started map[string]int64 `json:"started,omitempty" doc:"Attempts that it has begun, by lane."`
 }

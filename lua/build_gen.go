@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "309-a8ca2d70e292f1d5"
+const build = "311-2bcd4f4f0cac696f"

@@ -88,10 +88,12 @@ func (c *Client) DrainWorker(
 
 func readWorker(r enginerpc.WorkerRecord) fleet.Worker {
 	about := readAbout(r.About)
+	var started map[string]int64
+	_ = json.Unmarshal(r.Started, &started)
 	w := fleet.Worker{
 		Instance: r.WorkerInstanceID, Name: about.Name, State: fleet.State(r.State), Host: about.Host, PID: about.PID,
 		Build: about.Build,
-		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used),
+		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used), Started: started,
 		Since: about.Since, ReportedAt: r.ReportedAt, DrainRequestedAt: r.DrainRequestedAt,
 		DrainRequestedBy: r.DrainBy,
 	}

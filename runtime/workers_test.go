@@ -68,6 +68,27 @@ func TestWorkersAreListed(t *testing.T) {
 	})
 }
 
+// A worker says how many attempts it has begun in each lane.
+func TestWorkersCountStarts(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		w := b.Worker(t, []activity.Handler{addOne()}, runtime.WorkerConfig{Lanes: []string{"slow", "default"}, NoKeeper: true})
+		for range 3 {
+			run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 1)
+			require.NoError(t, err)
+			_, err = run.Result(ctx)
+			require.NoError(t, err)
+		}
+		one := listed(ctx, t, b.Client, "one", number(1))[0]
+		require.NoError(t, b.Client.DrainWorker(ctx, one.Instance)) // it reports at once
+		listed(ctx, t, b.Client, "counting", func(list []workers.Worker) bool {
+			return len(list) == 1 && list[0].Started["default"] == 3 && len(list[0].Started) == 1
+		})
+		require.NoError(t, w.Stop())
+	})
+}
+
 // A worker that drains takes no more work, lets its functions end, and stays in the list until it stops.
 func TestDrainWorker(t *testing.T) {
 	t.Parallel()

@@ -1317,6 +1317,7 @@ type WorkerRecord struct {
 	Lanes            string
 	Kinds            string
 	About            []byte
+	Started          []byte
 }
 
 func decodeWorkerRecord(r *fields, out *WorkerRecord) {
@@ -1330,6 +1331,7 @@ func decodeWorkerRecord(r *fields, out *WorkerRecord) {
 	out.Lanes = textValue[string](r, "lanes")
 	out.Kinds = textValue[string](r, "kinds")
 	out.About = bytesValue(r, "about")
+	out.Started = bytesValue(r, "started")
 }
 
 // WorkerSighting is an element of replies or calls.

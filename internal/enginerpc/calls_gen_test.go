@@ -794,10 +794,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "flow_name of test"}},
 		{"ffx2_report_worker", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")})
+			return Wire(k, ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "build_id of test", "\x00\xff\r\nbuild"}},
+			[]string{"worker_instance_id of test", "state of test", "5", "1500", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "build_id of test", "\x00\xff\r\nbuild", "\x00\xff\r\nstarted"}},
 		{"ffx2_drain_worker", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, DrainWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", Actor: "actor of test"})
 		},
@@ -1745,11 +1745,11 @@ func goldenReplies() []goldenReply {
 				return decodeReply(DrainWorkerCall{}.info(), m, DrainWorkerCall{}.decode)
 			},
 			DrainWorkerReply{Status: StatusAlreadySatisfied}},
-		{"ffx2_list_workers OK", []any{1, "OK", []any{[]any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout"}, []any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout"}}, "next_cursor of test", "1795188498438"},
+		{"ffx2_list_workers OK", []any{1, "OK", []any{[]any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "\x00\xff\r\nstarted"}, []any{"worker_instance_id of test", "state of test", "5", "1795188498438", "1795188498438", "1795188498438", "drain_by of test", "lanes of test", "kinds of test", "\x00\xff\r\nabout", "\x00\xff\r\nstarted"}}, "next_cursor of test", "1795188498438"},
 			func(m message) (any, error) {
 				return decodeReply(ListWorkersCall{}.info(), m, ListWorkersCall{}.decode)
 			},
-			ListWorkersReply{Status: StatusOK, Workers: []WorkerRecord{{WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, ReportedAt: time.UnixMilli(1795188498438).UTC(), ExpiresAt: time.UnixMilli(1795188498438).UTC(), DrainRequestedAt: time.UnixMilli(1795188498438).UTC(), DrainBy: "drain_by of test", Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")}, {WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, ReportedAt: time.UnixMilli(1795188498438).UTC(), ExpiresAt: time.UnixMilli(1795188498438).UTC(), DrainRequestedAt: time.UnixMilli(1795188498438).UTC(), DrainBy: "drain_by of test", Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout")}}, NextCursor: "next_cursor of test", Now: time.UnixMilli(1795188498438).UTC()}},
+			ListWorkersReply{Status: StatusOK, Workers: []WorkerRecord{{WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, ReportedAt: time.UnixMilli(1795188498438).UTC(), ExpiresAt: time.UnixMilli(1795188498438).UTC(), DrainRequestedAt: time.UnixMilli(1795188498438).UTC(), DrainBy: "drain_by of test", Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), Started: []byte("\x00\xff\r\nstarted")}, {WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, ReportedAt: time.UnixMilli(1795188498438).UTC(), ExpiresAt: time.UnixMilli(1795188498438).UTC(), DrainRequestedAt: time.UnixMilli(1795188498438).UTC(), DrainBy: "drain_by of test", Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), Started: []byte("\x00\xff\r\nstarted")}}, NextCursor: "next_cursor of test", Now: time.UnixMilli(1795188498438).UTC()}},
 		{"ffx2_find_workers OK", []any{1, "OK", []any{[]any{"1", "worker_instance_id of test", "state of test", "1795188498438", "\x00\xff\r\nabout"}, []any{"1", "worker_instance_id of test", "state of test", "1795188498438", "\x00\xff\r\nabout"}}, "1795188498438"},
 			func(m message) (any, error) {
 				return decodeReply(FindWorkersCall{}.info(), m, FindWorkersCall{}.decode)
@@ -2009,14 +2009,20 @@ func bytesCalls() []bytesCall {
 			return args, err
 		}},
 		{"ffx2_report_worker about", 6, func(k Keys, b []byte) ([]string, error) {
-			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")}
+			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
 			c.About = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},
 		{"ffx2_report_worker build", 8, func(k Keys, b []byte) ([]string, error) {
-			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild")}
+			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
 			c.Build = b
+			_, _, args, err := Wire(k, c)
+			return args, err
+		}},
+		{"ffx2_report_worker started", 9, func(k Keys, b []byte) ([]string, error) {
+			c := ReportWorkerCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, WorkerInstanceID: "worker_instance_id of test", State: "state of test", Used: 5, TTL: 1500 * time.Millisecond, Lanes: "lanes of test", Kinds: "kinds of test", About: []byte("\x00\xff\r\nabout"), BuildID: "build_id of test", Build: []byte("\x00\xff\r\nbuild"), Started: []byte("\x00\xff\r\nstarted")}
+			c.Started = b
 			_, _, args, err := Wire(k, c)
 			return args, err
 		}},

@@ -27,6 +27,8 @@ type ReportWorkerCall struct {
 	BuildID string
 	// Build: optional.
 	Build []byte
+	// Started: optional.
+	Started []byte
 }
 
 // ReportWorkerReply is the answer to ReportWorkerCall.
@@ -38,12 +40,12 @@ type ReportWorkerReply struct {
 }
 
 // ReportWorker runs ffx2_report_worker. A worker says that it is there, how many of its slots are in
-// use, and what it does: running, draining or stopped. The record counts as live for the time `ttl`,
-// but for one that has stopped. `lanes` and `kinds` are sets of what it serves, `about` is a text of
-// the worker's; they are needed in the first report, and again when the answer says that the record is
-// not known. Then nothing was written. `build` is what the worker's program was built of, which is
-// kept under `build_id` when the worker is gone; they come with `about`. `drain` tells whether an
-// operator asks the worker to drain.
+// use, how many attempts it has started by lane, and what it does: running, draining or stopped. The
+// record counts as live for the time `ttl`, but for one that has stopped. `lanes` and `kinds` are sets
+// of what it serves, `about` is a text of the worker's; they are needed in the first report, and again
+// when the answer says that the record is not known. Then nothing was written. `build` is what the
+// worker's program was built of, which is kept under `build_id` when the worker is gone; they come
+// with `about`. `drain` tells whether an operator asks the worker to drain.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -56,7 +58,7 @@ func (ReportWorkerCall) info() callInfo {
 }
 
 func (c ReportWorkerCall) encode(w *wire) {
-	w.reserve(1, 9)
+	w.reserve(1, 10)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.WorkerInstanceID))
@@ -68,6 +70,7 @@ func (c ReportWorkerCall) encode(w *wire) {
 	w.bytes(c.About)
 	w.text(c.BuildID)
 	w.bytes(c.Build)
+	w.bytes(c.Started)
 }
 
 func (ReportWorkerCall) decode(r *fields) (out ReportWorkerReply) {

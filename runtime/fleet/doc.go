@@ -32,6 +32,8 @@ type Worker struct {
 	Lanes, Activities, Capabilities []string
 	// Slots is how many functions it can run at a time, Used how many it ran.
 	Slots, Used int
+	// Started is how many attempts it had begun since Since, by lane; lanes without any are missing.
+	Started map[string]int64
 	// Since is when it began by the clock of its machine, ReportedAt the time of the report by the engine's.
 	Since, ReportedAt time.Time
 	// DrainRequestedAt and DrainRequestedBy tell of Client.DrainWorker; zero and empty without.

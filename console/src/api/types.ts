@@ -1419,6 +1419,8 @@ export interface Worker {
   reported_at: string;
   drain_requested_at?: string;
   drain_requested_by?: string;
+  /** Attempts that it has begun, by lane. */
+  started?: Record<string, number>;
 }
 
 export type Right = "view" | "payloads:read" | "approve" | "operate" | "work" | "administer";

@@ -15,7 +15,7 @@ local MAX_LISTED, MAX_SEARCHED = 200, 2000
 local STATES = { running = true, draining = true, stopped = true }
 
 local FIELDS = {
-  'state', 'used', 'reported_at', 'expires_at', 'drain_requested_at', 'drain_by', 'lanes', 'kinds', 'about',
+  'state', 'used', 'reported_at', 'expires_at', 'drain_requested_at', 'drain_by', 'lanes', 'kinds', 'about', 'started',
 }
 
 local function is_live(r, now) return r.state ~= 'stopped' and (tonumber(r.expires_at) or 0) > now end
@@ -32,6 +32,7 @@ end
 local function as_reply(r)
   return {
     r.instance, r.state, r.used, r.reported_at, r.expires_at, r.drain_requested_at, r.drain_by, r.lanes, r.kinds, r.about,
+    r.started,
   }
 end
 
@@ -53,8 +54,8 @@ local function keep_build(c, id, build)
 end
 
 -- @function ffx_report_worker
--- @summary  A worker says that it is there, how many of its slots are in use, and what it does: running, draining or stopped.
---           The record counts as live for the time `ttl`, but for one that has stopped. `lanes` and `kinds` are sets of what it
+-- @summary  A worker says that it is there, how many of its slots are in use, how many attempts it has started by lane, and what
+--           it does: running, draining or stopped. The record counts as live for the time `ttl`, but for one that has stopped. `lanes` and `kinds` are sets of what it
 --           serves, `about` is a text of the worker's; they are needed in the first report, and again when the answer says that
 --           the record is not known. Then nothing was written. `build` is what the worker's program was built of, which is kept
 --           under `build_id` when the worker is gone; they come with `about`. `drain` tells whether an operator asks the worker to drain.
@@ -69,6 +70,7 @@ end
 -- @arg      about              json optional
 -- @arg      build_id           text optional
 -- @arg      build              json optional
+-- @arg      started            json optional
 -- @reply    OK known:bool drain:bool
 -- @error    invalid_input message:text
 function F.ffx_report_worker(K, A)
@@ -89,7 +91,7 @@ function F.ffx_report_worker(K, A)
   end
   local known = redis.call('HMGET', record_key, 'about', 'drain_requested_at')
   if not known[1] then return reply.ok('0', '0') end
-  redis.call('HSET', record_key, 'state', A.state, 'used', number.text(used), 'reported_at', c.now_text,
+  redis.call('HSET', record_key, 'state', A.state, 'used', number.text(used), 'started', A.started or '', 'reported_at', c.now_text,
     'expires_at', number.text(A.state == 'stopped' and c.now or c.now + ttl))
   redis.call('PEXPIRE', record_key, KEPT_MS)
   redis.call('ZADD', index, c.now, instance)
@@ -116,7 +118,7 @@ function F.ffx_drain_worker(K, A)
   return reply.ok()
 end
 
--- @record worker_record worker_instance_id:worker_instance_id state:text used:int reported_at:unix_ms expires_at:unix_ms drain_requested_at:unix_ms drain_by:text lanes:text kinds:text about:json
+-- @record worker_record worker_instance_id:worker_instance_id state:text used:int reported_at:unix_ms expires_at:unix_ms drain_requested_at:unix_ms drain_by:text lanes:text kinds:text about:json started:json
 
 -- @function ffx_list_workers
 -- @summary  The records of live workers, with `gone` also those of workers that were seen within a day, by the time of their

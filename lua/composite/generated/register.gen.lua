@@ -1408,6 +1408,7 @@ redis.register_function{ function_name = 'ffx2_report_worker', flags = { 'allow-
     about = args[7],
     build_id = args[8],
     build = args[9],
+    started = args[10],
   }))
 end }
 

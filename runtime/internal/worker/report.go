@@ -51,7 +51,7 @@ func (s *Run) report(ctx context.Context, state string) {
 	defer s.reports.mu.Unlock()
 	call := enginerpc.ReportWorkerCall{
 		Partition: engine.Directory(), WorkerInstanceID: s.worker.Instance, State: state,
-		Used: int64(s.leases.size()), TTL: reportTTL,
+		Used: int64(s.leases.size()), Started: s.starts.text(), TTL: reportTTL,
 	}
 	if s.session.Quiet {
 		call.TTL = quietTTL

@@ -42,6 +42,7 @@ type Run struct {
 	permits       permitQueue
 	pools         permitPools
 	reports       reporter
+	starts        startCounts
 	began         time.Time
 	stopRing      context.CancelFunc // ends what listens to slots of the wake ring
 }
@@ -66,7 +67,7 @@ func NewRun(base context.Context, w *Worker) *Run {
 		},
 		drain: drainer{calls: w.session.Backend, logger: w.session.Logger},
 	}
-	s.leases = newLeaseManager(&s.services)
+	s.leases, s.starts = newLeaseManager(&s.services), newStartCounts(s.lanes())
 	s.pools = permitPools{
 		run: &s.services, queue: s.queue, limits: &s.limits, slots: s, hasLiveKey: s.leases.known.Load,
 	}

@@ -133,6 +133,7 @@ func (s *Run) mayBegin(t *Task, held bool) bool {
 			t.report(released("the worker could not read its run"), 0)
 		}
 	default:
+		s.starts.add(t.shard.Lane)
 		return true
 	}
 	return false

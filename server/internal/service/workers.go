@@ -18,7 +18,8 @@ func (s *Service) ListWorkers(ctx context.Context, _ *api.Empty) (*api.Page[api.
 		return api.Worker{
 			Instance: string(w.Instance), Name: w.Name, State: w.State, Host: w.Host, PID: w.PID, Build: w.Build,
 			Lanes: w.Lanes, Activities: w.Activities, Capabilities: w.Capabilities, Slots: w.Slots, Used: w.Used,
-			Since: w.Since, ReportedAt: w.ReportedAt, DrainRequestedAt: w.DrainRequestedAt,
+			Started: w.Started,
+			Since:   w.Since, ReportedAt: w.ReportedAt, DrainRequestedAt: w.DrainRequestedAt,
 			DrainRequestedBy: w.DrainRequestedBy,
 		}
 	}), nil
