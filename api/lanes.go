@@ -12,6 +12,10 @@ var (
 		Name: "get-lane-queue", Group: "lanes", Method: "GET", Path: "/lanes/{lane}/queue", Right: View, Effect: Reads,
 		Summary: "Show which nodes workers take next from a lane, and why",
 	})
+	GetLaneHistory = call[LaneInput, LaneHistory](Operation{
+		Name: "get-lane-history", Group: "lanes", Method: "GET", Path: "/lanes/{lane}/history", Right: View, Effect: Reads,
+		Summary: "Show what waited and ran in a lane during the last hour",
+	})
 	ListPauses = call[Empty, Page[Pause]](Operation{
 		Name: "list-pauses", Group: "lanes", Method: "GET", Path: "/pauses", Right: View, Effect: Reads,
 		Summary: "List the paused lanes and activities",
@@ -39,7 +43,9 @@ var (
 )
 
 func laneOperations() []Entry {
-	return []Entry{ListLanes, GetLaneQueue, ListPauses, PauseLane, ResumeLane, PauseActivity, ResumeActivity}
+	return []Entry{
+		ListLanes, GetLaneQueue, GetLaneHistory, ListPauses, PauseLane, ResumeLane, PauseActivity, ResumeActivity,
+	}
 }
 
 // LaneInput names the lane that an operation is about.
@@ -98,4 +104,18 @@ type Pause struct {
 	Since    time.Time `json:"since"`
 	By       string    `json:"by,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
+}
+
+// LaneHistory is what waited and ran in a lane during the last hour, or since the server began.
+type LaneHistory struct {
+	Samples []LaneSample `json:"samples" doc:"The oldest first; none of a lane that the server has not met."`
+}
+
+// LaneSample is the state of a lane at a time.
+type LaneSample struct {
+	At       time.Time `json:"at"`
+	Eligible int       `json:"eligible" doc:"Nodes that wait for a worker."`
+	HeldBack int       `json:"held_back" doc:"Nodes that a delay, a limit, a budget, a pause or a missing worker holds back."`
+	Active   int       `json:"active" doc:"Nodes that run."`
+	Started  int64     `json:"started" doc:"Attempts begun since the sample before, by the reports of workers, which come every minute."`
 }

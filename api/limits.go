@@ -76,6 +76,11 @@ var (
 		Right: View, Effect: Reads,
 		Summary: "Show which nodes have reserved parts of a budget, and which wait for it",
 	})
+	GetBudgetHistory = call[BudgetInput, BudgetHistory](Operation{
+		Name: "get-budget-history", Group: "budgets", Method: "GET", Path: "/budgets/{budget}/history",
+		Right: View, Effect: Reads,
+		Summary: "Show how much was spent of a budget during the last hour",
+	})
 	SetBudget = call[SetBudgetInput, Budget](Operation{
 		Name: "set-budget", Group: "budgets", Method: "PUT", Path: "/budgets/{budget}", Right: Operate, Effect: Changes,
 		Summary: "Set the limits of a budget",
@@ -93,7 +98,7 @@ var (
 )
 
 func budgetOperations() []Entry {
-	return []Entry{ListBudgets, GetBudget, GetBudgetUse, SetBudget, ResetBudget, DeleteBudget}
+	return []Entry{ListBudgets, GetBudget, GetBudgetUse, GetBudgetHistory, SetBudget, ResetBudget, DeleteBudget}
 }
 
 // BudgetInput names the budget that an operation is about.
@@ -131,6 +136,17 @@ type Budget struct {
 	Breaches     int            `json:"breaches"`
 	SoftBreaches int            `json:"soft_breaches"`
 	Resets       int            `json:"resets"`
+}
+
+// BudgetHistory is how much was spent of a budget during the last hour, or since the server began.
+type BudgetHistory struct {
+	Samples []BudgetSample `json:"samples" doc:"The oldest first; none of budgets of runs."`
+}
+
+// BudgetSample is how much was spent of a budget at a time.
+type BudgetSample struct {
+	At    time.Time        `json:"at"`
+	Spent map[string]int64 `json:"spent" doc:"By dimension."`
 }
 
 // BudgetAmount is the state of one dimension of a budget.

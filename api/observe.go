@@ -107,6 +107,14 @@ type KeeperTask struct {
 	Name    string   `json:"name"`
 	Summary string   `json:"summary"`
 	Every   Duration `json:"every" doc:"Longest time between two steps in a partition."`
+	// Lag is there for tasks that work by time.
+	Lag *KeeperLag `json:"lag,omitempty"`
+}
+
+// KeeperLag is how far keepers are behind with a task: for how long the oldest thing has been due.
+type KeeperLag struct {
+	Behind  Duration   `json:"behind"`
+	Minutes []Duration `json:"minutes" doc:"The worst of each minute of the last hour, or since the server began; the latest last."`
 }
 
 // KeeperTaskInput names the task that an operation is about.

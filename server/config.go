@@ -68,6 +68,10 @@ type Config struct {
 	// program does. It needs MeterProvider. Defaults to false.
 	ReportLanes bool
 
+	// SampleEvery is the time between two samples of lanes, budgets and the lag of keepers, of which the server keeps
+	// those of the last hour in memory. Reading them takes at most a fiftieth of the time: where it takes long, samples
+	// are rarer. Defaults to 15 s; at least 100 ms.
+	SampleEvery time.Duration
 	// Streams is how many streams may be open at a time, 1 to 100,000. Defaults to 1,000.
 	Streams int
 	// Timeouts bound what clients may take. Each defaults to a value that suits public servers.
@@ -133,6 +137,9 @@ func (c *Config) check() error {
 	}
 	if c.Streams < 0 || c.Streams > 100_000 {
 		fault("Streams must be 1 to 100,000, got: %d", c.Streams)
+	}
+	if c.SampleEvery != 0 && c.SampleEvery < 100*time.Millisecond {
+		fault("SampleEvery must be at least 100ms, got: %v", c.SampleEvery)
 	}
 	if len(c.AdminToken) > 0 && len(c.AdminToken) < 16 {
 		fault("AdminToken must have at least 16 characters, got: %d", len(c.AdminToken))

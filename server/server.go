@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"path"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/console"
@@ -34,6 +36,7 @@ type Server struct {
 	// unmeasure ends the measuring of lanes.
 	unmeasure func()
 	keepers   keeperState
+	sampling  sync.WaitGroup
 }
 
 // New returns a server. The error joins all faults of the config and matches ErrInvalid.
@@ -44,12 +47,13 @@ func New(config Config) (*Server, error) {
 	config.Namespace = cmp.Or(config.Namespace, "default")
 	config.Streams = cmp.Or(config.Streams, 1000)
 	config.RequestsPerSecond = cmp.Or(config.RequestsPerSecond, 1000)
+	config.SampleEvery = cmp.Or(config.SampleEvery, 15*time.Second)
 	config.Timeouts = config.Timeouts.withDefaults()
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
 		Heartbeat: api.Duration{Duration: config.Timeouts.Heartbeat},
-	}, service.TaskConfig{Logger: config.Logger, PushTo: config.PushTo})
+	}, service.Config{Logger: config.Logger, PushTo: config.PushTo, SampleEvery: config.SampleEvery})
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +86,14 @@ func New(config Config) (*Server, error) {
 		return nil, err
 	}
 	s.handler = s.routes(mux, contract)
+	s.sampling.Go(func() { operations.Sample(stopping) })
 	return s, nil
 }
 
 // Close ends all streams. The handler may be called afterwards, but its streams end at once.
 func (s *Server) Close() {
 	s.stop()
+	s.sampling.Wait()
 	s.unmeasure()
 	s.service.Close()
 }

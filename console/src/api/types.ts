@@ -113,6 +113,17 @@ export interface BudgetAmount {
   soft?: number;
 }
 
+export interface BudgetHistory {
+  /** The oldest first; none of budgets of runs. */
+  samples: BudgetSample[];
+}
+
+export interface BudgetSample {
+  at: string;
+  /** By dimension. */
+  spent: Record<string, number>;
+}
+
 export interface BudgetUse {
   /** Reservations that are open. */
   reserving: number;
@@ -474,11 +485,18 @@ export interface Item {
   category?: string;
 }
 
+export interface KeeperLag {
+  behind: string;
+  /** The worst of each minute of the last hour, or since the server began; the latest last. */
+  minutes: string[];
+}
+
 export interface KeeperTask {
   name: string;
   summary: string;
   /** Longest time between two steps in a partition. */
   every: string;
+  lag?: KeeperLag;
 }
 
 export interface KeeperTaskReport {
@@ -516,6 +534,11 @@ export interface LaneBlocked {
   operator: number;
 }
 
+export interface LaneHistory {
+  /** The oldest first; none of a lane that the server has not met. */
+  samples: LaneSample[];
+}
+
 export interface LaneQueue {
   lane: string;
   /** Nodes that wait for a worker. */
@@ -526,6 +549,18 @@ export interface LaneQueue {
 
 export interface LaneReasonInputBody {
   reason?: string;
+}
+
+export interface LaneSample {
+  at: string;
+  /** Nodes that wait for a worker. */
+  eligible: number;
+  /** Nodes that a delay, a limit, a budget, a pause or a missing worker holds back. */
+  held_back: number;
+  /** Nodes that run. */
+  active: number;
+  /** Attempts begun since the sample before, by the reports of workers, which come every minute. */
+  started: number;
 }
 
 export interface LaneTurn {
@@ -2202,6 +2237,16 @@ export interface GetLaneQueueInput {
 
 export type GetLaneQueueOutput = LaneQueue;
 
+/** get-lane-history: Show what waited and ran in a lane during the last hour */
+export interface GetLaneHistoryInput {
+  path: {
+    /** Name of the lane. */
+    lane: string;
+  };
+}
+
+export type GetLaneHistoryOutput = LaneHistory;
+
 /** list-pauses: List the paused lanes and activities */
 export interface ListPausesInput {
 }
@@ -2362,6 +2407,24 @@ export interface GetBudgetUseInput {
 }
 
 export type GetBudgetUseOutput = BudgetUse;
+
+/** get-budget-history: Show how much was spent of a budget during the last hour */
+export interface GetBudgetHistoryInput {
+  path: {
+    /** Name of the budget. */
+    budget: string;
+  };
+  query?: {
+    /** Key of a shared budget with keys. */
+    key?: string;
+    /** Flow that owns the budget. */
+    flow?: string;
+    /** Run that owns the budget. */
+    run?: string;
+  };
+}
+
+export type GetBudgetHistoryOutput = BudgetHistory;
 
 /** set-budget: Set the limits of a budget */
 export interface SetBudgetInput {
@@ -3024,6 +3087,10 @@ export interface Operations {
     method: "GET"; path: readonly ["lanes", string, "queue"];
     right: "view"; effect: "reads"; input: GetLaneQueueInput; output: GetLaneQueueOutput;
   };
+  "get-lane-history": {
+    method: "GET"; path: readonly ["lanes", string, "history"];
+    right: "view"; effect: "reads"; input: GetLaneHistoryInput; output: GetLaneHistoryOutput;
+  };
   "list-pauses": {
     method: "GET"; path: readonly ["pauses"];
     right: "view"; effect: "reads"; input: ListPausesInput; output: ListPausesOutput;
@@ -3075,6 +3142,10 @@ export interface Operations {
   "get-budget-use": {
     method: "GET"; path: readonly ["budgets", string, "use"];
     right: "view"; effect: "reads"; input: GetBudgetUseInput; output: GetBudgetUseOutput;
+  };
+  "get-budget-history": {
+    method: "GET"; path: readonly ["budgets", string, "history"];
+    right: "view"; effect: "reads"; input: GetBudgetHistoryInput; output: GetBudgetHistoryOutput;
   };
   "set-budget": {
     method: "PUT"; path: readonly ["budgets", string];

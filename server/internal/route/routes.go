@@ -65,6 +65,7 @@ func (r *Router) routes(s *service.Service) {
 
 	handle(r, api.ListLanes, s.ListLanes)
 	handle(r, api.GetLaneQueue, s.GetLaneQueue)
+	handle(r, api.GetLaneHistory, s.GetLaneHistory)
 	handle(r, api.ListPauses, s.ListPauses)
 	handle(r, api.PauseLane, s.PauseLane)
 	handle(r, api.ResumeLane, s.ResumeLane)
@@ -79,6 +80,7 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.ListBudgets, s.ListBudgets)
 	handle(r, api.GetBudget, s.GetBudget)
 	handle(r, api.GetBudgetUse, s.GetBudgetUse)
+	handle(r, api.GetBudgetHistory, s.GetBudgetHistory)
 	handle(r, api.SetBudget, s.SetBudget)
 	handle(r, api.ResetBudget, s.ResetBudget)
 	handle(r, api.DeleteBudget, s.DeleteBudget)

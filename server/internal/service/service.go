@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/server/internal/history"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/push"
 	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
@@ -42,12 +43,13 @@ type Service struct {
 	store  *serverstore.Store
 	info   api.ServerInfo
 	now    func() time.Time
+	past   *history.Recorder
 	tasks  *taskpool.Pool
 	pushes *push.Registry
 }
 
 // New returns the service of an engine. The info is what GetServer returns, without the principal.
-func New(engine *runtime.Engine, info api.ServerInfo, tasks TaskConfig) (*Service, error) {
+func New(engine *runtime.Engine, info api.ServerInfo, config Config) (*Service, error) {
 	client, err := runtime.NewClient(engine)
 	if err != nil {
 		return nil, err
@@ -59,19 +61,25 @@ func New(engine *runtime.Engine, info api.ServerInfo, tasks TaskConfig) (*Servic
 	s := &Service{
 		engine: engine, client: client, admin: operator, queues: queueread.New(engine),
 		store: serverstore.New(engine, info.Namespace), info: info,
-		now: time.Now, tasks: taskpool.New(taskpool.Config{Engine: engine, Logger: tasks.Logger}),
+		past: history.New(history.Config{Client: client, Admin: operator, Every: config.SampleEvery}),
+		now:  time.Now, tasks: taskpool.New(taskpool.Config{Engine: engine, Logger: config.Logger}),
 	}
-	s.pushes = push.New(push.Config{Tasks: s, Allow: tasks.PushTo, Logger: tasks.Logger})
+	s.pushes = push.New(push.Config{Tasks: s, Allow: config.PushTo, Logger: config.Logger})
 	return s, nil
 }
 
-// TaskConfig configures the operations of tasks.
-type TaskConfig struct {
+// Config configures a service.
+type Config struct {
 	// Logger receives what happens to workers and pushed tasks; required.
 	Logger *slog.Logger
 	// PushTo are the origins to which tasks may be sent.
 	PushTo []string
+	// SampleEvery is the time between two samples of the engine; required.
+	SampleEvery time.Duration
 }
+
+// Sample samples the engine for the operations that show the past, until ctx ends.
+func (s *Service) Sample(ctx context.Context) { s.past.Run(ctx) }
 
 // Close ends the streams of the service and the workers over HTTP, which release their tasks.
 func (s *Service) Close() {

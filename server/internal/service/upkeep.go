@@ -24,9 +24,13 @@ func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*api.Inspection, e
 }
 
 // ListKeeperTasks implements api.ListKeeperTasks.
-func (s *Service) ListKeeperTasks(_ context.Context, _ *api.Empty) (*api.Page[api.KeeperTask], error) {
+func (s *Service) ListKeeperTasks(ctx context.Context, _ *api.Empty) (*api.Page[api.KeeperTask], error) {
+	s.past.Refresh(ctx)
+	lags, now := s.past.Lags(), s.now()
 	return pageOf(s.admin.KeeperTasks(), func(t admin.KeeperTask) api.KeeperTask {
-		return api.KeeperTask{Name: t.Name, Summary: t.Summary, Every: api.Duration{Duration: t.Every}}
+		return api.KeeperTask{
+			Name: t.Name, Summary: t.Summary, Every: api.Duration{Duration: t.Every}, Lag: lagOf(lags[t.Name], now),
+		}
 	}), nil
 }
 

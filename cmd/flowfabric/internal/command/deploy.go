@@ -333,6 +333,12 @@ var taskView = output.View[api.KeeperTask]{
 	Columns: []output.Column[api.KeeperTask]{
 		{Name: "task", Text: func(t api.KeeperTask) string { return t.Name }},
 		{Name: "every", Text: func(t api.KeeperTask) string { return t.Every.String() }},
+		{Name: "behind", Text: func(t api.KeeperTask) string {
+			if t.Lag == nil {
+				return ""
+			}
+			return t.Lag.Behind.Round(time.Millisecond).String()
+		}},
 		{Name: "summary", Text: func(t api.KeeperTask) string { return t.Summary }},
 	},
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (a *App) laneCommand() *cobra.Command {
-	return a.group("lane", "Look at lanes, and pause them", a.laneList(), a.laneShow(), a.laneQueue(),
+	return a.group("lane", "Look at lanes, and pause them", a.laneList(), a.laneShow(), a.laneQueue(), a.laneHistory(),
 		a.lanePauses(), a.lanePause(), a.laneResume())
 }
 

@@ -1,0 +1,212 @@
+package history
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+)
+
+const (
+	// kept is for how long samples are kept.
+	kept = time.Hour
+	// mostSeries bounds the lanes, and the budgets, that have samples.
+	mostSeries = 1000
+	// mostBudgets is how many budgets, those of runs included, may be listed for each sample. An engine with more is asked
+	// for them in proportion less often.
+	mostBudgets = 1000
+	// share bounds the time that reading takes: at most one part of so many.
+	share = 50
+)
+
+// Config configures a recorder. All fields must be set.
+type Config struct {
+	Client *runtime.Client
+	Admin  *admin.Client
+	// Every is the time between two samples.
+	Every time.Duration
+}
+
+// Lane is the state of a lane when it was sampled.
+type Lane struct {
+	At                         time.Time
+	Eligible, HeldBack, Active int
+	// Started is how many attempts workers have reported to have begun since the sample before.
+	Started int64
+}
+
+// Budget names a shared budget, or that of a flow.
+type Budget struct{ Name, Key, Flow string }
+
+// Spent is what was spent of a budget when it was sampled, by dimension.
+type Spent struct {
+	At      time.Time
+	Amounts map[string]int64
+}
+
+// Lag is how far keepers were behind with a task when it was sampled.
+type Lag struct {
+	At     time.Time
+	Behind time.Duration
+}
+
+// Recorder samples an engine. Its methods may be called concurrently.
+type Recorder struct {
+	config   Config
+	sampling sync.Mutex // held while a sample is taken
+	// withoutBudgets is how many samples are to go without budgets; for the one that is being taken.
+	withoutBudgets int
+
+	mu      sync.Mutex
+	next    time.Time // when the next sample is due
+	lanes   series[string, Lane]
+	budgets series[Budget, Spent]
+	lags    series[string, Lag]
+	// started are the attempts that workers had begun by the last sample, by worker and lane.
+	started map[enginecore.WorkerInstanceID]map[string]int64
+}
+
+// New returns a recorder without samples.
+func New(config Config) *Recorder {
+	return &Recorder{
+		config: config, lanes: series[string, Lane]{}, budgets: series[Budget, Spent]{}, lags: series[string, Lag]{},
+	}
+}
+
+// Run takes samples until ctx ends, the first one after a while.
+func (r *Recorder) Run(ctx context.Context) {
+	timer := time.NewTimer(r.config.Every)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			timer.Reset(r.Refresh(ctx))
+		}
+	}
+}
+
+// Refresh takes a sample if one is due, and returns the time until the next one. What the engine does not tell, the
+// sample is without.
+func (r *Recorder) Refresh(ctx context.Context) time.Duration {
+	r.sampling.Lock()
+	defer r.sampling.Unlock()
+	if wait := r.wait(); wait > 0 {
+		return wait
+	}
+	begun := time.Now()
+	taken := r.read(ctx)
+	if ctx.Err() == nil {
+		now := time.Now()
+		r.keep(now, taken, now.Add(max(r.config.Every, share*now.Sub(begun))))
+		return r.wait()
+	}
+	return r.config.Every
+}
+
+// wait returns the time until a sample is due.
+func (r *Recorder) wait() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.next)
+}
+
+// reading is what the engine tells at one time. What it does not tell is nil.
+type reading struct {
+	lanes   []runtime.LaneState
+	workers []fleet.Worker
+	lags    map[string]time.Duration
+	budgets []runtime.BudgetState
+}
+
+func (r *Recorder) read(ctx context.Context) (taken reading) {
+	taken.lanes, _ = r.config.Client.Lanes(ctx)
+	taken.workers, _ = r.config.Client.Workers(ctx)
+	taken.lags, _ = r.config.Admin.KeeperLag(ctx)
+	if r.withoutBudgets == 0 {
+		taken.budgets, _ = r.config.Client.Budgets(ctx)
+	}
+	return taken
+}
+
+// keep adds what was read to the series.
+func (r *Recorder) keep(now time.Time, taken reading, next time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next = next
+	started := r.countStarts(taken.workers)
+	for _, l := range taken.lanes {
+		r.lanes.add(l.Name, Lane{
+			At: now, Eligible: l.Eligible, Active: l.Active, Started: started[l.Name],
+			HeldBack: l.Delayed + l.Blocked.Budget + l.Blocked.Quota + l.Blocked.Route + l.Blocked.Operator,
+		})
+	}
+	for task, lag := range taken.lags {
+		r.lags.add(task, Lag{At: now, Behind: lag})
+	}
+	for _, b := range taken.budgets {
+		if b.FlowID != "" {
+			continue // it is that of a run
+		}
+		spent := Spent{At: now, Amounts: make(map[string]int64, len(b.Amounts))}
+		for _, a := range b.Amounts {
+			spent.Amounts[a.Dimension] = a.Spent
+		}
+		r.budgets.add(Budget{b.Ref.Name, b.Ref.Key, b.Ref.Flow}, spent)
+	}
+	r.withoutBudgets = max(r.withoutBudgets-1, len(taken.budgets)/mostBudgets)
+	r.lanes.forget(func(l Lane) bool { return now.Sub(l.At) > kept })
+	r.budgets.forget(func(s Spent) bool { return now.Sub(s.At) > kept })
+	r.lags.forget(func(l Lag) bool { return now.Sub(l.At) > kept })
+}
+
+// countStarts returns how many attempts have begun since the last sample, by lane, by what workers report. What a worker
+// had begun before its first sample is left out.
+func (r *Recorder) countStarts(workers []fleet.Worker) map[string]int64 {
+	counts := map[string]int64{}
+	if workers == nil {
+		return counts
+	}
+	before := r.started
+	r.started = make(map[enginecore.WorkerInstanceID]map[string]int64, len(workers))
+	for _, w := range workers {
+		r.started[w.Instance] = w.Started
+		if known, ok := before[w.Instance]; ok {
+			for lane, n := range w.Started {
+				counts[lane] += max(0, n-known[lane])
+			}
+		}
+	}
+	return counts
+}
+
+// Lane returns the samples of a lane, the oldest first.
+func (r *Recorder) Lane(name string) []Lane {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.lanes[name])
+}
+
+// Budget returns the samples of a budget, the oldest first.
+func (r *Recorder) Budget(name Budget) []Spent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.budgets[name])
+}
+
+// Lags returns the samples of all tasks of keepers that work by time, the oldest first, by the names of the tasks.
+func (r *Recorder) Lags() map[string][]Lag {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make(map[string][]Lag, len(r.lags))
+	for task, list := range r.lags {
+		all[task] = slices.Clone(list)
+	}
+	return all
+}
