@@ -5,9 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/server"
 )
 
 // pages are all pages of a console, with what is there once they are loaded.
@@ -46,8 +49,9 @@ func TestScreenshots(t *testing.T) {
 	if dir == "" {
 		t.Skip("FLOWFABRIC_SCREENSHOTS names no folder")
 	}
-	p := newPlace(t, "embedded")
+	p := newPlace(t, "embedded", func(c *server.Config) { c.SampleEvery = 100 * time.Millisecond })
 	p.furnish(t)
+	p.sampled(t, "lanes/models/history", 8)
 	w := open(t, p.url)
 	for _, form := range []struct {
 		name, theme   string

@@ -36,7 +36,7 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 			"no keeper runs: retries, timeouts and lost work wait",
 			"leave WorkerConfig.NoKeeper unset, or run runtime.NewKeeper in at least one process")
 	default:
-		i.add(inspection.Keepers, inspection.Info, subject, fmt.Sprintf("%d programs with keepers", n), "")
+		i.add(inspection.Keepers, inspection.Info, subject, programs(n)+" with keepers", "")
 	}
 }
 
@@ -82,6 +82,13 @@ func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
 				"run a worker with "+strconv.Quote(string(lane.LaneID))+" among WorkerConfig.Lanes")
 			continue
 		}
-		i.add(inspection.Workers, inspection.Info, subject, fmt.Sprintf("%d programs with workers", n), "")
+		i.add(inspection.Workers, inspection.Info, subject, programs(n)+" with workers", "")
 	}
+}
+
+func programs(n int64) string {
+	if n == 1 {
+		return "1 program"
+	}
+	return engine.Decimal(n) + " programs"
 }

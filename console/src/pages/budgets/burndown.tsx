@@ -1,6 +1,6 @@
-// What is left of a budget: as it was while somebody looked, and what is to be expected.
+// What is left of a budget: as it was when it was sampled, and what is to be expected.
 import { useEffect, useRef } from "preact/hooks";
-import type { Budget, BudgetAmount } from "../../api/types";
+import type { Budget, BudgetAmount, BudgetSample } from "../../api/types";
 import { usePrefs } from "../../app/prefs";
 import { count, exact } from "../../lib/text";
 import { clock, goDuration, span } from "../../lib/time";
@@ -9,7 +9,7 @@ export interface Point { at: number; spent: number }
 
 export const keyOf = (b: Budget) => [b.name, b.key, b.flow, b.run].join("\n");
 
-// useSeen keeps what was spent while the page is open: the API has the present state alone.
+// useSeen keeps what was spent while the page is open, which is more often than the server samples it.
 export function useSeen(list: readonly Budget[] | undefined): Map<string, Point[]> {
   const kept = useRef(new Map<string, Point[]>());
   useEffect(() => {
@@ -24,6 +24,20 @@ export function useSeen(list: readonly Budget[] | undefined): Map<string, Point[
     }
   }, [list]);
   return kept.current;
+}
+
+// pointsOf joins what the server has sampled of an amount, since its last reset, with what was seen after that.
+export function pointsOf(past: BudgetSample[] | undefined, dimension: string, seen: Point[]): Point[] {
+  let points: Point[] = [];
+  for (const s of past ?? []) {
+    const spent = s.spent[dimension] ?? 0;
+    if (points.length && points.at(-1)!.spent > spent) points = [];
+    points.push({ at: Date.parse(s.at), spent });
+  }
+  const last = points.at(-1);
+  if (!last) return seen;
+  const later = seen.filter((p) => p.at > last.at);
+  return later.length && later[0]!.spent < last.spent ? later : [...points, ...later];
 }
 
 // AmountProps are one dimension of a budget. Of a budget of one run, it is known when the run began and, of one that is
@@ -51,8 +65,8 @@ export function Amount({ budget, amount: a, seen, begun, ended }: AmountProps) {
   );
 }
 
-// Window is what is known of how an amount was spent: since its last reset, since its run began, or since the page was
-// opened.
+// Window is what is known of how an amount was spent: since its last reset, since its run began, or since it was first
+// sampled.
 interface Window { points: Point[]; from: number; to: number; reset: boolean; since: string; seen: number; pace: number; recent: number }
 
 // windowOf adds to what was seen that nothing was spent when the budget was reset, or when its run began.
@@ -67,8 +81,8 @@ function windowOf(b: Budget, spent: number, all: Point[], begun: number, now: nu
   const speed = (p: Point | undefined) => p && last.at > p.at ? Math.max(0, last.spent - p.spent) / (last.at - p.at) : 0;
   return {
     points, seen: seen.length, from: first.at, to: reset && begin ? reset : last.at, reset: !!(reset && begin),
-    since: reset && begin ? "the last reset" : begun ? "the run began" : "this page was opened",
-    // A run spends in bursts: what counts is what it spent while somebody looked.
+    since: reset && begin ? "the last reset" : begun ? "the run began" : "it was first sampled",
+    // A run spends in bursts: what counts is what it spent while it was sampled.
     pace: speed(begun && !reset ? before : first),
     recent: seen.length >= 5 ? speed(before) : speed(first),
   };

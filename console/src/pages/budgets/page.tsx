@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, getTagged } from "../../api/client";
-import type { Budget, Page } from "../../api/types";
+import type { Budget, BudgetHistory, Page } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { setQuery, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
@@ -11,7 +11,7 @@ import { Confirm, type Act } from "../../ui/dialog";
 import { StateLabel, states } from "../../ui/state";
 import { Time } from "../../ui/time";
 import { usePolled } from "../../ui/polled";
-import { Amount, keyOf, useSeen, type Point } from "./burndown";
+import { Amount, keyOf, pointsOf, useSeen, type Point } from "./burndown";
 import { Change, deleteAct, effects, parameters, resetAct } from "./change";
 import { byFullness, KeysOf, RunsOf, UseOf } from "./use";
 
@@ -72,6 +72,7 @@ interface OneProps {
 // One is a budget of a flow, or a shared one.
 function One({ budget: b, seen, onAct, onChange, reload }: OneProps) {
   const session = useSession();
+  const past = useLoad<BudgetHistory>((s) => get(["budgets", b.name, "history"], parameters(b), s), [keyOf(b)]);
   const change = async () => {
     const r = await getTagged(["budgets", b.name], parameters(b));
     onChange({ budget: r.data, etag: r.etag });
@@ -86,7 +87,7 @@ function One({ budget: b, seen, onAct, onChange, reload }: OneProps) {
     }>
       <div class="pad gap" data-budget={b.name}>
         {b.used_up ? <p><StateLabel state={states.blocked} word="Used up" /> <span class="s soft">{b.used_up}</span></p> : <StateLabel state={states.succeeded} word="There is room" />}
-        {b.amounts.map((a) => <Amount key={a.dimension} budget={b} amount={a} seen={seen.get(`${keyOf(b)}\n${a.dimension}`) ?? []} />)}
+        {b.amounts.map((a) => <Amount key={a.dimension} budget={b} amount={a} seen={pointsOf(past.data?.samples, a.dimension, seen.get(`${keyOf(b)}\n${a.dimension}`) ?? [])} />)}
         <UseOf budget={b} />
         <dl class="kv">
           {b.resets_at && <><dt>Resets</dt><dd><Time at={b.resets_at} />, every {span(goDuration(b.reset_every))}</dd></>}

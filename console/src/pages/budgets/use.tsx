@@ -16,14 +16,14 @@ import { parameters } from "./change";
 const most = 10;
 
 // fullness is the largest share of a hard limit that is spent or reserved.
-const fullness = (b: Budget) => Math.max(0, ...b.amounts.map((a) => a.hard ? (a.spent + a.reserved) / a.hard : 0));
+export const fullness = (b: Budget) => Math.max(0, ...b.amounts.map((a) => a.hard ? (a.spent + a.reserved) / a.hard : 0));
 
 export const byFullness = (list: Budget[]) => [...list].sort((a, b) => fullness(b) - fullness(a));
 
 const RoomLabel = ({ b }: { b: Budget }) => b.used_up
   ? <StateLabel state={states.blocked} word="Used up" /> : <StateLabel state={states.succeeded} word="Room" />;
 
-const Spent = ({ b }: { b: Budget }) => (
+export const Spent = ({ b }: { b: Budget }) => (
   <span class="row"><span class="meter" aria-hidden="true"><i class="g-accent" style={{ width: `${Math.min(1, fullness(b)) * 100}%` }} /></span>
     <span class="ell">{b.amounts.map((a) => `${count(a.spent)}${a.hard ? ` of ${count(a.hard)}` : ""} ${a.dimension}`).join(", ")}</span></span>
 );

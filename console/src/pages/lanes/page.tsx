@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, post } from "../../api/client";
-import type { Lane, Limit, Page, Pause, Worker } from "../../api/types";
+import type { Budget, Lane, Limit, Page, Pause, Worker } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
 import { go, href, Link } from "../../app/router";
@@ -12,6 +12,9 @@ import { Confirm, type Act } from "../../ui/dialog";
 import { StateLabel, states, type State } from "../../ui/state";
 import { usePolled } from "../../ui/polled";
 import { Time, Took } from "../../ui/time";
+import { keyOf } from "../budgets/burndown";
+import { byFullness, fullness, Spent } from "../budgets/use";
+import { Starts, useLaneHistory, WaitingAndRunning } from "./history";
 import { NextUp } from "./queue";
 
 const held = (l: Lane) => l.delayed + l.blocked.budget + l.blocked.quota + l.blocked.route + l.blocked.operator;
@@ -92,6 +95,8 @@ function One({ name, lane, loading, reload }: OneProps) {
   const session = useSession();
   const workers = useLoad<Page<Worker>>((s) => get(["workers"], {}, s), []);
   const limits = useLoad<Page<Limit>>((s) => get(["limits"], {}, s), []);
+  const budgets = useLoad<Page<Budget>>((s) => get(["budgets"], {}, s), []);
+  const past = useLaneHistory(name);
   const [act, setAct] = useState<Act>();
   const serving = workers.data?.items.filter((w) => w.lanes?.includes(name)) ?? [];
   const stranded = !!lane && !lane.paused_at && lane.eligible > 0 && !!workers.data && serving.length === 0;
@@ -124,16 +129,19 @@ function One({ name, lane, loading, reload }: OneProps) {
               <div><StateLabel state={states.blocked} word="Held back" /><b>{count(held(lane))}</b></div>
               <div><StateLabel state={states.unserved} /><b>{count(lane.blocked.route)}</b></div>
               <div>Oldest ready<b>{lane.oldest ? <Took from={lane.oldest} /> : "–"}</b></div>
+              <Starts samples={past} />
             </div>
             <div class="lane">
               <div class="stack">
                 <NextUp lane={name} paused={!!lane.paused_at} />
                 <HeldBack lane={lane} />
+                <WaitingAndRunning samples={past} />
               </div>
               <div class="stack">
                 <Card title="Limits in use" side={<Link class="link s" to={href(["limits"])}>All limits</Link>}>
                   <LimitBars list={limits.data?.items.filter((l) => l.waiting > 0 || l.running > 0) ?? []} />
                 </Card>
+                <ShortBudgets list={budgets.data?.items ?? []} />
                 <Card title="Workers">
                   <ul class="ev pad">{serving.map((w) => <li key={w.instance}><Link class="link mono ell grow" to={href(["workers"])}>{w.name || w.instance}</Link><span class="muted nw">{w.used} of {w.slots} busy</span></li>)}
                     {serving.length === 0 && <li class="c-lost">No live worker serves this lane.</li>}</ul>
@@ -168,6 +176,24 @@ function HeldBack({ lane }: { lane: Lane }) {
           <tbody>{shown.map(([state, n, why, remedy]) => <tr key={why}><td><StateLabel state={state} /></td><td class="num strong">{count(n)}</td><td>{why}</td><td class="num">{remedy}</td></tr>)}</tbody>
         </table>
       )}
+    </Card>
+  );
+}
+
+// ShortBudgets shows the budgets that hold nodes back, or of which little is left, the fullest first.
+function ShortBudgets({ list }: { list: Budget[] }) {
+  const short = byFullness(list.filter((b) => b.used_up || fullness(b) >= 0.8)).slice(0, 5);
+  if (short.length === 0) return null;
+  return (
+    <Card title="Budgets that run out" side={<Link class="link s" to={href(["budgets"])}>All budgets</Link>}>
+      {short.map((b) => (
+        <div key={keyOf(b)} class="limit" data-short={b.name}>
+          <p class="row s"><Link class="mono strong" to={href(["budgets"], { name: b.name, key: b.key })}>{b.name}</Link>{(b.key || b.run) && <span class="tag ell">{b.key || b.run}</span>}
+            <span class="grow" />{b.used_up ? <span class="c-held">Used up</span> : <span class="muted">{Math.floor(fullness(b) * 100)} %</span>}</p>
+          <Spent b={b} />
+          {b.resets_at && <p class="s muted">Resets <Time at={b.resets_at} /></p>}
+        </div>
+      ))}
     </Card>
   );
 }
