@@ -23,6 +23,7 @@ type soakEngine interface {
 	urls() (near, far string)
 	// strike makes one fault, and returns when it is over.
 	strike(t *testing.T, s *storm, r *rand.Rand)
+	// setsClock reports whether strike sets clocks of the engine, in rounds in which it may.
 	setsClock() bool
 	// calm ends what would keep the test from seeing the result of the faults.
 	calm(t *testing.T)
@@ -79,11 +80,39 @@ func (e *soakedEmbedded) urls() (near, far string) {
 // clockStep is by how much the clock of the engine is set before or behind that of the machine.
 const clockStep = 30 * time.Second
 
+// aStep is the offset of a clock that is set before or behind that of the machine, or to it.
+func aStep(r *rand.Rand) time.Duration { return time.Duration(r.IntN(3)-1) * clockStep }
+
+// setClock sets the clock of a server, if clocks are set in this round, and reports whether it did.
+func (s *storm) setClock(t *testing.T, server *testserver.Server, r *rand.Rand) bool {
+	t.Helper()
+	if !s.jumps {
+		return false
+	}
+	s.tallies["engine's clock set"]++
+	server.SetClock(t, aStep(r))
+	return true
+}
+
+// latestClocks sets clocks to the latest time that they have shown.
+func latestClocks(t *testing.T, servers ...*testserver.Server) {
+	t.Helper()
+	if testserver.CanSetClocks() {
+		for _, s := range servers {
+			s.SetClock(t, clockStep)
+		}
+	}
+}
+
 // calm sets the clock to the latest time that it has shown: a bulk job leaves out what seems to be started after it.
 func (e *soakedEmbedded) calm(t *testing.T) { e.process.setClock(t, clockStep) }
 
 func (e *soakedEmbedded) strike(t *testing.T, s *storm, r *rand.Rand) {
-	switch r.IntN(4) {
+	choices := 3
+	if s.jumps {
+		choices = 4
+	}
+	switch r.IntN(choices) {
 	case 0:
 		s.tallies["engine killed"]++
 		e.process.kill()
@@ -94,10 +123,10 @@ func (e *soakedEmbedded) strike(t *testing.T, s *storm, r *rand.Rand) {
 		e.process.tear(t, r)
 		e.process.start(t)
 	case 2:
-		s.tallies["engine's clock set"]++
-		e.process.setClock(t, time.Duration(r.IntN(3)-1)*clockStep)
-	default:
 		s.breakNetwork(e.network, r)
+	default:
+		s.tallies["engine's clock set"]++
+		e.process.setClock(t, aStep(r))
 	}
 }
 
@@ -109,15 +138,17 @@ type soakedServer struct {
 }
 
 func newSoakedServer(t *testing.T, kind testserver.Kind) soakEngine {
-	e := &soakedServer{server: testserver.Start(t, testserver.Options{Kind: kind, Persist: true}), name: kind}
+	e := &soakedServer{server: testserver.Start(t, testserver.Options{
+		Kind: kind, Persist: true, Clock: testserver.CanSetClocks(),
+	}), name: kind}
 	keepOnFailure(t, e.server)
 	e.network = proxy.Start(t, e.server.Addr())
 	return e
 }
 
 func (e *soakedServer) kind() testserver.Kind   { return e.name }
-func (e *soakedServer) calm(*testing.T)         {}
-func (e *soakedServer) setsClock() bool         { return false }
+func (e *soakedServer) calm(t *testing.T)       { latestClocks(t, e.server) }
+func (e *soakedServer) setsClock() bool         { return testserver.CanSetClocks() }
 func (e *soakedServer) memory(t *testing.T) int { return usedMemory(t, e.server) }
 func (e *soakedServer) slack() int              { return 4 * mebi }
 func (e *soakedServer) disk() int               { return sizeOf(e.server.Dir()) }
@@ -126,7 +157,11 @@ func (e *soakedServer) urls() (near, far string) {
 	return e.server.URL(), string(e.name) + "://" + e.network.Addr()
 }
 
-func (e *soakedServer) strike(_ *testing.T, s *storm, r *rand.Rand) {
+func (e *soakedServer) strike(t *testing.T, s *storm, r *rand.Rand) {
+	t.Helper()
+	if r.IntN(4) == 0 && s.setClock(t, e.server, r) {
+		return
+	}
 	if r.IntN(3) == 0 {
 		s.tallies["server killed"]++
 		e.server.Kill()
@@ -145,7 +180,7 @@ type soakedCluster struct {
 
 func newSoakedCluster(t *testing.T) soakEngine {
 	e := &soakedCluster{cluster: testserver.NewCluster(t, testserver.ClusterOptions{
-		Kind: testserver.Valkey, Primaries: 3, Replicas: 1, NodeTimeout: time.Second,
+		Kind: testserver.Valkey, Primaries: 3, Replicas: 1, NodeTimeout: time.Second, Clock: testserver.CanSetClocks(),
 	})}
 	var addresses []string
 	for _, s := range e.cluster.Nodes {
@@ -157,8 +192,8 @@ func newSoakedCluster(t *testing.T) soakEngine {
 }
 
 func (e *soakedCluster) kind() testserver.Kind    { return testserver.OnCluster }
-func (e *soakedCluster) calm(*testing.T)          {}
-func (e *soakedCluster) setsClock() bool          { return false }
+func (e *soakedCluster) calm(t *testing.T)        { latestClocks(t, e.cluster.Nodes...) }
+func (e *soakedCluster) setsClock() bool          { return testserver.CanSetClocks() }
 func (e *soakedCluster) slack() int               { return 12 * mebi }
 func (e *soakedCluster) disk() int                { return -1 }
 func (e *soakedCluster) urls() (near, far string) { return e.cluster.URL(), e.cluster.URL() }
@@ -175,6 +210,9 @@ func (e *soakedCluster) memory(t *testing.T) int {
 func (e *soakedCluster) strike(t *testing.T, s *storm, r *rand.Rand) {
 	primaries := e.cluster.PrimariesNow(t)
 	primary := primaries[r.IntN(len(primaries))]
+	if r.IntN(6) == 0 && s.setClock(t, primary, r) {
+		return
+	}
 	switch r.IntN(5) {
 	case 0:
 		s.tallies["fail-over by hand"]++
@@ -225,12 +263,14 @@ func randomTag(s *storm, r *rand.Rand) string {
 type soakedSentinel struct{ watched *testserver.Watched }
 
 func newSoakedSentinel(t *testing.T) soakEngine {
-	return &soakedSentinel{testserver.StartSentinel(t, testserver.Redis)}
+	return &soakedSentinel{testserver.StartSentinelWith(t, testserver.Options{
+		Kind: testserver.Redis, Clock: testserver.CanSetClocks(),
+	})}
 }
 
 func (e *soakedSentinel) kind() testserver.Kind    { return testserver.Redis }
-func (e *soakedSentinel) calm(*testing.T)          {}
-func (e *soakedSentinel) setsClock() bool          { return false }
+func (e *soakedSentinel) calm(t *testing.T)        { latestClocks(t, e.watched.Primary, e.watched.Replica) }
+func (e *soakedSentinel) setsClock() bool          { return testserver.CanSetClocks() }
 func (e *soakedSentinel) slack() int               { return 8 * mebi }
 func (e *soakedSentinel) disk() int                { return -1 }
 func (e *soakedSentinel) urls() (near, far string) { return e.watched.URL(), e.watched.URL() }
@@ -240,6 +280,9 @@ func (e *soakedSentinel) memory(t *testing.T) int {
 }
 
 func (e *soakedSentinel) strike(t *testing.T, s *storm, r *rand.Rand) {
+	if r.IntN(3) == 0 && s.setClock(t, e.watched.Primary, r) {
+		return
+	}
 	if r.IntN(2) == 0 {
 		s.tallies["fail-over by hand"]++
 		e.watched.HandOver(t)

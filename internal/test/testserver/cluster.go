@@ -42,6 +42,8 @@ type ClusterOptions struct {
 	NodeTimeout time.Duration
 	// Persist is that of [Options]: a server that is killed and restarted has what it has acknowledged.
 	Persist bool
+	// Clock is that of [Options].
+	Clock bool
 }
 
 // StartCluster runs a cluster of primaries without replicas.
@@ -56,7 +58,9 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	tb.Helper()
 	c := &Cluster{kind: o.Kind, Primaries: o.Primaries}
 	for i := range o.Primaries * (1 + o.Replicas) {
-		s, bus := startNode(tb, o, func(args []string) *Server { return Start(tb, Options{Kind: o.Kind, Persist: o.Persist, Args: args}) })
+		s, bus := startNode(tb, o, func(args []string) *Server {
+			return Start(tb, Options{Kind: o.Kind, Persist: o.Persist, Clock: o.Clock, Args: args})
+		})
 		tb.Cleanup(bus.release)
 		c.join(tb, s, bus, i)
 	}

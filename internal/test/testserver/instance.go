@@ -69,7 +69,13 @@ func (in *instance) run() error {
 	if err != nil {
 		return err
 	}
-	proc, err := startProcess(in.path, conf, filepath.Join(in.dir, "server.log"), in.opts.Sentinel)
+	var environment []string // that of this process
+	if in.opts.Clock {
+		if environment, err = clockEnvironment(in.dir); err != nil {
+			return err
+		}
+	}
+	proc, err := startProcess(in.path, conf, filepath.Join(in.dir, "server.log"), in.opts.Sentinel, environment)
 	if err != nil {
 		return err
 	}
@@ -131,7 +137,7 @@ type process struct {
 	gone chan struct{} // closed when the process has exited
 }
 
-func startProcess(path, conf, logPath string, sentinel bool) (*process, error) {
+func startProcess(path, conf, logPath string, sentinel bool, environment []string) (*process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_TRUNC|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
@@ -140,6 +146,7 @@ func startProcess(path, conf, logPath string, sentinel bool) (*process, error) {
 	if sentinel {
 		cmd.Args = append(cmd.Args, "--sentinel")
 	}
+	cmd.Env = environment
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = endWithParent()
 	p := &process{cmd: cmd, log: log, gone: make(chan struct{})}

@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -25,16 +26,29 @@ func StartSentinel(tb testing.TB, k Kind) *Watched {
 // StartSentinelOf is StartSentinel with a primary of the kind k and a replica, and sentinel, of another kind.
 func StartSentinelOf(tb testing.TB, k, replica Kind) *Watched {
 	tb.Helper()
-	w := &Watched{Primary: Start(tb, Options{Kind: k, Args: []string{"repl-diskless-sync-delay 0"}})}
+	return startSentinel(tb, Options{Kind: k}, Options{Kind: replica})
+}
+
+// StartSentinelWith is StartSentinel with options of the primary and the replica.
+func StartSentinelWith(tb testing.TB, o Options) *Watched {
+	tb.Helper()
+	return startSentinel(tb, o, o)
+}
+
+func startSentinel(tb testing.TB, primary, replica Options) *Watched {
+	tb.Helper()
+	primary.Args = append(slices.Clone(primary.Args), "repl-diskless-sync-delay 0")
+	w := &Watched{Primary: Start(tb, primary)}
 	host, number, err := net.SplitHostPort(w.Primary.Addr())
 	if err != nil {
 		tb.Fatalf("testserver: %v", err)
 	}
-	w.Replica = Start(tb, Options{Kind: replica, Args: []string{"replicaof " + host + " " + number}})
+	replica.Args = append(slices.Clone(replica.Args), "replicaof "+host+" "+number)
+	w.Replica = Start(tb, replica)
 	await(tb, "the replica does not come into step", func() bool {
 		return w.Replica.says("master_link_status:up", "INFO", "replication")
 	})
-	w.Sentinel = Start(tb, Options{Kind: replica, Sentinel: true})
+	w.Sentinel = Start(tb, Options{Kind: replica.Kind, Sentinel: true})
 	w.Sentinel.Command(tb, "SENTINEL", "MONITOR", watchedName, host, number, "1")
 	w.suspectAfter(tb, time.Hour)
 	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "failover-timeout", strconv.Itoa(3000))

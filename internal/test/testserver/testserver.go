@@ -33,6 +33,9 @@ type Options struct {
 	// Password is what clients must give. Defaults to none.
 	Password string
 
+	// Clock lets [Server.SetClock] set the clock of the server. It needs a C compiler, see [CanSetClocks].
+	Clock bool
+
 	// Args are further lines of the server's configuration file, such as "maxmemory 50mb".
 	// They override the other options.
 	Args []string
