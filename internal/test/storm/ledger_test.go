@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -191,12 +192,14 @@ func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
 			return
 		}
 		require.NoError(t, client.ResumeSchedule(ctx, scheduleName))
-		s.pauses = append(s.pauses, span{d.PausedAt, time.Now()})
+		now, err := enginerpc.ConnOf(s.bench.Engine).Now(ctx)
+		require.NoError(t, err)
+		s.pauses = append(s.pauses, span{d.PausedAt, now})
 		require.Eventually(t, func() bool { return describe().Waiting == 0 }, s.patience(), 10*time.Millisecond)
 	}
 }
 
-// span is what lies after one time and not after another, by this machine's clock, which is that of its servers.
+// span is what lies after one time and not after another, by the engine's clock.
 type span struct{ from, to time.Time }
 
 // paused reports whether the schedule may have been paused at a time.
