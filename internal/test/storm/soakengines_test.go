@@ -260,12 +260,16 @@ func randomTag(s *storm, r *rand.Rand) string {
 }
 
 // soakedSentinel is a primary with a replica, watched by a sentinel.
-type soakedSentinel struct{ watched *testserver.Watched }
+type soakedSentinel struct {
+	watched  *testserver.Watched
+	networks []*proxy.Proxy // of the two servers
+}
 
 func newSoakedSentinel(t *testing.T) soakEngine {
-	return &soakedSentinel{testserver.StartSentinelWith(t, testserver.Options{
-		Kind: testserver.Redis, Clock: testserver.CanSetClocks(),
-	})}
+	w := testserver.StartSentinelWith(t, testserver.Options{Kind: testserver.Redis, Clock: testserver.CanSetClocks()})
+	e := &soakedSentinel{w, []*proxy.Proxy{proxy.Start(t, w.Primary.Addr()), proxy.Start(t, w.Replica.Addr())}}
+	w.Announce(t, e.networks[0].Addr(), e.networks[1].Addr())
+	return e
 }
 
 func (e *soakedSentinel) kind() testserver.Kind    { return testserver.Redis }
@@ -280,13 +284,18 @@ func (e *soakedSentinel) memory(t *testing.T) int {
 }
 
 func (e *soakedSentinel) strike(t *testing.T, s *storm, r *rand.Rand) {
-	if r.IntN(3) == 0 && s.setClock(t, e.watched.Primary, r) {
+	if r.IntN(4) == 0 && s.setClock(t, e.watched.Primary, r) {
 		return
 	}
-	if r.IntN(2) == 0 {
+	switch r.IntN(3) {
+	case 0:
+		s.breakNetwork(e.networks[r.IntN(len(e.networks))], r)
+		e.watched.InStep(t) // the connections of the replica break as well
+		return
+	case 1:
 		s.tallies["fail-over by hand"]++
 		e.watched.HandOver(t)
-	} else {
+	default:
 		s.tallies["primary killed"]++
 		e.watched.KillInStep(t)
 	}

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"cmp"
 	"net"
 	"slices"
 	"strconv"
@@ -11,6 +12,8 @@ import (
 // Watched is a primary with a replica, and a sentinel that promotes the replica when the primary fails.
 type Watched struct {
 	Primary, Replica, Sentinel *Server
+	// announced are the addresses that servers tell others, where these are not their own.
+	announced map[*Server]string
 }
 
 // watchedName is what sentinels call the primary.
@@ -39,23 +42,60 @@ func startSentinel(tb testing.TB, primary, replica Options) *Watched {
 	tb.Helper()
 	primary.Args = append(slices.Clone(primary.Args), "repl-diskless-sync-delay 0")
 	w := &Watched{Primary: Start(tb, primary)}
-	host, number, err := net.SplitHostPort(w.Primary.Addr())
-	if err != nil {
-		tb.Fatalf("testserver: %v", err)
-	}
+	host, number := split(tb, w.Primary.Addr())
 	replica.Args = append(slices.Clone(replica.Args), "replicaof "+host+" "+number)
 	w.Replica = Start(tb, replica)
-	await(tb, "the replica does not come into step", func() bool {
-		return w.Replica.says("master_link_status:up", "INFO", "replication")
-	})
+	awaitLink(tb, w.Replica)
 	w.Sentinel = Start(tb, Options{Kind: replica.Kind, Sentinel: true})
+	w.monitor(tb)
+	return w
+}
+
+// Announce makes the primary and the replica tell others these addresses, through which the replica and the sentinel
+// reach them from then on, as clients do that ask the sentinel.
+func (w *Watched) Announce(tb testing.TB, primary, replica string) {
+	tb.Helper()
+	w.announced = map[*Server]string{w.Primary: primary, w.Replica: replica}
+	for server, addr := range w.announced {
+		host, number := split(tb, addr)
+		server.Command(tb, "CONFIG", "SET", "replica-announce-ip", host, "replica-announce-port", number)
+	}
+	host, number := split(tb, primary)
+	w.Replica.Command(tb, "REPLICAOF", host, number)
+	awaitLink(tb, w.Replica)
+	w.Sentinel.Command(tb, "SENTINEL", "REMOVE", watchedName)
+	w.monitor(tb)
+}
+
+// addr is where others reach a server.
+func (w *Watched) addr(s *Server) string { return cmp.Or(w.announced[s], s.Addr()) }
+
+// monitor makes the sentinel watch the primary, and waits until it has found the replica.
+func (w *Watched) monitor(tb testing.TB) {
+	tb.Helper()
+	host, number := split(tb, w.addr(w.Primary))
 	w.Sentinel.Command(tb, "SENTINEL", "MONITOR", watchedName, host, number, "1")
 	w.suspectAfter(tb, time.Hour)
 	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "failover-timeout", strconv.Itoa(3000))
 	await(tb, "the sentinel does not find the replica", func() bool {
 		return w.Sentinel.says("slaves=1", "INFO", "sentinel")
 	})
-	return w
+}
+
+func awaitLink(tb testing.TB, replica *Server) {
+	tb.Helper()
+	await(tb, "the replica does not come into step", func() bool {
+		return replica.says("master_link_status:up", "INFO", "replication")
+	})
+}
+
+func split(tb testing.TB, addr string) (host, number string) {
+	tb.Helper()
+	host, number, err := net.SplitHostPort(addr)
+	if err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	return host, number
 }
 
 // URL returns the address as redis+sentinel:// or valkey+sentinel:// URL.
@@ -117,24 +157,23 @@ func (w *Watched) KillInStep(tb testing.TB) {
 func (w *Watched) Return(tb testing.TB) {
 	tb.Helper()
 	w.suspectAfter(tb, time.Hour)
-	host, number, err := net.SplitHostPort(w.Replica.Addr())
-	if err != nil {
-		tb.Fatalf("testserver: %v", err)
-	}
+	host, number := split(tb, w.addr(w.Replica))
 	if w.Primary.Alive() {
 		w.Primary.Command(tb, "REPLICAOF", host, number)
 	} else {
 		w.Primary.opts.Args = []string{"repl-diskless-sync-delay 0", "replicaof " + host + " " + number}
+		if addr := w.announced[w.Primary]; addr != "" {
+			host, number := split(tb, addr)
+			w.Primary.opts.Args = append(w.Primary.opts.Args, "replica-announce-ip "+host, "replica-announce-port "+number)
+		}
 		w.Primary.Restart()
 	}
-	await(tb, "the former primary does not become a replica", func() bool {
-		return w.Primary.says("master_link_status:up", "INFO", "replication")
-	})
+	awaitLink(tb, w.Primary)
 	w.Primary.Command(tb, "CLIENT", "UNPAUSE")
 	w.Primary, w.Replica = w.Replica, w.Primary
 	await(tb, "the sentinel does not know the new primary", func() bool {
-		_, number, err := net.SplitHostPort(w.Primary.Addr())
-		return err == nil && w.Sentinel.says(number, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", watchedName) &&
+		_, number := split(tb, w.addr(w.Primary))
+		return w.Sentinel.says(number, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", watchedName) &&
 			w.Sentinel.says("slaves=1", "INFO", "sentinel")
 	})
 }
