@@ -115,7 +115,7 @@ type LaneHistory struct {
 type LaneSample struct {
 	At       time.Time `json:"at"`
 	Eligible int       `json:"eligible" doc:"Nodes that wait for a worker."`
-	HeldBack int       `json:"held_back" doc:"Nodes that a delay, a limit, a budget, a pause or a missing worker holds back."`
+	HeldBack int       `json:"held_back" doc:"Nodes that something holds back: a time, limit, budget or pause."`
 	Active   int       `json:"active" doc:"Nodes that run."`
-	Started  int64     `json:"started" doc:"Attempts begun since the sample before, by the reports of workers, which come every minute."`
+	Started  int64     `json:"started" doc:"Attempts that workers have reported since the sample before."`
 }

@@ -114,7 +114,7 @@ type KeeperTask struct {
 // KeeperLag is how far keepers are behind with a task: for how long the oldest thing has been due.
 type KeeperLag struct {
 	Behind  Duration   `json:"behind"`
-	Minutes []Duration `json:"minutes" doc:"The worst of each minute of the last hour, or since the server began; the latest last."`
+	Minutes []Duration `json:"minutes" doc:"The worst of each minute, the latest last."`
 }
 
 // KeeperTaskInput names the task that an operation is about.

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,13 +44,14 @@ func TestLaneHistory(t *testing.T) {
 		}
 		p.start("order", "o-1", order{Item: "book"})
 		require.Equal(t, http.StatusOK, p.do("GET", "/runs/order/o-1/result?wait=30s", nil, nil).StatusCode)
-		until("idle", func(l api.LaneSample) bool { return l.Eligible+l.Active == 0 })
+		idle := func(l api.LaneSample) bool { return l.Eligible+l.Active == 0 }
+		until("idle", idle)
 		require.Zero(t, begun(), "the worker has not reported it")
 
 		require.Equal(t, http.StatusNoContent, p.do("POST", "/lanes/default/pause", map[string]any{}, nil).StatusCode)
 		p.start("order", "o-2", order{Item: "book"})
 		list := until("with a node that waits", func(l api.LaneSample) bool { return l.Eligible == 1 })
-		require.Zero(t, list[0].Eligible, "the past stays")
+		require.True(t, slices.ContainsFunc(list, idle), "the past stays")
 		require.IsIncreasing(t, times(list))
 
 		var workers api.Page[api.Worker]

@@ -487,7 +487,7 @@ export interface Item {
 
 export interface KeeperLag {
   behind: string;
-  /** The worst of each minute of the last hour, or since the server began; the latest last. */
+  /** The worst of each minute, the latest last. */
   minutes: string[];
 }
 
@@ -555,11 +555,11 @@ export interface LaneSample {
   at: string;
   /** Nodes that wait for a worker. */
   eligible: number;
-  /** Nodes that a delay, a limit, a budget, a pause or a missing worker holds back. */
+  /** Nodes that something holds back: a time, limit, budget or pause. */
   held_back: number;
   /** Nodes that run. */
   active: number;
-  /** Attempts begun since the sample before, by the reports of workers, which come every minute. */
+  /** Attempts that workers have reported since the sample before. */
   started: number;
 }
 

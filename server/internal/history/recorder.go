@@ -22,6 +22,8 @@ const (
 	mostBudgets = 1000
 	// share bounds the time that reading takes: at most one part of so many.
 	share = 50
+	// readTimeout bounds how long the engine is asked for one sample.
+	readTimeout = 10 * time.Second
 )
 
 // Config configures a recorder. All fields must be set.
@@ -57,9 +59,10 @@ type Lag struct {
 
 // Recorder samples an engine. Its methods may be called concurrently.
 type Recorder struct {
-	config   Config
-	sampling sync.Mutex // held while a sample is taken
-	// withoutBudgets is how many samples are to go without budgets; for the one that is being taken.
+	config Config
+	// turn has room for the one who takes a sample.
+	turn chan struct{}
+	// withoutBudgets is how many samples are to go without budgets. It belongs to the one whose turn it is.
 	withoutBudgets int
 
 	mu      sync.Mutex
@@ -74,7 +77,8 @@ type Recorder struct {
 // New returns a recorder without samples.
 func New(config Config) *Recorder {
 	return &Recorder{
-		config: config, lanes: series[string, Lane]{}, budgets: series[Budget, Spent]{}, lags: series[string, Lag]{},
+		config: config, turn: make(chan struct{}, 1),
+		lanes: series[string, Lane]{}, budgets: series[Budget, Spent]{}, lags: series[string, Lag]{},
 	}
 }
 
@@ -92,22 +96,26 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Refresh takes a sample if one is due, and returns the time until the next one. What the engine does not tell, the
-// sample is without.
+// Refresh takes a sample if one is due, and returns the time until the next one. What the engine does not tell in time,
+// the sample is without.
 func (r *Recorder) Refresh(ctx context.Context) time.Duration {
-	r.sampling.Lock()
-	defer r.sampling.Unlock()
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return r.config.Every
+	}
 	if wait := r.wait(); wait > 0 {
 		return wait
 	}
 	begun := time.Now()
 	taken := r.read(ctx)
-	if ctx.Err() == nil {
-		now := time.Now()
-		r.keep(now, taken, now.Add(max(r.config.Every, share*now.Sub(begun))))
-		return r.wait()
+	if ctx.Err() != nil {
+		return r.config.Every
 	}
-	return r.config.Every
+	now := time.Now()
+	r.keep(now, taken, now.Add(max(r.config.Every, share*now.Sub(begun))))
+	return r.wait()
 }
 
 // wait returns the time until a sample is due.
@@ -126,6 +134,8 @@ type reading struct {
 }
 
 func (r *Recorder) read(ctx context.Context) (taken reading) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
 	taken.lanes, _ = r.config.Client.Lanes(ctx)
 	taken.workers, _ = r.config.Client.Workers(ctx)
 	taken.lags, _ = r.config.Admin.KeeperLag(ctx)
@@ -166,8 +176,8 @@ func (r *Recorder) keep(now time.Time, taken reading, next time.Time) {
 	r.lags.forget(func(l Lag) bool { return now.Sub(l.At) > kept })
 }
 
-// countStarts returns how many attempts have begun since the last sample, by lane, by what workers report. What a worker
-// had begun before its first sample is left out.
+// countStarts returns how many attempts have begun since the last sample, by lane, by what workers report. What a
+// worker had begun before its first sample is left out.
 func (r *Recorder) countStarts(workers []fleet.Worker) map[string]int64 {
 	counts := map[string]int64{}
 	if workers == nil {
