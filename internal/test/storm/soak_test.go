@@ -2,6 +2,7 @@ package storm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,12 +10,14 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -33,6 +36,9 @@ const (
 
 	smokeFaults = 2 // of the one round without FLOWFABRIC_SOAK
 	smokePause  = 300 * time.Millisecond
+
+	// profileEvery is how many measurements of the process there are for each heap profile.
+	profileEvery = 5
 
 	// recoversWithin bounds how long after a fault a run takes that needs a moment otherwise.
 	recoversWithin = 3 * time.Minute
@@ -74,8 +80,11 @@ type soak struct {
 
 func (k *soak) long() bool { return k.lasts > 0 }
 
-// sample measures the process of the test until the context ends.
+// sample measures the process of the test until the context ends. It writes a heap profile every few minutes, which tells
+// what has grown.
 func (k *soak) sample(ctx context.Context) {
+	dir := k.t.TempDir()
+	k.t.Cleanup(func() { k.keepEvidence(k.t, "profiles", dir) })
 	for tick := time.NewTicker(time.Minute); ; {
 		select {
 		case <-ctx.Done():
@@ -87,6 +96,9 @@ func (k *soak) sample(ctx context.Context) {
 			k.goroutines.add(goroutines())
 			k.descriptors.add(descriptorsOf(pid))
 			k.resident.add(residentOf(pid))
+			if n := len(k.resident); n%profileEvery == 0 {
+				writeHeap(k.t, filepath.Join(dir, fmt.Sprintf("heap-%03d", n)))
+			}
 		}
 	}
 }
@@ -111,7 +123,7 @@ func (e *soaked) run(t *testing.T, open func(t *testing.T) soakEngine) {
 	log, err := os.Create(filepath.Join(dir, "log"))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = log.Close() })
-	t.Cleanup(func() { e.keepEvidence(t, dir) })
+	t.Cleanup(func() { e.keepEvidence(t, e.name, dir) })
 	e.engine = open(t)
 	near, far := e.engine.urls()
 	e.storm = e.newStorm(t, dir, near, far, log)
@@ -278,16 +290,24 @@ func (e *soaked) purge(t *testing.T) {
 	})
 }
 
-// keepEvidence keeps the diaries and the log of a failed soak.
-func (e *soaked) keepEvidence(t *testing.T, dir string) {
+// keepEvidence keeps a folder of a failed soak: diaries and the log of an engine, or profiles.
+func (k *soak) keepEvidence(t *testing.T, name, dir string) {
 	if !t.Failed() {
 		return
 	}
-	kept, err := os.MkdirTemp("", "flowfabric-soak-"+e.name+"-")
+	kept, err := os.MkdirTemp("", "flowfabric-soak-"+name+"-")
 	if err == nil {
 		err = os.CopyFS(kept, os.DirFS(dir))
 	}
-	t.Logf("diaries and log are kept in %s (%v)", kept, err)
+	t.Logf("%s: what tells more is kept in %s (%v)", name, kept, err)
+}
+
+func writeHeap(t *testing.T, path string) {
+	file, err := os.Create(path)
+	if err == nil {
+		err = errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close())
+	}
+	assert.NoError(t, err)
 }
 
 // report prints the figures, and fails if anything has grown.

@@ -120,10 +120,27 @@ func (w *Watched) suspectAfter(tb testing.TB, silence time.Duration) {
 // has all of them.
 func (w *Watched) HandOver(tb testing.TB) {
 	tb.Helper()
-	w.Primary.Command(tb, "CLIENT", "PAUSE", "30000", "WRITE")
+	for deadline := time.Now().Add(readyWithin); !w.handOver(tb); {
+		if time.Now().After(deadline) {
+			tb.Fatal("testserver: the replica does not take over")
+		}
+	}
+}
+
+// handOver asks the sentinel to replace the primary, and reports whether the replica has taken over. A sentinel that has
+// lost sight of the replica for a moment gives up.
+func (w *Watched) handOver(tb testing.TB) bool {
+	tb.Helper()
+	w.Primary.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
 	w.InStep(tb)
-	w.Sentinel.Command(tb, "SENTINEL", "FAILOVER", watchedName)
-	w.Promoted(tb)
+	_, _ = w.Sentinel.send("SENTINEL", "FAILOVER", watchedName) // an error says that one is going on, or why not
+	for range 250 {
+		if w.Replica.says("role:master", "INFO", "replication") {
+			return true
+		}
+		time.Sleep(20 * time.Millisecond) // the sentinel tells nobody when it gives up
+	}
+	return false
 }
 
 // KillPrimary kills the primary and lets the sentinel notice.
