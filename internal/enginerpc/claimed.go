@@ -16,9 +16,15 @@ import (
 // graphChunk is how many nodes of a graph one ReadGraph returns.
 const graphChunk = 32
 
-// maxGraphBytes bounds the texts of the nodes that a graphCache keeps. When it is exceeded, the cache drops all of
-// them.
-const maxGraphBytes = 16 << 20
+const (
+	// maxGraphBytes bounds what a graphCache keeps. When it is exceeded, the cache drops all of it.
+	maxGraphBytes = 8 << 20
+	// graphNodeBytes is about what a node takes beside its texts: itself, and the rounding of its texts by the
+	// allocator.
+	graphNodeBytes = 160
+	// graphChunkBytes is about what an entry takes beside its nodes.
+	graphChunkBytes = 256
+)
 
 // graphCache keeps what replies of claims leave out: the nodes of graphs. A graph never changes, as its hash identifies
 // it. The zero value is empty. It is safe for concurrent use.
@@ -45,9 +51,9 @@ func (g *graphCache) get(part graphPart) (ReadGraphReply, bool) {
 }
 
 func (g *graphCache) put(part graphPart, chunk ReadGraphReply) {
-	bytes := len(part.graph) + len(chunk.Budgets)
+	bytes := graphChunkBytes + len(part.graph) + len(chunk.Budgets)
 	for _, n := range chunk.Nodes {
-		bytes += len(n.Name) + len(n.Kind) + len(n.Policy) + len(n.Limits) + len(n.Tags)
+		bytes += graphNodeBytes + len(n.Name) + len(n.Kind) + len(n.Policy) + len(n.Limits) + len(n.Tags)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
