@@ -12,9 +12,40 @@ export function parseReply(text: string): unknown {
   return hasPayload.test(text) ? new Reader(text).document() : JSON.parse(text);
 }
 
+// members returns the names of an object's properties with the text of their values, in their order; undefined for text
+// that is no object.
+export function members(text: string): [string, string][] | undefined {
+  return new Reader(text).members();
+}
+
+// items returns the text of each item of a list; undefined for text that is no list.
+export function items(text: string): string[] | undefined {
+  return new Reader(text).items();
+}
+
 class Reader {
   private at = 0;
   constructor(private readonly text: string) {}
+
+  members(): [string, string][] | undefined {
+    this.space();
+    if (this.text[this.at] !== "{") return undefined;
+    const out: [string, string][] = [];
+    this.each("}", () => {
+      const name = JSON.parse(this.skip()) as string;
+      this.colon();
+      out.push([name, this.skip()]);
+    });
+    return out;
+  }
+
+  items(): string[] | undefined {
+    this.space();
+    if (this.text[this.at] !== "[") return undefined;
+    const out: string[] = [];
+    this.each("]", () => out.push(this.skip()));
+    return out;
+  }
 
   document(): unknown {
     return this.value();
@@ -34,30 +65,35 @@ class Reader {
 
   private object(): Record<string, unknown> {
     const out: Record<string, unknown> = {};
-    this.at++;
-    for (this.space(); this.text[this.at] !== "}"; this.space()) {
+    this.each("}", () => {
       const key = JSON.parse(this.skip()) as string;
-      this.space();
-      this.at++; // colon
-      this.space();
+      this.colon();
       out[key] = payloadKeys.has(key) ? new Raw(this.skip()) : this.value();
-      this.space();
-      if (this.text[this.at] === ",") this.at++;
-    }
-    this.at++;
+    });
     return out;
   }
 
   private list(): unknown[] {
     const out: unknown[] = [];
+    this.each("]", () => out.push(this.value()));
+    return out;
+  }
+
+  // each calls the function at each part of an object or list, and passes over its end.
+  private each(end: string, part: () => void) {
     this.at++;
-    for (this.space(); this.text[this.at] !== "]"; this.space()) {
-      out.push(this.value());
+    for (this.space(); this.text[this.at] !== end; this.space()) {
+      part();
       this.space();
       if (this.text[this.at] === ",") this.at++;
     }
     this.at++;
-    return out;
+  }
+
+  private colon() {
+    this.space();
+    this.at++;
+    this.space();
   }
 
   // skip passes over a value and returns its text.

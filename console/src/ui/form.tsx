@@ -16,7 +16,8 @@ function typeOf(s: Schema): string {
   return s.type ?? (s.properties ? "object" : "");
 }
 
-function resolve(s: Schema, all: Schema): Schema {
+// resolve follows a reference of a schema to its definition.
+export function resolve(s: Schema, all: Schema): Schema {
   const name = s.$ref?.match(/^#\/\$defs\/(.+)$/)?.[1];
   if (!name) return s;
   const { $ref: _followed, ...rest } = s;
@@ -89,7 +90,8 @@ export function isJson(text: string): boolean {
   }
 }
 
-const label = (name: string, s: Schema) => s.title ?? name.replaceAll("_", " ").replace(/^./, (c) => c.toUpperCase());
+// label is the title of a property, or its name as words.
+export const label = (name: string, s: Schema) => s.title ?? name.replaceAll("_", " ").replace(/^./, (c) => c.toUpperCase());
 
 interface FieldProps {
   name: string; schema: Schema; all: Schema; draft: Draft | undefined; required: boolean; pointer: string;

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, get, post } from "../../api/client";
-import type { Page, RunDetail, Wait } from "../../api/types";
+import type { Description as FlowDetail, Flow, Page, RunDetail, Value, Wait } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
@@ -8,7 +8,8 @@ import { href, Link, runPath, setQuery, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
-import { Card, Empty, Fault, Loading, ValueView } from "../../ui/basic";
+import { Card, Empty, Fault, Loading } from "../../ui/basic";
+import { ValueCard } from "../../ui/fields";
 import { draftOf, isJson, SchemaEditor, toText, type Schema } from "../../ui/form";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
@@ -18,6 +19,7 @@ import { Answers } from "../run/panel";
 import { PathToAsk, ThenRuns, useAskPath } from "./path";
 
 const soon = 4 * 3_600_000;
+const largest = 1 << 18; // bytes of an input that is read whole
 
 // InboxPage lists what waits for people, and answers it.
 export function InboxPage() {
@@ -26,6 +28,8 @@ export function InboxPage() {
   const [text, setText] = useState("");
   const loaded = useLoad<Page<Wait>>((s) => get(["waits"], { limit: 500 }, s), []);
   useFeed((events) => events.some((e) => e.node || e.kind.startsWith("flow_") || e.kind === "caught_up") && loaded.reload());
+  const flows = useLoad<Page<Flow> | undefined>((s) => session.reads ? get(["flows"], {}, s) : Promise.resolve(undefined), []);
+  const published = (w: Wait) => !!flows.data?.items.some((f) => f.name === w.flow);
   const all = loaded.data?.items ?? [];
   const list = all.filter((w) =>
     [titleOf(w), w.question, w.flow, w.run, ...(w.audience ?? [])].join(" ").toLowerCase().includes(text.toLowerCase()));
@@ -76,7 +80,7 @@ export function InboxPage() {
             </div>
           ))}
         </section>
-        {current ? <Ask key={askKey(current)} wait={current} open={all.includes(current)} onDone={loaded.reload} onSkip={() => move(1)} mayAnswer={session.may("approve")} />
+        {current ? <Ask key={askKey(current)} wait={current} open={all.includes(current)} published={published(current)} onDone={loaded.reload} onSkip={() => move(1)} mayAnswer={session.may("approve")} />
           : <div class="answer">{loaded.data && order.length > 0 && <Empty title="Choose an ask." />}{asked && loaded.data && <Empty title="This ask is answered, or its run has ended."><Link class="btn" to={href(["inbox"])}>Show what is open</Link></Empty>}</div>}
       </div>
     </>
@@ -111,15 +115,17 @@ function AskRow({ wait, on }: { wait: Wait; on: boolean }) {
 
 const timeoutWord = (w: Wait) => w.on_timeout === "escalate" ? "escalates then" : `${w.on_timeout || "fails"} then`;
 
-interface AskProps { wait: Wait; open: boolean; mayAnswer: boolean; onDone(): void; onSkip(): void }
+interface AskProps { wait: Wait; open: boolean; published: boolean; mayAnswer: boolean; onDone(): void; onSkip(): void }
 
 // Ask is the question with the form of its answer.
-function Ask({ wait, open, mayAnswer, onDone, onSkip }: AskProps) {
+function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
   const session = useSession();
   const [done, setDone] = useState<string>();
   const run = useLoad<RunDetail>((s) => get(runPath(wait.flow, wait.run), { values: session.reads }, s), [wait.flow, wait.run]);
   const path = useAskPath(wait, run.data);
-  const about = run.data?.nodes.find((n) => n.node === wait.node)?.input ?? run.data?.input;
+  const ofNode = run.data?.nodes.find((n) => n.node === wait.node)?.input;
+  const flow = useFlow(published && run.data && !ofNode ? wait.flow : undefined);
+  const about = useWhole(wait, ofNode ?? run.data?.input, !!ofNode);
   return (
     <article class="answer">
       <div class="wide0">
@@ -136,7 +142,8 @@ function Ask({ wait, open, mayAnswer, onDone, onSkip }: AskProps) {
         </p>
       </div>
       <div class="stack">
-        <Card title="What it is about" note="input of the run"><div class="pad">{run.data || run.error ? <ValueView value={about} label="What it is about" /> : <Loading />}</div></Card>
+        <ValueCard title="What it is about" note={ofNode ? "input of the node" : "input of the run"} value={about}
+          schema={flow?.input_schema && JSON.parse(flow.input_schema.text) as Schema} loading={!run.data && !run.error} />
         <Card title="Your answer">
           <div class="pad">
             {done ? <p class="row c-ok" role="status" data-answered><Icon name="ok" /> {done}</p>
@@ -157,6 +164,21 @@ function Ask({ wait, open, mayAnswer, onDone, onSkip }: AskProps) {
       {path && <PathToAsk wait={wait} path={path} />}
     </article>
   );
+}
+
+// useFlow reads a flow from the catalogue.
+function useFlow(name: string | undefined): FlowDetail | undefined {
+  return useLoad<FlowDetail | undefined>((s) => (name ? get(["flows", name], {}, s) : Promise.resolve(undefined)), [name]).data;
+}
+
+// useWhole reads the whole of an input whose beginning is there, unless it is large.
+function useWhole(wait: Wait, value: Value | undefined, ofNode: boolean): Value | undefined {
+  const cut = !!value?.truncated && value.size <= largest;
+  const path = runPath(wait.flow, wait.run);
+  const read = (s: AbortSignal): Promise<{ input?: Value } | undefined> =>
+    !cut ? Promise.resolve(undefined) : ofNode ? get([...path, "nodes", wait.node], { values: true }, s)
+      : get(path, { values: true, nodes: 1, value_bytes: largest }, s);
+  return useLoad(read, [wait.flow, wait.run, wait.node, cut]).data?.input ?? value;
 }
 
 function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string): void; onSkip(): void }) {

@@ -1,0 +1,103 @@
+package browsertest
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server"
+)
+
+// releases is a flow that only asks, about an input of any shape, within 45 minutes.
+func releases(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage] {
+	t.Helper()
+	f := flow.New[json.RawMessage, json.RawMessage]("release.ship")
+	flow.Return(f, flow.Waitpoint[json.RawMessage](f, "go-live", activity.Title("Go live with app 4.18.1?"),
+		activity.Signals("approve", "reject"), activity.Timeout(45*time.Minute, activity.FailOnTimeout)))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+// asks starts a run of releases, which then waits for an answer.
+func (p *place) asks(t *testing.T, id, input string) *runtime.Run[json.RawMessage] {
+	t.Helper()
+	run, err := runtime.Start(t.Context(), p.client, releases(t), json.RawMessage(input), runtime.WithID(id))
+	require.NoError(t, err)
+	await(t, run.RunRef, "go-live", "suspended")
+	return run
+}
+
+// about returns what the inbox shows of an input: the names and values of its fields, without those of groups.
+func (w *window) about() map[string]string {
+	w.t.Helper()
+	w.see(".fields")
+	return evaluate[map[string]string](w, `Object.fromEntries([...document.querySelectorAll(".fields dt")].map((name) =>
+		[name.textContent, name.nextSibling]).filter(([, value]) => !value.querySelector("dl"))
+		.map(([name, value]) => [name, value.textContent]))`)
+}
+
+// What an ask is about is shown as fields with the digits, the order and the words of its JSON, and on demand as JSON.
+func TestInboxFields(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.settled(t, "CLM-1")
+		p.asks(t, "app", `{"build": 12345678901234567890.10, "app name": "The <b>shop</b>", "beta": false, "signed": true,
+			"owner": null, "channels": ["web", "ios"], "sizes": [1.50, 2e400], "none": [], "nothing": {}, "blank": "",
+			"steps": ["copy, then check", "switch"], "page": "https://example.com/a?b=c", "notes": "one\ntwo",
+			"a": {"b": {"c": {"d": 1.0}}}, "constructor": "x", "build": 7}`)
+		p.asks(t, "list", `[1.50, 2]`)
+		p.asks(t, "long", `{"first": 1, "text": "`+strings.Repeat("word ", 4000)+`", "last": 2.50}`)
+		w := open(t, p.url)
+
+		w.goTo("inbox?ask=release.ship")
+		w.click(`[data-ask="app"]`)
+		fields := w.about()
+		require.Equal(t, map[string]string{
+			"app name": "The <b>shop</b>", "beta": "no", "signed": "yes", "owner": "none", "channels": "web, ios",
+			"sizes": "1.50, 2e400", "none": "empty", "nothing": "empty", "blank": "empty", "steps": "2 items",
+			"page": "https://example.com/a?b=c", "notes": "one\ntwo", "c": "{\n  \"d\": 1.0\n}\n", "constructor": "x", "build": "7",
+		}, fields)
+		w.await(`[...document.querySelectorAll(".fields > dd")].some((d) => d.textContent === "12345678901234567890.10")`)
+		require.Zero(t, evaluate[int](w, `document.querySelectorAll(".fields a").length`), "addresses are text")
+		w.press("2 items")
+		w.shows(`"copy, then check"`)
+		w.audit("fields")
+		w.press("JSON")
+		w.gone(".fields")
+		w.shows(`"build": 12345678901234567890.10`)
+		w.press("Fields")
+		w.see(".fields")
+
+		w.click(`[data-ask="list"]`)
+		w.await(`document.querySelector(".answer .json")?.textContent.replace(/\s/g, "") === "[1.50,2]"`)
+		w.gone(".fields")
+		w.click(`[data-ask="long"]`)
+		require.Equal(t, "2.50", w.about()["last"], "the whole input is read")
+
+		w.click(`[data-ask="CLM-1"]`)
+		w.await(`[...document.querySelectorAll(".fields dt")].some((d) => d.textContent === "Amount")`)
+		require.Equal(t, map[string]string{"Claim": "CLM-1", "Amount": "18420", "Pages": "4", "Parts": "12"}, w.about())
+	})
+}
+
+// Who may not read payloads sees neither fields nor the choice of them.
+func TestInboxHidesPayloads(t *testing.T) {
+	const admin = "secret-of-the-admin"
+	p := newPlace(t, "embedded", func(c *server.Config) { c.Tokens, c.AdminToken = true, admin })
+	p.settled(t, "CLM-1")
+	w := open(t, p.url)
+	w.tolerate() // the browser notes that the server refused the first request
+	w.goTo("inbox")
+	w.fill("token", p.viewer(t, admin))
+	w.press("Sign in")
+	w.shows("Hidden. Your role does not include payloads.")
+	w.gone(".fields")
+	require.Zero(t, evaluate[int](w, `document.querySelectorAll('.answer .seg').length`))
+}
