@@ -101,3 +101,40 @@ func TestInboxHidesPayloads(t *testing.T) {
 	w.gone(".fields")
 	require.Zero(t, evaluate[int](w, `document.querySelectorAll('.answer .seg').length`))
 }
+
+// The answer's form is chosen in the head of its card; both forms have the same value.
+func TestInboxAnswerAsJSON(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		close(p.bank)
+		close(p.handed)
+		run := p.start(t, "CLM-1")
+		await(t, run.RunRef, "review", "suspended")
+		w := open(t, p.url)
+		w.goTo("inbox")
+		w.see(`[data-field="/amount"]`)
+		w.fill("/amount", "18420")
+		w.click(`header [aria-label="Form of the Answer"] button:last-child`)
+		require.JSONEq(t, `{"amount": 18420}`, evaluate[string](w, `document.querySelector('[data-field=json]').value`))
+		w.fill("json", `{"amount": 100}`)
+		w.click(`header [aria-label="Form of the Answer"] button:first-child`)
+		w.await(`document.querySelector('[data-field="/amount"]')?.value === "100"`)
+		w.press("Send answer")
+		w.shows("The run goes on")
+		result, err := run.Result(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, "paid 100", result)
+	})
+}
+
+// How long an ask has left is amber in its last hour, and red once it is late.
+func TestInboxDue(t *testing.T) {
+	p := newPlace(t, "embedded")
+	p.settled(t, "CLM-1")
+	p.asks(t, "app", `{}`)
+	w := open(t, p.url)
+	w.goTo("inbox")
+	w.see(`[data-ask="app"] .due.c-held`)
+	w.see(`[data-ask="CLM-1"] .due.muted`)
+	w.audit("due", ".list")
+}

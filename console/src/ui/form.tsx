@@ -252,7 +252,13 @@ interface EditorProps {
 }
 
 // SchemaEditor edits a value by a form or as JSON; both have the same value.
-export function SchemaEditor({ schema, text, onChange, errors, name }: EditorProps) {
+export function SchemaEditor(props: EditorProps) {
+  const { choice, body } = useSchemaEditor(props);
+  return <div class="gap editor">{choice && <span class="end">{choice}</span>}{body}</div>;
+}
+
+// useSchemaEditor returns the two parts of a SchemaEditor: the choice of form or JSON, if there is one, and the fields.
+export function useSchemaEditor({ schema, text, onChange, errors, name }: EditorProps) {
   const simple = !!schema && (!!typeOf(resolve(schema, schema)) || !!schema.enum);
   const [asJson, setJson] = useState(!simple);
   const [draft, setDraft] = useState<Draft>(() =>
@@ -263,29 +269,26 @@ export function SchemaEditor({ schema, text, onChange, errors, name }: EditorPro
     setDraft(next);
     onChange(toText(next));
   };
-  return (
-    <div class="gap editor">
-      {simple && (
-        <span class="seg end" role="group" aria-label={`Form of the ${name}`}>
-          <button type="button" aria-pressed={!asJson} class={asJson ? "" : "on"} disabled={asJson && !isJson(text)}
-            onClick={() => (setDraft(fromText(text)), setJson(false))}>Form</button>
-          <button type="button" aria-pressed={asJson} class={asJson ? "on" : ""} onClick={() => setJson(true)}>JSON</button>
-        </span>
-      )}
-      {asJson ? (
-        <div class="field">
-          <label for={id}>{name} as JSON</label>
-          <textarea id={id} class="input mono" rows={10} spellcheck={false} value={text} data-field="json"
-            aria-invalid={!!text && !isJson(text)} onInput={(e) => onChange(e.currentTarget.value)} />
-          {text && !isJson(text) && <span class="fault">This is not JSON.</span>}
-          {Object.entries(errors).map(([at, e]) => <span key={at} class="fault" role="alert">{at || "/"}: {e}</span>)}
-        </div>
-      ) : (
-        <SchemaField name={name} schema={schema!} all={schema!} draft={draft} required pointer="" errors={errors}
-          onChange={change} />
-      )}
-    </div>
+  const choice = simple && (
+    <span class="seg" role="group" aria-label={`Form of the ${name}`}>
+      <button type="button" aria-pressed={!asJson} class={asJson ? "" : "on"} disabled={asJson && !isJson(text)}
+        onClick={() => (setDraft(fromText(text)), setJson(false))}>Form</button>
+      <button type="button" aria-pressed={asJson} class={asJson ? "on" : ""} onClick={() => setJson(true)}>JSON</button>
+    </span>
   );
+  const body = asJson ? (
+    <div class="field">
+      <label for={id}>{name} as JSON</label>
+      <textarea id={id} class="input mono" rows={10} spellcheck={false} value={text} data-field="json"
+        aria-invalid={!!text && !isJson(text)} onInput={(e) => onChange(e.currentTarget.value)} />
+      {text && !isJson(text) && <span class="fault">This is not JSON.</span>}
+      {Object.entries(errors).map(([at, e]) => <span key={at} class="fault" role="alert">{at || "/"}: {e}</span>)}
+    </div>
+  ) : (
+    <SchemaField name={name} schema={schema!} all={schema!} draft={draft} required pointer="" errors={errors}
+      onChange={change} />
+  );
+  return { choice, body };
 }
 
 // fromText reads JSON into a draft. Numbers keep their digits.

@@ -10,15 +10,16 @@ import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
 import { ValueCard } from "../../ui/fields";
-import { draftOf, isJson, SchemaEditor, toText, type Schema } from "../../ui/form";
+import { draftOf, isJson, toText, useSchemaEditor, type Schema } from "../../ui/form";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
-import { Ago, Time, Took } from "../../ui/time";
+import { Ago, Time, Took, useNow } from "../../ui/time";
 import { askKey } from "../../lib/ask";
 import { Answers } from "../run/panel";
 import { PathToAsk, ThenRuns, useAskPath } from "./path";
 
-const soon = 4 * 3_600_000;
+const hour = 3_600_000;
+const soon = 4 * hour;
 const largest = 1 << 18; // bytes of an input that is read whole
 
 // InboxPage lists what waits for people, and answers it.
@@ -106,11 +107,18 @@ function AskRow({ wait, on }: { wait: Wait; on: boolean }) {
     <Link to={href(["inbox"], { ask: askKey(wait) })} class={`ask${on ? " on" : ""}`} aria-current={on ? "true" : undefined} data-ask={wait.run}>
       <span class={wait.escalated ? "c-bad" : "c-person"}><Icon name={wait.escalated ? "late" : "person"} /></span>
       <h3>{titleOf(wait)}</h3>
-      <span class={`due ${wait.escalated ? "c-bad strong" : "muted"}`}>{wait.timeout_at ? <Ago at={wait.timeout_at} /> : ""}</span>
+      <Due wait={wait} />
       <p class="mono">{wait.flow} · {wait.run}</p>
       <p>{wait.received} of {wait.needed} answered{wait.escalated ? " · escalated" : wait.timeout_at ? ` · ${timeoutWord(wait)}` : ""}</p>
     </Link>
   );
+}
+
+// Due says how long an ask has until its timeout, in amber for the last hour.
+function Due({ wait }: { wait: Wait }) {
+  const now = useNow(!!wait.timeout_at);
+  const near = !!wait.timeout_at && Date.parse(wait.timeout_at) - now.getTime() < hour;
+  return <span class={`due ${wait.escalated ? "c-bad strong" : near ? "c-held strong" : "muted"}`}>{wait.timeout_at && <Ago at={wait.timeout_at} />}</span>;
 }
 
 const timeoutWord = (w: Wait) => w.on_timeout === "escalate" ? "escalates then" : `${w.on_timeout || "fails"} then`;
@@ -144,14 +152,15 @@ function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
       <div class="stack">
         <ValueCard title="What it is about" note={ofNode ? "input of the node" : "input of the run"} value={about}
           schema={flow?.input_schema && JSON.parse(flow.input_schema.text) as Schema} loading={!run.data && !run.error} />
-        <Card title="Your answer">
-          <div class="pad">
-            {done ? <p class="row c-ok" role="status" data-answered><Icon name="ok" /> {done}</p>
-              : !open ? <p data-answered>Somebody else has answered, nothing more is needed.</p>
-              : mayAnswer ? <AnswerForm wait={wait} onDone={(text) => (setDone(text), onDone())} onSkip={onSkip} />
-              : <p class="muted">Your role does not include answering.</p>}
-          </div>
-        </Card>
+        {open && !done && mayAnswer ? <AnswerForm wait={wait} onDone={(text) => (setDone(text), onDone())} onSkip={onSkip} /> : (
+          <Card title="Your answer">
+            <div class="pad">
+              {done ? <p class="row c-ok" role="status" data-answered><Icon name="ok" /> {done}</p>
+                : !open ? <p data-answered>Somebody else has answered, nothing more is needed.</p>
+                : <p class="muted">Your role does not include answering.</p>}
+            </div>
+          </Card>
+        )}
       </div>
       <div class="stack">
         <div class="card panelish"><Answers wait={wait} /></div>
@@ -181,6 +190,7 @@ function useWhole(wait: Wait, value: Value | undefined, ofNode: boolean): Value 
   return useLoad(read, [wait.flow, wait.run, wait.node, cut]).data?.input ?? value;
 }
 
+// AnswerForm is the card with the form of an answer.
 function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string): void; onSkip(): void }) {
   const session = useSession();
   const schema = wait.answer_schema ? JSON.parse(wait.answer_schema.text) as Schema : undefined;
@@ -190,6 +200,7 @@ function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string)
   const [errors, setErrors] = useState<Record<string, string>>({});
   const [fault, setFault] = useState<string>();
   const [busy, setBusy] = useState(false);
+  const editor = useSchemaEditor({ name: "Answer", schema, text, onChange: setText, errors });
   const send = async (e: Event) => {
     e.preventDefault();
     if (text && !isJson(text)) return setFault("The answer is not complete yet: a field is empty or not of its type.");
@@ -215,30 +226,32 @@ function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string)
     if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) void send(e);
   };
   return (
-    <form class="gap" onSubmit={send} onKeyDown={keys}>
-      {names.length > 1 && (
-        <fieldset class="field">
-          <legend>Answer</legend>
-          <div class="choice">
-            {names.map((n) => (
-              <label key={n} class={n === name ? "on" : ""}>
-                <input type="radio" name="signal" value={n} checked={n === name} onChange={() => setName(n)} /> {n}
-              </label>
-            ))}
-          </div>
-        </fieldset>
-      )}
-      {!names.length && !asks(wait) && (
-        <label class="field"><span>Name of the signal</span><input class="input mono" name="signal" value={name} onInput={(e) => setName(e.currentTarget.value)} /></label>
-      )}
-      <SchemaEditor name="Answer" schema={schema} text={text} onChange={setText} errors={errors} />
-      {fault && <p class="fault" role="alert">{fault}</p>}
-      <div class="row wrap actions">
-        <button class="btn primary big" disabled={busy}><Icon name="check" /> Send answer</button>
-        <button type="button" class="btn quiet" onClick={onSkip}>Skip for now <kbd class="kbd desk">J</kbd></button>
-        <span class="grow" />
-        <span class="s muted">Sent as {session.server.principal.name || "this console"}</span>
-      </div>
-    </form>
+    <Card title="Your answer" side={editor.choice}>
+      <form class="pad gap" onSubmit={send} onKeyDown={keys}>
+        {names.length > 1 && (
+          <fieldset class="field">
+            <legend>Answer</legend>
+            <div class="choice">
+              {names.map((n) => (
+                <label key={n} class={n === name ? "on" : ""}>
+                  <input type="radio" name="signal" value={n} checked={n === name} onChange={() => setName(n)} /> {n}
+                </label>
+              ))}
+            </div>
+          </fieldset>
+        )}
+        {!names.length && !asks(wait) && (
+          <label class="field"><span>Name of the signal</span><input class="input mono" name="signal" value={name} onInput={(e) => setName(e.currentTarget.value)} /></label>
+        )}
+        {editor.body}
+        {fault && <p class="fault" role="alert">{fault}</p>}
+        <div class="row wrap actions">
+          <button class="btn primary big" disabled={busy}><Icon name="check" /> Send answer</button>
+          <button type="button" class="btn quiet" onClick={onSkip}>Skip for now <kbd class="kbd desk">J</kbd></button>
+          <span class="grow" />
+          <span class="s muted">Sent as {session.server.principal.name || "this console"}</span>
+        </div>
+      </form>
+    </Card>
   );
 }
