@@ -103,6 +103,7 @@ type SignalRunInput struct {
 	Body struct {
 		Node string `json:"node"`
 		Step string `json:"step,omitempty"`
+		Wait string `json:"wait,omitempty" doc:"Id of the wait that is answered: no other wait takes the answer, and the audit log has it. Absent for a signal to the latest wait of that name, which may not have begun."`
 		SignalBody
 	}
 }

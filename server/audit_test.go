@@ -92,3 +92,59 @@ func (p *place) keeperTask() string {
 	require.NotEmpty(p.t, page.Items)
 	return page.Items[0].Name
 }
+
+// An answer that names its wait is in the audit log: who has answered which wait, and how; never with what. It does not
+// go to another wait than that, and other signals leave no entry.
+func TestAnswersAreAudited(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, withProxy)
+	ctx := enginetest.Context(t)
+	as := []string{userHeader, "all"}
+	run, err := runtime.Start(ctx, p.client, approvals(t), order{"book", 1}, runtime.WithID("one"))
+	require.NoError(t, err)
+	var waits api.Page[api.Wait]
+	enginetest.Eventually(t, time.Minute, func() string {
+		p.do("GET", "/runs/approval/one/waits", nil, &waits, as...)
+		if len(waits.Items) == 0 {
+			return "no wait is open"
+		}
+		return ""
+	})
+	wait := waits.Items[0].ID
+	send := func(body map[string]any) (status int, d api.Delivery) {
+		return p.do("POST", "/runs/approval/one/signals", body, &d, as...).StatusCode, d
+	}
+	for _, wrong := range []map[string]any{
+		{"node": "approve", "wait": "none", "name": "answer"}, {"node": "pack", "wait": wait, "name": "answer"},
+		{"node": "approve", "step": "x", "wait": wait, "name": "answer"},
+	} {
+		status, _ := send(wrong)
+		require.Equal(t, http.StatusNotFound, status, wrong)
+	}
+	status, _ := send(map[string]any{"node": "approve", "wait": wait, "name": "answer", "payload": "a secret"})
+	require.Equal(t, http.StatusUnprocessableEntity, status)
+	status, d := send(map[string]any{
+		"node": "approve", "wait": wait, "name": "answer", "source": "ann", "payload": map[string]any{"yes": true},
+	})
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "resumed", d.Outcome)
+	_, err = run.Result(ctx)
+	require.NoError(t, err)
+	_, d = send(map[string]any{"node": "approve", "wait": wait, "name": "answer", "payload": map[string]any{"yes": true}})
+	require.Equal(t, "closed", d.Outcome)
+	_, d = send(map[string]any{"node": "approve", "name": "answer", "payload": map[string]any{"yes": true}})
+	require.Equal(t, "closed", d.Outcome)
+
+	var page api.Page[api.AuditEntry]
+	p.do("GET", "/audit?action=answer_wait", nil, &page, as...)
+	type entry struct{ actor, name, detail, failure string }
+	var got []entry
+	for _, e := range page.Items {
+		got = append(got, entry{e.Actor, e.Name, e.Detail, e.Failure})
+	}
+	require.Equal(t, []entry{
+		{"all", "approval/one/approve", "answer, through the server; in the name of ann", ""},
+		{"all", "approval/one/approve", "answer, through the server", "nothing was recorded: the answer is not valid"},
+		{"all", "approval/one/approve", "answer, through the server", ""},
+	}, got)
+}

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 )
@@ -87,19 +89,77 @@ func TestInboxFields(t *testing.T) {
 	})
 }
 
-// Who may not read payloads sees neither fields nor the choice of them.
-func TestInboxHidesPayloads(t *testing.T) {
+// Who may not read payloads sees neither fields nor the choice of them, but what was answered; who may see some flows only
+// may not see the audit log, and is not offered the list of answers.
+func TestInboxOfAViewer(t *testing.T) {
 	const admin = "secret-of-the-admin"
 	p := newPlace(t, "embedded", func(c *server.Config) { c.Tokens, c.AdminToken = true, admin })
 	p.settled(t, "CLM-1")
-	w := open(t, p.url)
-	w.tolerate() // the browser notes that the server refused the first request
-	w.goTo("inbox")
-	w.fill("token", p.viewer(t, admin))
-	w.press("Sign in")
-	w.shows("Hidden. Your role does not include payloads.")
-	w.gone(".fields")
-	require.Zero(t, evaluate[int](w, `document.querySelectorAll('.answer .seg').length`))
+	c, err := httpclient.New(p.url, httpclient.Config{Token: admin})
+	require.NoError(t, err)
+	var in api.CreateTokenInput
+	in.Body.Name, in.Body.Role, in.Body.Flows = "some", api.Viewer, "claims.*"
+	some, err := httpclient.Call(t.Context(), c, api.CreateToken, in)
+	require.NoError(t, err)
+	for token, offered := range map[string]bool{p.viewer(t, admin): true, some.Text: false} {
+		w := open(t, p.url)
+		w.tolerate() // the browser notes that the server refused the first request
+		w.goTo("inbox")
+		w.fill("token", token)
+		w.press("Sign in")
+		w.shows("Hidden. Your role does not include payloads.")
+		require.Zero(t, evaluate[int](w, `document.querySelectorAll(".fields, .answer .seg").length`))
+		require.Equal(t, offered, evaluate[bool](w, `[...document.querySelectorAll("a")].some((a) => a.textContent === "Answered")`))
+	}
+}
+
+// Answers are listed with who has given them, when, and by which way, the latest first, also while the list is open.
+func TestInboxAnswered(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		p.asks(t, "app", `{}`)
+		p.asks(t, "shop", `{}`)
+		w := open(t, p.url)
+		w.goTo("inbox")
+		w.shows("Answered ones are under Answered. They never mix with what is open.")
+		w.press("Answered")
+		w.shows("Nobody has answered yet.")
+		w.press("Inbox")
+		w.click(`[data-ask="app"]`)
+		w.shows("Run app of release.ship waits at go-live.")
+		w.click(`.choice label:last-child`)
+		w.press("Send answer")
+		w.shows("The run goes on")
+		w.gone(`[data-ask="app"]`)
+		w.see(`[data-ask="shop"]`)
+		w.press("Answered")
+		w.see(`tr[data-answer="app"]`)
+		require.Regexp(t, `^[\d:]+ anonymous \(you\) reject app release.ship, go-live through the server taken$`, w.row("app"))
+		w.audit("answered")
+
+		c, err := httpclient.New(p.url, httpclient.Config{})
+		require.NoError(t, err)
+		waits, err := p.client.Run("release.ship", "shop").Waitpoints(t.Context())
+		require.NoError(t, err)
+		var in api.SignalRunInput
+		in.Flow, in.Run = "release.ship", "shop"
+		in.Body.Node, in.Body.Wait, in.Body.Name, in.Body.Source = "go-live", string(waits[0].ID), "approve", "bot"
+		_, err = httpclient.Call(t.Context(), c, api.SignalRun, in)
+		require.NoError(t, err)
+		w.see(`tr[data-answer="shop"]`)
+		require.Regexp(t, `anonymous \(you\) approve shop release.ship, go-live through the server; in the name of bot taken$`, w.row("shop"))
+		require.Equal(t, "shop,app", evaluate[string](w, `[...document.querySelectorAll("tr[data-answer]")].map((r) => r.dataset.answer).join()`))
+		w.press("app")
+		w.see(`.runhead`)
+		w.see(`.panel`)
+	})
+}
+
+// row returns the text of the row about the answer to a run.
+func (w *window) row(run string) string {
+	w.t.Helper()
+	text := evaluate[string](w, `[...document.querySelector('tr[data-answer="`+run+`"]').children].map((c) => c.innerText).join(" ")`)
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // The answer's form is chosen in the head of its card; both forms have the same value.

@@ -1209,6 +1209,11 @@ export interface SetScheduleInputBody {
 export interface SignalRunInputBody {
   node: string;
   step?: string;
+  /**
+   * Id of the wait that is answered: no other wait takes the answer, and the audit log has it. Absent for a signal
+   * to the latest wait of that name, which may not have begun.
+   */
+  wait?: string;
   /** Kind of signal, such as approve. */
   name: string;
   payload?: unknown;

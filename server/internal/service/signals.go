@@ -55,6 +55,9 @@ func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*api.D
 	if err != nil {
 		return nil, err
 	}
+	if in.Body.Wait != "" {
+		return s.answer(ctx, in.RunName, answer{wait: wait, id: in.Body.Wait, signal: signal})
+	}
 	return deliveryOf(s.run(ctx, in.RunName).SignalWait(ctx, wait, signal))
 }
 

@@ -181,7 +181,7 @@ func (a *App) answerCommand() *cobra.Command {
 			if approve || reject {
 				in.Body.Payload = answerOf(approve, comment)
 			}
-			in.Body.Node, in.Body.Step = w.Node, w.Step
+			in.Body.Node, in.Body.Step, in.Body.Wait = w.Node, w.Step, w.ID
 			d, err := call(r, api.SignalRun, in)
 			return printDelivery(r, d, err)
 		},

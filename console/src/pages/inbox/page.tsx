@@ -16,14 +16,19 @@ import { StateLabel, states } from "../../ui/state";
 import { Ago, Time, Took, useNow } from "../../ui/time";
 import { askKey } from "../../lib/ask";
 import { Answers } from "../run/panel";
+import { AnsweredPage, answeredPage, seesAnswered } from "./answered";
 import { PathToAsk, ThenRuns, useAskPath } from "./path";
 
 const hour = 3_600_000;
 const soon = 4 * hour;
 const largest = 1 << 18; // bytes of an input that is read whole
 
-// InboxPage lists what waits for people, and answers it.
+// InboxPage lists what waits for people, and answers it; or it lists what was answered.
 export function InboxPage() {
+  return useQuery().has("answered") ? <AnsweredPage /> : <OpenAsks />;
+}
+
+function OpenAsks() {
   const session = useSession();
   const query = useQuery();
   const [text, setText] = useState("");
@@ -57,7 +62,9 @@ export function InboxPage() {
   const late = list.filter((w) => w.escalated).length;
   return (
     <>
-      <Top crumbs={<><h1>Inbox</h1> <span class="desk">{plural(list.length, "open ask")}{late ? `, ${late} late` : ""}</span></>} />
+      <Top crumbs={<><h1>Inbox</h1> <span class="desk">{plural(list.length, "open ask")}{late ? `, ${late} late` : ""}</span></>}>
+        {seesAnswered(session) && <Link class="btn quiet desk" to={answeredPage()}>Answered</Link>}
+      </Top>
       <div class={`inbox${asked ? " asked" : ""}`}>
         <section class="list" aria-label="What waits">
           <div class="pad">
@@ -80,6 +87,9 @@ export function InboxPage() {
               {items.map((w) => <AskRow key={askKey(w)} wait={w} on={w === current} />)}
             </div>
           ))}
+          {loaded.data && seesAnswered(session) && (
+            <p class="pad muted s">Answered ones are under <Link class="link" to={answeredPage()}>Answered</Link>. They never mix with what is open.</p>
+          )}
         </section>
         {current ? <Ask key={askKey(current)} wait={current} open={all.includes(current)} published={published(current)} onDone={loaded.reload} onSkip={() => move(1)} mayAnswer={session.may("approve")} />
           : <div class="answer">{loaded.data && order.length > 0 && <Empty title="Choose an ask." />}{asked && loaded.data && <Empty title="This ask is answered, or its run has ended."><Link class="btn" to={href(["inbox"])}>Show what is open</Link></Empty>}</div>}
@@ -208,7 +218,7 @@ function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string)
     setErrors({});
     setFault(undefined);
     const payload = text || "null";
-    const body = `{"node":${JSON.stringify(wait.node)},${wait.step ? `"step":${JSON.stringify(wait.step)},` : ""}"name":${JSON.stringify(name)},"payload":${payload}}`;
+    const body = `{"node":${JSON.stringify(wait.node)},${wait.step ? `"step":${JSON.stringify(wait.step)},` : ""}"wait":${JSON.stringify(wait.id)},"name":${JSON.stringify(name)},"payload":${payload}}`;
     try {
       const d = await post([...runPath(wait.flow, wait.run), "signals"], body);
       if (d.outcome === "closed" || d.outcome === "expired") setFault("Somebody was faster: nothing more is needed.");

@@ -36,6 +36,7 @@ export function SignalDialog({ run, data, node: first, onClose }: Props) {
     if (text && !isJson(text)) throw new Error("The payload is not JSON, or a field of it is empty or not of its type.");
     const parts = [`"node":${JSON.stringify(node)}`, `"name":${JSON.stringify(name.trim())}`];
     if (step.trim()) parts.push(`"step":${JSON.stringify(step.trim())}`);
+    if (wait) parts.push(`"wait":${JSON.stringify(wait.id)}`);
     if (text) parts.push(`"payload":${text}`);
     setErrors({});
     try {
