@@ -1,7 +1,7 @@
 // Package auditlog describes who has changed what: limits, budgets, schedules, lanes, activities, workers, bulk jobs,
-// secrets, tokens, and the priorities, later starts and purges of runs, and who has answered a wait by a link.
+// secrets, tokens, and the priorities, later starts and purges of runs, and who has answered a wait by a link or a server.
 // Client.Audit of package runtime reads the log. Who starts, cancels, pauses or reruns a run, or ends its waits, is
-// kept with the run, in its description and its events, and so is who has sent signals to it.
+// kept with the run, in its description and its events, and so is who has sent any signal to it.
 //
 //	for entry, err := range client.Audit(ctx, auditlog.Query{Actor: "ann"}) { … }
 package auditlog
@@ -43,8 +43,9 @@ const (
 	CreateToken Action = "create_token"
 	DeleteToken Action = "delete_token"
 
-	// AnswerWait is an answer by a link of package approvals. Detail has the answer, how the visitor was identified,
-	// and the address of the request.
+	// AnswerWait is an answer to a wait: by a link of package approvals, with the answer, how the visitor was identified
+	// and the address of the request in Detail; or through a server by a request that names the wait, with the name of
+	// the signal in Detail, and in whose name it was sent. No payload is in an entry.
 	AnswerWait Action = "answer_wait"
 
 	// Of runs: their priority and that of their nodes, the time of their start, the timers of their nodes, and what
