@@ -55,19 +55,24 @@ export function AnsweredPage() {
         {answers.length > 0 && (
           <Card title="Answers" note="the latest first">
             <table>
-              <thead><tr><th class="w-time">Time</th><th class="w-state">Who</th><th class="w-state">Answer</th><th>Run and node</th><th class="c2">How</th><th class="c3">Result</th></tr></thead>
+              <thead><tr><th class="w-time c2">Time</th><th>Who</th><th>Answer</th><th>Run and node</th></tr></thead>
               <tbody>
                 {answers.map((a) => (
                   <tr key={a.entry.id} data-answer={a.run}>
-                    <td><Time at={a.entry.at} /></td>
-                    <td title={a.entry.actor}>{a.entry.actor === session.server.principal.name ? <>{a.entry.actor} <span class="muted">(you)</span></> : a.entry.actor}</td>
-                    <td title={a.entry.detail}>{a.answer || a.entry.detail}</td>
+                    <td class="c2"><Time at={a.entry.at} /></td>
+                    <td class="two" title={`${a.entry.actor}, ${a.how}`}>
+                      {a.entry.actor}{a.entry.actor === session.server.principal.name && <span class="muted"> (you)</span>}
+                      <small>{a.how}</small>
+                    </td>
+                    <td class="two" title={a.failure ?? a.answer}>
+                      {a.answer || a.entry.detail}
+                      {a.failure && <small class="c-bad">{a.failure}</small>}
+                      <small><span class="mobile"><Time at={a.entry.at} /></span></small>
+                    </td>
                     <td class="two" title={a.entry.name}>
                       {a.run ? <Link class="link mono" to={href(runPath(a.flow, a.run), { node: a.node })}>{a.run}</Link> : <span class="mono">{a.entry.name}</span>}
                       {a.run && <small>{a.flow}, {a.node}</small>}
                     </td>
-                    <td class="soft c2" title={a.how}>{a.how}</td>
-                    <td class={`c3 ${a.failure ? "c-bad" : "muted"}`} title={a.failure}>{a.failure ?? "taken"}</td>
                   </tr>
                 ))}
               </tbody>
