@@ -1,5 +1,5 @@
 // Package auditlog describes who has changed what: limits, budgets, schedules, lanes, activities, workers, bulk jobs,
-// secrets, tokens, and the priorities, later starts and purges of runs, and who has answered a wait by a link or a server.
+// secrets, tokens, priorities, later starts and purges of runs, and who has answered a wait by a link or a server.
 // Client.Audit of package runtime reads the log. Who starts, cancels, pauses or reruns a run, or ends its waits, is
 // kept with the run, in its description and its events, and so is who has sent any signal to it.
 //
@@ -43,9 +43,9 @@ const (
 	CreateToken Action = "create_token"
 	DeleteToken Action = "delete_token"
 
-	// AnswerWait is an answer to a wait: by a link of package approvals, with the answer, how the visitor was identified
-	// and the address of the request in Detail; or through a server by a request that names the wait, with the name of
-	// the signal in Detail, and in whose name it was sent. No payload is in an entry.
+	// AnswerWait is an answer to a wait. By a link of package approvals: Detail has the answer, how the visitor was
+	// identified, and the address of the request. Through a server, by a request that names the wait: Detail has the
+	// name of the signal, and in whose name it was sent. No entry has a payload.
 	AnswerWait Action = "answer_wait"
 
 	// Of runs: their priority and that of their nodes, the time of their start, the timers of their nodes, and what
