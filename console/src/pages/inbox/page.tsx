@@ -35,7 +35,8 @@ function OpenAsks() {
   const loaded = useLoad<Page<Wait>>((s) => get(["waits"], { limit: 500 }, s), []);
   useFeed((events) => events.some((e) => e.node || e.kind.startsWith("flow_") || e.kind === "caught_up") && loaded.reload());
   const flows = useLoad<Page<Flow> | undefined>((s) => session.reads ? get(["flows"], {}, s) : Promise.resolve(undefined), []);
-  const published = (w: Wait) => !!flows.data?.items.some((f) => f.name === w.flow);
+  // published reports whether a flow is in the catalogue; undefined until that is known.
+  const published = (w: Wait) => flows.data?.items.some((f) => f.name === w.flow) ?? (session.reads && !flows.error ? undefined : false);
   const all = loaded.data?.items ?? [];
   const list = all.filter((w) =>
     [titleOf(w), w.question, w.flow, w.run, ...(w.audience ?? [])].join(" ").toLowerCase().includes(text.toLowerCase()));
@@ -133,7 +134,7 @@ function Due({ wait }: { wait: Wait }) {
 
 const timeoutWord = (w: Wait) => w.on_timeout === "escalate" ? "escalates then" : `${w.on_timeout || "fails"} then`;
 
-interface AskProps { wait: Wait; open: boolean; published: boolean; mayAnswer: boolean; onDone(): void; onSkip(): void }
+interface AskProps { wait: Wait; open: boolean; published: boolean | undefined; mayAnswer: boolean; onDone(): void; onSkip(): void }
 
 // Ask is the question with the form of its answer.
 function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
@@ -142,7 +143,8 @@ function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
   const run = useLoad<RunDetail>((s) => get(runPath(wait.flow, wait.run), { values: session.reads }, s), [wait.flow, wait.run]);
   const path = useAskPath(wait, run.data);
   const ofNode = run.data?.nodes.find((n) => n.node === wait.node)?.input;
-  const flow = useFlow(published && run.data && !ofNode ? wait.flow : undefined);
+  const named = !!run.data && !ofNode && published; // the fields have the names of the flow's schema
+  const flow = useFlow(named ? wait.flow : undefined);
   const about = useWhole(wait, ofNode ?? run.data?.input, !!ofNode);
   return (
     <article class="answer">
@@ -161,7 +163,8 @@ function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
       </div>
       <div class="stack">
         <ValueCard title="What it is about" note={ofNode ? "input of the node" : "input of the run"} value={about}
-          schema={flow?.input_schema && JSON.parse(flow.input_schema.text) as Schema} loading={!run.data && !run.error} />
+          schema={flow.data?.input_schema && JSON.parse(flow.data.input_schema.text) as Schema}
+          loading={!run.error && (!run.data || named === undefined || named && !flow.data && !flow.error)} />
         {open && !done && mayAnswer ? <AnswerForm wait={wait} onDone={(text) => (setDone(text), onDone())} onSkip={onSkip} /> : (
           <Card title="Your answer">
             <div class="pad">
@@ -186,9 +189,8 @@ function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
 }
 
 // useFlow reads a flow from the catalogue.
-function useFlow(name: string | undefined): FlowDetail | undefined {
-  return useLoad<FlowDetail | undefined>((s) => (name ? get(["flows", name], {}, s) : Promise.resolve(undefined)), [name]).data;
-}
+const useFlow = (name: string | undefined) =>
+  useLoad<FlowDetail | undefined>((s) => (name ? get(["flows", name], {}, s) : Promise.resolve(undefined)), [name]);
 
 // useWhole reads the whole of an input whose beginning is there, unless it is large.
 function useWhole(wait: Wait, value: Value | undefined, ofNode: boolean): Value | undefined {
