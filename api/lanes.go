@@ -13,7 +13,8 @@ var (
 		Summary: "Show which nodes workers take next from a lane, and why",
 	})
 	GetLaneHistory = call[LaneInput, LaneHistory](Operation{
-		Name: "get-lane-history", Group: "lanes", Method: "GET", Path: "/lanes/{lane}/history", Right: View, Effect: Reads,
+		Name: "get-lane-history", Group: "lanes", Method: "GET", Path: "/lanes/{lane}/history",
+		Right: View, Effect: Reads,
 		Summary: "Show what waited and ran in a lane during the last hour",
 	})
 	ListPauses = call[Empty, Page[Pause]](Operation{

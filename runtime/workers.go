@@ -93,8 +93,9 @@ func readWorker(r enginerpc.WorkerRecord) fleet.Worker {
 	w := fleet.Worker{
 		Instance: r.WorkerInstanceID, Name: about.Name, State: fleet.State(r.State), Host: about.Host, PID: about.PID,
 		Build: about.Build,
-		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used), Started: started,
-		Since: about.Since, ReportedAt: r.ReportedAt, DrainRequestedAt: r.DrainRequestedAt,
+		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used),
+		Started: started,
+		Since:   about.Since, ReportedAt: r.ReportedAt, DrainRequestedAt: r.DrainRequestedAt,
 		DrainRequestedBy: r.DrainBy,
 	}
 	for _, name := range elementsOf(r.Kinds) {

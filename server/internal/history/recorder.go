@@ -17,8 +17,8 @@ const (
 	kept = time.Hour
 	// mostSeries bounds the lanes, and the budgets, that have samples.
 	mostSeries = 1000
-	// mostBudgets is how many budgets, those of runs included, may be listed for each sample. An engine with more is asked
-	// for them in proportion less often.
+	// mostBudgets is how many budgets, those of runs included, may be listed for each sample. An engine with more is
+	// asked for them in proportion less often.
 	mostBudgets = 1000
 	// share bounds the time that reading takes: at most one part of so many.
 	share = 50

@@ -132,7 +132,8 @@ func (a *App) limitReset() *cobra.Command {
 
 func (a *App) budgetCommand() *cobra.Command {
 	return a.group("budget", "Look at budgets, and change them",
-		a.budgetList(), a.budgetShow(), a.budgetUse(), a.budgetHistory(), a.budgetSet(), a.budgetReset(), a.budgetDelete())
+		a.budgetList(), a.budgetShow(), a.budgetUse(), a.budgetHistory(), a.budgetSet(), a.budgetReset(),
+		a.budgetDelete())
 }
 
 var budgetView = output.View[api.Budget]{
