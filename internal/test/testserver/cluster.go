@@ -299,12 +299,20 @@ func (c *Cluster) Promoted(tb testing.TB, replica *Server) {
 
 func await(tb testing.TB, fault string, condition func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(readyWithin); !condition(); {
+	if !within(readyWithin, condition) {
+		tb.Fatalf("testserver: %s", fault)
+	}
+}
+
+// within reports whether a condition holds before a time has passed.
+func within(patience time.Duration, condition func() bool) bool {
+	for deadline := time.Now().Add(patience); !condition(); {
 		if time.Now().After(deadline) {
-			tb.Fatalf("testserver: %s", fault)
+			return false
 		}
 		time.Sleep(20 * time.Millisecond) // gossip tells nobody when it is done
 	}
+	return true
 }
 
 // URL returns the address of the cluster as redis+cluster:// or valkey+cluster:// URL.

@@ -134,13 +134,7 @@ func (w *Watched) handOver(tb testing.TB) bool {
 	w.Primary.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
 	w.InStep(tb)
 	_, _ = w.Sentinel.send("SENTINEL", "FAILOVER", watchedName) // an error says that one is going on, or why not
-	for range 250 {
-		if w.Replica.says("role:master", "INFO", "replication") {
-			return true
-		}
-		time.Sleep(20 * time.Millisecond) // the sentinel tells nobody when it gives up
-	}
-	return false
+	return within(5*time.Second, func() bool { return w.Replica.says("role:master", "INFO", "replication") })
 }
 
 // KillPrimary kills the primary and lets the sentinel notice.
