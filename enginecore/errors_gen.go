@@ -25,7 +25,7 @@ const (
 	ErrBulkJobTaken Code = "bulk_job_taken"
 	// ErrCapabilityMismatch comes from ff_issue_claim_grant, ff_issue_reclaim_grant. Details: missing.
 	ErrCapabilityMismatch Code = "capability_mismatch"
-	// ErrChangedMeanwhile comes from ffx_set_quota, ffx_set_budget.
+	// ErrChangedMeanwhile comes from ffx_purge_flow, ffx_set_quota, ffx_set_budget.
 	ErrChangedMeanwhile Code = "changed_meanwhile"
 	// ErrClaimGrantExpired comes from ff_claim_execution, ff_claim_resumed_execution,
 	// ff_reclaim_execution, ffx_claim_granted.
@@ -134,15 +134,15 @@ const (
 	// ffx_complete_many, ffx_continue_as_new, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
 	// ffx_read_journal, ffx_signal_node, ffx_move_timer, ffx_signal, ffx_end_wait, ffx_list_waitpoints,
 	// ffx_list_waits, ffx_read_waitpoint, ffx_save_bulk_job, ffx_project_flows, ffx_put_live_value,
-	// ffx_list_nodes, ffx_rerun, ffx_count_runs, ffx_list_runs, ffx_describe_flow, ffx_read_values,
-	// ffx_flow_failures, ffx_read_events, ffx_move_start, ffx_cancel_flow, ffx_trim, ffx_link_child,
-	// ffx_await_child, ffx_child_ended, ffx_read_results, ffx_admit, ffx_verify_admissions,
-	// ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates, ffx_verify_budget_use,
-	// ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule, ffx_read_schedule,
-	// ffx_delete_schedule, ffx_add_api_token, ffx_end_api_request, ffx_audit, ffx_read_audit,
-	// ffx_hold_failure_hook, ffx_report_worker, ffx_read_builds, ffx_count_members, ffx_reconcile_quotas,
-	// ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys,
-	// ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
+	// ffx_list_nodes, ffx_purge_flow, ffx_rerun, ffx_count_runs, ffx_list_runs, ffx_describe_flow,
+	// ffx_read_values, ffx_flow_failures, ffx_read_events, ffx_move_start, ffx_cancel_flow, ffx_trim,
+	// ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results, ffx_admit,
+	// ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates,
+	// ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule,
+	// ffx_read_schedule, ffx_delete_schedule, ffx_add_api_token, ffx_end_api_request, ffx_audit,
+	// ffx_read_audit, ffx_hold_failure_hook, ffx_report_worker, ffx_read_builds, ffx_count_members,
+	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
+	// ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "311-2bcd4f4f0cac696f"
+const build = "312-3d9df367934112b4"

@@ -277,3 +277,33 @@ func BenchmarkPurge(b *testing.B) {
 		})
 	}
 }
+
+// A purge of one end purges that end, and no other one.
+func TestPurgeIfClosedAt(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		c := newCourse()
+		f := flow.New[none, string]("closed")
+		flow.Return(f, c.nodes(f, "ok")[0])
+		run := startOf(t, b, f)
+		require.ErrorIs(t, run.PurgeIfClosedAt(ctx, time.Now()), runtime.ErrRunOpen)
+		b.Worker(t, []activity.Handler{c.act, c.sum})
+		_, err := run.Result(ctx)
+		require.NoError(t, err)
+		former, err := run.Describe(ctx)
+		require.NoError(t, err)
+		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0)
+		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+
+		require.ErrorIs(t, run.PurgeIfClosedAt(ctx, time.Time{}), runtime.ErrInvalid)
+		require.ErrorIs(t, run.PurgeIfClosedAt(ctx, former.ClosedAt), enginecore.ErrChangedMeanwhile)
+		present, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, 1, present.Reruns)
+		require.NoError(t, run.PurgeIfClosedAt(ctx, present.ClosedAt))
+		require.ErrorIs(t, run.PurgeIfClosedAt(ctx, present.ClosedAt), runtime.ErrRunNotFound)
+	})
+}

@@ -494,10 +494,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"fields of test", "{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}},
 		{"ffx2_purge_flow", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, PurgeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test"})
+			return Wire(k, PurgeFlowCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", ClosedAt: time.UnixMilli(1795188498438).UTC()})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"flow_id of test"}},
+			[]string{"flow_id of test", "1795188498438"}},
 		{"ffx2_rerun", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RerunCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, FlowID: "flow_id of test", RerunID: "rerun_id of test", Mode: "mode of test", Actor: "actor of test", Begin: true, Nodes: []enginecore.ExecutionID{"{fp:7}:550e8400-e29b-41d4-a716-446655440000", "{fp:7}:550e8400-e29b-41d4-a716-446655440000"}})
 		},

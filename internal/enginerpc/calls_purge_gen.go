@@ -4,6 +4,7 @@ package enginerpc
 
 import (
 	"context"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -13,6 +14,8 @@ type PurgeFlowCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition enginecore.Partition
 	FlowID    enginecore.FlowID
+	// ClosedAt: optional.
+	ClosedAt time.Time
 }
 
 // PurgeFlowReply is the answer to PurgeFlowCall.
@@ -28,10 +31,10 @@ type PurgeFlowReply struct {
 // number of members per call. From the first call on it is in no list, and cannot be run again. Call
 // again while `more`, or leave the rest to the keeper. A run that is not there is purged already. Its
 // budgets live in other partitions: `budgets` names them to the caller, and their own keepers remove
-// them in the end.
+// them in the end. With `closed_at`, only a run whose end is that one is removed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrFlowNotTerminal.
+// Error codes: ErrInvalidInput, ErrFlowNotTerminal, ErrChangedMeanwhile.
 func (conn *Conn) PurgeFlow(ctx context.Context, c PurgeFlowCall) (PurgeFlowReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -41,10 +44,11 @@ func (PurgeFlowCall) info() callInfo {
 }
 
 func (c PurgeFlowCall) encode(w *wire) {
-	w.reserve(1, 1)
+	w.reserve(1, 2)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.FlowID))
+	w.time(c.ClosedAt)
 }
 
 func (PurgeFlowCall) decode(r *fields) (out PurgeFlowReply) {

@@ -9,7 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// purge purges the archived runs whose end is longer ago than PurgeAfter. Child runs go with their parents.
+// purge purges the archived runs whose end is longer ago than PurgeAfter, each only while its end is the archived one.
+// Child runs go with their parents.
 func (w *writer) purge(ctx context.Context) error {
 	query := runtime.RunQuery{Sort: runtime.FirstEndedFirst, FinishedBefore: time.Now().Add(-w.PurgeAfter)}
 	for s, err := range w.client.Runs(ctx, query) {
@@ -28,9 +29,10 @@ func (w *writer) purge(ctx context.Context) error {
 			continue
 		}
 		w.at("purge")
-		err = w.client.Run(s.Flow, s.Run).Purge(ctx)
+		err = w.client.Run(s.Flow, s.Run).PurgeIfClosedAt(ctx, s.ClosedAt)
 		switch {
-		case errors.Is(err, runtime.ErrRunOpen), errors.Is(err, runtime.ErrRunNotFound):
+		case errors.Is(err, runtime.ErrRunOpen), errors.Is(err, runtime.ErrRunNotFound),
+			errors.Is(err, enginecore.ErrChangedMeanwhile):
 			w.report.Changed++
 		case err != nil:
 			return err

@@ -66,8 +66,8 @@ type Report struct {
 	// Archived counts the runs that were added, Known those that were in the archive already.
 	Archived int `json:"archived"`
 	Known    int `json:"known"`
-	// Changed counts runs that were purged or run again while they were read: the next Write takes those that are
-	// over again.
+	// Changed counts runs that were purged or run again while they were read, or before they were purged: those are
+	// kept, and the next Write takes those that are over again.
 	Changed int `json:"changed"`
 	// Purged counts the runs that were purged, without their child runs.
 	Purged int `json:"purged"`
@@ -78,9 +78,11 @@ type Report struct {
 // twice, and none is purged before the segment that has it, and the manifest, are on disk. One Write at a time works
 // on a directory; another one fails with ErrLocked.
 //
-// A run is purged with its child runs, and only while all of them are in the archive as they are. A run that an
-// operator runs again, and that ends again, between the look at it and its purge a moment later, is purged with its
-// new end, of which the archive has the former one.
+// A run is purged with its child runs, and only while all of them are in the archive as they are. The engine compares
+// the end of the run with the archived one in the call that purges it (RunRef.PurgeIfClosedAt), so a run that is run
+// again at any moment is kept until its new end is archived. Child runs, which may be on other servers, are compared
+// before that call: one that somebody runs again by itself, not through its parent, after it was compared goes with
+// its parent.
 //
 // The report is valid with an error as well. The error matches runtime.ErrInvalid, ErrLocked or ErrDamaged, wraps
 // runtime.ErrNotInContract in contract mode, is one of Client.Runs, RunRef.Describe, Watch, Logs and Purge, or one of

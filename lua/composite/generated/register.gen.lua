@@ -713,7 +713,7 @@ end }
 redis.register_function{ function_name = 'ffx2_purge_flow', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
   call.begin(keys[1])
-  return call.finish(F.ffx_purge_flow({ partition = keys[1] }, { flow_id = args[1] }))
+  return call.finish(F.ffx_purge_flow({ partition = keys[1] }, { flow_id = args[1], closed_at = args[2] }))
 end }
 
 redis.register_function('ffx2_rerun', function(keys, args)

@@ -272,19 +272,26 @@ end
 -- @summary  Removes a run that is over with all that belongs to it, a bounded number of members per call. From the
 --           first call on it is in no list, and cannot be run again. Call again while `more`, or leave the rest to the
 --           keeper. A run that is not there is purged already. Its budgets live
---           in other partitions: `budgets` names them to the caller, and their own keepers remove them in the end.
+--           in other partitions: `budgets` names them to the caller, and their own keepers remove them in the end. With
+--           `closed_at`, only a run whose end is that one is removed.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
+-- @arg      closed_at          unix_ms optional
 -- @reply    OK members:int more:bool budgets:text?
 -- @reply    ALREADY_SATISFIED members:int more:bool budgets:text?
+-- @error    invalid_input message:text
 -- @error    flow_not_terminal state:text
+-- @error    changed_meanwhile
 function F.ffx_purge_flow(K, A)
+  local closed_at, err = number.optional('closed_at', A.closed_at, nil)
+  if err then return err end
   local c = call.open(K.partition)
   local flow_key = key.flow_core(c, A.flow_id)
   local flow = record.read(flow_key, { 'public_flow_state', unpack(FIELDS) })
   if not flow then return reply.already('0', '0') end
   if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end
+  if closed_at and closed_at ~= number.finite(flow.closed_at) then return reply.err('changed_meanwhile') end
   local work = { left = KEYS_PER_CALL, lanes = {} }
   local gone, all = remove_run(c, A.flow_id, flow_key, flow, work)
   purge.forget_lanes(c, work.lanes)

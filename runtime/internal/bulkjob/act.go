@@ -75,7 +75,7 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	case bulk.KindRerun:
 		return a.rerun(ctx, p, run)
 	case bulk.KindPurge:
-		return a.submitter.Purge(ctx, run.FlowName, run.RunID, run.FlowID, p)
+		return a.submitter.Purge(ctx, run.FlowName, run.RunID, run.FlowID, p, time.Time{})
 	case bulk.KindPause:
 		_, err := a.session.Core.PauseFlow(ctx,
 			enginerpc.PauseFlowCall{Partition: p, FlowID: run.FlowID, Reason: action.Reason, Actor: a.spec.Actor})

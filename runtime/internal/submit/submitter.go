@@ -79,7 +79,7 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 	existed, err = s.Send(ctx, plan)
 	if errors.Is(err, enginecore.ErrFlowPurging) {
 		// The id may be used again once the run that had it is gone.
-		err = s.Purge(ctx, plan.Flow, plan.Run, plan.FlowID, plan.Partition)
+		err = s.Purge(ctx, plan.Flow, plan.Run, plan.FlowID, plan.Partition, time.Time{})
 		if err == nil || errors.Is(err, engine.ErrRunNotFound) {
 			existed, err = s.Send(ctx, plan)
 		}
@@ -177,10 +177,11 @@ func submitError(plan *RunPlan, err error) error {
 	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
 }
 
-// Purge removes a run that is over with all its data, including the budgets of its own. Its error wraps
-// [engine.ErrRunOpen], [engine.ErrRunNotFound] or [engine.ErrNotInContract].
+// Purge removes a run that is over with all its data, including the budgets of its own. Unless closedAt is zero, it
+// removes only a run with that end, and its error wraps [enginecore.ErrChangedMeanwhile] for one that has ended again.
+// Its error wraps [engine.ErrRunOpen], [engine.ErrRunNotFound] or [engine.ErrNotInContract].
 func (s *Submitter) Purge(
-	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition,
+	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, closedAt time.Time,
 ) error {
 	core, err := engine.Capability[engine.RunControl](s.session.Backend)
 	if err != nil {
@@ -188,8 +189,11 @@ func (s *Submitter) Purge(
 	}
 	s.Completions.Untrack(id)
 	for first := true; ; first = false {
-		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id})
+		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id, ClosedAt: closedAt})
 		switch {
+		case !first && !closedAt.IsZero() &&
+			(errors.Is(err, enginecore.ErrFlowNotTerminal) || errors.Is(err, enginecore.ErrChangedMeanwhile)):
+			return nil // a keeper removed the rest, and the id has another run by now
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
 			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, engine.ErrRunOpen)
 		case err != nil:
