@@ -71,6 +71,9 @@ var acrossNamespaces = map[string]struct {
 	}, runtime.ErrRunNotFound},
 	"Resume": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Resume(ctx) }, runtime.ErrRunNotFound},
 	"Purge":  {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Run(x.flow, x.run).Purge(ctx) }, runtime.ErrRunNotFound},
+	"PurgeIfClosedAt": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		return c.Run(x.flow, x.run).PurgeIfClosedAt(ctx, time.Now())
+	}, runtime.ErrRunNotFound},
 	"Rerun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).Rerun(ctx, runtime.RerunAll())
 	}, runtime.ErrRunNotFound},
