@@ -7,34 +7,51 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What is due and done by nobody counts from when it was due, until a keeper has done it.
+func (d *desk) lags() map[string]time.Duration {
+	d.t.Helper()
+	all, err := d.KeeperLag(d.ctx)
+	require.NoError(d.t, err)
+	return all
+}
+
+// The lag of a task is that of the oldest thing in all partitions, until a keeper has done it.
 func TestKeeperLag(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newDesk(t, b)
-		lags := func() map[string]time.Duration {
-			all, err := d.KeeperLag(d.ctx)
-			require.NoError(t, err)
-			return all
-		}
-		now, err := d.core.Now(d.ctx)
-		require.NoError(t, err)
-		d.create(admin.ExecutionSpec{Lane: lane, DelayUntil: now.Add(20 * time.Millisecond), DeadlineAt: now.Add(time.Hour)})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
-			if lags()["delayed_promotion"] == 0 {
-				return "nothing is due"
-			}
-			return ""
-		})
-		require.Zero(t, lags()["execution_deadline"])
-		for task := range lags() {
+		for task, lag := range d.lags() {
+			require.Zero(t, lag, task)
 			_, err := d.RunKeeperTask(d.ctx, task, runtime.KeeperConfig{})
 			require.NoError(t, err, "the lag is that of a task of keepers")
 		}
-		require.Zero(t, lags()["delayed_promotion"])
+		client, p := d.core.Client(), enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
+		due := client.B().Zadd().Key(d.core.Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
+		require.NoError(t, client.Do(d.ctx, due).Error())
+		require.Greater(t, d.lags()["attempt_timeout"], 365*24*time.Hour, "it was due in 1970")
+		require.Zero(t, d.lags()["execution_deadline"])
+		_, err := d.RunKeeperTask(d.ctx, "attempt_timeout", runtime.KeeperConfig{})
+		require.NoError(t, err)
+		require.Zero(t, d.lags()["attempt_timeout"])
 	})
+}
+
+// Delays have an index in each lane. What is due counts from when it was due.
+func TestKeeperLagOfDelays(t *testing.T) {
+	t.Parallel()
+	b, clock := enginetest.WithClock(t)
+	d := newDesk(t, b)
+	now, err := d.core.Now(d.ctx)
+	require.NoError(t, err)
+	d.create(admin.ExecutionSpec{Lane: lane, DelayUntil: now.Add(time.Minute)})
+	require.Zero(t, d.lags()["delayed_promotion"])
+	clock.Jump(3 * time.Minute)
+	require.InDelta(t, 2*time.Minute, d.lags()["delayed_promotion"], float64(time.Second))
+	_, err = d.RunKeeperTask(d.ctx, "delayed_promotion", runtime.KeeperConfig{})
+	require.NoError(t, err)
+	require.Zero(t, d.lags()["delayed_promotion"])
 }
