@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// batchSize is how many partitions one round trip reads.
-const batchSize = 64
+// batchSize is how many entries one round trip reads.
+const batchSize = 512
 
 // Lag is how far a task of keepers is behind.
 type Lag struct {
@@ -57,6 +57,13 @@ func indexes(keys enginerpc.Keys) []index {
 // lanesRead bounds the lanes whose delayed executions are looked at.
 const lanesRead = 64
 
+// place is an index of a task in a partition.
+type place struct {
+	task int // the position of its lag
+	at   enginecore.Partition
+	key  string
+}
+
 // Read returns the lags of all tasks that work by time. Partitions count as late beyond the time late. The parts are
 // not of one moment. The error is that of the client, or of the time of the engine.
 func Read(ctx context.Context, core *enginerpc.Conn, late time.Duration) ([]Lag, error) {
@@ -70,55 +77,56 @@ func Read(ctx context.Context, core *enginerpc.Conn, late time.Duration) ([]Lag,
 	if err != nil {
 		return nil, err
 	}
-	all := indexes(keys)
-	lags := make([]Lag, 0, len(all)+1)
-	for _, x := range all {
-		lag, err := x.read(ctx, core, now, late)
-		if err != nil {
-			return nil, err
-		}
-		lags = append(lags, lag)
+	lags, places := placesOf(core, lanes)
+	behind := make([]map[enginecore.Partition]time.Duration, len(lags))
+	for i := range behind {
+		behind[i] = make(map[enginecore.Partition]time.Duration)
 	}
-	delayed := Lag{Task: "delayed_promotion", What: "delays and retries"}
-	slices.Sort(lanes)
-	for _, lane := range lanes[:min(len(lanes), lanesRead)] {
-		x := index{family: enginecore.FlowFamily, key: func(p enginecore.Partition) string {
-			return keys.LaneDelayed(p, enginecore.LaneID(lane))
-		}}
-		lag, err := x.read(ctx, core, now, late)
-		if err != nil {
-			return nil, err
+	for some := range slices.Chunk(places, batchSize) {
+		commands := make(rueidis.Commands, len(some))
+		for i, x := range some {
+			commands[i] = client.B().Zrange().Key(x.key).Min("0").Max("0").Withscores().Build()
 		}
-		delayed.Behind, delayed.Partitions = max(delayed.Behind, lag.Behind), lag.Partitions
-		delayed.Late = max(delayed.Late, lag.Late)
+		for i, answer := range client.DoMulti(ctx, commands...) {
+			oldest, err := answer.AsZScores()
+			if err != nil {
+				return nil, err
+			}
+			if x := some[i]; len(oldest) > 0 {
+				behind[x.task][x.at] = max(behind[x.task][x.at], now.Sub(time.UnixMilli(int64(oldest[0].Score))))
+			}
+		}
 	}
-	return append(lags, delayed), nil
+	for i := range lags {
+		for _, lag := range behind[i] {
+			lags[i].Behind = max(lags[i].Behind, lag)
+			if lag > late {
+				lags[i].Late++
+			}
+		}
+	}
+	return lags, nil
 }
 
-// read reads the first entry of the index in each partition.
-func (x index) read(ctx context.Context, core *enginerpc.Conn, now time.Time, late time.Duration) (Lag, error) {
-	partitions := core.Partitioning().Of(x.family)
-	lag := Lag{Task: x.task, What: x.what, Partitions: len(partitions)}
-	client := core.Client()
-	for some := range slices.Chunk(partitions, batchSize) {
-		commands := make(rueidis.Commands, len(some))
-		for i, p := range some {
-			commands[i] = client.B().Zrange().Key(x.key(p)).Min("0").Max("0").Withscores().Build()
-		}
-		for _, answer := range client.DoMulti(ctx, commands...) {
-			first, err := answer.AsZScores()
-			if err != nil {
-				return lag, err
-			}
-			if len(first) == 0 {
-				continue
-			}
-			behind := max(0, now.Sub(time.UnixMilli(int64(first[0].Score))))
-			lag.Behind = max(lag.Behind, behind)
-			if behind > late {
-				lag.Late++
-			}
+// placesOf returns the lags that are to be read, and where. Delays have an index in each lane.
+func placesOf(core *enginerpc.Conn, lanes []string) ([]Lag, []place) {
+	keys := core.Keys()
+	var lags []Lag
+	var places []place
+	for i, x := range indexes(keys) {
+		partitions := core.Partitioning().Of(x.family)
+		lags = append(lags, Lag{Task: x.task, What: x.what, Partitions: len(partitions)})
+		for _, p := range partitions {
+			places = append(places, place{i, p, x.key(p)})
 		}
 	}
-	return lag, nil
+	partitions := core.Partitioning().FlowPartitions()
+	slices.Sort(lanes)
+	for _, lane := range lanes[:min(len(lanes), lanesRead)] {
+		for _, p := range partitions {
+			places = append(places, place{len(lags), p, keys.LaneDelayed(p, enginecore.LaneID(lane))})
+		}
+	}
+	delayed := Lag{Task: "delayed_promotion", What: "delays and retries", Partitions: len(partitions)}
+	return append(lags, delayed), places
 }
