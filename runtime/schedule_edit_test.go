@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
@@ -23,15 +24,20 @@ type hour struct {
 	At       time.Time `json:"at,omitzero"`
 }
 
-// hourly declares a schedule whose times lie in the past for hours, and returns the last whole hour.
+// hourly declares a schedule whose times lie in the past for hours, and returns the last one. The next one is half an
+// hour away, whatever the time of day, so that none comes while a test looks.
 func hourly(
 	ctx context.Context, t *testing.T, b *enginetest.Bench, a *activity.Activity[hour, string], overlap runtime.OverlapPolicy,
 ) time.Time {
 	t.Helper()
-	d, err := runtime.Schedule(ctx, b.Client, "hourly", oneNode(t, "report", a), hour{Customer: "acme"},
-		runtime.ScheduleConfig{Every: time.Hour, FireTimeField: "at", Overlap: overlap})
+	now, err := enginerpc.ConnOf(b.Engine).Now(ctx)
 	require.NoError(t, err)
-	return d.NextFire.Add(-time.Hour)
+	last := now.Add(-30 * time.Minute).Truncate(time.Minute).UTC()
+	_, err = runtime.Schedule(ctx, b.Client, "hourly", oneNode(t, "report", a), hour{Customer: "acme"}, runtime.ScheduleConfig{
+		Every: time.Hour, StartingAt: last.Add(-4000 * time.Hour), FireTimeField: "at", Overlap: overlap,
+	})
+	require.NoError(t, err)
+	return last
 }
 
 // Past times of a schedule get their runs: one after the other or all at once, each once, also beside its own fires.
@@ -104,12 +110,9 @@ func TestScheduleBackfill(t *testing.T) {
 			"both must be set":                           {From: last},
 			"Until is before From":                       {From: last, Until: last.Add(-time.Hour)},
 			"after the present time":                     {From: last, Until: last.Add(48 * time.Hour)},
-			"has no time in the interval":                {From: last.Add(time.Second), Until: last.Add(2 * time.Second)},
+			"has no time in the interval":                {From: last.Add(-59 * time.Minute), Until: last.Add(-time.Minute)},
 			"has more than 1000 times":                   {From: last.Add(-2000 * time.Hour), Until: last},
 		} {
-			if text == "has no time in the interval" {
-				backfill.From, backfill.Until = last.Add(-59*time.Minute), last.Add(-time.Minute)
-			}
 			_, err := b.Client.BackfillSchedule(ctx, "hourly", backfill)
 			require.ErrorContains(t, err, text)
 		}

@@ -124,7 +124,7 @@ func TestUpdateWhileStarting(t *testing.T) {
 			}}
 		})
 		_, err := runtime.Schedule(ctx, b.Client, "s", l.def, job{Name: "changed"},
-			runtime.ScheduleConfig{Every: 2 * time.Hour})
+			l.config(runtime.ScheduleConfig{Every: 2 * time.Hour}))
 		require.NoError(t, err)
 		b.Check(t, invariant.AnyTime)
 		l.editState(t, func(state map[string]any) {
@@ -225,12 +225,12 @@ func TestList(t *testing.T) {
 		const n = 150
 		for i := range n {
 			_, err := runtime.Schedule(ctx, b.Client, fmt.Sprintf("s-%d", i), l.def, job{},
-				runtime.ScheduleConfig{Every: time.Hour})
+				l.config(runtime.ScheduleConfig{}))
 			require.NoError(t, err)
 		}
 		if b.Kind != testserver.Embedded {
 			other := enginetest.Open(t, b.Kind, b.URL, b.Prefix, runtime.OpenConfig{Namespace: "other"})
-			_, err := runtime.Schedule(ctx, other.Client, "s-1", l.def, job{}, runtime.ScheduleConfig{Every: time.Hour})
+			_, err := runtime.Schedule(ctx, other.Client, "s-1", l.def, job{}, l.config(runtime.ScheduleConfig{}))
 			require.NoError(t, err)
 			// A keeper serves all namespaces, and the run belongs to the one of its schedule.
 			b.Keeper(t)

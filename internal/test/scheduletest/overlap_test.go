@@ -154,8 +154,7 @@ func TestJitter(t *testing.T) {
 		b.Keeper(t)
 		l.worker(t)
 		l.schedule(t, runtime.ScheduleConfig{Every: 2 * time.Hour, Jitter: time.Hour})
-		now := l.now(t)
-		due := now.Truncate(2 * time.Hour)
+		due := l.lastHour(t)               // also by a timetable of every other hour
 		l.fireAt(t, due.Add(-2*time.Hour)) // its jitter is over
 		l.await(t, "fired", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed >= 1 })
 		d := l.describe(t)

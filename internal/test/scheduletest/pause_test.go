@@ -105,7 +105,7 @@ func TestChangeKeepsDueFires(t *testing.T) {
 		changed := l.schedule(t, runtime.ScheduleConfig{Every: 24 * time.Hour})
 		require.Equal(t, 1, changed.Waiting)
 		require.Equal(t, hour, changed.LastFire)
-		require.Equal(t, hour.Truncate(24*time.Hour).Add(24*time.Hour), changed.NextFire)
+		require.Equal(t, hour.Add(24*time.Hour), changed.NextFire)
 		b.Keeper(t)
 		l.await(t, "started", isStarted(1))
 		require.Equal(t, []string{runAt(hour)}, l.awaitRuns(t, 1))

@@ -91,12 +91,16 @@ func OpenToken(t activity.Token) (TokenParts, error) {
 	if err != nil || len(data) <= tokenHead+tokenMAC || data[0] != tokenVersion {
 		return TokenParts{}, ErrInvalidToken
 	}
+	kid := string(data[tokenHead+tokenMAC:])
+	if strings.Contains(kid, ":") { // a signature is split at its first colon
+		return TokenParts{}, ErrInvalidToken
+	}
 	partition := enginecore.Partition{Family: enginecore.FlowFamily, Index: binary.BigEndian.Uint16(data[1:3])}
 	of, at := uuid.UUID(data[3:19]), uuid.UUID(data[19:35])
 	return TokenParts{
 		Partition: partition,
 		Execution: enginecore.ExecutionID(partition.Tag() + ":" + of.String()),
 		Waitpoint: enginecore.WaitpointID(at.String()),
-		Signature: string(data[tokenHead+tokenMAC:]) + ":" + hex.EncodeToString(data[tokenHead:tokenHead+tokenMAC]),
+		Signature: kid + ":" + hex.EncodeToString(data[tokenHead:tokenHead+tokenMAC]),
 	}, nil
 }
