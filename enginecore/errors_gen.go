@@ -205,6 +205,8 @@ const (
 	ErrPartialFenceTriple Code = "partial_fence_triple"
 	// ErrPendingWaitpointExpired comes from ff_suspend_execution.
 	ErrPendingWaitpointExpired Code = "pending_waitpoint_expired"
+	// ErrResultsTooLarge comes from ffx_complete. Details: results, items, bytes, limit.
+	ErrResultsTooLarge Code = "results_too_large"
 	// ErrRetentionLimitExceeded comes from ff_append_frame.
 	ErrRetentionLimitExceeded Code = "retention_limit_exceeded"
 	// ErrRotationConflict comes from ff_rotate_waitpoint_hmac_secret. Details: kid.
@@ -381,6 +383,17 @@ func detailIndex(code Code, name string) int {
 			return 0
 		case "replays":
 			return 1
+		}
+	case ErrResultsTooLarge:
+		switch name {
+		case "results":
+			return 0
+		case "items":
+			return 1
+		case "bytes":
+			return 2
+		case "limit":
+			return 3
 		}
 	case ErrRotationConflict:
 		switch name {

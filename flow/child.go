@@ -18,8 +18,9 @@ const MaxItems = flowgraph.MaxItems
 //
 // An empty list results in an empty list. When an item fails finally, the node fails: items that have not started are
 // cancelled, and running items finish without another attempt. MapOutcomes tolerates failures. A list with more items
-// than MaxMapItems fails the node before any item starts; results that are too large together fail the node, too. The
-// codecs of the activity and of the list's sources must be JSON.
+// than MaxMapItems fails the node before any item starts. The results of the items are the node's result, at most 1 MiB
+// in all: an item whose result makes them larger fails. The codecs of the activity and of the list's sources must be
+// JSON.
 func Map[I, O, In, Out any](
 	f *Builder[In, Out], name string, a *activity.Activity[I, O], items Binding[[]I], opts ...NodeOption,
 ) Ref[[]O] {

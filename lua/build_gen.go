@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "312-3d9df367934112b4"
+const build = "316-9eb28b077fbb6fc8"

@@ -32,11 +32,13 @@ type CompleteReply struct {
 
 // Complete runs ffx2_complete. Commits a result, resolves the edges that leave the execution, and
 // leases the worker its next executions of the same partition when it asks for some (count > 0). After
-// a lost reply, send it again with `repeated`.
+// a lost reply, send it again with `repeated`. The result of an item of a map that makes the results
+// of its items too large together is refused.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
-// ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidInput, ErrInvalidCapabilities.
+// codes: ErrExecutionNotFound, ErrResultsTooLarge, ErrExecutionNotActive, ErrFenceRequired,
+// ErrPartialFenceTriple, ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidInput,
+// ErrInvalidCapabilities.
 func (conn *Conn) Complete(ctx context.Context, c CompleteCall) (CompleteReply, error) {
 	return Do(ctx, conn, c)
 }

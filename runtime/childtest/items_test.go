@@ -224,22 +224,22 @@ func TestMapItemsAtOnce(t *testing.T) {
 	})
 }
 
-// Results that are too large together fail the node, and the error names what, how much and the limit.
-func TestMapResultTooLarge(t *testing.T) {
+// Outcomes that are too large together fail the node when all items have ended, and the error names what, how much and the limit.
+func TestMapOutcomesTooLarge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		large := activity.New("large", func(_ context.Context, n int) (string, error) { return strings.Repeat("x", 400_000), nil })
-		f := flow.New[int, []string]("large")
-		flow.Return(f, flow.Map(f, "map", large, flow.Node(f, "list", numbers(), f.Input())))
+		f := flow.New[int, []flow.ItemOutcome[string]]("large")
+		flow.Return(f, flow.MapOutcomes(f, "map", large, flow.Node(f, "list", numbers(), f.Input())))
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		run, err := runtime.Start(ctx, b.Client, def, 3)
+		run, err := runtime.Start(ctx, b.Client, def, 4)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
-		require.ErrorContains(t, err, "too large: the results of the first 3 of 3 items of node map have 1200009 bytes, at most 1048576 are allowed")
+		require.ErrorContains(t, err, "too large: the results of the first 3 of 4 items of node map have 1200099 bytes, at most 1048576")
 		b.Settle(t)
 	})
 }
@@ -281,5 +281,62 @@ func TestContractModeRefuses(t *testing.T) {
 		_, err = runtime.Start(ctx, b.Client, around(t, "outer", plusOne(t, "inner", double())), 1)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		require.ErrorContains(t, err, "node inner: sub-flows")
+	})
+}
+
+// The item whose result makes the results of a map too large fails, and with it the map: what has not started is cancelled. Run
+// again, it fails again.
+func TestMapResultsTooLargeStopTheRest(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		var ran atomic.Int64
+		large := activity.New("large", func(context.Context, int) (string, error) {
+			ran.Add(1)
+			return strings.Repeat("x", 400_000), nil
+		})
+		inner := flow.New[int, string]("inner")
+		flow.Return(inner, flow.Node(inner, "large", large, inner.Input()))
+		item, err := inner.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		b.Worker(t, []activity.Handler{large, numbers()})
+		for name, declare := range map[string]func(*flow.Builder[int, []string], flow.Ref[[]int]) flow.Ref[[]string]{
+			"one-at-a-time": func(f *flow.Builder[int, []string], list flow.Ref[[]int]) flow.Ref[[]string] {
+				return flow.Map(f, "map", large, list, flow.ItemsAtOnce(1))
+			},
+			"at-once": func(f *flow.Builder[int, []string], list flow.Ref[[]int]) flow.Ref[[]string] {
+				return flow.Map(f, "map", large, list)
+			},
+			"flows": func(f *flow.Builder[int, []string], list flow.Ref[[]int]) flow.Ref[[]string] {
+				return flow.MapFlow(f, "map", item, list, flow.ItemsAtOnce(1))
+			},
+		} {
+			for _, items := range []int{8, 30} {
+				f := flow.New[int, []string](name)
+				flow.Return(f, declare(f, flow.Node(f, "list", numbers(), f.Input())))
+				def, err := f.Build()
+				require.NoError(t, err)
+				run, err := runtime.Start(ctx, b.Client, def, items)
+				require.NoError(t, err)
+				for again := range 2 {
+					_, err = run.Result(ctx)
+					var failed *runtime.RunError
+					require.ErrorAs(t, err, &failed)
+					require.Equal(t, "map", failed.Node)
+					require.Equal(t, runtime.CategoryTooLarge, failed.Category)
+					require.ErrorContains(t, err, "too large: with the result of this item, those of ")
+					if name != "at-once" { // of those, others complete after the map has failed
+						require.ErrorContains(t, err, fmt.Sprintf("3 of %d items have 1200009 bytes, at most 1048576 are allowed", items))
+						require.EqualValues(t, 3+again, ran.Load())
+					}
+					if again == 0 {
+						require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+					}
+				}
+				ran.Store(0)
+			}
+		}
+		b.Settle(t)
 	})
 }

@@ -15,6 +15,7 @@ local function commit(c, A)
   if not core then return nil, reply.err('execution_not_found') end
   if already_completed(core, A) then return true end
   local f, err = lease.check_write(c, core_key, core, A)
+  err = err or item_results.add_unusual(c, core, A.result or '')
   if err then return nil, err end
   terminal.complete(c, A.execution_id, core_key, core, f, A.result)
   if flow_record.read(c, core.flow_id).joins then
@@ -52,7 +53,8 @@ end
 -- @function ffx_complete
 -- @summary  Commits a result, resolves the edges that leave the execution, and leases the worker its next
 --           executions of the same partition when it asks for some (count > 0). After a lost reply, send it
---           again with `repeated`.
+--           again with `repeated`. The result of an item of a map that makes the results of its items too large
+--           together is refused.
 -- @flags    derives fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -64,6 +66,7 @@ end
 -- @reply    OK more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @reply    ALREADY_SATISFIED more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    execution_not_found
+-- @error    results_too_large results:int items:int bytes:int limit:int
 -- @error    set:lease_fence
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text

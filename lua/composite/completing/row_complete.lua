@@ -199,6 +199,8 @@ function row_complete.commit(c, completion)
   if not ordinal then return false end
   local node, done, successors, flow, bytes, open = look_up(c, commits, completion, execution_id, ordinal)
   if not node then return false end
+  -- `open` is not known where nodes are behind the completed one, which items of a map do not have.
+  if flow.fail_fast and open and item_results.add(flow.results_key, completion.result, open - 1, flow.count) then return false end
   c.budget = c.budget - successors.count
   if successors.others then row_edges.postpone(c, execution_id) end
   local result, left = completion.result, commits.left

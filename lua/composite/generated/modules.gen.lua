@@ -18,6 +18,7 @@ local graph_check = {}
 local graph_store = {}
 local graph_upkeep = {}
 local handoff = {}
+local item_results = {}
 local join_spec = {}
 local leasing = {}
 local limit_admission = {}

@@ -12,8 +12,6 @@
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
 
-local EDGE_BYTES = edge_list.EDGE_BYTES
-
 -- Where some fields of a node are in a chunk.
 local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17
 
@@ -52,7 +50,7 @@ local function read_node(values, ordinal)
     input_count = given(input_count) or '0', capabilities = given(capabilities), policy = given(policy), tags = given(tags),
     start_timeout = given(start_timeout), attempt_timeout = given(attempt_timeout), delay = given(delay), wait = given(wait_for),
     join = given(policy_of_join), ups = ups, downs = downs or '', limits = given(limits),
-    priority_number = tonumber(priority) or 0, open = #ups / EDGE_BYTES, plain = special == '',
+    priority_number = tonumber(priority) or 0, open = #ups / edge_list.EDGE_BYTES, plain = special == '',
     known_to = nil, successors = nil, read_to = nil, line_started = nil, line_success = nil,
   }
 end
@@ -100,7 +98,7 @@ end
 
 graph_store.edge = edge_list.edge
 
-function graph_store.edge_count(list) return #list / EDGE_BYTES end
+function graph_store.edge_count(list) return #list / edge_list.EDGE_BYTES end
 
 -- Nodes behind a node that are listed: as many as one completion resolves edges to.
 local MAX_LISTED = 128
@@ -355,7 +353,7 @@ local function fields_of(A, part, at)
   local values, count, nodes = {}, 0, A.nodes
   for i = 1, #nodes do
     local node, ordinal = nodes[i], part.first + i - 1
-    chunk[i], rows[i] = stored_node(node, part.numbers[i]), first_row(#node.ups / EDGE_BYTES)
+    chunk[i], rows[i] = stored_node(node, part.numbers[i]), first_row(#node.ups / edge_list.EDGE_BYTES)
     values[count + 1], values[count + 2] = part.fields[i], number.text(ordinal)
     count = count + 2
     if node.ups == '' then roots[#roots + 1] = struct.pack('<H', ordinal) end

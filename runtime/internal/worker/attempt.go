@@ -75,7 +75,7 @@ func (a *attempt) reported(kind outcomeKind, r *report) {
 	if r.metric != "" {
 		a.ended(r.metric)
 	}
-	if kind == outcomeKindCompleted {
+	if kind == outcomeKindCompleted && r.refused == nil {
 		telemetry := a.run.session.Telemetry
 		telemetry.Record(a.run.base, telemetry.Commits, r.committing,
 			engine.Labels{Key: "activity", Value: a.claimed.Kind, Outcome: r.metric})
@@ -193,7 +193,7 @@ func undecodable(err error) error {
 }
 
 // report reports the end of the attempt, and requests up to slots executions of the same shard in exchange. If the
-// engine refuses to suspend the execution, the attempt fails instead.
+// engine refuses to complete or suspend the execution, the attempt fails instead.
 func (a *attempt) report(ended attemptOutcome, slots int) report {
 	reported := a.run.completer.report(&a.lease, ended, slots)
 	a.reported(ended.kind, &reported)
@@ -201,7 +201,9 @@ func (a *attempt) report(ended attemptOutcome, slots int) report {
 		return reported
 	}
 	a.logFailure(reported.refused)
-	return a.report(attemptOutcome{kind: outcomeKindFailed, err: reported.refused}, 0)
+	failed := a.report(attemptOutcome{kind: outcomeKindFailed, err: reported.refused}, 0)
+	failed.handoff.add(reported.handoff)
+	return failed
 }
 
 // IsReported reports whether the end of the attempt has been reported to the engine.

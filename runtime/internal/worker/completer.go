@@ -42,8 +42,8 @@ type report struct {
 	committing time.Duration
 	// err is set if the engine may not know that the attempt has ended.
 	err error
-	// refused is the reason why the engine refused to suspend, delay or cancel the execution, so that the attempt
-	// fails.
+	// refused is the reason why the engine refused to complete, suspend, delay or cancel the execution, so that the
+	// attempt fails.
 	refused error
 	// resumed is set if the signals or the child run that the execution waits for have arrived already, so
 	// that its function runs again; brought is the result of the wait.
@@ -124,10 +124,27 @@ func (c *completer) complete(l *lease, result []byte, slots int) report {
 		done.handoff.add(leftover)
 	}
 	r := report{metric: engine.OutcomeSucceeded, committing: time.Since(begun), err: done.err, handoff: done.handoff}
+	if refused := tooLargeTogether(done.err); refused != nil {
+		return report{refused: refused, handoff: done.handoff}
+	}
 	if done.err != nil {
 		r.metric = engine.OutcomeNotCommitted
 	}
 	return r
+}
+
+// tooLargeTogether returns the failure of an item of a map whose result makes the results of the items too large
+// together; nil for other errors.
+func tooLargeTogether(err error) error {
+	var refusal *enginecore.Error
+	if !errors.As(err, &refusal) || refusal.Code != enginecore.ErrResultsTooLarge {
+		return nil
+	}
+	failure := fmt.Errorf(
+		"%w: with the result of this item, those of %s of %s items have %s bytes, at most %s are allowed",
+		engine.ErrTooLarge, refusal.Detail("results"), refusal.Detail("items"), refusal.Detail("bytes"),
+		refusal.Detail("limit"))
+	return activity.NonRetryable(activity.Category(failure, engine.CategoryTooLarge))
 }
 
 // add adds the rest of a call with several completions that belongs to none of them.

@@ -1,0 +1,57 @@
+-- The results of the items of a map, which together become the result of its node: an item whose result makes them too large for one
+-- is not completed, but fails, so that those which have not started do not run in vain.
+--
+-- How many bytes the results have is known to the interpreter alone, so a completion costs no command more. It is counted from the
+-- first item on; a map whose count is lost, by a start of the server, say, fails when all of its items have ended. A count may be too
+-- high, since items can be run again, so the results are read before it has effect.
+
+-- What a result may have at most, as MaxResult in runtime/internal/submit/plan.go.
+local MAX_RESULT_BYTES = 1048576
+
+-- Bytes of the results of maps, by the keys of their results, each with a byte for what stands behind it in the list: of those that
+-- were counted last, and of those before them.
+local recent, older, recent_count = {}, {}, 0
+local MAX_RECENT = 1024
+
+local function keep(results_key, bytes)
+  if not recent[results_key] then
+    if recent_count == MAX_RECENT then
+      older = recent
+      recent, recent_count = {}, 0
+    end
+    recent_count = recent_count + 1
+  end
+  recent[results_key] = bytes
+end
+
+-- The bytes of the results that are there, and how many these are.
+local function read(results_key)
+  local bytes, list = 0, redis.call('HGETALL', results_key)
+  for i = 2, #list, 2 do bytes = bytes + #list[i] + 1 end
+  return bytes, #list / 2
+end
+
+-- Counts the result of an item that is about to end, while `open` others are open of `count`. Gives the error reply if it makes the
+-- results too large.
+function item_results.add(results_key, result, open, count)
+  local before = open == count - 1 and 0 or recent[results_key] or older[results_key]
+  if not before then return nil end
+  local size, ended = #result + 1, nil
+  if before + size >= MAX_RESULT_BYTES then
+    before, ended = read(results_key)
+    if before + size >= MAX_RESULT_BYTES then
+      return reply.err('results_too_large', number.text(ended + 1), number.text(count), number.text(before + size),
+        number.text(MAX_RESULT_BYTES))
+    end
+  end
+  keep(results_key, before + size)
+end
+
+-- The same for an item whose run is not of the usual kind. Results of other runs do not belong together.
+function item_results.add_unusual(c, core, result)
+  local flow = core.managed and flow_record.read(c, core.flow_id)
+  local run = flow and flow.fail_fast and not flow_record.is_over(flow) and row.run(c, core.flow_id)
+  if not run then return nil end
+  local open = row.open(run) - (c.ends and c.ends[core.flow_id] or 0)
+  return item_results.add(row.results_key(run), result, open - 1, run.count)
+end
