@@ -2,11 +2,13 @@ package worker
 
 import (
 	"context"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -94,4 +96,53 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	require.Empty(t, results[0].handoff.spare)
 	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch[:3])
 	require.Equal(t, engine_.candidates, results[0].handoff.spare, "nobody has a slot for them")
+}
+
+// refusingCalls refuses completions, since the results of the items of a map are too large, and records failures.
+type refusingCalls struct {
+	manyCompletions
+	failures []enginerpc.FailCall
+}
+
+func (c *refusingCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
+	return enginerpc.CompleteReply{}, &enginecore.Error{
+		Function: "ffx_complete", Code: enginecore.ErrResultsTooLarge, Details: []string{"3", "8", "1200009", "1048576"},
+	}
+}
+
+func (c *refusingCalls) Fail(_ context.Context, call enginerpc.FailCall) (enginerpc.FailReply, error) {
+	c.failures = append(c.failures, call)
+	return enginerpc.FailReply{}, nil
+}
+
+// An attempt whose result the engine refuses as too large fails, and what the call with several completions has leased beside it
+// is not lost.
+func TestRefusedResultFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	telemetry, err := engine.NewTelemetry(otel.GetTracerProvider(), otel.GetMeterProvider())
+	require.NoError(t, err)
+	engine_ := &refusingCalls{}
+	s := &services{
+		base: t.Context(), worker: &Worker{config: Config{Lease: time.Minute}},
+		session: &engine.Session{Backend: engine_, Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry},
+	}
+	surplus := []enginerpc.ClaimedExecution{{ExecutionID: "other"}}
+	s.completer = &completer{
+		session: s.session, base: s.base, markUncertain: func() { t.Error("nothing is uncertain") },
+		claimRequest: func(enginecore.LaneID, int) enginerpc.ClaimRequest { return enginerpc.ClaimRequest{} },
+	}
+	s.completer.batch = newCompletionBatcher(s.completer, 1)
+	s.completer.batch.batch.Single = func(context.Context, dispatch.LaneShard, completionRequest) completionResult {
+		return completionResult{refused: true, handoff: handoff{surplus: surplus, more: true}}
+	}
+	x := s.NewTask(dispatch.LaneShard{}, &enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, time.Now())
+	reported := x.report(attemptOutcome{kind: outcomeKindCompleted, result: []byte("1")}, 1)
+	require.NoError(t, reported.err)
+	require.Equal(t, surplus, reported.handoff.surplus)
+	require.True(t, reported.handoff.more)
+	require.Len(t, engine_.failures, 1)
+	failure := engine_.failures[0]
+	require.False(t, failure.Retryable)
+	require.Equal(t, engine.CategoryTooLarge, failure.Category)
+	require.Contains(t, failure.Reason, "with the result of this item, those of 3 of 8 items have 1200009 bytes, at most 1048576")
 }
