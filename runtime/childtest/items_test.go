@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -338,5 +339,44 @@ func TestMapResultsTooLargeStopTheRest(t *testing.T) {
 			}
 		}
 		b.Settle(t)
+	})
+}
+
+// The result of an item that is run again counts once.
+func TestMapResultsOfReruns(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		large := activity.New("large", func(_ context.Context, n int) (string, error) {
+			return strings.Repeat("x", 600_000/(1+1000*n)), nil
+		})
+		f := flow.New[int, []string]("large")
+		flow.Return(f, flow.Map(f, "map", large, flow.Node(f, "list", numbers(), f.Input())))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, 3)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		child := d.Nodes[slices.IndexFunc(d.Nodes, func(n runtime.NodeDescription) bool { return n.Name == "map" })].Child
+		items := b.Client.Run(child.Flow, child.Run)
+		for range 3 {
+			require.NoError(t, items.Rerun(ctx, runtime.RerunFrom("item-0")))
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				if d, err := items.Describe(ctx); err != nil || d.State != runtime.RunSucceeded {
+					return fmt.Sprint(d, err)
+				}
+				return ""
+			})
+		}
+		for range 3 {
+			require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("map")))
+			_, err = run.Result(ctx)
+			require.NoError(t, err)
+		}
 	})
 }
