@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "316-9eb28b077fbb6fc8"
+const build = "317-54611c09f69b7b23"

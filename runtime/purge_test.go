@@ -187,6 +187,11 @@ func TestPurgeInParts(t *testing.T) {
 		_, err = again.Result(ctx)
 		require.NoError(t, err)
 		b.Settle(t)
+		// The next call of the purge that began before names the end that it met.
+		_, err = core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{
+			Partition: plan.Partition, FlowID: plan.FlowID, ClosedAt: reply.ClosedAt,
+		})
+		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile)
 		require.NoError(t, again.Purge(ctx))
 		nothingLeft(t, b)
 	})

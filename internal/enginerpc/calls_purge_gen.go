@@ -21,17 +21,19 @@ type PurgeFlowCall struct {
 // PurgeFlowReply is the answer to PurgeFlowCall.
 type PurgeFlowReply struct {
 	// Status is StatusOK or StatusAlreadySatisfied.
-	Status  Status
-	Members int64
-	More    bool
-	Budgets string
+	Status   Status
+	Members  int64
+	More     bool
+	Budgets  string
+	ClosedAt time.Time
 }
 
 // PurgeFlow runs ffx2_purge_flow. Removes a run that is over with all that belongs to it, a bounded
 // number of members per call. From the first call on it is in no list, and cannot be run again. Call
 // again while `more`, or leave the rest to the keeper. A run that is not there is purged already. Its
 // budgets live in other partitions: `budgets` names them to the caller, and their own keepers remove
-// them in the end. With `closed_at`, only a run whose end is that one is removed.
+// them in the end. With `closed_at`, only a run whose end is that one is removed; the reply names it
+// for the calls that follow, which meet another run if a keeper has removed the rest.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotTerminal, ErrChangedMeanwhile.
@@ -60,11 +62,17 @@ func (PurgeFlowCall) decode(r *fields) (out PurgeFlowReply) {
 		if r.left() > 0 {
 			out.Budgets = textValue[string](r, "budgets")
 		}
+		if r.left() > 0 {
+			out.ClosedAt = timeValue(r, "closed_at")
+		}
 	case r.status == StatusAlreadySatisfied:
 		out.Members = intValue[int64](r, "members")
 		out.More = boolValue(r, "more")
 		if r.left() > 0 {
 			out.Budgets = textValue[string](r, "budgets")
+		}
+		if r.left() > 0 {
+			out.ClosedAt = timeValue(r, "closed_at")
 		}
 	default:
 		r.unknownStatus()

@@ -273,13 +273,14 @@ end
 --           first call on it is in no list, and cannot be run again. Call again while `more`, or leave the rest to the
 --           keeper. A run that is not there is purged already. Its budgets live
 --           in other partitions: `budgets` names them to the caller, and their own keepers remove them in the end. With
---           `closed_at`, only a run whose end is that one is removed.
+--           `closed_at`, only a run whose end is that one is removed; the reply names it for the calls that follow, which meet
+--           another run if a keeper has removed the rest.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      closed_at          unix_ms optional
--- @reply    OK members:int more:bool budgets:text?
--- @reply    ALREADY_SATISFIED members:int more:bool budgets:text?
+-- @reply    OK members:int more:bool budgets:text? closed_at:unix_ms?
+-- @reply    ALREADY_SATISFIED members:int more:bool budgets:text? closed_at:unix_ms?
 -- @error    invalid_input message:text
 -- @error    flow_not_terminal state:text
 -- @error    changed_meanwhile
@@ -300,5 +301,5 @@ function F.ffx_purge_flow(K, A)
     wake.due(c, c.now + LEFT_BEHIND_MS)
   end
   wake.flush(c)
-  return reply.ok(number.text(gone), all and '0' or '1', work.budgets)
+  return reply.ok(number.text(gone), all and '0' or '1', work.budgets or '', flow.closed_at)
 end

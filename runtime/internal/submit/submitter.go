@@ -191,7 +191,7 @@ func (s *Submitter) Purge(
 	for first := true; ; first = false {
 		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id, ClosedAt: closedAt})
 		switch {
-		case !first && !closedAt.IsZero() &&
+		case !first &&
 			(errors.Is(err, enginecore.ErrFlowNotTerminal) || errors.Is(err, enginecore.ErrChangedMeanwhile)):
 			return nil // a keeper removed the rest, and the id has another run by now
 		case errors.Is(err, enginecore.ErrFlowNotTerminal):
@@ -204,6 +204,7 @@ func (s *Submitter) Purge(
 			s.removeBudgets(ctx, id, reply.Budgets)
 			return nil
 		}
+		closedAt = reply.ClosedAt
 	}
 }
 
