@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "317-54611c09f69b7b23"
+const build = "318-fde4ebebb606d4bb"

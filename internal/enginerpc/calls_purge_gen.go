@@ -26,6 +26,7 @@ type PurgeFlowReply struct {
 	More     bool
 	Budgets  string
 	ClosedAt time.Time
+	Children string
 }
 
 // PurgeFlow runs ffx2_purge_flow. Removes a run that is over with all that belongs to it, a bounded
@@ -33,7 +34,8 @@ type PurgeFlowReply struct {
 // again while `more`, or leave the rest to the keeper. A run that is not there is purged already. Its
 // budgets live in other partitions: `budgets` names them to the caller, and their own keepers remove
 // them in the end. With `closed_at`, only a run whose end is that one is removed; the reply names it
-// for the calls that follow, which meet another run if a keeper has removed the rest.
+// for the calls that follow, which meet another run if a keeper has removed the rest. `children` are
+// the ids of its child runs, which keepers purge as well.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotTerminal, ErrChangedMeanwhile.
@@ -65,6 +67,9 @@ func (PurgeFlowCall) decode(r *fields) (out PurgeFlowReply) {
 		if r.left() > 0 {
 			out.ClosedAt = timeValue(r, "closed_at")
 		}
+		if r.left() > 0 {
+			out.Children = textValue[string](r, "children")
+		}
 	case r.status == StatusAlreadySatisfied:
 		out.Members = intValue[int64](r, "members")
 		out.More = boolValue(r, "more")
@@ -73,6 +78,9 @@ func (PurgeFlowCall) decode(r *fields) (out PurgeFlowReply) {
 		}
 		if r.left() > 0 {
 			out.ClosedAt = timeValue(r, "closed_at")
+		}
+		if r.left() > 0 {
+			out.Children = textValue[string](r, "children")
 		}
 	default:
 		r.unknownStatus()

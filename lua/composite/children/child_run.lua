@@ -72,10 +72,15 @@ function child_run.abandon(c, execution_id, outcome, reason)
   end
 end
 
--- A node is removed, and its run with it, and those that it had before and has kept. `core` has child_flow_id and child_kept.
-function child_run.discard(c, core)
-  if core.child_flow_id then owe(c, 'purge', core.child_flow_id) end
-  for flow_id in string.gmatch(core.child_kept or '', '[^,]+') do owe(c, 'purge', flow_id) end
+-- A node is removed, and its run with it, and those that it had before and has kept. `core` has child_flow_id and child_kept. `removed`
+-- is a list that gets the ids of these runs, or nil.
+function child_run.discard(c, core, removed)
+  local function purge_run(flow_id)
+    owe(c, 'purge', flow_id)
+    if removed then removed[#removed + 1] = flow_id end
+  end
+  if core.child_flow_id then purge_run(core.child_flow_id) end
+  for flow_id in string.gmatch(core.child_kept or '', '[^,]+') do purge_run(flow_id) end
 end
 
 -- @record relay_entry kind:text flow_id:flow_id parent_execution_id:text ends:int outcome:text reason:text

@@ -125,7 +125,7 @@ local function remove_member(c, work, flow_id, id)
     or not remove_waitpoints(c, work, id) or not remove_signals(c, work, id) then
     return false
   end
-  if core.child_flow_id then child_run.discard(c, core) end
+  if core.child_flow_id then child_run.discard(c, core, work.children) end
   remove(work, {
     core_key, key.exec_payload(c, id), key.exec_policy(c, id), key.exec_tags(c, id), key.exec_result(c, id),
     key.exec_lease_current(c, id), key.exec_lease_history(c, id), key.exec_claim_grant(c, id),
@@ -274,13 +274,13 @@ end
 --           keeper. A run that is not there is purged already. Its budgets live
 --           in other partitions: `budgets` names them to the caller, and their own keepers remove them in the end. With
 --           `closed_at`, only a run whose end is that one is removed; the reply names it for the calls that follow, which meet
---           another run if a keeper has removed the rest.
+--           another run if a keeper has removed the rest. `children` are the ids of its child runs, which keepers purge as well.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      closed_at          unix_ms optional
--- @reply    OK members:int more:bool budgets:text? closed_at:unix_ms?
--- @reply    ALREADY_SATISFIED members:int more:bool budgets:text? closed_at:unix_ms?
+-- @reply    OK members:int more:bool budgets:text? closed_at:unix_ms? children:text?
+-- @reply    ALREADY_SATISFIED members:int more:bool budgets:text? closed_at:unix_ms? children:text?
 -- @error    invalid_input message:text
 -- @error    flow_not_terminal state:text
 -- @error    changed_meanwhile
@@ -293,7 +293,7 @@ function F.ffx_purge_flow(K, A)
   if not flow then return reply.already('0', '0') end
   if not flow.closed_at then return reply.err('flow_not_terminal', flow.public_flow_state or '') end
   if closed_at and closed_at ~= number.finite(flow.closed_at) then return reply.err('changed_meanwhile') end
-  local work = { left = KEYS_PER_CALL, lanes = {} }
+  local work = { left = KEYS_PER_CALL, lanes = {}, children = {} }
   local gone, all = remove_run(c, A.flow_id, flow_key, flow, work)
   purge.forget_lanes(c, work.lanes)
   if not all then
@@ -301,5 +301,6 @@ function F.ffx_purge_flow(K, A)
     wake.due(c, c.now + LEFT_BEHIND_MS)
   end
   wake.flush(c)
-  return reply.ok(number.text(gone), all and '0' or '1', work.budgets or '', flow.closed_at)
+  return reply.ok(number.text(gone), all and '0' or '1', work.budgets or '', flow.closed_at,
+    table.concat(work.children, ' '))
 end

@@ -10,8 +10,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -175,51 +173,4 @@ func submitError(plan *RunPlan, err error) error {
 			plan.Flow, err)
 	}
 	return fmt.Errorf("start run %s of flow %s: %w", plan.Run, plan.Flow, err)
-}
-
-// Purge removes a run that is over with all its data, including the budgets of its own. Unless closedAt is zero, it
-// removes only a run with that end, and its error wraps [enginecore.ErrChangedMeanwhile] for one that has ended again.
-// Its error wraps [engine.ErrRunOpen], [engine.ErrRunNotFound] or [engine.ErrNotInContract].
-func (s *Submitter) Purge(
-	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, closedAt time.Time,
-) error {
-	core, err := engine.Capability[engine.RunControl](s.session.Backend)
-	if err != nil {
-		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
-	}
-	s.Completions.Untrack(id)
-	for first := true; ; first = false {
-		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: p, FlowID: id, ClosedAt: closedAt})
-		switch {
-		case !first &&
-			(errors.Is(err, enginecore.ErrFlowNotTerminal) || errors.Is(err, enginecore.ErrChangedMeanwhile)):
-			return nil // a keeper removed the rest, and the id has another run by now
-		case errors.Is(err, enginecore.ErrFlowNotTerminal):
-			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, engine.ErrRunOpen)
-		case err != nil:
-			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
-		case first && reply.Status == enginerpc.StatusAlreadySatisfied:
-			return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, engine.ErrRunNotFound)
-		case !reply.More:
-			s.removeBudgets(ctx, id, reply.Budgets)
-			return nil
-		}
-		closedAt = reply.ClosedAt
-	}
-}
-
-// removeBudgets removes the budgets that a purged run had to itself. Keepers remove what is left.
-func (s *Submitter) removeBudgets(ctx context.Context, id enginecore.FlowID, stored string) {
-	list, _ := DecodeBudgets(stored)
-	for _, b := range list {
-		p, err := s.session.Core.Partitioning().BudgetPartition(b.ID)
-		if err != nil || b.Scope != flowgraph.ScopeRun || b.ScopeID != string(id) {
-			continue
-		}
-		gate := GateUpdate{Session: s.session, Partition: p, Budget: b.ID}
-		if !b.Wide {
-			gate.Flow = id
-		}
-		_ = gate.Remove(ctx) // see above
-	}
 }
