@@ -209,7 +209,7 @@ func checkContractVersion(version string) error {
 // stands behind it.
 func cutHosts(raw string) (first, hosts, tail string) {
 	scheme, rest, found := strings.Cut(raw, "://")
-	if !found {
+	if !found || strings.ContainsAny(scheme, ":/?#@") { // such as redis:/://user:password@host
 		return raw, "", ""
 	}
 	authority := rest
