@@ -21,8 +21,8 @@ type Archive struct {
 }
 
 // Open reads the manifest of an archive. The error matches fs.ErrNotExist for a directory that does not exist, and
-// ErrDamaged when a file of the archive is missing or has another size than it had. A directory without an archive is
-// an empty one.
+// ErrDamaged when a file of the archive is missing or has another size than it had, and when there are segments without
+// a manifest. A directory with none of these files is an empty archive.
 func Open(dir string) (*Archive, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)

@@ -42,13 +42,22 @@ type segment struct {
 	Until time.Time `json:"until"`
 }
 
-// readManifest returns the manifest of a directory; an empty one if there is none.
+// readManifest returns the manifest of a directory; an empty one if there is no archive. The error matches ErrDamaged
+// if there are segments without a manifest.
 func readManifest(dir string) (m manifest, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, manifestName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return manifest{Format: format}, nil
-	}
+	segments, err := segmentsIn(dir) // before the manifest: Write creates it before the first segment
 	if err != nil {
+		return m, err
+	}
+	data, err := os.ReadFile(filepath.Join(dir, manifestName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(segments) > 0:
+		return m, fmt.Errorf("%w: %s is missing, and there are %d segments, such as %s: restore it from a copy of the "+
+			`archive, or put {"format": %d} in its place, with which the next Write lists the segments`,
+			ErrDamaged, manifestName, len(segments), segments[0], format)
+	case errors.Is(err, fs.ErrNotExist):
+		return manifest{Format: format}, nil
+	case err != nil:
 		return m, err
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -74,6 +83,23 @@ func readManifest(dir string) (m manifest, err error) {
 	return m, nil
 }
 
+// segmentsIn returns the names of the segments of which a directory has files, sorted.
+func segmentsIn(dir string) (names []string, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		for _, end := range []string{segmentEnd, indexEnd} {
+			if name, found := strings.CutSuffix(f.Name(), end); found && segmentName.MatchString(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
 // until is the latest end of a run in the archive.
 func (m manifest) until() (last time.Time) {
 	for _, s := range m.Segments {
@@ -86,17 +112,9 @@ func (m manifest) until() (last time.Time) {
 
 // index returns the entries of a segment, in their order.
 func (s segment) index(dir string) ([]Entry, error) {
-	data, err := os.ReadFile(filepath.Join(dir, s.Name+indexEnd))
+	entries, err := s.readIndex(dir)
 	if err != nil {
 		return nil, err
-	}
-	var entries []Entry
-	for text := range bytes.Lines(data) {
-		e := Entry{segment: s.Name}
-		if err := json.Unmarshal(text, &e); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, s.Name+indexEnd, err)
-		}
-		entries = append(entries, e)
 	}
 	if len(entries) != s.Runs {
 		return nil, fmt.Errorf("%w: %s has %d runs, not %d", ErrDamaged, s.Name+indexEnd, len(entries), s.Runs)
@@ -104,26 +122,19 @@ func (s segment) index(dir string) ([]Entry, error) {
 	return entries, nil
 }
 
-// sweep removes what a Write that was killed has left behind: files that are not in the manifest.
-func (m manifest) sweep(dir string) error {
-	files, err := os.ReadDir(dir)
+func (s segment) readIndex(dir string) (entries []Entry, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, s.Name+indexEnd))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, f := range files {
-		name := f.Name()
-		base, found := strings.CutSuffix(name, segmentEnd)
-		if !found {
-			base, found = strings.CutSuffix(name, indexEnd)
+	for text := range bytes.Lines(data) {
+		e := Entry{segment: s.Name}
+		if err := json.Unmarshal(text, &e); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, s.Name+indexEnd, err)
 		}
-		listed := slices.ContainsFunc(m.Segments, func(s segment) bool { return s.Name == base })
-		if strings.HasPrefix(name, temporary) || found && strings.HasPrefix(name, segmentBegin) && !listed {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
+		entries = append(entries, e)
 	}
-	return nil
+	return entries, nil
 }
 
 // putFile writes a file whole or not at all: under another name, synced, and renamed.

@@ -130,18 +130,7 @@ func (w *writer) write(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if w.manifest, err = readManifest(w.Dir); err != nil {
-		return err
-	}
-	if len(w.manifest.Segments) == 0 {
-		// Runs are purged once they are in the archive, so its name has to outlive a power cut as its files do.
-		for _, dir := range above {
-			if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
-				return err
-			}
-		}
-	}
-	if err := w.manifest.sweep(w.Dir); err != nil {
+	if err := w.begin(above); err != nil {
 		return err
 	}
 	var since time.Time
@@ -160,6 +149,31 @@ func (w *writer) write(ctx context.Context) (err error) {
 	}
 	if w.PurgeAfter > 0 {
 		return w.purge(ctx)
+	}
+	return nil
+}
+
+// begin reads the manifest and completes the archive of a Write that was killed. A new archive gets its manifest before
+// its first segment: segments without one are damage. above are the directories that Write may have created.
+func (w *writer) begin(above []string) (err error) {
+	if w.manifest, err = readManifest(w.Dir); err != nil {
+		return err
+	}
+	if len(w.manifest.Segments) == 0 {
+		// Runs are purged once they are in the archive, so its name has to outlive a power cut as its files do.
+		for _, dir := range above {
+			if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+		}
+	}
+	changed, err := w.manifest.listLeft(w.Dir)
+	if err != nil {
+		return err
+	}
+	if changed || len(w.manifest.Segments) == 0 {
+		w.at("first manifest")
+		return w.manifest.put(w.Dir)
 	}
 	return nil
 }
