@@ -220,11 +220,9 @@ func TestDamageAndMisuse(t *testing.T) {
 		}
 	}
 	require.NoError(t, os.WriteFile(segment, data[:len(data)-1], 0o600))
-	_, err = archive.Open(dir)
-	require.ErrorIs(t, err, archive.ErrDamaged)
 	_, err = archive.Write(ctx, b.Client, c)
 	require.ErrorIs(t, err, archive.ErrDamaged)
-	require.NoError(t, os.Remove(segment))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "manifest.json"), []byte("half"), 0o600))
 	_, err = archive.Open(dir)
 	require.ErrorIs(t, err, archive.ErrDamaged)
 }

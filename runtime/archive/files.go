@@ -70,17 +70,31 @@ func readManifest(dir string) (m manifest, err error) {
 		if !segmentName.MatchString(s.Name) {
 			return m, fmt.Errorf("%w: %s: %.80q is no name of a segment", ErrDamaged, manifestName, s.Name)
 		}
-		for end, size := range map[string]int64{segmentEnd: s.Bytes, indexEnd: s.IndexBytes} {
-			file, err := os.Stat(filepath.Join(dir, s.Name+end))
-			if err != nil {
-				return m, fmt.Errorf("%w: %w", ErrDamaged, err)
-			}
-			if file.Size() != size {
-				return m, fmt.Errorf("%w: %s has %d bytes, not %d", ErrDamaged, s.Name+end, file.Size(), size)
-			}
-		}
 	}
 	return m, nil
+}
+
+// checkFiles returns an error that matches ErrDamaged for each file that is missing or has another size than it had.
+func (m manifest) checkFiles(dir string) error {
+	var faults []error
+	for _, s := range m.Segments {
+		faults = append(faults, checkFile(dir, s.Name+segmentEnd, s.Bytes))
+		faults = append(faults, checkFile(dir, s.Name+indexEnd, s.IndexBytes))
+	}
+	return errors.Join(faults...)
+}
+
+func checkFile(dir, name string, size int64) error {
+	file, err := os.Stat(filepath.Join(dir, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s is missing: restore it from a copy: %w", ErrDamaged, name, err)
+	case err != nil:
+		return err
+	case file.Size() != size:
+		return fmt.Errorf("%w: %s has %d bytes, not %d: restore it from a copy", ErrDamaged, name, file.Size(), size)
+	}
+	return nil
 }
 
 // segmentsIn returns the names of the segments of which a directory has files, sorted.
@@ -112,6 +126,9 @@ func (m manifest) until() (last time.Time) {
 
 // index returns the entries of a segment, in their order.
 func (s segment) index(dir string) ([]Entry, error) {
+	if err := checkFile(dir, s.Name+indexEnd, s.IndexBytes); err != nil {
+		return nil, err
+	}
 	entries, err := s.readIndex(dir)
 	if err != nil {
 		return nil, err

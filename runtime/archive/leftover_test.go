@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -123,4 +124,76 @@ func TestOlderManifest(t *testing.T) {
 		require.Equal(t, fmt.Sprint(10*(i+1)), string(run.Description().Result.Data))
 		require.Equal(t, runtime.RunSucceeded, run.State)
 	}
+}
+
+// A segment that is damaged does not keep those of other segments from being read. The list of runs names its file, and
+// goes on; Write refuses until the file is restored.
+func TestDamagedSegment(t *testing.T) {
+	t.Parallel()
+	enginetest.Only(t, testserver.Embedded)
+	ctx := enginetest.Context(t)
+	b, c := threeSegments(t)
+	whole := files(t, c.Dir)
+	for _, damage := range []struct {
+		file string
+		do   func(path string) error
+		text string
+		// listed are the runs whose entries can be read.
+		listed []string
+	}{
+		{"runs-000002.jsonl.gz", func(path string) error { return os.Truncate(path, 10) }, "has 10 bytes", []string{"a", "b", "c"}},
+		{"runs-000002.jsonl.gz", os.Remove, "is missing", []string{"a", "b", "c"}},
+		{"runs-000002.index.jsonl", func(path string) error { return os.Truncate(path, 10) }, "has 10 bytes", []string{"a", "c"}},
+		{"runs-000002.index.jsonl", os.Remove, "is missing", []string{"a", "c"}},
+	} {
+		t.Run(damage.file+" "+damage.text, func(t *testing.T) {
+			require.NoError(t, damage.do(filepath.Join(c.Dir, damage.file)))
+			before := files(t, c.Dir)
+			a, err := archive.Open(c.Dir)
+			require.NoError(t, err)
+			var listed []string
+			var faults []error
+			for e, err := range a.Entries("") {
+				if err != nil {
+					faults = append(faults, err)
+					require.Equal(t, []string{"a"}, listed, "at its segment")
+					continue
+				}
+				listed = append(listed, e.Run)
+			}
+			require.Equal(t, damage.listed, listed)
+			require.Len(t, faults, 1)
+			require.ErrorIs(t, faults[0], archive.ErrDamaged)
+			require.ErrorContains(t, faults[0], damage.file+" "+damage.text)
+
+			for i, id := range []string{"a", "b", "c"} {
+				run, err := a.Run("loading", id)
+				switch {
+				case id == "b":
+					require.ErrorIs(t, err, archive.ErrDamaged)
+					require.ErrorContains(t, err, "runs-000002")
+					require.Nil(t, run)
+					continue
+				case id == "a" && len(damage.listed) == 2: // its last end may be in the index that cannot be read
+					require.ErrorIs(t, err, archive.ErrDamaged)
+					require.ErrorContains(t, err, "may have a later end")
+				default:
+					require.NoError(t, err)
+				}
+				require.Equal(t, fmt.Sprint(10*(i+1)), string(run.Description().Result.Data))
+			}
+			_, err = a.Run("loading", "none")
+			require.Equal(t, len(damage.listed) == 3, errors.Is(err, archive.ErrNotFound), "%v", err)
+
+			_, err = archive.Write(ctx, b.Client, c)
+			require.ErrorIs(t, err, archive.ErrDamaged)
+			require.ErrorContains(t, err, damage.file+" "+damage.text)
+			require.ErrorContains(t, err, "restore it from a copy")
+			require.Equal(t, before, files(t, c.Dir))
+			require.NoError(t, os.WriteFile(filepath.Join(c.Dir, damage.file), []byte(whole[damage.file]), 0o600))
+			_, err = archive.Write(ctx, b.Client, c)
+			require.NoError(t, err)
+		})
+	}
+	require.Equal(t, whole, files(t, c.Dir))
 }

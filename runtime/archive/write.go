@@ -167,6 +167,9 @@ func (w *writer) begin(above []string) (err error) {
 			}
 		}
 	}
+	if err := w.manifest.checkFiles(w.Dir); err != nil {
+		return err
+	}
 	changed, err := w.manifest.listLeft(w.Dir)
 	if err != nil {
 		return err
