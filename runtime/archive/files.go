@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 const (
@@ -26,8 +28,11 @@ const (
 
 // manifest lists what an archive has.
 type manifest struct {
-	Format   int       `json:"format"`
-	Segments []segment `json:"segments"`
+	Format int `json:"format"`
+	// Prefix and Namespace are those of the engine whose runs it has. Archives of former versions have neither.
+	Prefix    string    `json:"prefix,omitempty"`
+	Namespace string    `json:"namespace,omitempty"`
+	Segments  []segment `json:"segments"`
 }
 
 // segment is one file of runs.
@@ -95,6 +100,19 @@ func checkFile(dir, name string, size int64) error {
 		return fmt.Errorf("%w: %s has %d bytes, not %d: restore it from a copy", ErrDamaged, name, file.Size(), size)
 	}
 	return nil
+}
+
+// belongTo makes the archive one of a namespace. The error matches runtime.ErrInvalid if it is one of another.
+func (m *manifest) belongTo(prefix, namespace string) (changed bool, err error) {
+	if m.Prefix == "" && m.Namespace == "" {
+		m.Prefix, m.Namespace = prefix, namespace
+		return true, nil
+	}
+	if m.Prefix != prefix || m.Namespace != namespace {
+		return false, fmt.Errorf("%w: the archive has the runs of the namespace %q with the prefix %q, not of %q with "+
+			"the prefix %q: name another directory", runtime.ErrInvalid, m.Namespace, m.Prefix, namespace, prefix)
+	}
+	return false, nil
 }
 
 // segmentsIn returns the names of the segments of which a directory has files, sorted.
@@ -173,7 +191,7 @@ func putFile(dir, name string, data []byte) error {
 
 // syncDir makes renames in a directory outlive a power cut.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // a directory cannot be synced there; its journal orders renames
+	if goruntime.GOOS == "windows" { // a directory cannot be synced there; its journal orders renames
 		return nil
 	}
 	d, err := os.Open(dir)
