@@ -43,7 +43,7 @@ func TestArchive(t *testing.T) {
 		require.Contains(t, x.ok("archive", "write", dir), "archived: 2, there already: 0")
 		code, _, stderr := x.run("archive", "write", dir, "--purge-after", "1ns")
 		require.Equal(t, exitUsage, code)
-		require.Contains(t, stderr, "--yes")
+		require.Contains(t, stderr, ": give --yes to do so\n")
 		require.Equal(t, float64(2), x.lines("archive", "write", dir, "--purge-after", "1ns", "--yes")[0]["purged"])
 		require.Empty(t, x.lines("run", "list"))
 

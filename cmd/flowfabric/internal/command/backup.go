@@ -72,7 +72,7 @@ func (a *App) backupRestore() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.confirm("restore " + r.args[0] + " into " + connect.EngineName(where.URL)); err != nil {
+			if err := r.confirm("restore " + r.args[0] + " into " + connect.ShownURL(where.URL)); err != nil {
 				return err
 			}
 			report, err := backup.Restore(r, r.args[0], where.URL, backup.Config{
@@ -172,7 +172,7 @@ func (r *request) movable(arg string) (url, prefix string, err error) {
 }
 
 func (r *request) move(from, to string, config move.Config, giveUp bool) error {
-	names := connect.EngineName(from) + " to " + connect.EngineName(to)
+	names := connect.ShownURL(from) + " to " + connect.ShownURL(to)
 	switch {
 	case giveUp && r.flags.dryRun:
 		return usage("move: --cancel and --dry-run exclude each other")

@@ -31,7 +31,7 @@ func TestBackupAndMove(t *testing.T) {
 
 		code, _, stderr := x.run("backup", "restore", file, "--url", server)
 		require.Equal(t, exitUsage, code)
-		require.Contains(t, stderr, "--yes")
+		require.Contains(t, stderr, "restore "+file+" into "+server+": give --yes to do so\n")
 		require.Equal(t, written["digest"], x.lines("backup", "restore", file, "--url", server, "--yes")[0]["digest"])
 		code, _, stderr = x.run("backup", "restore", file, "--url", server, "--yes")
 		require.Equal(t, exitFailed, code)
@@ -40,7 +40,7 @@ func TestBackupAndMove(t *testing.T) {
 		require.Contains(t, x.ok("move", server, to, "--prefix", prefix, "--dry-run"), "would move: keys: ")
 		code, _, stderr = x.run("move", server, to, "--prefix", prefix)
 		require.Equal(t, exitUsage, code)
-		require.Contains(t, stderr, "--yes")
+		require.Contains(t, stderr, "from "+server+" to "+to+": give --yes to do so, or --dry-run to look\n")
 		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--cancel", "--yes"), "no engine in the directory")
 		require.Equal(t, written["digest"], x.lines("move", server, to, "--prefix", prefix, "--yes")[0]["digest"])
 		require.Contains(t, x.ok("move", server, to, "--prefix", prefix, "--yes"), "had been moved before")
