@@ -91,7 +91,7 @@ func (r *request) printBackup(report backup.Report, err error) error {
 		return err
 	}
 	return r.out.Value(report, report.SHA256, fmt.Sprintf(
-		"prefix: %s, keys: %d, runs: %d, of which open: %d, schedules: %d, protocol: %s, SHA-256: %s",
+		"prefix: %s, keys: %d, runs with child runs: %d, of which open: %d, schedules: %d, protocol: %s, SHA-256: %s",
 		report.Prefix, report.Keys, report.Runs, report.OpenRuns, report.Schedules, report.Protocol, report.SHA256))
 }
 
@@ -202,6 +202,6 @@ func (r *request) printMove(what string, report move.Report, err error) error {
 		return err
 	}
 	return r.out.Value(report, strconv.Itoa(report.Keys), fmt.Sprintf(
-		"%s: keys: %d (%d bytes), runs: %d, of which open: %d, schedules: %d, partitions: %d", what, report.Keys,
-		report.Bytes, report.Runs, report.OpenRuns, report.Schedules, report.Partitions.Flow))
+		"%s: keys: %d (%d bytes), runs with child runs: %d, of which open: %d, schedules: %d, partitions: %d", what,
+		report.Keys, report.Bytes, report.Runs, report.OpenRuns, report.Schedules, report.Partitions.Flow))
 }

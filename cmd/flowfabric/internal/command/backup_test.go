@@ -24,6 +24,7 @@ func TestBackupAndMove(t *testing.T) {
 		file := filepath.Join(dir, "backup")
 		server := testserver.Start(t, testserver.Options{Kind: kind}).URL()
 		x := nowhere(t)
+		require.Contains(t, x.ok("backup", "write", file, "--url", from, "--prefix", prefix), "runs with child runs: ")
 		written := x.lines("backup", "write", file, "--url", from, "--prefix", prefix)[0]
 		require.Contains(t, x.ok("backup", "check", file), written["sha256"])
 		b.Client.Close()
@@ -44,7 +45,8 @@ func TestBackupAndMove(t *testing.T) {
 		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--cancel", "--yes"), "no engine in the directory")
 		require.Equal(t, written["digest"], x.lines("move", server, to, "--prefix", prefix, "--yes")[0]["digest"])
 		require.Contains(t, x.ok("move", server, to, "--prefix", prefix, "--yes"), "had been moved before")
-		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--yes", "--cancel"), "complete")
+		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--yes", "--cancel"),
+			"to "+to+": the state of the engines does not allow this: the move is complete, and ")
 		_, err := runtime.Open(t.Context(), server, runtime.OpenConfig{Prefix: prefix, AllowVolatile: true})
 		require.ErrorContains(t, err, "were moved to "+to)
 		w.Finish(t, enginetest.Open(t, testserver.Embedded, to, prefix))
