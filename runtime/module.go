@@ -23,6 +23,13 @@ func init() {
 		}
 		return engine.session.Secrets.Ensure(ctx, p)
 	}
+	enginelink.NamespaceOf = func(client any) (prefix, namespace string, err error) {
+		c, _ := client.(*Client)
+		if err := c.made(); err != nil {
+			return "", "", err
+		}
+		return c.session.Core.Keys().Prefix(), string(c.session.Namespace), nil
+	}
 	enginerpc.ConnOf = func(engine any) *enginerpc.Conn {
 		if e, _ := engine.(*Engine); e.made() == nil {
 			return e.session.Core

@@ -29,6 +29,10 @@ type Data struct {
 	Close func() error
 }
 
+// NamespaceOf returns the prefix and the namespace of a *runtime.Client. Package runtime sets it when it is
+// initialized. The errors are those of a client that cannot be used: runtime.ErrInvalid and enginecore.ErrClosed.
+var NamespaceOf func(client any) (prefix, namespace string, err error)
+
 // OpenData connects to the data of the engine that a URL of runtime.Open names. Package runtime sets it when it is
 // initialized. The errors are those of runtime.Open: ErrInvalid, enginecore.ErrNotReachable, ErrUnauthorized,
 // embedded.ErrLocked, embedded.ErrCorrupt, and fs.ErrNotExist for a directory without an engine.

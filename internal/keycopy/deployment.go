@@ -69,8 +69,8 @@ var (
 	ErrInUse = errors.New("the engine is in use")
 	// ErrNotEmpty means that a deployment has data which would be replaced.
 	ErrNotEmpty = errors.New("the engine has data")
-	// ErrConflict means that a deployment has part in another move or restore.
-	ErrConflict = errors.New("another move or restore")
+	// ErrConflict means that a deployment has part in another move or restore, or in none where it should.
+	ErrConflict = errors.New("the state of the engines does not allow this")
 )
 
 // How often, and at which distance, CheckUnused looks again whether connections are gone.

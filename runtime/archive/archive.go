@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -21,8 +22,8 @@ type Archive struct {
 }
 
 // Open reads the manifest of an archive. The error matches fs.ErrNotExist for a directory that does not exist, and
-// ErrDamaged when a file of the archive is missing or has another size than it had. A directory without an archive is
-// an empty one.
+// ErrDamaged when there are segments without a manifest, or with one that is damaged. A directory with none of these
+// files is an empty archive. The segments are looked at when they are read.
 func Open(dir string) (*Archive, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
@@ -35,14 +36,15 @@ func Open(dir string) (*Archive, error) {
 }
 
 // Entries yields the entries of a flow, or of all flows if it is empty, in the order in which they were archived,
-// which is roughly that of their ends. An error, which matches ErrDamaged or is one of the file system, ends the
-// sequence.
+// which is roughly that of their ends. An error is about the files of one segment: it matches ErrDamaged or is one of
+// the file system, and names the file. A caller that goes on gets the entries that can be read, of this segment and of
+// those that follow.
 func (a *Archive) Entries(flow string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for _, s := range a.manifest.Segments {
 			entries, err := s.index(a.dir)
-			if err != nil {
-				yield(Entry{}, fmt.Errorf("archive %s: %w", a.dir, err))
+			err = errors.Join(checkFile(a.dir, s.Name+segmentEnd, s.Bytes), err)
+			if err != nil && !yield(Entry{}, fmt.Errorf("archive %s: %w", a.dir, err)) {
 				return
 			}
 			for _, e := range entries {
@@ -55,18 +57,27 @@ func (a *Archive) Entries(flow string) iter.Seq2[Entry, error] {
 }
 
 // Run returns the last archived end of a run. It looks for it in the index of each segment, the last one first. The
-// error matches ErrNotFound or ErrDamaged.
+// error matches ErrNotFound or ErrDamaged. A damaged segment does not keep the runs of others from being read: if the
+// index of a later one cannot be, which may have a later end, Run returns the run together with an error.
 func (a *Archive) Run(flow, run string) (*Run, error) {
+	var unread error // the indexes that cannot be read
 	for _, s := range slices.Backward(a.manifest.Segments) {
 		entries, err := s.index(a.dir)
-		if err != nil {
-			return nil, fmt.Errorf("archive %s: %w", a.dir, err)
-		}
+		unread = errors.Join(unread, err)
 		for _, e := range slices.Backward(entries) {
-			if e.Flow == flow && e.Run == run {
-				return a.Read(e)
+			if e.Flow != flow || e.Run != run {
+				continue
 			}
+			found, err := a.Read(e)
+			if unread != nil {
+				unread = fmt.Errorf("archive %s: run %s of flow %s may have a later end, which cannot be read: %w",
+					a.dir, run, flow, unread)
+			}
+			return found, errors.Join(err, unread)
 		}
+	}
+	if unread != nil {
+		return nil, fmt.Errorf("archive %s: run %s of flow %s is not in what can be read: %w", a.dir, run, flow, unread)
 	}
 	return nil, fmt.Errorf("archive %s: run %s of flow %s: %w", a.dir, run, flow, ErrNotFound)
 }
@@ -83,6 +94,9 @@ func (a *Archive) Read(e Entry) (*Run, error) {
 
 func (a *Archive) read(e Entry) (run *Run, err error) {
 	file, err := os.Open(filepath.Join(a.dir, e.segment+segmentEnd))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
 	if err != nil {
 		return nil, err
 	}

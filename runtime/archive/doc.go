@@ -9,8 +9,8 @@
 // An archive is of the runs of one namespace. It has segments, which are never changed: a file runs-000001.jsonl.gz
 // with lines of JSON, compressed run by run, and a file runs-000001.index.jsonl with one line for each run, which
 // says where it is. The file manifest.json lists the segments. Every file is written under another name, synced and
-// renamed, the manifest last, so that an archive that Write was killed over has what the manifest lists, and nothing
-// else.
+// renamed, the manifest last, so that an archive has what the manifest lists, also after Write was killed. The next
+// Write lists the segment that a killed one has left, or removes it if it is not whole; it removes no other segment.
 //
 // What is stored of a run: its description with the inputs and results of its nodes (the lines of runcheck.Export),
 // its definition, its events as far as the engine has them, and the lines that its activities logged. Frames that

@@ -8,10 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 const (
@@ -26,8 +28,11 @@ const (
 
 // manifest lists what an archive has.
 type manifest struct {
-	Format   int       `json:"format"`
-	Segments []segment `json:"segments"`
+	Format int `json:"format"`
+	// Prefix and Namespace are those of the engine whose runs it has. Archives of former versions have neither.
+	Prefix    string    `json:"prefix,omitempty"`
+	Namespace string    `json:"namespace,omitempty"`
+	Segments  []segment `json:"segments"`
 }
 
 // segment is one file of runs.
@@ -42,13 +47,22 @@ type segment struct {
 	Until time.Time `json:"until"`
 }
 
-// readManifest returns the manifest of a directory; an empty one if there is none.
+// readManifest returns the manifest of a directory; an empty one if there is no archive. The error matches ErrDamaged
+// if there are segments without a manifest.
 func readManifest(dir string) (m manifest, err error) {
-	data, err := os.ReadFile(filepath.Join(dir, manifestName))
-	if errors.Is(err, fs.ErrNotExist) {
-		return manifest{Format: format}, nil
-	}
+	segments, err := segmentsIn(dir) // before the manifest: Write creates it before the first segment
 	if err != nil {
+		return m, err
+	}
+	data, err := os.ReadFile(filepath.Join(dir, manifestName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && len(segments) > 0:
+		return m, fmt.Errorf("%w: %s is missing, and there are %d segments, such as %s: restore it from a copy of the "+
+			`archive, or put {"format": %d} in its place, with which the next Write lists the segments`,
+			ErrDamaged, manifestName, len(segments), segments[0], format)
+	case errors.Is(err, fs.ErrNotExist):
+		return manifest{Format: format}, nil
+	case err != nil:
 		return m, err
 	}
 	if err := json.Unmarshal(data, &m); err != nil {
@@ -61,17 +75,61 @@ func readManifest(dir string) (m manifest, err error) {
 		if !segmentName.MatchString(s.Name) {
 			return m, fmt.Errorf("%w: %s: %.80q is no name of a segment", ErrDamaged, manifestName, s.Name)
 		}
-		for end, size := range map[string]int64{segmentEnd: s.Bytes, indexEnd: s.IndexBytes} {
-			file, err := os.Stat(filepath.Join(dir, s.Name+end))
-			if err != nil {
-				return m, fmt.Errorf("%w: %w", ErrDamaged, err)
-			}
-			if file.Size() != size {
-				return m, fmt.Errorf("%w: %s has %d bytes, not %d", ErrDamaged, s.Name+end, file.Size(), size)
+	}
+	return m, nil
+}
+
+// checkFiles returns an error that matches ErrDamaged for each file that is missing or has another size than it had.
+func (m manifest) checkFiles(dir string) error {
+	var faults []error
+	for _, s := range m.Segments {
+		faults = append(faults, checkFile(dir, s.Name+segmentEnd, s.Bytes))
+		faults = append(faults, checkFile(dir, s.Name+indexEnd, s.IndexBytes))
+	}
+	return errors.Join(faults...)
+}
+
+func checkFile(dir, name string, size int64) error {
+	file, err := os.Stat(filepath.Join(dir, name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s is missing: restore it from a copy: %w", ErrDamaged, name, err)
+	case err != nil:
+		return err
+	case file.Size() != size:
+		return fmt.Errorf("%w: %s has %d bytes, not %d: restore it from a copy", ErrDamaged, name, file.Size(), size)
+	}
+	return nil
+}
+
+// belongTo makes the archive one of a namespace. The error matches runtime.ErrInvalid if it is one of another.
+func (m *manifest) belongTo(prefix, namespace string) (changed bool, err error) {
+	if m.Prefix == "" && m.Namespace == "" {
+		m.Prefix, m.Namespace = prefix, namespace
+		return true, nil
+	}
+	if m.Prefix != prefix || m.Namespace != namespace {
+		return false, fmt.Errorf("%w: the archive has the runs of the namespace %q with the prefix %q, not of %q with "+
+			"the prefix %q: name another directory", runtime.ErrInvalid, m.Namespace, m.Prefix, namespace, prefix)
+	}
+	return false, nil
+}
+
+// segmentsIn returns the names of the segments of which a directory has files, sorted.
+func segmentsIn(dir string) (names []string, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		for _, end := range []string{segmentEnd, indexEnd} {
+			if name, found := strings.CutSuffix(f.Name(), end); found && segmentName.MatchString(name) {
+				names = append(names, name)
 			}
 		}
 	}
-	return m, nil
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // until is the latest end of a run in the archive.
@@ -86,17 +144,12 @@ func (m manifest) until() (last time.Time) {
 
 // index returns the entries of a segment, in their order.
 func (s segment) index(dir string) ([]Entry, error) {
-	data, err := os.ReadFile(filepath.Join(dir, s.Name+indexEnd))
-	if err != nil {
+	if err := checkFile(dir, s.Name+indexEnd, s.IndexBytes); err != nil {
 		return nil, err
 	}
-	var entries []Entry
-	for text := range bytes.Lines(data) {
-		e := Entry{segment: s.Name}
-		if err := json.Unmarshal(text, &e); err != nil {
-			return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, s.Name+indexEnd, err)
-		}
-		entries = append(entries, e)
+	entries, err := s.readIndex(dir)
+	if err != nil {
+		return nil, err
 	}
 	if len(entries) != s.Runs {
 		return nil, fmt.Errorf("%w: %s has %d runs, not %d", ErrDamaged, s.Name+indexEnd, len(entries), s.Runs)
@@ -104,26 +157,19 @@ func (s segment) index(dir string) ([]Entry, error) {
 	return entries, nil
 }
 
-// sweep removes what a Write that was killed has left behind: files that are not in the manifest.
-func (m manifest) sweep(dir string) error {
-	files, err := os.ReadDir(dir)
+func (s segment) readIndex(dir string) (entries []Entry, err error) {
+	data, err := os.ReadFile(filepath.Join(dir, s.Name+indexEnd))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, f := range files {
-		name := f.Name()
-		base, found := strings.CutSuffix(name, segmentEnd)
-		if !found {
-			base, found = strings.CutSuffix(name, indexEnd)
+	for text := range bytes.Lines(data) {
+		e := Entry{segment: s.Name}
+		if err := json.Unmarshal(text, &e); err != nil {
+			return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, s.Name+indexEnd, err)
 		}
-		listed := slices.ContainsFunc(m.Segments, func(s segment) bool { return s.Name == base })
-		if strings.HasPrefix(name, temporary) || found && strings.HasPrefix(name, segmentBegin) && !listed {
-			if err := os.Remove(filepath.Join(dir, name)); err != nil {
-				return err
-			}
-		}
+		entries = append(entries, e)
 	}
-	return nil
+	return entries, nil
 }
 
 // putFile writes a file whole or not at all: under another name, synced, and renamed.
@@ -145,7 +191,7 @@ func putFile(dir, name string, data []byte) error {
 
 // syncDir makes renames in a directory outlive a power cut.
 func syncDir(dir string) error {
-	if runtime.GOOS == "windows" { // a directory cannot be synced there; its journal orders renames
+	if goruntime.GOOS == "windows" { // a directory cannot be synced there; its journal orders renames
 		return nil
 	}
 	d, err := os.Open(dir)

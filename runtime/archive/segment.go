@@ -14,6 +14,8 @@ const segmentBegin = "runs-"
 // segmentName is the form of a segment's name. A manifest with another one could make Open read files elsewhere.
 var segmentName = regexp.MustCompile(`^` + segmentBegin + `[0-9]{6,18}$`)
 
+func nameOfSegment(number int) string { return fmt.Sprintf("%s%06d", segmentBegin, number) }
+
 // pending is a segment that is not written yet.
 type pending struct {
 	data    bytes.Buffer
@@ -41,13 +43,23 @@ func (p *pending) add(lines []line) error {
 
 // segment returns what the manifest says about the segment with a number, and its index.
 func (p *pending) segment(number int) (s segment, index []byte, err error) {
-	s = segment{Name: fmt.Sprintf("%s%06d", segmentBegin, number), Runs: len(p.entries), Bytes: int64(p.data.Len())}
+	s = segment{Name: nameOfSegment(number), Bytes: int64(p.data.Len())}
+	s.count(p.entries)
 	var b bytes.Buffer
 	lines := json.NewEncoder(&b)
 	for _, e := range p.entries {
 		if err := lines.Encode(e); err != nil {
 			return s, nil, err
 		}
+	}
+	s.IndexBytes = int64(b.Len())
+	return s, b.Bytes(), nil
+}
+
+// count sets what the manifest says about the entries of a segment.
+func (s *segment) count(entries []Entry) {
+	s.Runs = len(entries)
+	for _, e := range entries {
 		if s.From.IsZero() || e.ClosedAt.Before(s.From) {
 			s.From = e.ClosedAt
 		}
@@ -55,8 +67,6 @@ func (p *pending) segment(number int) (s segment, index []byte, err error) {
 			s.Until = e.ClosedAt
 		}
 	}
-	s.IndexBytes = int64(b.Len())
-	return s, b.Bytes(), nil
 }
 
 // put writes the manifest. What it lists must have been written.

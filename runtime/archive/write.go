@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dirlock"
 	"github.com/flowfabric/flowfabric-go/internal/durabledir"
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -84,6 +85,9 @@ type Report struct {
 // before that call: one that somebody runs again by itself, not through its parent, after it was compared goes with
 // its parent.
 //
+// An archive has the runs of one namespace under one prefix, which its manifest has: Write refuses others with
+// runtime.ErrInvalid. It cannot tell two engines with the same prefix and namespace apart.
+//
 // The report is valid with an error as well. The error matches runtime.ErrInvalid, ErrLocked or ErrDamaged, wraps
 // runtime.ErrNotInContract in contract mode, is one of Client.Runs, RunRef.Describe, Watch, Logs and Purge, or one of
 // the file system.
@@ -94,7 +98,10 @@ func Write(ctx context.Context, client *runtime.Client, c Config) (Report, error
 	if err := c.check(); err != nil {
 		return w.report, err
 	}
-	err := w.write(ctx)
+	var err error
+	if w.prefix, w.namespace, err = enginelink.NamespaceOf(client); err == nil {
+		err = w.write(ctx)
+	}
 	if err != nil {
 		err = fmt.Errorf("archive %s: %w", c.Dir, err)
 	}
@@ -110,11 +117,13 @@ type end struct {
 // writer is one Write.
 type writer struct {
 	Config
-	client   *runtime.Client
-	manifest manifest
-	known    map[end]bool // what the manifest lists, as far as it may come again
-	next     pending
-	report   Report
+	client *runtime.Client
+	// prefix and namespace are those of the client.
+	prefix, namespace string
+	manifest          manifest
+	known             map[end]bool // what the manifest lists, as far as it may come again
+	next              pending
+	report            Report
 }
 
 func (w *writer) write(ctx context.Context) (err error) {
@@ -130,18 +139,7 @@ func (w *writer) write(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if w.manifest, err = readManifest(w.Dir); err != nil {
-		return err
-	}
-	if len(w.manifest.Segments) == 0 {
-		// Runs are purged once they are in the archive, so its name has to outlive a power cut as its files do.
-		for _, dir := range above {
-			if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
-				return err
-			}
-		}
-	}
-	if err := w.manifest.sweep(w.Dir); err != nil {
+	if err := w.begin(above); err != nil {
 		return err
 	}
 	var since time.Time
@@ -160,6 +158,39 @@ func (w *writer) write(ctx context.Context) (err error) {
 	}
 	if w.PurgeAfter > 0 {
 		return w.purge(ctx)
+	}
+	return nil
+}
+
+// begin reads the manifest, which must be one of the client's namespace, and completes the archive of a Write that was
+// killed. A new archive gets its manifest before its first segment: segments without one are damage. above are the
+// directories that Write may have created.
+func (w *writer) begin(above []string) (err error) {
+	if w.manifest, err = readManifest(w.Dir); err != nil {
+		return err
+	}
+	if len(w.manifest.Segments) == 0 {
+		// Runs are purged once they are in the archive, so its name has to outlive a power cut as its files do.
+		for _, dir := range above {
+			if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrPermission) {
+				return err
+			}
+		}
+	}
+	named, err := w.manifest.belongTo(w.prefix, w.namespace)
+	if err != nil {
+		return err
+	}
+	if err := w.manifest.checkFiles(w.Dir); err != nil {
+		return err
+	}
+	added, err := w.manifest.listLeft(w.Dir)
+	if err != nil {
+		return err
+	}
+	if added || named {
+		w.at("first manifest")
+		return w.manifest.put(w.Dir)
 	}
 	return nil
 }

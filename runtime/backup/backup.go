@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -78,7 +79,9 @@ type Report struct {
 // The directory of an embedded engine may be in use: the file has what the program had acknowledged before the call,
 // and no half of a call. A server must not be in use: Write fails with ErrInUse while programs are connected, and when
 // a second reading finds that something has changed. It changes nothing in the engine. Further errors are those of
-// runtime.Open, and ErrIncomplete for an engine into which a move or restore is under way.
+// runtime.Open. They match fs.ErrNotExist where there is no engine with the prefix, enginecore.ErrMoved for an engine
+// whose data were moved away or are being moved, and enginecore.ErrIncomplete for one into which a move or restore is
+// under way. A file of the name stays as it was after an error.
 func Write(ctx context.Context, url, file string, config Config) (Report, error) {
 	data, err := enginelink.OpenData(ctx, url, enginelink.ReadCopy)
 	if err != nil {
@@ -150,11 +153,16 @@ func describe(ctx context.Context, from *keycopy.Deployment, name, prefix string
 	if err != nil {
 		return Info{}, err
 	}
-	if mark != nil {
-		if err := mark.Err(); errors.Is(err, enginecore.ErrIncomplete) {
+	if mark != nil { // the data are not whole, or old
+		return Info{}, mark.Err()
+	}
+	if text == "" { // as where only the contract was used
+		if err := from.CheckEmpty(ctx); err == nil {
+			return Info{}, fmt.Errorf("there is no engine with the prefix %s: look at the URL and the prefix of the "+
+				"programs: %w", prefix, fs.ErrNotExist)
+		} else if !errors.Is(err, ErrNotEmpty) {
 			return Info{}, err
 		}
-		text = mark.Protocol
 	}
 	if err := enginerpc.CheckProtocol(text); err != nil {
 		return Info{}, err

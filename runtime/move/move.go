@@ -24,7 +24,7 @@ var (
 	// move.
 	ErrNotEmpty = keycopy.ErrNotEmpty
 	// ErrConflict is wrapped by errors about an engine that has part in another move or a restore, or was moved
-	// elsewhere.
+	// elsewhere, and by that of Cancel when there is no move to give up.
 	ErrConflict = keycopy.ErrConflict
 )
 

@@ -36,7 +36,8 @@ var mayImport = map[string][]string{
 	},
 	"runtime/bulk": {},
 	"runtime/archive": {
-		"enginecore", "internal/dirlock", "internal/durabledir", "internal/flowgraph", "runtime", "runtime/describe", "runtime/runevent", "runtime/runlog",
+		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "runtime/describe",
+		"runtime/runevent", "runtime/runlog",
 	},
 	"runtime/approvals": {
 		"activity", "internal/activityspec", "internal/auditlink", "internal/recordtext", "runtime", "runtime/auditlog",

@@ -219,7 +219,11 @@ func (r *request) confirm(what string) error {
 		return nil
 	}
 	if !r.interactive() {
-		return usage("%s: give --yes to do so, or --dry-run to look", what)
+		ways := "give --yes to do so"
+		if r.cmd.Flags().Lookup("dry-run") != nil {
+			ways += ", or --dry-run to look"
+		}
+		return usage("%s: %s", what, ways)
 	}
 	fmt.Fprintf(r.Stderr, "Really %s? [y/N] ", output.Visible(what))
 	answer, err := bufio.NewReader(r.Stdin).ReadString('\n')

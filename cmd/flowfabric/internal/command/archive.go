@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -91,9 +92,11 @@ func (a *App) archiveList() *cobra.Command {
 				return err
 			}
 			var entries []archive.Entry
+			var damage error
 			for e, err := range kept.Entries(flow) {
 				if err != nil {
-					return err
+					damage = errors.Join(damage, err)
+					continue
 				}
 				if limit > 0 && len(entries) == limit {
 					defer r.sayMore(true)
@@ -101,7 +104,7 @@ func (a *App) archiveList() *cobra.Command {
 				}
 				entries = append(entries, e)
 			}
-			return output.List(r.out, entryView, entries)
+			return errors.Join(output.List(r.out, entryView, entries), damage)
 		},
 	})
 	c.Flags().StringVar(&flow, "flow", "", "the runs of this flow alone")
@@ -145,14 +148,16 @@ func (a *App) archiveShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			run, err := kept.Run(r.args[1], r.args[2])
-			if err != nil {
-				return err
+			run, damage := kept.Run(r.args[1], r.args[2])
+			if run == nil {
+				return damage
 			}
-			if !r.out.ForPeople() {
-				return r.out.Value(run, run.Flow+"/"+run.Run, "")
+			if r.out.ForPeople() {
+				err = showArchived(r, run, events, logs)
+			} else {
+				err = r.out.Value(run, run.Flow+"/"+run.Run, "")
 			}
-			return showArchived(r, run, events, logs)
+			return errors.Join(err, damage)
 		},
 	})
 	c.Flags().BoolVar(&events, "events", false, "show the events of the run, too")

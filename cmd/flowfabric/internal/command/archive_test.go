@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestArchive(t *testing.T) {
 		require.Contains(t, x.ok("archive", "write", dir), "archived: 2, there already: 0")
 		code, _, stderr := x.run("archive", "write", dir, "--purge-after", "1ns")
 		require.Equal(t, exitUsage, code)
-		require.Contains(t, stderr, "--yes")
+		require.Contains(t, stderr, ": give --yes to do so\n")
 		require.Equal(t, float64(2), x.lines("archive", "write", dir, "--purge-after", "1ns", "--yes")[0]["purged"])
 		require.Empty(t, x.lines("run", "list"))
 
@@ -65,6 +66,12 @@ func TestArchive(t *testing.T) {
 		code, _, stderr = offline.run("archive", "show", dir, "import", "none")
 		require.Equal(t, exitNotFound, code)
 		require.Contains(t, stderr, "not in the archive")
+
+		require.NoError(t, os.Remove(filepath.Join(dir, "runs-000001.jsonl.gz")))
+		code, stdout, stderr := offline.run("archive", "list", dir, "-o", "name")
+		require.Equal(t, exitFailed, code)
+		require.Equal(t, "import/bad\nimport/good\n", stdout, "the index is there")
+		require.Contains(t, stderr, "runs-000001.jsonl.gz is missing: restore it from a copy")
 	})
 }
 

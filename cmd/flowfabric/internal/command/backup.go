@@ -72,7 +72,7 @@ func (a *App) backupRestore() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := r.confirm("restore " + r.args[0] + " into " + connect.EngineName(where.URL)); err != nil {
+			if err := r.confirm("restore " + r.args[0] + " into " + connect.ShownURL(where.URL)); err != nil {
 				return err
 			}
 			report, err := backup.Restore(r, r.args[0], where.URL, backup.Config{
@@ -91,7 +91,7 @@ func (r *request) printBackup(report backup.Report, err error) error {
 		return err
 	}
 	return r.out.Value(report, report.SHA256, fmt.Sprintf(
-		"prefix: %s, keys: %d, runs: %d, of which open: %d, schedules: %d, protocol: %s, SHA-256: %s",
+		"prefix: %s, keys: %d, runs with child runs: %d, of which open: %d, schedules: %d, protocol: %s, SHA-256: %s",
 		report.Prefix, report.Keys, report.Runs, report.OpenRuns, report.Schedules, report.Protocol, report.SHA256))
 }
 
@@ -172,7 +172,7 @@ func (r *request) movable(arg string) (url, prefix string, err error) {
 }
 
 func (r *request) move(from, to string, config move.Config, giveUp bool) error {
-	names := connect.EngineName(from) + " to " + connect.EngineName(to)
+	names := connect.ShownURL(from) + " to " + connect.ShownURL(to)
 	switch {
 	case giveUp && r.flags.dryRun:
 		return usage("move: --cancel and --dry-run exclude each other")
@@ -202,6 +202,6 @@ func (r *request) printMove(what string, report move.Report, err error) error {
 		return err
 	}
 	return r.out.Value(report, strconv.Itoa(report.Keys), fmt.Sprintf(
-		"%s: keys: %d (%d bytes), runs: %d, of which open: %d, schedules: %d, partitions: %d", what, report.Keys,
-		report.Bytes, report.Runs, report.OpenRuns, report.Schedules, report.Partitions.Flow))
+		"%s: keys: %d (%d bytes), runs with child runs: %d, of which open: %d, schedules: %d, partitions: %d", what,
+		report.Keys, report.Bytes, report.Runs, report.OpenRuns, report.Schedules, report.Partitions.Flow))
 }

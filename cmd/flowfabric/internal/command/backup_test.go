@@ -24,6 +24,7 @@ func TestBackupAndMove(t *testing.T) {
 		file := filepath.Join(dir, "backup")
 		server := testserver.Start(t, testserver.Options{Kind: kind}).URL()
 		x := nowhere(t)
+		require.Contains(t, x.ok("backup", "write", file, "--url", from, "--prefix", prefix), "runs with child runs: ")
 		written := x.lines("backup", "write", file, "--url", from, "--prefix", prefix)[0]
 		require.Contains(t, x.ok("backup", "check", file), written["sha256"])
 		b.Client.Close()
@@ -31,7 +32,7 @@ func TestBackupAndMove(t *testing.T) {
 
 		code, _, stderr := x.run("backup", "restore", file, "--url", server)
 		require.Equal(t, exitUsage, code)
-		require.Contains(t, stderr, "--yes")
+		require.Contains(t, stderr, "restore "+file+" into "+server+": give --yes to do so\n")
 		require.Equal(t, written["digest"], x.lines("backup", "restore", file, "--url", server, "--yes")[0]["digest"])
 		code, _, stderr = x.run("backup", "restore", file, "--url", server, "--yes")
 		require.Equal(t, exitFailed, code)
@@ -40,11 +41,12 @@ func TestBackupAndMove(t *testing.T) {
 		require.Contains(t, x.ok("move", server, to, "--prefix", prefix, "--dry-run"), "would move: keys: ")
 		code, _, stderr = x.run("move", server, to, "--prefix", prefix)
 		require.Equal(t, exitUsage, code)
-		require.Contains(t, stderr, "--yes")
+		require.Contains(t, stderr, "from "+server+" to "+to+": give --yes to do so, or --dry-run to look\n")
 		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--cancel", "--yes"), "no engine in the directory")
 		require.Equal(t, written["digest"], x.lines("move", server, to, "--prefix", prefix, "--yes")[0]["digest"])
 		require.Contains(t, x.ok("move", server, to, "--prefix", prefix, "--yes"), "had been moved before")
-		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--yes", "--cancel"), "complete")
+		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--yes", "--cancel"),
+			"to "+to+": the state of the engines does not allow this: the move is complete, and ")
 		_, err := runtime.Open(t.Context(), server, runtime.OpenConfig{Prefix: prefix, AllowVolatile: true})
 		require.ErrorContains(t, err, "were moved to "+to)
 		w.Finish(t, enginetest.Open(t, testserver.Embedded, to, prefix))

@@ -124,6 +124,19 @@ func EngineName(address string) string {
 	return "unknown"
 }
 
+// ShownURL is the URL of an engine for people: without user and password.
+func ShownURL(address string) string {
+	at := strings.LastIndex(address, "@")
+	if at < 0 || strings.HasPrefix(address, "embedded:") {
+		return cmp.Or(address, "in memory")
+	}
+	scheme, _, found := strings.Cut(address[:at], "://")
+	if !found {
+		return address[at+1:]
+	}
+	return scheme + "://" + address[at+1:]
+}
+
 // Version is the version of this program by its build information.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
