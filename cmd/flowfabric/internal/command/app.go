@@ -115,6 +115,11 @@ func pages[In, T any](
 	}
 }
 
+// note prints a line for people beside the output, in every format.
+func (r *request) note(format string, args ...any) {
+	fmt.Fprintln(r.Stderr, output.VisibleLines(fmt.Sprintf(format, args...)))
+}
+
 // sayMore tells people that a list was cut.
 func (r *request) sayMore(more bool) {
 	if more {

@@ -278,8 +278,14 @@ func TestLimitsAndBudgets(t *testing.T) {
 		require.Contains(t, x.ok("limit", "set", "crm", "--at-most", "10", "--per", "1s", "--at-once", "3"), "10 per 1s")
 		require.Equal(t, "crm", x.lines("limit", "list")[0]["name"])
 		require.Equal(t, 3.0, x.lines("limit", "show", "crm")[0]["at_once"])
+		x.ok("limit", "set", "crm", "--at-once", "4")
+		require.Contains(t, x.ok("limit", "show", "crm"), "10 per 1s", "what is not given stays")
+		x.ok("limit", "set", "crm", "--at-most", "0")
+		require.NotContains(t, x.ok("limit", "show", "crm"), "10 per")
+		require.Contains(t, x.fails(exitUsage, "limit", "set", "crm", "--at-once", "0"), "limit reset")
 		x.ok("limit", "reset", "crm")
 		x.fails(exitNotFound, "budget", "show", "llm")
+		x.fails(exitNotFound, "budget", "set", "llm", "--effect", "block")
 		x.ok("activity", "pause", "mail", "--reason", "quiet")
 		require.Equal(t, "activity mail\n", x.ok("lane", "pauses", "-o", "name"))
 		x.ok("activity", "resume", "mail")
@@ -287,6 +293,46 @@ func TestLimitsAndBudgets(t *testing.T) {
 		require.Contains(t, x.ok("keeper", "tasks"), "index_reconciliation")
 		require.Contains(t, x.ok("keeper", "run", "index_reconciliation"), "done")
 		x.fails(exitNotFound, "keeper", "run", "nonsense")
+	})
+}
+
+// What is not given of a budget stays as it is, also what a flow has declared.
+func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx := enginetest.Context(t)
+		tenant := runtime.BudgetRef{Name: "tenant", Key: "t9"}
+		f := flow.New[map[string]string, map[string]string]("ask", flow.Budget("tenant", flow.PerKey("tenant"),
+			flow.HardLimit("tokens", 20), flow.Counted("calls"), flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
+		flow.Return(f, flow.Waitpoint[map[string]string](f, "gate"))
+		def, err := f.Build()
+		require.NoError(t, err)
+		require.NoError(t, x.b.Client.CreateBudget(ctx, tenant, flow.HardLimit("tokens", 20), flow.Counted("calls"),
+			flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
+		_, err = runtime.Start(ctx, x.b.Client, def, map[string]string{"tenant": "t9"})
+		require.NoError(t, err)
+
+		x.ok("budget", "set", "tenant", "--key", "t9", "--hard", "tokens=12")
+		b, err := x.b.Client.Budget(ctx, tenant)
+		require.NoError(t, err)
+		require.Equal(t, flow.BlockNodes, b.Effect)
+		require.Equal(t, time.Hour, b.Every)
+		require.EqualValues(t, 12, b.Amount("tokens").Hard)
+		require.Len(t, b.Amounts, 2, "a dimension that is counted only stays")
+		require.Contains(t, x.ok("budget", "list"), "block")
+
+		x.ok("budget", "set", "tenant", "--key", "t9", "--soft", "tokens=10", "--hard", "tokens=0", "--reset-every", "0")
+		x.ok("budget", "set", "tenant", "--key", "t9", "--effect", "cancel")
+		b, err = x.b.Client.Budget(ctx, tenant)
+		require.NoError(t, err)
+		require.Equal(t, flow.BudgetEffect("cancel"), b.Effect)
+		require.Zero(t, b.Every)
+		require.Zero(t, b.Amount("tokens").Hard)
+		require.EqualValues(t, 10, b.Amount("tokens").Soft)
+		require.Len(t, b.Amounts, 2)
+
+		_, _, stderr := x.run("budget", "set", "new", "--hard", "usd=1")
+		require.Contains(t, stderr, "There was no such budget yet")
+		require.Contains(t, x.fails(exitUsage, "budget", "set", "new", "--effect", "explode"), "none of fail, block and cancel")
 	})
 }
 
