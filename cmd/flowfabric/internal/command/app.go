@@ -120,10 +120,10 @@ func (r *request) note(format string, args ...any) {
 	fmt.Fprintln(r.Stderr, output.VisibleLines(fmt.Sprintf(format, args...)))
 }
 
-// sayMore tells people that a list was cut.
+// sayMore says that a list was cut, beside the output, so that no program takes the line for an element.
 func (r *request) sayMore(more bool) {
 	if more {
-		r.out.Say("There are more; --limit shows them.")
+		r.note("There are more: --limit 0 shows all.")
 	}
 }
 

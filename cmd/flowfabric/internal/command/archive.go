@@ -81,16 +81,17 @@ var entryView = output.View[archive.Entry]{
 
 func (a *App) archiveList() *cobra.Command {
 	var flow string
-	var limit int
+	var limit *limitFlag
 	c := a.standalone(spec{
 		use: "list DIRECTORY", short: "Show the runs of an archive; needs no engine", columns: entryView.ColumnNames(),
-		check: func([]string) error { return notNegative("limit", limit) },
+		check: func([]string) error { return limit.check() },
 		do: func(r *request) error {
 			kept, err := archive.Open(r.args[0])
 			if err != nil {
 				return err
 			}
 			var entries []archive.Entry
+			limit := limit.most(r)
 			for e, err := range kept.Entries(flow) {
 				if err != nil {
 					return err
@@ -105,7 +106,7 @@ func (a *App) archiveList() *cobra.Command {
 		},
 	})
 	c.Flags().StringVar(&flow, "flow", "", "the runs of this flow alone")
-	c.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 is all")
+	limit = declareLimit(c, 100)
 	return c
 }
 

@@ -145,7 +145,9 @@ func TestWaitsAndCancels(t *testing.T) {
 		require.Len(t, all, 3)
 		require.Equal(t, "Go on?", all[0]["title"])
 		require.Equal(t, "approve", all[0]["flow"])
-		require.Contains(t, x.ok("inbox", "--limit", "2"), "There are more")
+		_, stdout, stderr := x.run("inbox", "--limit", "2", "-o", "name")
+		require.Equal(t, 2, strings.Count(stdout, "\n"))
+		require.Contains(t, stderr, "There are more", "a list that is cut says so in every format, beside the output")
 		require.Empty(t, x.lines("inbox", "--audience", "ops"))
 		require.Contains(t, x.ok("run", "list", "--limit", "1"), "running")
 		x.ok("run", "pause", "approve", "--", "-odd")
@@ -167,6 +169,33 @@ func TestWaitsAndCancels(t *testing.T) {
 		x.ok("wait", "resume", "approve", "c", id, "--payload", `"by hand"`)
 		require.Empty(t, x.lines("inbox"))
 	})
+}
+
+// Tables show the first elements; what programs read is whole unless they ask for less.
+func TestOnlyTablesAreCut(t *testing.T) {
+	t.Parallel()
+	x := onEngine(t, embeddedBench(t))
+	ctx := enginetest.Context(t)
+	f := flow.New[string, string]("ask")
+	flow.Return(f, flow.Waitpoint[string](f, "gate"))
+	def, err := f.Build()
+	require.NoError(t, err)
+	const runs = 60
+	for range runs {
+		_, err := runtime.Start(ctx, x.b.Client, def, "in")
+		require.NoError(t, err)
+	}
+	for _, args := range [][]string{{"run", "list"}, {"inbox"}, {"execution", "list"}} {
+		for _, format := range []string{"name", "jsonl"} {
+			_, stdout, stderr := x.run(append(args, "-o", format)...)
+			require.Equal(t, runs, strings.Count(stdout, "\n"), "%v", args)
+			require.Empty(t, stderr, "%v", args)
+		}
+		_, stdout, stderr := x.run(append(args, "--no-headers")...)
+		require.Equal(t, 50, strings.Count(stdout, "\n"), "%v", args)
+		require.Contains(t, stderr, "There are more", "%v", args)
+		require.Equal(t, runs, strings.Count(x.ok(append(args, "--no-headers", "--limit", "0")...), "\n"), "%v", args)
+	}
 }
 
 func TestTimersAndTurns(t *testing.T) {

@@ -35,7 +35,7 @@ var waitView = output.View[api.Wait]{
 func (a *App) inboxCommand() *cobra.Command {
 	q := openwaits.Query{Tags: tagFlag{}}
 	var sort string
-	var limit int
+	var limit *limitFlag
 	selecting := []string{"flow", "tag", "audience", "text", "sort", "limit"}
 	var c *cobra.Command
 	c = a.command(spec{
@@ -48,7 +48,7 @@ func (a *App) inboxCommand() *cobra.Command {
 					return fmt.Errorf("--%s selects among the waits of all runs: leave FLOW and RUN out", name)
 				}
 			}
-			return notNegative("limit", limit)
+			return limit.check()
 		},
 		do: func(r *request) error {
 			if len(r.args) > 0 {
@@ -60,7 +60,7 @@ func (a *App) inboxCommand() *cobra.Command {
 			}
 			q.Sort = openwaits.Sort(sort)
 			query := runtime.WaitQueryValues(q)
-			waits, more, err := pages(r, api.ListWaits, limit, func(p api.Paging) api.ListWaitsInput {
+			waits, more, err := pages(r, api.ListWaits, limit.most(r), func(p api.Paging) api.ListWaitsInput {
 				return api.ListWaitsInput{Paging: p, Query: query}
 			})
 			if err != nil {
@@ -77,7 +77,7 @@ func (a *App) inboxCommand() *cobra.Command {
 	c.Flags().StringVar(&q.Audience, "audience", "", "only waits that ask this audience")
 	c.Flags().StringVar(&q.Text, "text", "", "only waits with this text in their title or question")
 	c.Flags().StringVar(&sort, "sort", string(openwaits.OldestFirst), "opened, -opened or due")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	limit = declareLimit(c, 50)
 	return c
 }
 
