@@ -160,14 +160,44 @@ func TestWaitsAndCancels(t *testing.T) {
 		x.ok("run", "cancel", "--reason", "enough", "--yes", "approve", "--", "-odd")
 		require.Regexp(t, `cancelled by ".+": "enough"`, x.ok("run", "show", "approve", "--", "-odd"))
 
-		require.Equal(t, "accepted\n", x.ok("signal", "no", "approve", "b", "answer", "--payload", `"x"`))
+		require.Equal(t, "accepted, but it does not count for the wait\n", x.ok("signal", "no", "approve", "b", "answer", "--payload", `"x"`))
 		require.Equal(t, "no", x.lines("wait", "signals", "approve", "b", x.lines("inbox", "approve", "b")[0]["id"].(string))[0]["name"])
 		require.Equal(t, "resumed\n", x.ok("answer", "approve", "b", "--payload", `"done"`))
-		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "--payload", `"done"`), "no such open wait")
+		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "--payload", `"done"`), "run b of flow approve has no open wait\n")
+		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "answer", "--payload", `"done"`), `no open wait at node "answer"`)
 		id := x.lines("inbox", "approve", "c")[0]["id"].(string)
 		x.ok("wait", "cancel", "approve", "c", id, "--dry-run")
 		x.ok("wait", "resume", "approve", "c", id, "--payload", `"by hand"`)
 		require.Empty(t, x.lines("inbox"))
+	})
+}
+
+// The name of the signal is that of the flag where a wait takes several, and an answer with a key can be repeated.
+func TestAnswer(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx := enginetest.Context(t)
+		f := flow.New[string, map[string]any]("release")
+		flow.Return(f, flow.Waitpoint[map[string]any](f, "gate", activity.Signals("approve", "reject")))
+		def, err := f.Build()
+		require.NoError(t, err)
+		for _, id := range []string{"a", "b"} {
+			_, err = runtime.Start(ctx, x.b.Client, def, "in", runtime.WithID(id))
+			require.NoError(t, err)
+		}
+		require.Contains(t, x.fails(exitUsage, "answer", "release/a", "--payload", "{}"), "--signal: approve, reject")
+		for _, want := range []string{"resumed\n", "duplicate\n"} {
+			require.Equal(t, want, x.ok("answer", "release/a", "gate", "--approve", "--idempotency-key", "k"))
+		}
+		require.Equal(t, "duplicate\n", x.ok("answer", "release/a", "gate", "--signal", "approve", "--idempotency-key", "k"))
+		require.Equal(t, "closed\n", x.ok("answer", "release/a", "--reject", "--idempotency-key", "other"))
+		require.Equal(t, "resumed\n", x.ok("answer", "release/b", "--reject"))
+		run, err := x.b.Client.Run("release", "b").Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, runtime.RunSucceeded, run.State)
+		detail := map[bool]string{false: "approve, by a client of the engine", true: "approve, through the server"}[x.where.IsServer()]
+		entries := x.lines("audit", "--name", "release/a/gate")
+		require.Len(t, entries, 1)
+		require.Equal(t, detail, entries[0]["detail"])
 	})
 }
 
