@@ -189,7 +189,7 @@ func (a *App) options() (output.Options, error) {
 
 // deadline is the context of a command with the time of --timeout.
 func (a *App) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if a.flags.timeout <= 0 {
+	if a.flags.timeout == 0 {
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(ctx, a.flags.timeout,

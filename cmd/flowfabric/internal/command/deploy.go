@@ -365,9 +365,12 @@ func (a *App) keeperRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			text := fmt.Sprintf("done %d, partitions %d, remaining %d", report.Done, report.Partitions, report.Remaining)
+			if len(report.Repaired) > 0 {
+				text += ", repaired " + compact(report.Repaired)
+			}
 			return r.out.Value(report, report.Task,
-				fmt.Sprintf("done %d, partitions %d, remaining %d, repaired %s", report.Done,
-					report.Partitions, report.Remaining, compact(report.Repaired)))
+				text)
 		},
 	})
 }

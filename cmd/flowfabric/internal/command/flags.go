@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -189,6 +190,14 @@ func (f *limitFlag) most(r *request) int {
 		return f.inTables
 	}
 	return f.n
+}
+
+// counted is a number with its noun: "1 time", "2 times".
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + more
 }
 
 // list splits a text at commas, without spaces and empty parts.

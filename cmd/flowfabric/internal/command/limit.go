@@ -143,8 +143,11 @@ func (a *App) limitSet() *cobra.Command {
 func (a *App) limitReset() *cobra.Command {
 	var key string
 	c := a.command(spec{
-		use: "reset LIMIT", short: "Return to the limit that flows declare", calls: []api.Entry{api.ResetLimit},
+		use: "reset LIMIT", short: "Return to the limit that flows declare", calls: []api.Entry{api.ResetLimit, api.GetLimit},
 		do: func(r *request) error {
+			if _, err := call(r, api.GetLimit, r.limit(key)); err != nil {
+				return err
+			}
 			_, err := call(r, api.ResetLimit, r.limit(key))
 			return r.done("reset", r.args[0], err)
 		},
@@ -334,10 +337,13 @@ func (a *App) budgetReset() *cobra.Command {
 func (a *App) budgetDelete() *cobra.Command {
 	f := &budgetFlags{}
 	c := a.command(spec{
-		use: "delete BUDGET", short: "Delete a budget", calls: []api.Entry{api.DeleteBudget},
+		use: "delete BUDGET", short: "Delete a budget", calls: []api.Entry{api.DeleteBudget, api.GetBudget},
 		do: func(r *request) error {
 			look := func() error { _, err := call(r, api.GetBudget, f.input(r)); return err }
 			return r.destroy("delete budget "+r.args[0], look, func() error {
+				if err := look(); err != nil { // the API deletes what is not there without an error
+					return err
+				}
 				_, err := call(r, api.DeleteBudget, f.input(r))
 				return r.done("deleted", r.args[0], err)
 			})

@@ -332,15 +332,40 @@ var signalView = output.View[api.ReceivedSignal]{
 	},
 }
 
-func (r *request) wait() api.WaitName { return api.WaitName{RunName: r.name(), Wait: r.args[2]} }
+// waitHelp says what the argument WAIT is.
+const waitHelp = " WAIT is the node of the wait, or its id, which inbox -o wide shows."
+
+// wait is the wait that the arguments name: by its node, or by its id, also that of a closed wait.
+func (r *request) wait() (api.WaitName, error) {
+	name := api.WaitName{RunName: r.name(), Wait: r.args[2]}
+	for _, closed := range []bool{false, true} {
+		at, err := waitsAt(r, r.args[2], "", closed)
+		switch {
+		case err != nil:
+			return name, err
+		case len(at) == 1:
+			name.Wait = at[0].ID
+			return name, nil
+		case len(at) > 1:
+			return name, usage("node %q has %d waits: name one by its id: %s", r.args[2], len(at), strings.Join(
+				names(at, func(w api.Wait) string { return strings.TrimSuffix(w.ID+" "+w.Step, " ") }), ", "))
+		}
+	}
+	return name, nil
+}
 
 func (a *App) waitSignals() *cobra.Command {
 	return a.command(spec{
 		use: "signals FLOW RUN WAIT", short: "Show the signals that a wait has received",
-		calls:   []api.Entry{api.ListSignals},
+		long:    "Shows the signals that a wait has received." + waitHelp,
+		calls:   []api.Entry{api.ListSignals, api.ListRunWaits},
 		columns: signalView.ColumnNames(),
 		do: func(r *request) error {
-			signals, err := call(r, api.ListSignals, api.WaitInput{WaitName: r.wait()})
+			wait, err := r.wait()
+			if err != nil {
+				return err
+			}
+			signals, err := call(r, api.ListSignals, api.WaitInput{WaitName: wait})
 			if err != nil {
 				return err
 			}
@@ -353,11 +378,15 @@ func (a *App) waitResume() *cobra.Command {
 	var payload *jsonFlag
 	c := a.command(spec{
 		use: "resume FLOW RUN WAIT", short: "End a wait with a payload, whatever it waits for",
-		calls: []api.Entry{api.ResumeWait},
+		long:  "Ends a wait with a payload, whatever it waits for." + waitHelp,
+		calls: []api.Entry{api.ResumeWait, api.ListRunWaits},
 		check: func([]string) error { return payload.check("payload") },
 		do: func(r *request) error {
-			in := api.ResumeWaitInput{WaitName: r.wait()}
-			var err error
+			wait, err := r.wait()
+			if err != nil {
+				return err
+			}
+			in := api.ResumeWaitInput{WaitName: wait}
 			if in.Body.Payload, err = payload.read(r, "payload"); err != nil {
 				return err
 			}
@@ -372,14 +401,20 @@ func (a *App) waitResume() *cobra.Command {
 func (a *App) waitCancel() *cobra.Command {
 	var reason string
 	c := a.command(spec{
-		use: "cancel FLOW RUN WAIT", short: "Cancel the node that waits", calls: []api.Entry{api.CancelWait},
+		use: "cancel FLOW RUN WAIT", short: "Cancel the node that waits",
+		long:  "Cancels the node that waits." + waitHelp,
+		calls: []api.Entry{api.CancelWait, api.ListRunWaits},
 		do: func(r *request) error {
+			wait, err := r.wait()
+			if err != nil {
+				return err
+			}
 			look := func() error {
-				_, err := call(r, api.ListSignals, api.WaitInput{WaitName: r.wait()})
+				_, err := call(r, api.ListSignals, api.WaitInput{WaitName: wait})
 				return err
 			}
 			return r.destroy("cancel wait "+r.args[2]+" of "+runText(r.name()), look, func() error {
-				in := api.CancelWaitInput{WaitName: r.wait()}
+				in := api.CancelWaitInput{WaitName: wait}
 				in.Body.Reason = reason
 				_, err := call(r, api.CancelWait, in)
 				return r.done("cancelled", r.args[2], err)
