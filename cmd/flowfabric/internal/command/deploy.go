@@ -208,10 +208,11 @@ func (a *App) executionList() *cobra.Command {
 			for key, value := range tags {
 				in.Tags = append(in.Tags, key+"="+value)
 			}
-			executions, more, err := pages(r, api.ListExecutions, limit.most(r), func(p api.Paging) api.ListExecutionsInput {
+			page := func(p api.Paging) api.ListExecutionsInput {
 				in.Paging = p
 				return in
-			})
+			}
+			executions, more, err := pages(r, api.ListExecutions, limit.most(r), page)
 			if err != nil {
 				return err
 			}
@@ -365,7 +366,8 @@ func (a *App) keeperRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text := fmt.Sprintf("done %d, partitions %d, remaining %d", report.Done, report.Partitions, report.Remaining)
+			text := fmt.Sprintf("done %d, partitions %d, remaining %d", report.Done, report.Partitions,
+				report.Remaining)
 			if len(report.Repaired) > 0 {
 				text += ", repaired " + compact(report.Repaired)
 			}

@@ -127,7 +127,7 @@ func (a *App) limitSet() *cobra.Command {
 				in.Body.AtOnce = atOnce
 			}
 			if in.Body.AtMost == 0 && in.Body.AtOnce == 0 {
-				return usage("limit set: %s would have no part left; limit reset returns to what flows declare", r.args[0])
+				return usage("limit set: %s would have no part left: limit reset returns to that of flows", r.args[0])
 			}
 			l, err := call(r, api.SetLimit, in)
 			return printLimit(r, l, err)
@@ -143,7 +143,8 @@ func (a *App) limitSet() *cobra.Command {
 func (a *App) limitReset() *cobra.Command {
 	var key string
 	c := a.command(spec{
-		use: "reset LIMIT", short: "Return to the limit that flows declare", calls: []api.Entry{api.ResetLimit, api.GetLimit},
+		use: "reset LIMIT", short: "Return to the limit that flows declare",
+		calls: []api.Entry{api.ResetLimit, api.GetLimit},
 		do: func(r *request) error {
 			if _, err := call(r, api.GetLimit, r.limit(key)); err != nil {
 				return err
@@ -302,7 +303,7 @@ func (a *App) budgetSet() *cobra.Command {
 					return err
 				}
 				present = &api.Budget{}
-				r.note("There was no such budget yet: it is created with these settings alone, not with what flows declare.")
+				r.note("There was no such budget yet: it is created with these settings, not those of flows.")
 			case err != nil:
 				return err
 			}

@@ -174,8 +174,8 @@ func (a *App) answerCommand() *cobra.Command {
 		use: "answer FLOW RUN [NODE]", short: "Answer a wait of a run",
 		long: "Answers the open wait of a run, or that of a node. --approve and --reject answer {\"approve\":true} " +
 			"or false, with --comment as its comment; --payload is any other answer. The signal is the one that " +
-			"the wait takes, or \"answer\" where it takes all; of several it is \"approve\" or \"reject\" by the flags, " +
-			"and otherwise --signal must name it.",
+			"the wait takes, or \"answer\" where it takes all; of several it is \"approve\" or \"reject\" by the " +
+			"flags, and otherwise --signal must name it.",
 		example: "  flowfabric answer demo-order first --approve --comment 'in stock'",
 		calls:   []api.Entry{api.ListRunWaits, api.SignalRun},
 		check: func([]string) error {
