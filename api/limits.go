@@ -113,12 +113,15 @@ type BudgetInput struct {
 type SetBudgetInput struct {
 	BudgetInput
 	Conditional
-	Body struct {
-		Hard       map[string]int64 `json:"hard,omitempty" doc:"Hard limit of each dimension."`
-		Soft       map[string]int64 `json:"soft,omitempty" doc:"Soft limit of each dimension."`
-		ResetEvery Duration         `json:"reset_every,omitzero"`
-		Effect     string           `json:"effect,omitempty" doc:"What a hard limit does, as flow.OnExceeded has it."`
-	}
+	Body BudgetSettings
+}
+
+// BudgetSettings are all that can be set of a budget. What is not given is removed.
+type BudgetSettings struct {
+	Hard       map[string]int64 `json:"hard,omitempty" doc:"Hard limit of each dimension; 0 is none."`
+	Soft       map[string]int64 `json:"soft,omitempty" doc:"Soft limit of each dimension; 0 is none."`
+	ResetEvery Duration         `json:"reset_every,omitzero" doc:"How often what is spent becomes 0; never if absent."`
+	Effect     string           `json:"effect,omitempty" doc:"What a hard limit does: fail, block or cancel; fail if absent."`
 }
 
 // Budget is the state of a budget.

@@ -55,23 +55,30 @@ func New(address string, config Config) (*Client, error) {
 
 // Call calls an operation. A refusal by the server is an *api.Problem, for errors.As; its Code says what is wrong.
 func Call[In, Out any](ctx context.Context, c *Client, op api.Call[In, Out], in In) (*Out, error) {
+	out, _, err := CallWithETag(ctx, c, op, in)
+	return out, err
+}
+
+// CallWithETag is Call for a reply with an ETag, such as that of a limit or a budget: as IfMatch of a change it makes
+// the server refuse the change if the state is another one by then. The tag is empty if the reply has none.
+func CallWithETag[In, Out any](ctx context.Context, c *Client, op api.Call[In, Out], in In) (*Out, string, error) {
 	reply, err := c.send(ctx, op.Operation, in)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer reply.Body.Close()
 	out := new(Out)
 	if reply.StatusCode == http.StatusNoContent {
-		return out, nil
+		return out, "", nil
 	}
 	text, err := readAll(reply)
 	if err == nil {
 		err = json.Unmarshal(text, out)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: reply of the server: %w", op.Name, err)
+		return nil, "", fmt.Errorf("%s: reply of the server: %w", op.Name, err)
 	}
-	return out, nil
+	return out, reply.Header.Get("ETag"), nil
 }
 
 // readAll reads a reply to its end, so that its connection can be used again.

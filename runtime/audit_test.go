@@ -105,7 +105,7 @@ func TestAuditLog(t *testing.T) {
 			{auditlog.SetPriority, "single/later/only", "8", func() error { return later.SetNodePriority(ctx, "only", 8) }},
 			{auditlog.MoveStart, "single/later", "to ", func() error { return later.MoveStart(ctx, time.Now().Add(2*time.Hour)) }},
 			{auditlog.PurgeRun, "single/r", "", func() error { return run.Purge(ctx) }},
-			{auditlog.StartBulkJob, "job", `"single"`, func() error {
+			{auditlog.StartBulkJob, "job", "purge of runs with flow=single", func() error {
 				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, bulk.Purge(), bulk.Options{ID: "job"})
 				return err
 			}},

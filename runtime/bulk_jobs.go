@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -58,7 +60,7 @@ func (c *Client) StartBulkJob(
 	if err != nil {
 		return fail(err)
 	}
-	entry := auditlog.Entry{Actor: o.Actor, Action: auditlog.StartBulkJob, Name: o.ID, Detail: string(data)}
+	entry := auditlog.Entry{Actor: o.Actor, Action: auditlog.StartBulkJob, Name: o.ID, Detail: bulkDetail(spec)}
 	err = c.audited(ctx, entry, func() error {
 		reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
 			Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,
@@ -256,6 +258,33 @@ func bulkSpec(q RunQuery, a bulk.Action, o bulk.Options) (bulkjob.Spec, error) {
 		ID: o.ID, Action: a, Query: values.Encode(), Search: canonical.stored(), Rate: o.Rate, Most: o.Most,
 		Actor: o.Actor,
 	}, nil
+}
+
+// bulkDetail is a job in the audit log: its action and query, without the payload of signals.
+func bulkDetail(s bulkjob.Spec) string {
+	text := string(s.Action.Kind)
+	for _, part := range []string{s.Action.Scope, s.Action.Signal} {
+		if part != "" {
+			text += " " + part
+		}
+	}
+	if s.Action.Kind == bulk.KindPriority {
+		text += " " + strconv.Itoa(s.Action.Priority)
+	}
+	text += " of runs with " + s.Query
+	if s.Query == "" {
+		text = strings.TrimSuffix(text, "runs with ") + "all runs"
+	}
+	if s.Action.Reason != "" {
+		text += fmt.Sprintf(", reason %q", s.Action.Reason)
+	}
+	if s.Most > 0 {
+		text += fmt.Sprintf(", at most %d runs", s.Most)
+	}
+	if s.Rate > 0 {
+		text += fmt.Sprintf(", %v a second", s.Rate)
+	}
+	return text
 }
 
 // minBulkRate is the lowest rate of a job: one run an hour.

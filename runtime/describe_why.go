@@ -280,7 +280,7 @@ func (d *RunDescription) explainStart(now time.Time) {
 		if n := &d.Nodes[i]; n.Waiting.Reason == why.Delay && n.Attempts == 0 {
 			n.Waiting = why.Explanation{
 				Reason: why.Start, Since: n.Waiting.Since, Until: d.StartsAt, Sentence: "the run starts at " + explain.Time(d.StartsAt),
-				Remedy: "RunRef.MoveStart",
+				Remedy: "flowfabric run move or RunRef.MoveStart",
 			}
 		}
 	}

@@ -38,8 +38,8 @@ func ExampleRunRef_Describe() {
 		fmt.Printf("%s: %s: %s\n", n.Name, n.Waiting.Reason, n.Waiting)
 	}
 	// Output:
-	// here: lane_paused: lane default is paused: maintenance; resume lane default with Client.ResumeLane
-	// there: lane_paused: lane default is paused: maintenance; resume lane default with Client.ResumeLane
+	// here: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume or Client.ResumeLane
+	// there: lane_paused: lane default is paused: maintenance; resume lane default with flowfabric lane resume or Client.ResumeLane
 	// loud: upstreams: waits for here
 	// report: upstreams: waits for loud, there
 }

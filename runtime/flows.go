@@ -5,12 +5,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -95,9 +97,13 @@ func (c *Client) readPublished(ctx context.Context, name, digest string) (engine
 	if err != nil {
 		return enginerpc.ReadPublishedReply{}, err
 	}
-	return store.ReadPublished(ctx, enginerpc.ReadPublishedCall{
+	reply, err := store.ReadPublished(ctx, enginerpc.ReadPublishedCall{
 		Partition: engine.Directory(), Namespace: string(c.session.Namespace), FlowName: name, KnownDigest: digest,
 	})
+	if errors.Is(err, enginecore.ErrFlowNotPublished) {
+		err = &described{"the flow is not published", err}
+	}
+	return reply, err
 }
 
 // StartNamed starts a run of a published flow with an input in JSON, without its definition: for forms, gateways and

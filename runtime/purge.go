@@ -10,9 +10,9 @@ import (
 
 // Purge deletes a run that is over, with everything that belongs to it: nodes, results, events, its own budgets and its
 // child runs. Of more than 1,000 child runs, and of those that are still ending, keepers delete the rest shortly after.
-// If the call is interrupted, repeat it. The run id can be used again afterwards; while former child runs are left, maps
-// and sub-flows of the new run can fail or take the results of those. The error wraps ErrRunOpen while a node of the run
-// is open, ErrRunNotFound, or in contract mode ErrNotInContract.
+// If the call is interrupted, repeat it. The run id can be used again afterwards; while former child runs are left,
+// maps and sub-flows of the new run can fail or take the results of those. The error wraps ErrRunOpen while a node of
+// the run is open, ErrRunNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) Purge(ctx context.Context) error { return r.purge(ctx, time.Time{}) }
 
 // PurgeIfClosedAt is Purge for a program that decides by what it has read: it purges the run only while its end is the

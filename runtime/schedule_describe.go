@@ -34,7 +34,7 @@ type ScheduleDescription struct {
 	PausedAt    time.Time
 	PauseReason string
 	// NextFire is the time of the next fire, before jitter; zero when there is none. A paused schedule does not fire at
-	// that time.
+	// that time: it is the first one from now on that its timetable has.
 	NextFire time.Time
 	// LastFire is the time of the last fire, whatever its outcome; zero when there was none.
 	LastFire time.Time
@@ -220,7 +220,7 @@ func (c *Client) describeSchedule(
 		CatchUp: spec.CatchUp(), Overlap: OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit, Tags: spec.Tags,
 		CreatedAt: schedule.UnixTime(state.CreatedAt), UpdatedAt: schedule.UnixTime(state.UpdatedAt),
 		PausedAt:    schedule.UnixTime(state.PausedAt),
-		PauseReason: state.PauseReason, NextFire: schedule.UnixTime(state.Due),
+		PauseReason: state.PauseReason, NextFire: r.NextDue(),
 		LastFire: schedule.UnixTime(state.LastFire),
 		Waiting:  len(state.Waiting), Started: state.Started, Skipped: state.Skipped, Missed: state.Missed,
 		Failed: state.Failed, Backfills: backfillsOf(state.Backfills),

@@ -89,7 +89,7 @@ type ScheduleBackfill struct {
 // Backfills of a schedule follow each other, beside the fires of its timetable. A pause holds them up.
 //
 // The error wraps ErrScheduleNotFound; ErrInvalid for another overlap policy, or an interval that ends before it
-// begins; ErrNoTimes for an interval without times, or that ends in the future; ErrScheduleFull for more than 1,000
+// begins or has not passed; ErrNoTimes for an interval without times; ErrScheduleFull for more than 1,000
 // times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then. With WithRequestID
 // the call can be repeated.
 func (c *Client) BackfillSchedule(

@@ -109,7 +109,7 @@ func TestScheduleBackfill(t *testing.T) {
 			`Overlap "skip": must be "queue" or "allow"`: {From: last, Until: last, Overlap: runtime.OverlapSkip},
 			"both must be set":                           {From: last},
 			"Until is before From":                       {From: last, Until: last.Add(-time.Hour)},
-			"after the present time":                     {From: last, Until: last.Add(48 * time.Hour)},
+			"the interval must have passed":              {From: last, Until: last.Add(48 * time.Hour)},
 			"has no time in the interval":                {From: last.Add(-59 * time.Minute), Until: last.Add(-time.Minute)},
 			"has more than 1000 times":                   {From: last.Add(-2000 * time.Hour), Until: last},
 		} {

@@ -102,7 +102,7 @@ func timerFault(err error) error {
 func (w *Waitpoint) explainSleep() why.Explanation {
 	e := why.Explanation{
 		Reason: why.Timer, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step,
-		Remedy:   "RunRef.MoveTimer or RunRef.SkipTimer",
+		Remedy:   "flowfabric timer, RunRef.MoveTimer or RunRef.SkipTimer",
 		Sentence: "sleeps until " + explain.Time(w.TimeoutAt),
 	}
 	if w.Step != "" {

@@ -218,7 +218,7 @@ var whyCases = map[why.Reason]struct {
 	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 		require.Contains(t, e.Sentence, "the run starts at ")
-		require.Equal(t, "RunRef.MoveStart", e.Remedy)
+		require.Equal(t, "flowfabric run move or RunRef.MoveStart", e.Remedy)
 	}},
 	why.Retry: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("fails", func(context.Context, int) (int, error) { return 0, errors.New("no route") },

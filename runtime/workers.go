@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -78,6 +79,9 @@ func (c *Client) DrainWorker(
 		_, err := store.DrainWorker(ctx, enginerpc.DrainWorkerCall{
 			Partition: engine.Directory(), WorkerInstanceID: instance, Actor: a.actor,
 		})
+		if errors.Is(err, enginecore.ErrWorkerNotFound) {
+			return &described{"there is no live worker of this instance", err}
+		}
 		return err
 	})
 	if err != nil {

@@ -124,6 +124,17 @@ export interface BudgetSample {
   spent: Record<string, number>;
 }
 
+export interface BudgetSettings {
+  /** Hard limit of each dimension; 0 is none. */
+  hard?: Record<string, number>;
+  /** Soft limit of each dimension; 0 is none. */
+  soft?: Record<string, number>;
+  /** How often what is spent becomes 0; never if absent. */
+  reset_every?: string;
+  /** What a hard limit does: fail, block or cancel; fail if absent. */
+  effect?: string;
+}
+
 export interface BudgetUse {
   /** Reservations that are open. */
   reserving: number;
@@ -1155,16 +1166,6 @@ export interface ServerInfo {
   /** time between two comments of a stream in which nothing happens */
   heartbeat: string;
   principal: Principal;
-}
-
-export interface SetBudgetInputBody {
-  /** Hard limit of each dimension. */
-  hard?: Record<string, number>;
-  /** Soft limit of each dimension. */
-  soft?: Record<string, number>;
-  reset_every?: string;
-  /** What a hard limit does, as flow.OnExceeded has it. */
-  effect?: string;
 }
 
 export interface SetLimitInputBody {
@@ -2449,7 +2450,7 @@ export interface SetBudgetInput {
     /** ETag of the state that the change is based on; another state is refused with status 412. */
     "If-Match"?: string;
   };
-  body: SetBudgetInputBody;
+  body: BudgetSettings;
 }
 
 export type SetBudgetOutput = Budget;

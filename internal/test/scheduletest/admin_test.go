@@ -37,6 +37,14 @@ func TestPauseAndTrigger(t *testing.T) {
 		require.Regexp(t, `^s@20.*#1$`, run)
 		d = l.await(t, "triggered", isStarted(1))
 		require.Equal(t, run, d.LastRun)
+		require.Equal(t, hour.Add(time.Hour), d.NextFire, "the times of a pause pass")
+		for listed, err := range b.Client.Schedules(ctx) {
+			require.NoError(t, err)
+			require.Equal(t, d.NextFire, listed.NextFire)
+		}
+		upcoming, err := b.Client.NextFires(ctx, "s", 1)
+		require.NoError(t, err)
+		require.Equal(t, []time.Time{d.NextFire}, upcoming)
 		require.True(t, d.History[0].Triggered)
 		require.Equal(t, []string{run}, l.awaitRuns(t, 1))
 		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "for good"))

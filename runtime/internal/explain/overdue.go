@@ -40,7 +40,7 @@ func Late(e why.Explanation, late time.Duration, noKeeper bool) why.Explanation 
 	remedy := "look at the keepers with Engine.Inspect"
 	if noKeeper {
 		text += ": no keeper seen"
-		remedy = "start a keeper: NewKeeper, or a worker, which has one"
+		remedy = "start a keeper: flowfabric keeper, NewKeeper, or a worker, which has one"
 	}
 	if e.Sentence != "" {
 		text += " (" + e.Sentence + ")"

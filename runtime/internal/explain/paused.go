@@ -16,18 +16,19 @@ type Pause struct {
 
 // RunPaused explains a node whose run was paused.
 func RunPaused(p Pause) why.Explanation {
-	return p.of(why.RunPaused, "", "the run", "resume the run with RunRef.Resume")
+	return p.of(why.RunPaused, "", "the run", "resume the run with flowfabric run resume or RunRef.Resume")
 }
 
 // ActivityPaused explains a node whose activity was paused.
 func ActivityPaused(name string, p Pause) why.Explanation {
 	return p.of(why.ActivityPaused, name, fmt.Sprintf("activity %q", name),
-		fmt.Sprintf("resume activity %q with Client.ResumeActivity", name))
+		fmt.Sprintf("resume activity %q with flowfabric activity resume or Client.ResumeActivity", name))
 }
 
 // LanePaused explains a node whose lane was paused.
 func LanePaused(name string, p Pause) why.Explanation {
-	return p.of(why.LanePaused, name, "lane "+name, "resume lane "+name+" with Client.ResumeLane")
+	return p.of(why.LanePaused, name, "lane "+name,
+		"resume lane "+name+" with flowfabric lane resume or Client.ResumeLane")
 }
 
 // anonymous is the actor of calls that name none.

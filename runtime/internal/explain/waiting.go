@@ -99,8 +99,9 @@ func sentence(n enginerpc.DescribedNode, otherwise string) string {
 
 // What ends a wait sooner.
 const (
-	raiseLimit  = "raise the limit with Client.SetLimit, or wait"
-	raiseBudget = "raise the budget with Client.SetBudget or reset it with Client.ResetBudget"
+	raiseLimit  = "raise the limit with flowfabric limit set or Client.SetLimit, or wait"
+	raiseBudget = "raise the budget with flowfabric budget set or Client.SetBudget, or reset it with flowfabric " +
+		"budget reset or Client.ResetBudget"
 )
 
 func startWorker(lane string) string { return "start a worker on lane " + lane }

@@ -34,7 +34,7 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
 		i.add(inspection.KeeperNone, inspection.Warning, subject,
 			"no keeper runs: retries, timeouts and lost work wait",
-			"leave WorkerConfig.NoKeeper unset, or run runtime.NewKeeper in at least one process")
+			"run flowfabric keeper, or leave WorkerConfig.NoKeeper of a worker unset")
 	default:
 		i.add(inspection.Keepers, inspection.Info, subject, programs(n)+" with keepers", "")
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // MaxBackfill bounds the times of one backfill, maxBackfills the backfills of a schedule that are not finished.
@@ -41,7 +42,8 @@ func (r *Record) backfill() *Backfill {
 
 // AddBackfill adds a backfill of the times from one time to another, both inclusive, and returns their number. A
 // request that has an id adds one: when it comes again, known is true, and there is nothing to write. Otherwise the
-// caller writes the record. The error wraps ErrNoTimes, or ErrScheduleFull for too many times or backfills.
+// caller writes the record. The error wraps ErrNoTimes, engine.ErrInvalid for an interval that
+// has not passed, or ErrScheduleFull for too many times or backfills.
 func (r *Record) AddBackfill(
 	from, until time.Time, overlap OverlapPolicy, request string,
 ) (count int, known bool, _ error) {
@@ -49,7 +51,7 @@ func (r *Record) AddBackfill(
 		return done.Count, true, nil
 	}
 	if until.After(r.now) {
-		return 0, false, fmt.Errorf("%w: it ends at %s, after the present time, %s", ErrNoTimes,
+		return 0, false, fmt.Errorf("%w: the interval must have passed: it ends at %s, and it is %s", engine.ErrInvalid,
 			until.UTC().Format(time.RFC3339), r.now.UTC().Format(time.RFC3339))
 	}
 	if len(r.State.Backfills) >= maxBackfills {
@@ -161,13 +163,20 @@ func (r *Record) finishBackfill(fire PendingFire, flowName string, existed bool,
 	}
 }
 
+// NextDue returns the time at which the schedule fires next, or if it is paused the first one of its timetable from now
+// on; zero if there is none.
+func (r *Record) NextDue() time.Time {
+	due := UnixTime(r.State.Due)
+	if r.State.Due == 0 || r.State.PausedAt == 0 || due.After(r.now) {
+		return due
+	}
+	return r.times.Next(r.now)
+}
+
 // Upcoming returns the next times of the timetable that have not fired, at most n of them, without jitter.
 func (r *Record) Upcoming(n int) []time.Time {
 	var list []time.Time
-	if r.State.Due == 0 {
-		return nil
-	}
-	for at := UnixTime(r.State.Due); len(list) < n && !at.IsZero(); at = r.times.Next(at) {
+	for at := r.NextDue(); len(list) < n && !at.IsZero(); at = r.times.Next(at) {
 		if until, fired := r.State.firedUntil(at); fired {
 			at = until
 			continue

@@ -60,9 +60,13 @@ func (s *Service) answer(ctx context.Context, name api.RunName, a answer) (*api.
 // entry is an answer as the audit log has it.
 func (a *answer) entry(ctx context.Context, w runtime.Waitpoint) auditlink.Entry {
 	actor := cmp.Or(login.From(ctx).Name, "client")
+	way := ", through the server"
+	if login.From(ctx).Kind == login.InProcess {
+		way = ", by a client of the engine"
+	}
 	e := auditlink.Entry{
 		Actor: actor, Action: string(auditlog.AnswerWait), Name: w.Flow + "/" + w.Run + "/" + w.Node,
-		Detail: recordtext.Line(a.signal.Name, maxAnswerText) + ", through the server",
+		Detail: recordtext.Line(a.signal.Name, maxAnswerText) + way,
 	}
 	if source := recordtext.Line(a.signal.Source, maxAnswerText); source != "" && source != actor {
 		e.Detail += "; in the name of " + source

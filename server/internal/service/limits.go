@@ -155,12 +155,17 @@ func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*api.Budg
 // SetBudget implements api.SetBudget.
 func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*api.Budget, error) {
 	var opts []flow.BudgetOption
-	for dimension, n := range in.Body.Hard {
-		opts = append(opts, flow.HardLimit(dimension, n))
+	bound := func(limits map[string]int64, option func(string, int64) flow.BudgetOption) {
+		for dimension, n := range limits {
+			if n == 0 {
+				opts = append(opts, flow.Counted(dimension))
+				continue
+			}
+			opts = append(opts, option(dimension, n))
+		}
 	}
-	for dimension, n := range in.Body.Soft {
-		opts = append(opts, flow.SoftLimit(dimension, n))
-	}
+	bound(in.Body.Hard, flow.HardLimit)
+	bound(in.Body.Soft, flow.SoftLimit)
 	if in.Body.ResetEvery.Duration != 0 {
 		opts = append(opts, flow.ResetEvery(in.Body.ResetEvery.Duration))
 	}

@@ -115,10 +115,15 @@ func pages[In, T any](
 	}
 }
 
-// sayMore tells people that a list was cut.
+// note prints a line for people beside the output, in every format.
+func (r *request) note(format string, args ...any) {
+	fmt.Fprintln(r.Stderr, output.VisibleLines(fmt.Sprintf(format, args...)))
+}
+
+// sayMore says that a list was cut, beside the output, so that no program takes the line for an element.
 func (r *request) sayMore(more bool) {
 	if more {
-		r.out.Say("There are more; --limit shows them.")
+		r.note("There are more: --limit 0 shows all.")
 	}
 }
 
@@ -184,7 +189,7 @@ func (a *App) options() (output.Options, error) {
 
 // deadline is the context of a command with the time of --timeout.
 func (a *App) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
-	if a.flags.timeout <= 0 {
+	if a.flags.timeout == 0 {
 		return ctx, func() {}
 	}
 	return context.WithTimeoutCause(ctx, a.flags.timeout,

@@ -82,10 +82,10 @@ var entryView = output.View[archive.Entry]{
 
 func (a *App) archiveList() *cobra.Command {
 	var flow string
-	var limit int
+	var limit *limitFlag
 	c := a.standalone(spec{
 		use: "list DIRECTORY", short: "Show the runs of an archive; needs no engine", columns: entryView.ColumnNames(),
-		check: func([]string) error { return notNegative("limit", limit) },
+		check: func([]string) error { return limit.check() },
 		do: func(r *request) error {
 			kept, err := archive.Open(r.args[0])
 			if err != nil {
@@ -93,6 +93,7 @@ func (a *App) archiveList() *cobra.Command {
 			}
 			var entries []archive.Entry
 			var damage error
+			limit := limit.most(r)
 			for e, err := range kept.Entries(flow) {
 				if err != nil {
 					damage = errors.Join(damage, err)
@@ -108,7 +109,7 @@ func (a *App) archiveList() *cobra.Command {
 		},
 	})
 	c.Flags().StringVar(&flow, "flow", "", "the runs of this flow alone")
-	c.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 is all")
+	limit = declareLimit(c, 100)
 	return c
 }
 

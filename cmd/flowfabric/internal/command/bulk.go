@@ -219,7 +219,7 @@ func preview(r *request, in api.BulkInput) error {
 	if p.More {
 		more = "at least "
 	}
-	r.out.Say("%s%d runs %s, among them:", more, p.Runs, compact(p.States))
+	r.out.Say("%s%s %s, among them:", more, counted(p.Runs, "run", "runs"), compact(p.States))
 	return output.List(r.out, sampleView, p.Sample)
 }
 
@@ -249,10 +249,21 @@ func (a *App) bulkList() *cobra.Command {
 
 func (a *App) bulkStop() *cobra.Command {
 	return a.command(spec{
-		use: "stop JOB", short: "Stop a job", calls: []api.Entry{api.StopBulkJob},
+		use: "stop JOB", short: "Stop a job", calls: []api.Entry{api.StopBulkJob, api.GetBulkJob},
 		do: func(r *request) error {
-			_, err := call(r, api.StopBulkJob, api.BulkJobInput{Job: r.args[0]})
-			return r.done("stopped", r.args[0], err)
+			in := api.BulkJobInput{Job: r.args[0]}
+			if _, err := call(r, api.StopBulkJob, in); err != nil {
+				return err
+			}
+			j, err := call(r, api.GetBulkJob, in)
+			if err != nil {
+				return err
+			}
+			what := string(j.State)
+			if j.State == bulk.Completed {
+				what = "completed before, nothing was stopped"
+			}
+			return r.done(what, r.args[0], nil)
 		},
 	})
 }

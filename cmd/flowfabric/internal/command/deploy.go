@@ -142,18 +142,18 @@ var auditView = output.View[api.AuditEntry]{
 func (a *App) auditCommand() *cobra.Command {
 	in := api.ListAuditInput{}
 	var since time.Duration
-	var limit int
+	var limit *limitFlag
 	c := a.command(spec{
 		use: "audit", short: "Show who has changed what, the latest first", calls: []api.Entry{api.ListAudit},
 		columns: auditView.ColumnNames(),
 		check: func([]string) error {
-			return errors.Join(notNegative("limit", limit), notNegative("since", since))
+			return errors.Join(limit.check(), notNegative("since", since))
 		},
 		do: func(r *request) error {
 			if since > 0 {
 				in.From = r.Now().Add(-since)
 			}
-			entries, more, err := pages(r, api.ListAudit, limit, func(p api.Paging) api.ListAuditInput {
+			entries, more, err := pages(r, api.ListAudit, limit.most(r), func(p api.Paging) api.ListAuditInput {
 				in.Paging = p
 				return in
 			})
@@ -169,7 +169,7 @@ func (a *App) auditCommand() *cobra.Command {
 	c.Flags().StringVar(&in.Action, "action", "", "only this action, such as set_limit")
 	c.Flags().StringVar(&in.Name, "name", "", "only actions on what has this name")
 	c.Flags().DurationVar(&since, "since", 0, "only actions within this time, up to now; 0 is all")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	limit = declareLimit(c, 50)
 	return c
 }
 
@@ -197,21 +197,22 @@ func (a *App) executionList() *cobra.Command {
 	in := api.ListExecutionsInput{}
 	tags := tagFlag{}
 	var states string
-	var limit int
+	var limit *limitFlag
 	c := a.command(spec{
 		use: "list", short: "List executions, in no particular order", calls: []api.Entry{api.ListExecutions},
 		columns: executionView.ColumnNames(),
-		check:   func([]string) error { return notNegative("limit", limit) },
+		check:   func([]string) error { return limit.check() },
 		do: func(r *request) error {
 			in.States = list(states)
 			in.Tags = nil
 			for key, value := range tags {
 				in.Tags = append(in.Tags, key+"="+value)
 			}
-			executions, more, err := pages(r, api.ListExecutions, limit, func(p api.Paging) api.ListExecutionsInput {
+			page := func(p api.Paging) api.ListExecutionsInput {
 				in.Paging = p
 				return in
-			})
+			}
+			executions, more, err := pages(r, api.ListExecutions, limit.most(r), page)
 			if err != nil {
 				return err
 			}
@@ -228,7 +229,7 @@ func (a *App) executionList() *cobra.Command {
 	c.Flags().StringVar(&in.Index, "index", "",
 		"only what is in this index of the lane: eligible, delayed, active, suspended, terminal, …")
 	c.Flags().Var(tags, "tag", "only executions with this tag; may be given several times")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	limit = declareLimit(c, 50)
 	return c
 }
 
@@ -365,9 +366,13 @@ func (a *App) keeperRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			text := fmt.Sprintf("done %d, partitions %d, remaining %d", report.Done, report.Partitions,
+				report.Remaining)
+			if len(report.Repaired) > 0 {
+				text += ", repaired " + compact(report.Repaired)
+			}
 			return r.out.Value(report, report.Task,
-				fmt.Sprintf("done %d, partitions %d, remaining %d, repaired %s", report.Done,
-					report.Partitions, report.Remaining, compact(report.Repaired)))
+				text)
 		},
 	})
 }

@@ -126,15 +126,15 @@ func stuck(r *request) ([]inspection.Finding, error) {
 		if l.Blocked.Route > 0 {
 			findings = append(findings, inspection.Finding{
 				Code: "lane.no_activity", Severity: inspection.Warning, Subject: l.Name,
-				Found: fmt.Sprintf("%d nodes need an activity or capabilities that no worker of the lane has",
-					l.Blocked.Route),
+				Found: counted(l.Blocked.Route, "node needs", "nodes need") +
+					" an activity or capabilities that no worker of the lane has",
 				Remedy: "flowfabric flow check --open names them; start a worker that serves them",
 			})
 		}
 		if !l.PausedAt.IsZero() && l.Eligible > 0 {
 			findings = append(findings, inspection.Finding{
 				Code: "lane.paused", Severity: inspection.Warning, Subject: l.Name,
-				Found: fmt.Sprintf("%d nodes wait; paused since %s by %q: %q", l.Eligible,
+				Found: fmt.Sprintf("%s; paused since %s by %q: %q", counted(l.Eligible, "node waits", "nodes wait"),
 					l.PausedAt.UTC().Format(time.RFC3339), l.PausedBy, l.PauseReason),
 				Remedy: "flowfabric lane resume " + l.Name,
 			})

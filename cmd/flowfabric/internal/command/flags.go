@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
@@ -164,6 +166,38 @@ func notNegative[N int | time.Duration | float64](name string, n N) error {
 		return fmt.Errorf("--%s %v: must not be negative", name, n)
 	}
 	return nil
+}
+
+// limitFlag bounds how many elements of a list are printed.
+type limitFlag struct {
+	n int
+	// inTables applies to tables without the flag. Programs that read another format get all.
+	inTables int
+}
+
+func declareLimit(c *cobra.Command, inTables int) *limitFlag {
+	f := &limitFlag{inTables: inTables}
+	c.Flags().IntVar(&f.n, "limit", 0,
+		fmt.Sprintf("at most so many, 0 is all; %d in tables by default, and all in other formats", inTables))
+	return f
+}
+
+func (f *limitFlag) check() error { return notNegative("limit", f.n) }
+
+// most returns how many elements are printed, 0 for all.
+func (f *limitFlag) most(r *request) int {
+	if !r.cmd.Flags().Changed("limit") && r.out.ForPeople() {
+		return f.inTables
+	}
+	return f.n
+}
+
+// counted is a number with its noun: "1 time", "2 times".
+func counted(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + more
 }
 
 // list splits a text at commas, without spaces and empty parts.

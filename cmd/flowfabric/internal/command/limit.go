@@ -3,6 +3,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/httpclient"
 )
 
 func (a *App) limitCommand() *cobra.Command {
@@ -90,13 +92,18 @@ func (a *App) limitSet() *cobra.Command {
 	var key string
 	var atMost, atOnce int
 	var per time.Duration
-	c := a.command(spec{
-		use: "set LIMIT", short: "Set a limit instead of what flows declare", calls: []api.Entry{api.SetLimit},
+	var c *cobra.Command
+	c = a.command(spec{
+		use: "set LIMIT", short: "Set a limit instead of what flows declare",
+		long: "Sets a limit instead of what flows declare. What is not given stays as it is; --at-most 0 and " +
+			"--at-once 0 remove that part.",
+		calls:   []api.Entry{api.SetLimit, api.GetLimit},
 		example: "  flowfabric limit set crm --at-most 10 --per 1s --at-once 3",
 		columns: limitView.ColumnNames(),
 		check: func([]string) error {
+			given := c.Flags().Changed
 			switch {
-			case atMost == 0 && atOnce == 0:
+			case !given("at-most") && !given("per") && !given("at-once"):
 				return errors.New("takes --at-most with --per, --at-once, or both")
 			case (atMost != 0) != (per != 0):
 				return errors.New("--at-most and --per belong together")
@@ -105,23 +112,43 @@ func (a *App) limitSet() *cobra.Command {
 		},
 		do: func(r *request) error {
 			in := api.SetLimitInput{LimitInput: r.limit(key)}
-			in.Body.AtMost, in.Body.AtOnce, in.Body.Per = atMost, atOnce, api.Duration{Duration: per}
+			present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetLimit, in.LimitInput)
+			switch {
+			case err == nil:
+				in.IfMatch = tag
+				in.Body.AtMost, in.Body.AtOnce, in.Body.Per = present.AtMost, present.AtOnce, present.Per
+			case httpclient.Code(err) != "limit_not_found":
+				return err
+			}
+			if given := c.Flags().Changed; given("at-most") || given("per") {
+				in.Body.AtMost, in.Body.Per = atMost, api.Duration{Duration: per}
+			}
+			if c.Flags().Changed("at-once") {
+				in.Body.AtOnce = atOnce
+			}
+			if in.Body.AtMost == 0 && in.Body.AtOnce == 0 {
+				return usage("limit set: %s would have no part left: limit reset returns to that of flows", r.args[0])
+			}
 			l, err := call(r, api.SetLimit, in)
 			return printLimit(r, l, err)
 		},
 	})
 	declareKey(c, &key, "limit")
-	c.Flags().IntVar(&atMost, "at-most", 0, "most starts within --per")
+	c.Flags().IntVar(&atMost, "at-most", 0, "most starts within --per; 0 is no bound")
 	c.Flags().DurationVar(&per, "per", 0, "the time of --at-most")
-	c.Flags().IntVar(&atOnce, "at-once", 0, "most executions at a time")
+	c.Flags().IntVar(&atOnce, "at-once", 0, "most executions at a time; 0 is no bound")
 	return c
 }
 
 func (a *App) limitReset() *cobra.Command {
 	var key string
 	c := a.command(spec{
-		use: "reset LIMIT", short: "Return to the limit that flows declare", calls: []api.Entry{api.ResetLimit},
+		use: "reset LIMIT", short: "Return to the limit that flows declare",
+		calls: []api.Entry{api.ResetLimit, api.GetLimit},
 		do: func(r *request) error {
+			if _, err := call(r, api.GetLimit, r.limit(key)); err != nil {
+				return err
+			}
 			_, err := call(r, api.ResetLimit, r.limit(key))
 			return r.done("reset", r.args[0], err)
 		},
@@ -146,7 +173,7 @@ var budgetView = output.View[api.Budget]{
 		{Name: "spent", Text: amountsText},
 		{Name: "used up", Text: func(b api.Budget) string { return b.UsedUp }},
 		{Name: "resets", Text: func(b api.Budget) string { return output.At(b.ResetsAt) }},
-		{Name: "effect", Wide: true, Text: func(b api.Budget) string { return b.Effect }},
+		{Name: "effect", Text: func(b api.Budget) string { return b.Effect }},
 		{Name: "breaches", Wide: true, Text: func(b api.Budget) string { return strconv.Itoa(b.Breaches) }},
 		{Name: "set by", Wide: true, Text: func(b api.Budget) string { return setBy(b.Set) }},
 	},
@@ -218,34 +245,80 @@ func (a *App) budgetShow() *cobra.Command {
 	return c
 }
 
+// budgetChange is what flags change of a budget.
+type budgetChange struct {
+	hard, soft map[string]int64
+	resetEvery time.Duration
+	effect     string
+}
+
+// of returns the settings of a budget with what flags change of them.
+func (b *budgetChange) of(present *api.Budget, given func(flag string) bool) (body api.BudgetSettings) {
+	body.Hard, body.Soft = map[string]int64{}, map[string]int64{}
+	for _, amount := range present.Amounts {
+		body.Hard[amount.Dimension] = amount.Hard // 0 for a dimension that is counted only
+		if amount.Soft > 0 {
+			body.Soft[amount.Dimension] = amount.Soft
+		}
+	}
+	maps.Copy(body.Hard, b.hard)
+	maps.Copy(body.Soft, b.soft)
+	body.ResetEvery, body.Effect = present.ResetEvery, present.Effect
+	if given("reset-every") {
+		body.ResetEvery = api.Duration{Duration: b.resetEvery}
+	}
+	if given("effect") {
+		body.Effect = b.effect
+	}
+	return body
+}
+
 func (a *App) budgetSet() *cobra.Command {
-	f := &budgetFlags{}
-	var hard, soft map[string]int64
-	var resetEvery time.Duration
-	var effect string
-	c := a.command(spec{
-		use: "set BUDGET", short: "Set the limits of a budget", calls: []api.Entry{api.SetBudget},
+	f, change := &budgetFlags{}, &budgetChange{}
+	var c *cobra.Command
+	c = a.command(spec{
+		use: "set BUDGET", short: "Set the limits of a budget",
+		long: "Sets the limits, the interval and the effect of a budget, whatever flows declare. What is not given " +
+			"stays as it is. --hard DIMENSION=0 and --soft DIMENSION=0 remove that limit, --reset-every 0 the " +
+			"resets. A budget that is not there is created with what is given.",
 		example: "  flowfabric budget set llm --hard usd=100 --soft usd=80 --reset-every 24h",
+		calls:   []api.Entry{api.SetBudget, api.GetBudget},
 		columns: budgetView.ColumnNames(),
 		check: func([]string) error {
-			if len(hard)+len(soft) == 0 {
-				return errors.New("takes --hard or --soft")
+			given := c.Flags().Changed
+			if !given("hard") && !given("soft") && !given("reset-every") && !given("effect") {
+				return errors.New("takes --hard or --soft, --reset-every, --effect")
 			}
-			return notNegative("reset-every", resetEvery)
+			if given("effect") && change.effect == "" {
+				return errors.New("--effect: must be fail, block or cancel")
+			}
+			return notNegative("reset-every", change.resetEvery)
 		},
 		do: func(r *request) error {
 			in := api.SetBudgetInput{BudgetInput: f.input(r)}
-			in.Body.Hard, in.Body.Soft, in.Body.Effect = hard, soft, effect
-			in.Body.ResetEvery = api.Duration{Duration: resetEvery}
+			present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetBudget, in.BudgetInput)
+			switch {
+			case httpclient.Code(err) == "budget_not_found":
+				if len(change.hard)+len(change.soft) == 0 {
+					return err
+				}
+				present = &api.Budget{}
+				r.note("There was no such budget yet: it is created with these settings, not those of flows.")
+			case err != nil:
+				return err
+			}
+			in.IfMatch, in.Body = tag, change.of(present, c.Flags().Changed)
 			b, err := call(r, api.SetBudget, in)
 			return printBudget(r, b, err)
 		},
 	})
 	a.declareBudget(c, f)
-	c.Flags().StringToInt64Var(&hard, "hard", nil, "the hard limit of each dimension, DIMENSION=AMOUNT with commas")
-	c.Flags().StringToInt64Var(&soft, "soft", nil, "the soft limit of each dimension")
-	c.Flags().DurationVar(&resetEvery, "reset-every", 0, "how often what is spent becomes nothing")
-	c.Flags().StringVar(&effect, "effect", "", "what a hard limit does, as flow.OnExceeded has it")
+	c.Flags().StringToInt64Var(&change.hard, "hard", nil,
+		"the hard limit of each dimension, DIMENSION=AMOUNT with commas; 0 is none")
+	c.Flags().StringToInt64Var(&change.soft, "soft", nil, "the soft limit of each dimension; 0 is none")
+	c.Flags().DurationVar(&change.resetEvery, "reset-every", 0, "how often what is spent becomes nothing; 0 is never")
+	c.Flags().StringVar(&change.effect, "effect", "",
+		"what a hard limit does to nodes: fail, block or cancel (the run); fail for a new budget")
 	return c
 }
 
@@ -265,10 +338,13 @@ func (a *App) budgetReset() *cobra.Command {
 func (a *App) budgetDelete() *cobra.Command {
 	f := &budgetFlags{}
 	c := a.command(spec{
-		use: "delete BUDGET", short: "Delete a budget", calls: []api.Entry{api.DeleteBudget},
+		use: "delete BUDGET", short: "Delete a budget", calls: []api.Entry{api.DeleteBudget, api.GetBudget},
 		do: func(r *request) error {
 			look := func() error { _, err := call(r, api.GetBudget, f.input(r)); return err }
 			return r.destroy("delete budget "+r.args[0], look, func() error {
+				if err := look(); err != nil { // the API deletes what is not there without an error
+					return err
+				}
 				_, err := call(r, api.DeleteBudget, f.input(r))
 				return r.done("deleted", r.args[0], err)
 			})

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,7 @@ func summaryLine(c *cobra.Command) string {
 	return line + " [flags]"
 }
 
-// flagLine is a flag with its type, as help has it.
+// flagLine is a flag with its type and its default, as help has it.
 func flagLine(f *pflag.Flag) (head, text string) {
 	kind, usage := pflag.UnquoteUsage(f)
 	head = "--" + f.Name
@@ -88,6 +89,9 @@ func flagLine(f *pflag.Flag) (head, text string) {
 	}
 	if kind != "" {
 		head += " " + kind
+	}
+	if !slices.Contains([]string{"", "0", "0s", "false", "[]"}, f.DefValue) {
+		usage += " (default " + f.DefValue + ")"
 	}
 	return head, usage
 }

@@ -76,7 +76,7 @@ func TestOperatorsDay(t *testing.T) {
 		require.Len(t, x.lines("flow", "show", "import")[0]["history"], 1)
 		x.ok("flow", "check", "import")
 		require.Contains(t, x.ok("worker", "list"), "running")
-		require.Contains(t, x.fails(exitNotFound, "worker", "drain", "nobody", "--yes"), "worker_not_found")
+		require.Contains(t, x.fails(exitNotFound, "worker", "drain", "nobody", "--yes"), "drain worker nobody: there is no live worker of this instance\n")
 
 		x.ok("lane", "resume", "default")
 		require.Contains(t, x.fails(exitRunFailed, "run", "wait", "import/monday"), "at node load")
@@ -115,7 +115,7 @@ func TestOperatorsDay(t *testing.T) {
 		x.ok("run", "rerun", "import", "monday")
 		require.Equal(t, "succeeded\n", x.ok("run", "wait", "import", "monday"))
 		require.Equal(t, "\"ok\"\n", x.ok("run", "result", "import", "monday"))
-		require.Contains(t, x.ok("run", "show", "import", "monday"), "run again 1 times")
+		require.Contains(t, x.ok("run", "show", "import", "monday"), "run again 1 time,")
 		require.Contains(t, x.ok("run", "watch", "import", "monday"), "flow_success")
 		require.Contains(t, x.fails(exitUsage, "run", "purge", "import", "monday"), "--yes")
 		require.Contains(t, x.ok("run", "purge", "import", "monday", "--dry-run"), "would purge run monday")
@@ -145,7 +145,9 @@ func TestWaitsAndCancels(t *testing.T) {
 		require.Len(t, all, 3)
 		require.Equal(t, "Go on?", all[0]["title"])
 		require.Equal(t, "approve", all[0]["flow"])
-		require.Contains(t, x.ok("inbox", "--limit", "2"), "There are more")
+		_, stdout, stderr := x.run("inbox", "--limit", "2", "-o", "name")
+		require.Equal(t, 2, strings.Count(stdout, "\n"))
+		require.Contains(t, stderr, "There are more", "a list that is cut says so in every format, beside the output")
 		require.Empty(t, x.lines("inbox", "--audience", "ops"))
 		require.Contains(t, x.ok("run", "list", "--limit", "1"), "running")
 		x.ok("run", "pause", "approve", "--", "-odd")
@@ -158,15 +160,76 @@ func TestWaitsAndCancels(t *testing.T) {
 		x.ok("run", "cancel", "--reason", "enough", "--yes", "approve", "--", "-odd")
 		require.Regexp(t, `cancelled by ".+": "enough"`, x.ok("run", "show", "approve", "--", "-odd"))
 
-		require.Equal(t, "accepted\n", x.ok("signal", "no", "approve", "b", "answer", "--payload", `"x"`))
+		require.Equal(t, "accepted, but it does not count for the wait\n", x.ok("signal", "no", "approve", "b", "answer", "--payload", `"x"`))
 		require.Equal(t, "no", x.lines("wait", "signals", "approve", "b", x.lines("inbox", "approve", "b")[0]["id"].(string))[0]["name"])
 		require.Equal(t, "resumed\n", x.ok("answer", "approve", "b", "--payload", `"done"`))
-		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "--payload", `"done"`), "no such open wait")
+		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "--payload", `"done"`), "run b of flow approve has no open wait\n")
+		require.Contains(t, x.fails(exitNotFound, "answer", "approve", "b", "answer", "--payload", `"done"`), `no open wait at node "answer"`)
 		id := x.lines("inbox", "approve", "c")[0]["id"].(string)
 		x.ok("wait", "cancel", "approve", "c", id, "--dry-run")
-		x.ok("wait", "resume", "approve", "c", id, "--payload", `"by hand"`)
+		x.ok("wait", "cancel", "approve", "c", "answer", "--dry-run")
+		require.Empty(t, x.lines("wait", "signals", "approve", "c", "answer"))
+		require.Len(t, x.lines("wait", "signals", "approve", "b", "answer"), 2, "a closed wait")
+		x.fails(exitNotFound, "wait", "resume", "approve", "c", "nothing", "--payload", "1")
+		x.ok("wait", "resume", "approve", "c", "answer", "--payload", `"by hand"`)
 		require.Empty(t, x.lines("inbox"))
 	})
+}
+
+// The name of the signal is that of the flag where a wait takes several, and an answer with a key can be repeated.
+func TestAnswer(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx := enginetest.Context(t)
+		f := flow.New[string, map[string]any]("release")
+		flow.Return(f, flow.Waitpoint[map[string]any](f, "gate", activity.Signals("approve", "reject")))
+		def, err := f.Build()
+		require.NoError(t, err)
+		for _, id := range []string{"a", "b"} {
+			_, err = runtime.Start(ctx, x.b.Client, def, "in", runtime.WithID(id))
+			require.NoError(t, err)
+		}
+		require.Contains(t, x.fails(exitUsage, "answer", "release/a", "--payload", "{}"), "--signal: approve, reject")
+		for _, want := range []string{"resumed\n", "duplicate\n"} {
+			require.Equal(t, want, x.ok("answer", "release/a", "gate", "--approve", "--idempotency-key", "k"))
+		}
+		require.Equal(t, "duplicate\n", x.ok("answer", "release/a", "gate", "--signal", "approve", "--idempotency-key", "k"))
+		require.Equal(t, "closed\n", x.ok("answer", "release/a", "--reject", "--idempotency-key", "other"))
+		require.Equal(t, "resumed\n", x.ok("answer", "release/b", "--reject"))
+		run, err := x.b.Client.Run("release", "b").Describe(ctx)
+		require.NoError(t, err)
+		require.Equal(t, runtime.RunSucceeded, run.State)
+		detail := map[bool]string{false: "approve, by a client of the engine", true: "approve, through the server"}[x.where.IsServer()]
+		entries := x.lines("audit", "--name", "release/a/gate")
+		require.Len(t, entries, 1)
+		require.Equal(t, detail, entries[0]["detail"])
+	})
+}
+
+// Tables show the first elements; what programs read is whole unless they ask for less.
+func TestOnlyTablesAreCut(t *testing.T) {
+	t.Parallel()
+	x := onEngine(t, embeddedBench(t))
+	ctx := enginetest.Context(t)
+	f := flow.New[string, string]("ask")
+	flow.Return(f, flow.Waitpoint[string](f, "gate"))
+	def, err := f.Build()
+	require.NoError(t, err)
+	const runs = 60
+	for range runs {
+		_, err := runtime.Start(ctx, x.b.Client, def, "in")
+		require.NoError(t, err)
+	}
+	for _, args := range [][]string{{"run", "list"}, {"inbox"}, {"execution", "list"}} {
+		for _, format := range []string{"name", "jsonl"} {
+			_, stdout, stderr := x.run(append(args, "-o", format)...)
+			require.Equal(t, runs, strings.Count(stdout, "\n"), "%v", args)
+			require.Empty(t, stderr, "%v", args)
+		}
+		_, stdout, stderr := x.run(append(args, "--no-headers")...)
+		require.Equal(t, 50, strings.Count(stdout, "\n"), "%v", args)
+		require.Contains(t, stderr, "There are more", "%v", args)
+		require.Equal(t, runs, strings.Count(x.ok(append(args, "--no-headers", "--limit", "0")...), "\n"), "%v", args)
+	}
 }
 
 func TestTimersAndTurns(t *testing.T) {
@@ -231,6 +294,8 @@ func TestBulk(t *testing.T) {
 		require.Equal(t, "completed", job["state"])
 		require.Equal(t, 2.0, job["progress"].(map[string]any)["done"])
 		require.Equal(t, "flow=import", job["query"])
+		require.Equal(t, "completed before, nothing was stopped\n", x.ok("bulk", "stop", "clean"))
+		require.Equal(t, "cancel of runs with flow=import, reason \"enough\"", x.lines("audit", "--name", "clean", "--action", "start_bulk_job")[0]["detail"])
 		x.ok("bulk", "start", "rerun", "--from", "nobody", "--every-run", "--id", "wrong", "-y")
 		_, err = b.RunKeeperTask(ctx, "bulk_job")
 		require.NoError(t, err)
@@ -252,7 +317,7 @@ func TestSchedules(t *testing.T) {
 		flow.Return(f, flow.Node(f, "make", act, f.Input()))
 		def, err := f.Build()
 		require.NoError(t, err)
-		require.Contains(t, x.fails(exitNotFound, "schedule", "create", "nightly", "report", "--every", "1h", "--input", `"a"`), "flow_not_published")
+		require.Contains(t, x.fails(exitNotFound, "schedule", "create", "nightly", "report", "--every", "1h", "--input", `"a"`), `the flow is not published`)
 		require.NoError(t, x.b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
 		require.Contains(t, x.fails(exitUsage, "schedule", "create", "nightly", "report", "--every", "1h", "--input", "7"), "string")
 		require.Contains(t, x.ok("schedule", "create", "nightly", "report", "--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--input", `"a"`), "0 3 * * * Europe/Berlin")
@@ -262,6 +327,10 @@ func TestSchedules(t *testing.T) {
 		require.Contains(t, x.ok("schedule", "list"), "release")
 		x.ok("schedule", "resume", "nightly")
 		require.Equal(t, "2 times\n", x.ok("schedule", "backfill", "nightly", "--from", "2026-01-01T00:30:00Z", "--until", "2026-01-01T02:30:00Z"))
+		require.Equal(t, "1 time\n", x.ok("schedule", "backfill", "nightly", "--from", "2026-01-01T02:30:00Z", "--until", "2026-01-01T03:30:00Z"))
+		future := x.fails(exitUsage, "schedule", "backfill", "nightly", "--from", "2026-01-01T00:30:00Z", "--until", "2126-01-01T03:30:00Z")
+		require.Contains(t, future, "must have passed")
+		require.NotContains(t, future, "no time in the interval")
 		x.b.Keeper(t)
 		x.b.Worker(t, []activity.Handler{act})
 		id := strings.TrimSpace(x.ok("schedule", "trigger", "nightly"))
@@ -278,15 +347,64 @@ func TestLimitsAndBudgets(t *testing.T) {
 		require.Contains(t, x.ok("limit", "set", "crm", "--at-most", "10", "--per", "1s", "--at-once", "3"), "10 per 1s")
 		require.Equal(t, "crm", x.lines("limit", "list")[0]["name"])
 		require.Equal(t, 3.0, x.lines("limit", "show", "crm")[0]["at_once"])
+		x.ok("limit", "set", "crm", "--at-once", "4")
+		require.Contains(t, x.ok("limit", "show", "crm"), "10 per 1s", "what is not given stays")
+		x.ok("limit", "set", "crm", "--at-most", "0")
+		require.NotContains(t, x.ok("limit", "show", "crm"), "10 per")
+		require.Contains(t, x.fails(exitUsage, "limit", "set", "crm", "--at-once", "0"), "limit reset")
 		x.ok("limit", "reset", "crm")
+		x.fails(exitNotFound, "limit", "reset", "nothing")
+		x.fails(exitNotFound, "budget", "delete", "nothing", "--yes")
 		x.fails(exitNotFound, "budget", "show", "llm")
+		x.fails(exitNotFound, "budget", "set", "llm", "--effect", "block")
 		x.ok("activity", "pause", "mail", "--reason", "quiet")
 		require.Equal(t, "activity mail\n", x.ok("lane", "pauses", "-o", "name"))
 		x.ok("activity", "resume", "mail")
 		x.ok("secret", "rotate", "--grace", "1h")
 		require.Contains(t, x.ok("keeper", "tasks"), "index_reconciliation")
 		require.Contains(t, x.ok("keeper", "run", "index_reconciliation"), "done")
+		require.NotContains(t, x.ok("keeper", "run", "retention"), "null")
 		x.fails(exitNotFound, "keeper", "run", "nonsense")
+	})
+}
+
+// What is not given of a budget stays as it is, also what a flow has declared.
+func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		ctx := enginetest.Context(t)
+		tenant := runtime.BudgetRef{Name: "tenant", Key: "t9"}
+		f := flow.New[map[string]string, map[string]string]("ask", flow.Budget("tenant", flow.PerKey("tenant"),
+			flow.HardLimit("tokens", 20), flow.Counted("calls"), flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
+		flow.Return(f, flow.Waitpoint[map[string]string](f, "gate"))
+		def, err := f.Build()
+		require.NoError(t, err)
+		require.NoError(t, x.b.Client.CreateBudget(ctx, tenant, flow.HardLimit("tokens", 20), flow.Counted("calls"),
+			flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
+		_, err = runtime.Start(ctx, x.b.Client, def, map[string]string{"tenant": "t9"})
+		require.NoError(t, err)
+
+		x.ok("budget", "set", "tenant", "--key", "t9", "--hard", "tokens=12")
+		b, err := x.b.Client.Budget(ctx, tenant)
+		require.NoError(t, err)
+		require.Equal(t, flow.BlockNodes, b.Effect)
+		require.Equal(t, time.Hour, b.Every)
+		require.EqualValues(t, 12, b.Amount("tokens").Hard)
+		require.Len(t, b.Amounts, 2, "a dimension that is counted only stays")
+		require.Contains(t, x.ok("budget", "list"), "block")
+
+		x.ok("budget", "set", "tenant", "--key", "t9", "--soft", "tokens=10", "--hard", "tokens=0", "--reset-every", "0")
+		x.ok("budget", "set", "tenant", "--key", "t9", "--effect", "cancel")
+		b, err = x.b.Client.Budget(ctx, tenant)
+		require.NoError(t, err)
+		require.Equal(t, flow.BudgetEffect("cancel"), b.Effect)
+		require.Zero(t, b.Every)
+		require.Zero(t, b.Amount("tokens").Hard)
+		require.EqualValues(t, 10, b.Amount("tokens").Soft)
+		require.Len(t, b.Amounts, 2)
+
+		_, _, stderr := x.run("budget", "set", "new", "--hard", "usd=1")
+		require.Contains(t, stderr, "There was no such budget yet")
+		require.Contains(t, x.fails(exitUsage, "budget", "set", "new", "--effect", "explode"), "none of fail, block and cancel")
 	})
 }
 

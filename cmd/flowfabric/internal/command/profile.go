@@ -82,9 +82,9 @@ func (a *App) changeProfiles(do func(*profile.File) error) error {
 func (a *App) profileSet() *cobra.Command {
 	c := a.standalone(spec{
 		use: "set NAME", short: "Save --url and the other flags that are given as a profile",
-		long: "Saves the flags --url, --prefix, --namespace, --actor, --token-file and --output as a profile. The " +
-			"first profile is the default one. A URL with a password is stored as it is, in a file that its owner " +
-			"alone can read.",
+		long: "Saves the flags --url, --prefix, --namespace, --actor, --token-file and --output as a profile, " +
+			"and replaces a profile of that name as a whole. The first profile is the default one. " +
+			"A URL with a password is stored as it is, in a file that its owner alone can read.",
 		example: "  flowfabric profile set production --url https://flows.example.com --token-file ~/.flows-token",
 		check: func([]string) error {
 			if a.flags.url == "" {

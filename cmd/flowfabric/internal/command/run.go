@@ -68,7 +68,7 @@ func stateText(r api.Run) string {
 
 func (a *App) runList() *cobra.Command {
 	var q *queryFlags
-	var limit int
+	var limit *limitFlag
 	var why bool
 	c := a.command(spec{
 		use: "list", short: "Find runs, the newest first", calls: []api.Entry{api.ListRuns, api.ExplainRuns},
@@ -76,11 +76,11 @@ func (a *App) runList() *cobra.Command {
 			"  flowfabric run list --state failed -o name | xargs -n1 flowfabric run rerun",
 		columns: runView.ColumnNames(),
 		check: func([]string) error {
-			return errors.Join(notNegative("limit", limit), q.check(a.Now()))
+			return errors.Join(limit.check(), q.check(a.Now()))
 		},
 		do: func(r *request) error {
 			query := q.query(r.Now()).Values()
-			runs, more, err := pages(r, api.ListRuns, limit, func(p api.Paging) api.ListRunsInput {
+			runs, more, err := pages(r, api.ListRuns, limit.most(r), func(p api.Paging) api.ListRunsInput {
 				return api.ListRunsInput{Paging: p, Query: query}
 			})
 			if err != nil {
@@ -97,7 +97,7 @@ func (a *App) runList() *cobra.Command {
 	})
 	q = declareQuery(c.Flags())
 	a.completeFlag(c, "flow", "FLOW")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	limit = declareLimit(c, 50)
 	c.Flags().BoolVar(&why, "why", false, "show which node of each run needs attention most, and why")
 	return c
 }

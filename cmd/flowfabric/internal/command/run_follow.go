@@ -198,13 +198,13 @@ var itemView = output.View[api.Item]{
 }
 
 func (a *App) runItems() *cobra.Command {
-	var limit int
+	var limit *limitFlag
 	c := a.command(spec{
 		use: "items FLOW RUN NODE", short: "Show the items of a map", calls: []api.Entry{api.ListItems},
 		columns: itemView.ColumnNames(),
-		check:   func([]string) error { return notNegative("limit", limit) },
+		check:   func([]string) error { return limit.check() },
 		do: func(r *request) error {
-			items, more, err := pages(r, api.ListItems, limit, func(p api.Paging) api.ListItemsInput {
+			items, more, err := pages(r, api.ListItems, limit.most(r), func(p api.Paging) api.ListItemsInput {
 				return api.ListItemsInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}, Paging: p}
 			})
 			if err != nil {
@@ -215,7 +215,7 @@ func (a *App) runItems() *cobra.Command {
 			return err
 		},
 	})
-	c.Flags().IntVar(&limit, "limit", 100, "at most so many; 0 is all")
+	limit = declareLimit(c, 100)
 	return c
 }
 

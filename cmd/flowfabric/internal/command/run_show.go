@@ -143,7 +143,7 @@ func summaryOf(d *api.RunDetail) string {
 	add(d.FailedNode != "", "node %s failed: %q", d.FailedNode, d.Reason)
 	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %q: %q", d.CancelledBy, d.CancelReason)
 	if d.LastRerun != nil {
-		add(true, "run again %d times, the last time %s", d.Reruns, output.At(d.LastRerun.At))
+		add(true, "run again %s, the last time %s", counted(d.Reruns, "time", "times"), output.At(d.LastRerun.At))
 	}
 	return strings.Join(lines, "\n")
 }

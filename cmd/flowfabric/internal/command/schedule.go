@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -135,6 +137,12 @@ func declareSchedule(c *cobra.Command) *scheduleFlags {
 	return f
 }
 
+// scheduleFlagNames are the names of the flags of what a schedule says.
+var scheduleFlagNames = []string{
+	"cron", "time-zone", "every", "starting", "ending", "jitter", "input", "catch-up", "overlap", "queue-limit",
+	"fire-time-field", "tag",
+}
+
 func (f *scheduleFlags) check(now time.Time) error {
 	var both error
 	if f.cron != "" && f.every != 0 {
@@ -228,10 +236,16 @@ func (f *scheduleFlags) changedTiming(r *request) (*api.Timing, error) {
 
 func (a *App) scheduleEdit() *cobra.Command {
 	var f *scheduleFlags
-	c := a.command(spec{
+	var c *cobra.Command
+	c = a.command(spec{
 		use: "edit SCHEDULE", short: "Change parts of a schedule",
 		calls: []api.Entry{api.EditSchedule, api.GetSchedule},
-		check: func([]string) error { return f.check(a.Now()) },
+		check: func([]string) error {
+			if !slices.ContainsFunc(scheduleFlagNames, c.Flags().Changed) {
+				return errors.New("takes at least one of --" + strings.Join(scheduleFlagNames, ", --"))
+			}
+			return f.check(a.Now())
+		},
 		do: func(r *request) error {
 			in := api.EditScheduleInput{ScheduleInput: r.schedule()}
 			b, given := &in.Body, r.cmd.Flags().Changed
@@ -353,7 +367,7 @@ func (a *App) scheduleBackfill() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return r.out.Value(b, r.args[0], fmt.Sprintf("%d times", b.Times))
+			return r.out.Value(b, r.args[0], counted(b.Times, "time", "times"))
 		},
 	})
 	from, until = declareTime(c.Flags(), "from", "the first time"), declareTime(c.Flags(), "until", "the last time")

@@ -156,6 +156,9 @@ func (a *App) standalone(s spec) *cobra.Command {
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		args = splitRun(s.use, args)
+		if err := notNegative("timeout", a.flags.timeout); err != nil {
+			return usage("%s: %w", nameOf(c), err)
+		}
 		if err := checkArguments(s.use, args); err != nil {
 			return usage("%s: %w", nameOf(c), err)
 		}

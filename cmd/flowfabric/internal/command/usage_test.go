@@ -36,6 +36,7 @@ func TestUsage(t *testing.T) {
 		{"answer a b --approve --reject", "exclude each other"}, {"answer a b --comment x", "belongs to"}, {"signal x", "--signal-token"},
 		{"signal x a b c --signal-token y", "leave FLOW"}, {"schedule create a b", "takes --cron or --every"},
 		{"schedule create a b --cron x --every 1h", "exclude each other"}, {"schedule next a --count 0", "must be 1 to 1000"},
+		{"run list --timeout -5s", "--timeout -5s: must not be negative"}, {"schedule edit a", "takes at least one of --cron"},
 		{"schedule backfill a", "takes --from and --until"}, {"limit set a", "takes --at-most"}, {"limit set a --at-most 1", "belong together"},
 		{"budget set a", "takes --hard or --soft"}, {"bulk start kill --flow x", `ACTION "kill": must be cancel`}, {"bulk start purge", "--every-run"},
 		{"bulk start rerun --all --from x --flow x", "exclude each other"}, {"bulk start cancel --state gone", "must be one of running"},

@@ -3,6 +3,8 @@ package command
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,7 +37,7 @@ var waitView = output.View[api.Wait]{
 func (a *App) inboxCommand() *cobra.Command {
 	q := openwaits.Query{Tags: tagFlag{}}
 	var sort string
-	var limit int
+	var limit *limitFlag
 	selecting := []string{"flow", "tag", "audience", "text", "sort", "limit"}
 	var c *cobra.Command
 	c = a.command(spec{
@@ -48,7 +50,7 @@ func (a *App) inboxCommand() *cobra.Command {
 					return fmt.Errorf("--%s selects among the waits of all runs: leave FLOW and RUN out", name)
 				}
 			}
-			return notNegative("limit", limit)
+			return limit.check()
 		},
 		do: func(r *request) error {
 			if len(r.args) > 0 {
@@ -60,7 +62,7 @@ func (a *App) inboxCommand() *cobra.Command {
 			}
 			q.Sort = openwaits.Sort(sort)
 			query := runtime.WaitQueryValues(q)
-			waits, more, err := pages(r, api.ListWaits, limit, func(p api.Paging) api.ListWaitsInput {
+			waits, more, err := pages(r, api.ListWaits, limit.most(r), func(p api.Paging) api.ListWaitsInput {
 				return api.ListWaitsInput{Paging: p, Query: query}
 			})
 			if err != nil {
@@ -77,7 +79,7 @@ func (a *App) inboxCommand() *cobra.Command {
 	c.Flags().StringVar(&q.Audience, "audience", "", "only waits that ask this audience")
 	c.Flags().StringVar(&q.Text, "text", "", "only waits with this text in their title or question")
 	c.Flags().StringVar(&sort, "sort", string(openwaits.OldestFirst), "opened, -opened or due")
-	c.Flags().IntVar(&limit, "limit", 50, "at most so many; 0 is all")
+	limit = declareLimit(c, 50)
 	return c
 }
 
@@ -111,27 +113,53 @@ func printDelivery(r *request, d *api.Delivery, err error) error {
 	if err != nil {
 		return err
 	}
-	return r.out.Value(d, d.Outcome, d.Outcome)
+	text := d.Outcome
+	if d.Outcome == string(runtime.SignalAccepted) && !d.Counts {
+		text += ", but it does not count for the wait"
+	}
+	return r.out.Value(d, d.Outcome, text)
 }
 
-// theWait returns the wait of a run that an answer is for: the only open one, or that of the node.
-func theWait(r *request, node string) (api.Wait, error) {
-	waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{RunName: r.name()})
+// waitsAt returns the waits of a run itself, not of its child runs, that have the node and the step, where they are
+// given. All open ones, or with closed the ended ones too.
+func waitsAt(r *request, node, step string, closed bool) ([]api.Wait, error) {
+	waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{RunName: r.name(), Closed: closed})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(waits.Items, func(w api.Wait) bool {
+		return w.Flow != r.args[0] || w.Run != r.args[1] || node != "" && w.Node != node || step != "" && w.Step != step
+	}), nil
+}
+
+// theWait returns the wait of a run that an answer is for: the only open one, or that of the node and the step. With a
+// key, which makes the answer repeatable, it is the closed one where none is open: it is returned without its id, so
+// that the reply says what became of the first answer.
+func theWait(r *request, node, step, key string) (api.Wait, error) {
+	open, err := waitsAt(r, node, step, false)
 	if err != nil {
 		return api.Wait{}, err
 	}
-	var open []api.Wait
-	for _, w := range waits.Items {
-		if w.Flow == r.args[0] && w.Run == r.args[1] && (node == "" || w.Node == node) {
-			open = append(open, w)
+	if len(open) == 0 && key != "" {
+		if open, err = waitsAt(r, node, step, true); err != nil {
+			return api.Wait{}, err
+		}
+		for i := range open {
+			open[i].ID = ""
 		}
 	}
 	switch len(open) {
 	case 1:
 		return open[0], nil
 	case 0:
-		return api.Wait{}, &api.Problem{Status: 404, Code: "wait_not_found",
-			Detail: runText(r.name()) + " has no such open wait"}
+		text := runText(r.name()) + " has no open wait"
+		if node != "" {
+			text += " at node " + strconv.Quote(node)
+		}
+		if step != "" {
+			text += " with step " + strconv.Quote(step)
+		}
+		return api.Wait{}, &api.Problem{Status: 404, Code: "wait_not_found", Detail: text}
 	}
 	return api.Wait{}, usage("%s has %d open waits: name the NODE, and --step for one of its steps: %s",
 		runText(r.name()), len(open),
@@ -146,7 +174,8 @@ func (a *App) answerCommand() *cobra.Command {
 		use: "answer FLOW RUN [NODE]", short: "Answer a wait of a run",
 		long: "Answers the open wait of a run, or that of a node. --approve and --reject answer {\"approve\":true} " +
 			"or false, with --comment as its comment; --payload is any other answer. The signal is the one that " +
-			"the wait takes, or \"answer\".",
+			"the wait takes, or \"answer\" where it takes all; of several it is \"approve\" or \"reject\" by the " +
+			"flags, and otherwise --signal must name it.",
 		example: "  flowfabric answer demo-order first --approve --comment 'in stock'",
 		calls:   []api.Entry{api.ListRunWaits, api.SignalRun},
 		check: func([]string) error {
@@ -167,15 +196,17 @@ func (a *App) answerCommand() *cobra.Command {
 			}
 			w := api.Wait{Node: node, Step: step}
 			if node == "" || step == "" || name == "" {
-				found, err := theWait(r, node)
-				if err != nil && (step == "" || name == "") {
+				var err error
+				if w, err = theWait(r, node, step, f.idempotencyKey); err != nil {
 					return err
 				}
-				w = found
+			}
+			signal, err := signalName(name, w, approve, reject)
+			if err != nil {
+				return err
 			}
 			in := api.SignalRunInput{RunName: r.name()}
-			var err error
-			if in.Body.SignalBody, err = f.body(r, signalName(name, w)); err != nil {
+			if in.Body.SignalBody, err = f.body(r, signal); err != nil {
 				return err
 			}
 			if approve || reject {
@@ -195,16 +226,22 @@ func (a *App) answerCommand() *cobra.Command {
 	return c
 }
 
-// signalName returns the name of the signal: the one that is given, or the only one that the wait takes.
-func signalName(name string, w api.Wait) string {
+// signalName returns the name of the signal: the one that is given, the only one that the wait takes, or of several the
+// one that the flags have the name of.
+func signalName(name string, w api.Wait, approve, reject bool) (string, error) {
 	switch {
 	case name != "":
-		return name
+		return name, nil
+	case len(w.Signals) == 0:
+		return "answer", nil
 	case len(w.Signals) == 1:
-		return w.Signals[0]
-	default:
-		return "answer"
+		return w.Signals[0], nil
+	case approve && slices.Contains(w.Signals, "approve"):
+		return "approve", nil
+	case reject && slices.Contains(w.Signals, "reject"):
+		return "reject", nil
 	}
+	return "", usage("the wait takes several signals: name one with --signal: %s", strings.Join(w.Signals, ", "))
 }
 
 func answerOf(approve bool, comment string) []byte {
@@ -295,15 +332,40 @@ var signalView = output.View[api.ReceivedSignal]{
 	},
 }
 
-func (r *request) wait() api.WaitName { return api.WaitName{RunName: r.name(), Wait: r.args[2]} }
+// waitHelp says what the argument WAIT is.
+const waitHelp = " WAIT is the node of the wait, or its id, which inbox -o wide shows."
+
+// wait is the wait that the arguments name: by its node, or by its id, also that of a closed wait.
+func (r *request) wait() (api.WaitName, error) {
+	name := api.WaitName{RunName: r.name(), Wait: r.args[2]}
+	for _, closed := range []bool{false, true} {
+		at, err := waitsAt(r, r.args[2], "", closed)
+		switch {
+		case err != nil:
+			return name, err
+		case len(at) == 1:
+			name.Wait = at[0].ID
+			return name, nil
+		case len(at) > 1:
+			return name, usage("node %q has %d waits: name one by its id: %s", r.args[2], len(at), strings.Join(
+				names(at, func(w api.Wait) string { return strings.TrimSuffix(w.ID+" "+w.Step, " ") }), ", "))
+		}
+	}
+	return name, nil
+}
 
 func (a *App) waitSignals() *cobra.Command {
 	return a.command(spec{
 		use: "signals FLOW RUN WAIT", short: "Show the signals that a wait has received",
-		calls:   []api.Entry{api.ListSignals},
+		long:    "Shows the signals that a wait has received." + waitHelp,
+		calls:   []api.Entry{api.ListSignals, api.ListRunWaits},
 		columns: signalView.ColumnNames(),
 		do: func(r *request) error {
-			signals, err := call(r, api.ListSignals, api.WaitInput{WaitName: r.wait()})
+			wait, err := r.wait()
+			if err != nil {
+				return err
+			}
+			signals, err := call(r, api.ListSignals, api.WaitInput{WaitName: wait})
 			if err != nil {
 				return err
 			}
@@ -316,11 +378,15 @@ func (a *App) waitResume() *cobra.Command {
 	var payload *jsonFlag
 	c := a.command(spec{
 		use: "resume FLOW RUN WAIT", short: "End a wait with a payload, whatever it waits for",
-		calls: []api.Entry{api.ResumeWait},
+		long:  "Ends a wait with a payload, whatever it waits for." + waitHelp,
+		calls: []api.Entry{api.ResumeWait, api.ListRunWaits},
 		check: func([]string) error { return payload.check("payload") },
 		do: func(r *request) error {
-			in := api.ResumeWaitInput{WaitName: r.wait()}
-			var err error
+			wait, err := r.wait()
+			if err != nil {
+				return err
+			}
+			in := api.ResumeWaitInput{WaitName: wait}
 			if in.Body.Payload, err = payload.read(r, "payload"); err != nil {
 				return err
 			}
@@ -335,14 +401,20 @@ func (a *App) waitResume() *cobra.Command {
 func (a *App) waitCancel() *cobra.Command {
 	var reason string
 	c := a.command(spec{
-		use: "cancel FLOW RUN WAIT", short: "Cancel the node that waits", calls: []api.Entry{api.CancelWait},
+		use: "cancel FLOW RUN WAIT", short: "Cancel the node that waits",
+		long:  "Cancels the node that waits." + waitHelp,
+		calls: []api.Entry{api.CancelWait, api.ListRunWaits},
 		do: func(r *request) error {
+			wait, err := r.wait()
+			if err != nil {
+				return err
+			}
 			look := func() error {
-				_, err := call(r, api.ListSignals, api.WaitInput{WaitName: r.wait()})
+				_, err := call(r, api.ListSignals, api.WaitInput{WaitName: wait})
 				return err
 			}
 			return r.destroy("cancel wait "+r.args[2]+" of "+runText(r.name()), look, func() error {
-				in := api.CancelWaitInput{WaitName: r.wait()}
+				in := api.CancelWaitInput{WaitName: wait}
 				in.Body.Reason = reason
 				_, err := call(r, api.CancelWait, in)
 				return r.done("cancelled", r.args[2], err)
