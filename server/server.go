@@ -102,7 +102,8 @@ func (s *Server) Close() {
 func (s *Server) OpenAPI() []byte { return s.document }
 
 // Handler returns the handler of everything that the server serves, for programs with a listener of their own. Without
-// logins it answers whoever can reach it, so do not let others than this machine reach it.
+// logins it answers whoever can reach it by an address, localhost or Config.AllowedHosts, so do not let others than this
+// machine reach it.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.
@@ -135,7 +136,7 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 	switch {
 	case s.config.Home != nil:
 		mux.Handle("/", s.config.Home)
-		return s.observe(underBase(s.config.BasePath, cleanOnly(mux)))
+		return s.around(mux)
 	case s.config.NoConsole:
 		mux.HandleFunc("GET /{$}", s.home)
 	default:
@@ -145,7 +146,12 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 		}
 	}
 	mux.HandleFunc("/", notFound)
-	return s.observe(underBase(s.config.BasePath, cleanOnly(mux)))
+	return s.around(mux)
+}
+
+// around adds what every request passes before the routes.
+func (s *Server) around(routes http.Handler) http.Handler {
+	return s.observe(underBase(s.config.BasePath, cleanOnly(s.allowHosts(routes))))
 }
 
 // cleanOnly answers that nothing is at paths with empty parts, "." or "..". A mux would answer with a redirection that
