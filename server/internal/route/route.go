@@ -196,8 +196,8 @@ func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *
 
 // failed logs what is not the caller's fault, and returns the problem.
 func (r *Router) failed(ctx context.Context, op api.Operation, err error) error {
-	p, internal := ProblemOf(err)
-	if internal {
+	p, logged := ProblemOf(err)
+	if logged {
 		r.config.Logger.ErrorContext(ctx, "an operation of the API failed", "operation", op.Name, "error", err)
 	}
 	return &problem{p}
