@@ -110,7 +110,8 @@ func TestCrossOriginRequests(t *testing.T) {
 		{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
 		{"Origin", "https://evil.example", "Sec-Fetch-Site", ""},
 	} {
-		status, _ := p.sendTo("localhost", "POST", api.Prefix+"/flows/order/runs", `{"input":{"item":"book","count":1}}`, header...)
+		status, problem := p.sendTo("localhost", "POST", api.Prefix+"/flows/order/runs", `{"input":{"item":"book","count":1}}`, header...)
 		require.Equal(t, http.StatusForbidden, status, header)
+		require.Equal(t, "cross_origin", problem.Code)
 	}
 }

@@ -107,9 +107,10 @@ func (s *Server) OpenAPI() []byte { return s.document }
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.
-func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) http.Handler {
+func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
-	s.operations = s.idempotent(operations)
+	crossOrigin.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
+	s.operations = s.idempotent(withProblems(operations))
 	mux := http.NewServeMux()
 	mux.HandleFunc(api.Prefix, notFound)
 	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.operations))))
@@ -165,10 +166,6 @@ func cleanOnly(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func notFound(w http.ResponseWriter, _ *http.Request) {
-	route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
 }
 
 // consoleConfig tells the console where people log in.
