@@ -62,8 +62,8 @@ func (a *App) serverCommand() *cobra.Command {
 // allowedHosts adds the flag with the hosts for which a server answers.
 func allowedHosts(flags *pflag.FlagSet, hosts *[]string) {
 	flags.StringSliceVar(hosts, "allowed-hosts", nil,
-		"the `names`, such as flows.example.com, under which clients reach the server, beside localhost and addresses; "+
-			"with a login all are allowed unless some are given")
+		"the `names`, such as flows.example.com, under which clients reach the server, beside localhost and "+
+			"addresses; with a login all are allowed unless some are given")
 }
 
 // checkServer reads the environment, and checks what the flags and it say.
