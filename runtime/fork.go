@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -37,7 +38,8 @@ func ForkFrom(nodes ...string) StartOption {
 }
 
 // ForkInput gives a fork another input: the nodes that use it run again, with everything downstream of them. It is
-// encoded as JSON; a json.RawMessage is used unchanged. It is an option of RunRef.Fork alone.
+// encoded as JSON, and held against the schema of the flow if this is published with the graph of the run; the error of
+// Fork then wraps a *valuefault.Error. It is an option of RunRef.Fork alone.
 func ForkInput(input any) StartOption {
 	return startFunc(func(c *startConfig) { c.forked().input = &input })
 }
@@ -123,11 +125,30 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 		if codecName(d.graph.Codec) != codecName("") {
 			return nil, invalid("input: the codec of the flow is %q, not json", d.graph.Codec)
 		}
-		if input, err = encodeFork("input", *fork.input, submit.MaxInput); err != nil {
+		if input, err = r.forkInput(ctx, d, *fork.input); err != nil {
 			return nil, err
 		}
 	}
 	return r.forkPlan(d, config, input, kept, results)
+}
+
+// forkInput encodes the new input of a fork, and holds it against the schema of the flow, as StartNamed does, where the
+// flow is published with the graph of the run: another graph can take other inputs.
+func (r *RunRef) forkInput(ctx context.Context, d *RunDescription, value any) ([]byte, error) {
+	input, err := encodeFork("input", value, submit.MaxInput)
+	if err != nil {
+		return nil, err
+	}
+	published, err := r.client.namedFlow(ctx, r.flow)
+	switch {
+	case errors.Is(err, enginecore.ErrFlowNotPublished), errors.Is(err, ErrInvalid): // or has another codec by now
+		return input, nil
+	case err != nil:
+		return nil, err
+	case published.compiled.Hash != d.graph.Hash():
+		return input, nil
+	}
+	return published.check(r.flow, input)
 }
 
 // forkPlan makes the plan of a fork by what was read of its run.

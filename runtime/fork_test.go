@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // traced counts how often its nodes run, by node.
@@ -289,6 +292,38 @@ func TestForkMisuse(t *testing.T) {
 		require.NoError(t, err)
 		forkResult(t, large, fork)
 		b.Settle(t)
+	})
+}
+
+// The input of a fork is held against the schema with which the flow is published, if that is of the same graph.
+func TestForkInputFitsTheSchema(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx, tr := enginetest.Context(t), newTraced()
+		def := tr.diamond(t)
+		run, err := runtime.Start(ctx, b.Client, def, "x")
+		require.NoError(t, err)
+		fork := func(id string) error {
+			_, err := run.Fork(ctx, runtime.ForkInput(json.RawMessage("  42")), runtime.WithID(id))
+			return err
+		}
+		require.NoError(t, fork("not published"))
+
+		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		var faults *valuefault.Error
+		err = fork("published")
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorAs(t, err, &faults)
+		require.Equal(t, `input of flow "diamond"`, faults.Subject)
+		_, err = b.Client.Run("diamond", "published").Describe(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+
+		other := flow.New[string, string]("diamond")
+		flow.Return(other, flow.Node(other, "in", tr.act, other.Input()))
+		changed, err := other.Build()
+		require.NoError(t, err)
+		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: changed}))
+		require.NoError(t, fork("another graph"))
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	workers "github.com/flowfabric/flowfabric-go/runtime/fleet"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
@@ -170,6 +171,52 @@ func TestInspectWorkersAndKeepers(t *testing.T) {
 			}
 			if _, ok := found[inspection.Keepers]; !ok {
 				return "no keepers are counted"
+			}
+			return ""
+		})
+	})
+}
+
+// Workers that drain still hear their lanes, and serve none.
+func TestInspectDrainingWorkers(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		noop := activity.New("noop", func(_ context.Context, n int) (int, error) { return n, nil })
+		b.Worker(t, []activity.Handler{noop})
+		b.Worker(t, []activity.Handler{noop})
+		var list []workers.Worker
+		enginetest.Eventually(t, enginetest.Patience, func() (missing string) {
+			var err error
+			if list, err = b.Client.Workers(ctx); err != nil || len(list) < 2 {
+				missing = "two workers have not reported"
+			}
+			return missing
+		})
+		for _, w := range list {
+			require.NoError(t, b.Client.DrainWorker(ctx, w.Instance))
+		}
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			list, err := b.Client.Workers(ctx)
+			require.NoError(t, err)
+			for _, w := range list {
+				if w.State != workers.Draining {
+					return "a worker does not drain"
+				}
+			}
+			return ""
+		})
+		_, err := runtime.Start(ctx, b.Client, single(t, noop), 1)
+		require.NoError(t, err)
+		found := findings(t, b.Engine)[inspection.WorkerNone]
+		require.Equal(t, inspection.Warning, found.Severity)
+		require.Equal(t, "lane default", found.Subject)
+		require.Contains(t, found.Found, "all workers of the lane drain: 2")
+
+		b.Worker(t, []activity.Handler{noop})
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if f, ok := findings(t, b.Engine)[inspection.WorkerNone]; ok {
+				return f.String()
 			}
 			return ""
 		})

@@ -108,6 +108,18 @@ func TestFaultsOfURLsAtServers(t *testing.T) {
 	}
 }
 
+// A URL that names one node of a cluster as a server is answered with the scheme of clusters.
+func TestURLOfANodeOfACluster(t *testing.T) {
+	t.Parallel()
+	if len(testserver.Servers(t)) == 0 {
+		t.Skip("needs a server")
+	}
+	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
+	for _, slot := range []int{0, 8192, 16383} {
+		openFails(t, "valkey://"+cluster.Owner(t, slot).Addr(), "node of a cluster", "valkey+cluster")
+	}
+}
+
 // A server with TLS closes a connection on which something else comes.
 func TestFaultOfURLWithoutTLS(t *testing.T) {
 	t.Parallel()

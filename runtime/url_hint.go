@@ -37,6 +37,8 @@ func (t target) explain(err error) error {
 	switch header := (tls.RecordHeaderError{}); {
 	case strings.Contains(err.Error(), "DB index is out of range"):
 		hint = fmt.Sprintf("the server has no database %d: its setting \"databases\" is their number, which begins at 0", t.option.SelectDB)
+	case t.option.ForceSingleClient && ofCluster(err.Error()):
+		hint = "the server is a node of a cluster, of which the scheme is redis+cluster or valkey+cluster"
 	case !errors.Is(err, enginecore.ErrNotReachable):
 	case secure && (errors.Is(err, engine.ErrNoAnswer) || errors.As(err, &header)):
 		hint = "the port may be one without TLS, of which the scheme is redis or valkey"
@@ -47,6 +49,11 @@ func (t target) explain(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w (%s)", err, hint)
+}
+
+// ofCluster reports whether a text has an error that only nodes of clusters give.
+func ofCluster(text string) bool {
+	return strings.Contains(text, "MOVED ") || strings.Contains(text, "CLUSTERDOWN ")
 }
 
 // serverMeant returns the URL that somebody meant who wrote an address, as localhost:6379 or valkey:6379/2, instead of

@@ -53,6 +53,11 @@ type Config struct {
 	// TLSConfig makes Run serve TLS. Defaults to nil, which serves plain HTTP.
 	TLSConfig *tls.Config
 
+	// AllowedHosts are the names under which clients reach the server, such as "flows.example.com"; "*.example.com"
+	// allows all names below one, and "*" all. Requests to another host than these, localhost, a name below it or an
+	// address are refused, except probes. Defaults to none; servers with a login then answer for all hosts. Without a
+	// login, never allow a name that others can direct to an address of their choice: its pages have all rights.
+	AllowedHosts []string
 	// BasePath is the path under which a proxy shows the server, such as "/flowfabric"; the proxy may pass it on or
 	// remove it. Defaults to none.
 	BasePath string
@@ -151,6 +156,11 @@ func (c *Config) check() error {
 	for i, origin := range c.PushTo {
 		if err := checkOrigin(origin); err != nil {
 			fault("PushTo[%d]: %w", i, err)
+		}
+	}
+	for i, host := range c.AllowedHosts {
+		if err := checkHost(host); err != nil {
+			fault("AllowedHosts[%d]: %w", i, err)
 		}
 	}
 	checkGrants("Certificates", c.Certificates, fault)

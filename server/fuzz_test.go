@@ -104,7 +104,7 @@ func attempt(t testing.TB, b *enginetest.Bench, h http.Handler, r *http.Request,
 		t.Errorf("a server error: %s", describe)
 	}
 	if reply.Code >= 400 && !strings.HasPrefix(reply.Header().Get("Content-Type"), "application/problem+json") &&
-		strings.HasPrefix(r.URL.Path, api.Prefix) && reply.Code != http.StatusNotFound && reply.Code != http.StatusMethodNotAllowed {
+		strings.HasPrefix(r.URL.Path, api.Prefix) {
 		t.Errorf("an error that is no problem: %s", describe)
 	}
 	if !utf8.Valid(reply.Body.Bytes()) {

@@ -35,6 +35,7 @@ type transport struct{ handler http.Handler }
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	request := r.Clone(r.Context())
 	request.RequestURI, request.RemoteAddr = r.URL.RequestURI(), "127.0.0.1:0"
+	request.Host = "localhost"
 	if request.Body == nil {
 		request.Body = http.NoBody
 	}

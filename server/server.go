@@ -102,13 +102,15 @@ func (s *Server) Close() {
 func (s *Server) OpenAPI() []byte { return s.document }
 
 // Handler returns the handler of everything that the server serves, for programs with a listener of their own. Without
-// logins it answers whoever can reach it, so do not let others than this machine reach it.
+// logins it answers whoever can reach it by an address, localhost or Config.AllowedHosts, so do not let others than
+// this machine reach it.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.
-func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) http.Handler {
+func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
-	s.operations = s.idempotent(operations)
+	crossOrigin.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
+	s.operations = s.idempotent(withProblems(operations))
 	mux := http.NewServeMux()
 	mux.HandleFunc(api.Prefix, notFound)
 	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.operations))))
@@ -135,7 +137,7 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 	switch {
 	case s.config.Home != nil:
 		mux.Handle("/", s.config.Home)
-		return s.observe(underBase(s.config.BasePath, cleanOnly(mux)))
+		return s.around(mux)
 	case s.config.NoConsole:
 		mux.HandleFunc("GET /{$}", s.home)
 	default:
@@ -145,7 +147,12 @@ func (s *Server) routes(operations http.Handler, contract *contractapi.Handler) 
 		}
 	}
 	mux.HandleFunc("/", notFound)
-	return s.observe(underBase(s.config.BasePath, cleanOnly(mux)))
+	return s.around(mux)
+}
+
+// around adds what every request passes before the routes.
+func (s *Server) around(routes http.Handler) http.Handler {
+	return s.observe(underBase(s.config.BasePath, cleanOnly(s.allowHosts(routes))))
 }
 
 // cleanOnly answers that nothing is at paths with empty parts, "." or "..". A mux would answer with a redirection that
@@ -159,10 +166,6 @@ func cleanOnly(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func notFound(w http.ResponseWriter, _ *http.Request) {
-	route.WriteProblem(w, route.NewProblem(http.StatusNotFound, "not_found", "nothing is at this path", false))
 }
 
 // consoleConfig tells the console where people log in.

@@ -61,6 +61,34 @@ func TestFaultsAreToldAtOnce(t *testing.T) {
 	})
 }
 
+// Errors are problems also where the API has no operation.
+func TestNoOperation(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, nil)
+	for _, c := range []struct {
+		method, path string
+		status       int
+		code, allow  string
+	}{
+		{"PATCH", "/runs", http.StatusMethodNotAllowed, "method_not_allowed", "GET, HEAD"},
+		{"GET", "/flows/order/runs", http.StatusMethodNotAllowed, "method_not_allowed", "POST"},
+		{"DELETE", "/runs/order/a%2Fb/priority", http.StatusMethodNotAllowed, "method_not_allowed", "PUT"},
+		{"GET", "/nosuch", http.StatusNotFound, "not_found", ""},
+		{"GET", "/runs/", http.StatusNotFound, "not_found", ""},
+		{"POST", "/runs/order/one/nosuch", http.StatusNotFound, "not_found", ""},
+		{"GET", "", http.StatusNotFound, "not_found", ""},
+	} {
+		var problem api.Problem
+		reply := p.do(c.method, c.path, nil, &problem)
+		require.Equal(t, c.status, reply.StatusCode, c.path)
+		require.Equal(t, c.status, problem.Status, c.path)
+		require.Equal(t, c.code, problem.Code, c.path)
+		require.Equal(t, "application/problem+json", reply.Header.Get("Content-Type"), c.path)
+		require.Equal(t, c.allow, reply.Header.Get("Allow"), c.path)
+		require.Contains(t, problem.Detail, c.allow, c.path)
+	}
+}
+
 func TestFollowRun(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {

@@ -95,7 +95,7 @@ const (
 	KeeperLag Code = "keeper.lag"
 	// Workers (info) counts the programs whose workers hear a lane.
 	Workers Code = "workers"
-	// WorkerNone (warning): work waits on a lane, and no worker hears it.
+	// WorkerNone (warning): work waits on a lane, and no worker hears it, or all that do drain.
 	WorkerNone Code = "worker.none"
 	// InMemory (info): the engine is in this process and kept nowhere else.
 	InMemory Code = "engine.in_memory"

@@ -78,7 +78,7 @@ var mayImport = map[string][]string{
 	// both use; engine and dispatch on the ground.
 	"runtime/internal/inspect": {
 		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "runtime/inspection", "runtime/internal/engine",
-		"runtime/internal/keeper",
+		"runtime/fleet", "runtime/internal/keeper",
 	},
 	"runtime/internal/worker": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",

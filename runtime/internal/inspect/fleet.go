@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
+	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
@@ -74,15 +77,57 @@ func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
 	if err != nil {
 		return // inspectKeepers says so
 	}
+	workers := x.laneWorkers(ctx)
 	for at, lane := range lanes {
 		subject, n := "lane "+string(lane.LaneID), counts[channels[at]]
-		if n == 0 && lane.Eligible > 0 {
+		of := workers[string(lane.LaneID)]
+		missing := ""
+		switch {
+		case n == 0:
+			missing = "no worker serves the lane"
+		case of.taking == 0 && n <= of.draining: // others have not reported yet
+			missing = "all workers of the lane drain: " + engine.Decimal(of.draining)
+		}
+		if missing != "" && lane.Eligible > 0 {
 			i.add(inspection.WorkerNone, inspection.Warning, subject,
-				engine.Decimal(lane.Eligible)+" executions wait, and no worker serves the lane",
+				engine.Decimal(lane.Eligible)+" executions wait, and "+missing,
 				"run a worker with "+strconv.Quote(string(lane.LaneID))+" among WorkerConfig.Lanes")
 			continue
 		}
 		i.add(inspection.Workers, inspection.Info, subject, programs(n)+" with workers", "")
+	}
+}
+
+// laneCount counts the live workers of a lane that take work, and those that drain.
+type laneCount struct{ taking, draining int64 }
+
+// laneWorkers counts the live workers of each lane by their reports; those that it cannot read are missing.
+func (x inspector) laneWorkers(ctx context.Context) map[string]laneCount {
+	counts := make(map[string]laneCount)
+	store, err := engine.Capability[engine.WorkerRecords](x.Backend)
+	if err != nil {
+		return counts
+	}
+	call := enginerpc.ListWorkersCall{Partition: engine.Directory()}
+	for {
+		reply, err := store.ListWorkers(ctx, call)
+		if err != nil {
+			return counts
+		}
+		for _, w := range reply.Workers {
+			for lane := range strings.SplitSeq(w.Lanes, "\n") {
+				count := counts[lane]
+				if fleet.State(w.State) == fleet.Draining || !w.DrainRequestedAt.IsZero() {
+					count.draining++
+				} else {
+					count.taking++
+				}
+				counts[lane] = count
+			}
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return counts
+		}
 	}
 }
 

@@ -91,6 +91,9 @@ func (c *call) meaning(err error) (status int, body any) {
 	switch {
 	case errors.As(err, &own):
 		return own.status, own.body
+	case errors.Is(err, enginecore.ErrNotReplicated):
+		yes := true
+		return http.StatusInternalServerError, errorBody{Error: err.Error(), Kind: kindTimeout, Retryable: &yes}
 	case errors.As(err, &reply):
 		return http.StatusBadRequest, errorBody{Error: reply.Function + " failed: " + string(reply.Code)}
 	case errors.Is(err, admin.ErrPartition):

@@ -32,6 +32,8 @@ type meaning struct {
 
 // meanings has the errors of operations; the first that matches counts.
 var meanings = []meaning{
+	// Of an error that has this one, nothing else counts: the call was carried out.
+	{enginecore.ErrNotReplicated, http.StatusServiceUnavailable, "not_replicated", true},
 	{service.ErrForbidden, http.StatusForbidden, "forbidden", false},
 	{runtime.ErrRunNotFound, http.StatusNotFound, "run_not_found", false},
 	{runtime.ErrUnknownNode, http.StatusNotFound, "node_not_found", false},
@@ -63,6 +65,10 @@ var meanings = []meaning{
 	{runtime.ErrNoTimes, http.StatusUnprocessableEntity, "no_times", false},
 	{runtime.ErrRerunLimit, http.StatusConflict, "rerun_limit", false},
 	{runtime.ErrBudgetExists, http.StatusConflict, "budget_exists", false},
+	{runtime.ErrKeyTaken, http.StatusConflict, "key_taken", true},
+	{runtime.ErrThrottled, http.StatusTooManyRequests, "throttled", true},
+	{runtime.ErrRunQueued, http.StatusConflict, "run_queued", true},
+	{runtime.ErrNoResult, http.StatusConflict, "no_result", false},
 	{bulk.ErrConflict, http.StatusConflict, "bulk_job_conflict", false},
 	{serverstore.ErrTokenExists, http.StatusConflict, "token_exists", false},
 	{serverstore.ErrRequestConflict, http.StatusConflict, "idempotency_key_conflict", false},
@@ -94,6 +100,14 @@ var meanings = []meaning{
 	{enginecore.ErrFull, http.StatusInsufficientStorage, "engine_full", true},
 	{enginecore.ErrOutcomeUnknown, http.StatusServiceUnavailable, "outcome_unknown", true},
 	{enginecore.ErrUnavailable, http.StatusServiceUnavailable, "engine_unavailable", true},
+	{enginecore.ErrNotReachable, http.StatusServiceUnavailable, "engine_unavailable", true},
+	{enginecore.ErrIncomplete, http.StatusServiceUnavailable, "engine_incomplete", true},
+	{enginecore.ErrMoved, http.StatusServiceUnavailable, "engine_moved", false},
+	{enginecore.ErrUnauthorized, http.StatusServiceUnavailable, "engine_unauthorized", false},
+	{enginecore.ErrIncompatibleLibrary, http.StatusServiceUnavailable, "library_incompatible", false},
+	{enginecore.ErrForeignLibrary, http.StatusServiceUnavailable, "library_incompatible", false},
+	{enginecore.ErrNoLibrary, http.StatusServiceUnavailable, "library_incompatible", false},
+	{enginecore.ErrUnsupportedServer, http.StatusServiceUnavailable, "library_incompatible", false},
 	{enginecore.ErrClosed, http.StatusServiceUnavailable, "server_stopping", true},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout, "timeout", true},
 	{context.Canceled, http.StatusServiceUnavailable, "request_ended", true},
@@ -128,8 +142,9 @@ func NewProblem(status int, code, detail string, retryable bool) api.Problem {
 	}
 }
 
-// ProblemOf returns how an error is answered. Errors without a meaning are internal: their texts are logged, not told.
-func ProblemOf(err error) (p api.Problem, internal bool) {
+// ProblemOf returns how an error is answered, and whether the log of the server should have it: since it has no
+// meaning, so that its text is not told, or since no request can succeed until the engine is set right.
+func ProblemOf(err error) (p api.Problem, logged bool) {
 	var stated *problem
 	if errors.As(err, &stated) {
 		return stated.Problem, false
@@ -144,7 +159,8 @@ func ProblemOf(err error) (p api.Problem, internal bool) {
 	}
 	for _, m := range meanings {
 		if errors.Is(err, m.err) {
-			return NewProblem(m.status, m.code, err.Error(), m.retryable), false
+			return NewProblem(m.status, m.code, err.Error(), m.retryable),
+				m.status == http.StatusServiceUnavailable && !m.retryable
 		}
 	}
 	return NewProblem(http.StatusInternalServerError, "internal", "The server failed; its log has the cause.",

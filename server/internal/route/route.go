@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -47,7 +48,7 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 	described := huma.DefaultConfig("FlowFabric", config.Version)
 	described.Info.Description = "Durable workflows: find, start, follow and operate runs."
 	described.OpenAPIPath, described.DocsPath, described.SchemasPath = "", "", ""
-	described.CreateHooks = nil
+	described.CreateHooks, described.Formats = nil, formats(described.Formats)
 	described.Transformers = append(described.Transformers, func(_ huma.Context, _ string, v any) (any, error) {
 		switch v := v.(type) {
 		case *huma.ErrorModel:
@@ -65,6 +66,26 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 	r.routes(s)
 	r.describe()
 	return r
+}
+
+// formats returns the formats of replies without the errors of writing them: who asked has gone, and huma would panic.
+func formats(from map[string]huma.Format) map[string]huma.Format {
+	out := map[string]huma.Format{}
+	for name, f := range from {
+		marshal := f.Marshal
+		f.Marshal = func(w io.Writer, v any) error { return marshal(unread{w}, v) }
+		out[name] = f
+	}
+	return out
+}
+
+// unread is a writer that never fails.
+type unread struct{ io.Writer }
+
+// Write implements io.Writer.
+func (u unread) Write(p []byte) (int, error) {
+	_, _ = u.Writer.Write(p)
+	return len(p), nil
 }
 
 // OpenAPI returns the OpenAPI 3.1 document of the operations as JSON.
@@ -196,8 +217,8 @@ func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *
 
 // failed logs what is not the caller's fault, and returns the problem.
 func (r *Router) failed(ctx context.Context, op api.Operation, err error) error {
-	p, internal := ProblemOf(err)
-	if internal {
+	p, logged := ProblemOf(err)
+	if logged {
 		r.config.Logger.ErrorContext(ctx, "an operation of the API failed", "operation", op.Name, "error", err)
 	}
 	return &problem{p}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
@@ -87,18 +88,13 @@ func (a *App) doctorCommand() *cobra.Command {
 			if err != nil {
 				return errors.Join(append(faults, err)...)
 			}
-			findings := append(found.Findings, more...)
-			faults = append(faults, output.List(r.out, findingView, findings))
-			bad := 0
-			for _, f := range findings {
-				if f.Severity >= inspection.Warning {
-					bad++
-				}
+			return errors.Join(append(faults, report(r, append(found.Findings, more...)))...)
+		},
+		unopened: func(r *request, err error) error {
+			if finding, ok := unopenedFinding(err); ok && r.Err() == nil {
+				return report(r, []inspection.Finding{finding})
 			}
-			if bad > 0 {
-				faults = append(faults, fmt.Errorf("%w: findings of severity warning or worse: %d", errFound, bad))
-			}
-			return errors.Join(faults...)
+			return err
 		},
 	})
 	c.Flags().BoolVar(&withRepair, "repair", false,
@@ -106,6 +102,43 @@ func (a *App) doctorCommand() *cobra.Command {
 	c.Flags().BoolVar(&rewrite, "rewrite-log", false,
 		"before that, have the servers of the engine rewrite their logs (BGREWRITEAOF), as after a crash")
 	return c
+}
+
+// report prints findings. Its error matches errFound if there is a warning or worse.
+func report(r *request, findings []inspection.Finding) error {
+	bad := 0
+	for _, f := range findings {
+		if f.Severity >= inspection.Warning {
+			bad++
+		}
+	}
+	err := output.List(r.out, findingView, findings)
+	if bad > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: findings of severity warning or worse: %d", errFound, bad))
+	}
+	return err
+}
+
+// unopenedFinding returns the finding that an engine which cannot be opened stands for, as Engine.Inspect has it of one
+// that is open.
+func unopenedFinding(err error) (inspection.Finding, bool) {
+	f := inspection.Finding{Severity: inspection.Error, Subject: "engine", Found: err.Error()}
+	var lacking *enginecore.RightsError
+	switch {
+	case errors.As(err, &lacking):
+		f.Code, f.Subject = inspection.Rights, "user"
+		f.Found = "it may not run " + strings.Join(lacking.Missing, ", ")
+		f.Remedy = "ACL SETUSER <user> " + strings.Join(lacking.Rules, " ")
+	case strings.Contains(err.Error(), "READONLY "):
+		f.Code, f.Remedy = inspection.Replica, "name its primary, or sentinels: valkey+sentinel://…"
+	case errors.Is(err, enginecore.ErrUnsupportedServer):
+		f.Code, f.Remedy = inspection.VersionOld, "run Redis 7.0, Valkey 7.2 or later"
+	case errors.Is(err, enginecore.ErrNotReachable):
+		f.Code, f.Remedy = inspection.LookFailed, "see that the server runs and can be reached"
+	default:
+		return f, false
+	}
+	return f, true
 }
 
 // stuck returns what stands still by the lanes, and each worker.

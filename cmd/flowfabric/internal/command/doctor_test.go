@@ -2,12 +2,15 @@ package command
 
 import (
 	"context"
+	"encoding/json"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -62,6 +65,52 @@ func TestDoctor(t *testing.T) {
 			require.Equal(t, exitUsage, code)
 		}
 	})
+}
+
+// An engine that cannot be opened is a finding with its remedy, in each format; a refused login is not.
+func TestDoctorOfAnEngineThatDoesNotOpen(t *testing.T) {
+	t.Parallel()
+	for _, kind := range testserver.Servers(t) {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			server := testserver.Start(t, testserver.Options{Kind: kind})
+			enginetest.Open(t, kind, server.URL(), "doc")
+			server.Command(t, "ACL", "SETUSER", "app", "on", ">pw", "~doc:*", "resetchannels", "+@all")
+			at, err := url.Parse(server.URL())
+			require.NoError(t, err)
+			x := terminal{t: t, open: connect.Open}
+			login := func(user, password string) {
+				to := *at
+				to.User = url.UserPassword(user, password)
+				x.where.URL = to.String()
+			}
+			finding := func() map[string]any {
+				code, stdout, stderr := x.run("doctor", "--prefix", "doc", "-o", "json")
+				require.Equal(t, exitFound, code, stderr)
+				var findings []map[string]any
+				require.NoError(t, json.Unmarshal([]byte(stdout), &findings), stdout)
+				require.Len(t, findings, 1)
+				require.Equal(t, "error", findings[0]["severity"])
+				return findings[0]
+			}
+			login("app", "pw")
+			found := finding()
+			require.Equal(t, "rights.missing", found["code"])
+			require.Contains(t, found["remedy"], "&doc:*")
+			require.Contains(t, x.fails(exitNotAllowed, "--prefix", "doc", "run", "list"), "&doc:*")
+			login("app", "other")
+			require.Contains(t, x.fails(exitNotAllowed, "--prefix", "doc", "doctor"), "WRONGPASS")
+
+			empty := testserver.Start(t, testserver.Options{Kind: kind, Args: []string{"replicaof " + at.Hostname() + " 1"}})
+			x.where.URL = empty.URL()
+			require.Equal(t, "server.replica", finding()["code"])
+			server.Kill()
+			x.where.URL = server.URL()
+			found = finding()
+			require.Equal(t, "look.failed", found["code"])
+			require.Contains(t, found["remedy"], "runs")
+		})
+	}
 }
 
 // Every repair is a keeper task: a name that no engine knows would be left out in silence.

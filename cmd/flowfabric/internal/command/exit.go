@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/archive"
@@ -39,7 +40,7 @@ var exitCodes = []struct {
 	{exitNotFound, "what the command is about does not exist"},
 	{exitRunFailed, "the run that was waited for did not succeed"},
 	{exitTimeout, "the time of --timeout has passed"},
-	{exitNotAllowed, "the server refuses: no login, or a right is missing"},
+	{exitNotAllowed, "the server or the engine refuses: no login, or a right is missing"},
 	{exitFound, "doctor or flow check found something to do"},
 }
 
@@ -75,6 +76,8 @@ func exitCode(err error) int {
 		return exitTimeout
 	case errors.As(err, &problem):
 		return exitOfProblem(problem)
+	case errors.Is(err, enginecore.ErrUnauthorized):
+		return exitNotAllowed
 	}
 	for _, invalid := range []error{
 		errUsage, runtime.ErrInvalid, admin.ErrInvalid, server.ErrInvalid, httpclient.ErrInvalid, connect.ErrInvalid,
@@ -88,6 +91,9 @@ func exitCode(err error) int {
 }
 
 func exitOfProblem(p *api.Problem) int {
+	if p.Code == "engine_unauthorized" {
+		return exitNotAllowed
+	}
 	switch p.Status {
 	case http.StatusNotFound:
 		return exitNotFound

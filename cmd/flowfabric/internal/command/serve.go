@@ -31,6 +31,7 @@ func (a *App) engineURL() (connect.Where, error) {
 func (a *App) devCommand() *cobra.Command {
 	var listen, data string
 	var samples bool
+	var hosts []string
 	c := a.standalone(spec{
 		use:   "dev",
 		short: "Serve an engine in this process, with a keeper, the console and the HTTP API",
@@ -53,10 +54,12 @@ func (a *App) devCommand() *cobra.Command {
 				where.URL = "embedded:" + data
 			}
 			d := deployment{where: where, listen: listen, keeper: true, create: true, demo: samples}
+			d.config.AllowedHosts = hosts
 			return d.run(r)
 		},
 	})
 	c.Flags().StringVar(&listen, "listen", "localhost:8080", "the address of the console and the HTTP API")
+	allowedHosts(c.Flags(), &hosts)
 	c.Flags().StringVar(&data, "data", "", "the `directory` of the engine; in memory without one")
 	c.Flags().BoolVar(&samples, "demo", false, "publish sample flows, and run a worker for them")
 	return c

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -46,6 +47,7 @@ func (a *App) serverCommand() *cobra.Command {
 	flags.BoolVar(&d.config.Tokens, "tokens", false,
 		"principals log in with tokens of flowfabric token create; one in "+adminTokenVariable+" has all rights")
 	flags.StringVar(&d.config.BasePath, "base-path", "", "the `path` under which a proxy shows the server, such as /flow")
+	allowedHosts(flags, &d.config.AllowedHosts)
 	flags.StringSliceVar(&d.config.PushTo, "push-to", nil,
 		"the `origins`, such as https://workers.example.com, to which tasks are sent for workers that register there")
 	flags.IntVar(&d.replicas, "replicas", 0, "how many replicas must have what a call has written before it is answered")
@@ -55,6 +57,13 @@ func (a *App) serverCommand() *cobra.Command {
 	flags.StringVar(&f.clientCA, "client-ca", "",
 		"the `file` of the authorities of client certificates; owners are admins unless --logins says more")
 	return c
+}
+
+// allowedHosts adds the flag with the hosts for which a server answers.
+func allowedHosts(flags *pflag.FlagSet, hosts *[]string) {
+	flags.StringSliceVar(hosts, "allowed-hosts", nil,
+		"the `names`, such as flows.example.com, under which clients reach the server, beside localhost and "+
+			"addresses; with a login all are allowed unless some are given")
 }
 
 // checkServer reads the environment, and checks what the flags and it say.

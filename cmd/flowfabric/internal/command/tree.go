@@ -119,6 +119,9 @@ type spec struct {
 	// engineOnly marks a command that does not work through a server.
 	engineOnly bool
 	do         func(*request) error
+	// unopened does what can be done when the engine or the server could not be opened, and returns the error of the
+	// command. Without it, that is why.
+	unopened func(*request, error) error
 }
 
 // command returns a command that opens a session.
@@ -203,14 +206,15 @@ func (a *App) carryOut(c *cobra.Command, s spec, args []string, do func(*request
 	}
 	ctx, cancel := a.deadline(c.Context())
 	defer cancel()
-	session, err := a.Open(ctx, where)
-	if err != nil {
+	r := &request{App: a, Context: ctx, cmd: c, out: output.New(c.OutOrStdout(), o), args: args}
+	switch r.session, err = a.Open(ctx, where); {
+	case err != nil && s.unopened != nil:
+		return s.unopened(r, err)
+	case err != nil:
 		return err
 	}
-	defer session.Close()
-	return do(&request{
-		App: a, Context: ctx, cmd: c, session: session, out: output.New(c.OutOrStdout(), o), args: args,
-	})
+	defer r.session.Close()
+	return do(r)
 }
 
 // group returns a command that has others.
