@@ -34,7 +34,7 @@ func TestDoctor(t *testing.T) {
 		require.Equal(t, exitFound, code)
 		require.Contains(t, stderr, "needs attention")
 		require.Contains(t, stdout, "keeper.none")
-		require.Contains(t, stdout, "runtime.NewKeeper")
+		require.Contains(t, stdout, "run flowfabric keeper")
 		require.Contains(t, stdout, "worker.none")
 
 		b.Worker(t, []activity.Handler{act})
