@@ -184,7 +184,7 @@ func (w *writer) begin(above []string) (err error) {
 	if err := w.manifest.checkFiles(w.Dir); err != nil {
 		return err
 	}
-	added, err := w.manifest.listLeft(w.Dir)
+	added, err := w.manifest.recoverSegments(w.Dir)
 	if err != nil {
 		return err
 	}

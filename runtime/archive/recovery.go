@@ -9,11 +9,12 @@ import (
 	"strings"
 )
 
-// listLeft adds the segments that follow the last listed one to the manifest: those that a Write which was killed could
-// not list, or that are younger than a manifest which was restored from a copy. It then removes what a Write has left
-// unfinished: files under temporary names, and a segment that has one of its two files. Nothing else is removed: other
-// files of segments that are not listed make the error match ErrDamaged. It reports whether it has added any.
-func (m *manifest) listLeft(dir string) (added bool, err error) {
+// recoverSegments adds the segments that follow the last listed one to the manifest: those that a Write which was
+// killed could not list, or that are younger than a manifest which was restored from a copy. It then removes what a
+// Write has left unfinished: files under temporary names, and a segment that has one of its two files. Nothing else is
+// removed: other files of segments that are not listed make the error match ErrDamaged. It reports whether it has added
+// any.
+func (m *manifest) recoverSegments(dir string) (added bool, err error) {
 	for {
 		s, err := findSegment(dir, len(m.Segments)+1)
 		if err != nil {
