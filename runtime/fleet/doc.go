@@ -43,11 +43,14 @@ type Worker struct {
 
 // Free is how many slots are free for further work: none in a worker that drains.
 func (w Worker) Free() int {
-	if w.State == Draining || !w.DrainRequestedAt.IsZero() {
+	if w.Drains() {
 		return 0
 	}
 	return max(0, w.Slots-w.Used)
 }
+
+// Drains reports whether the worker takes no more work: it drains, or has been asked to.
+func (w Worker) Drains() bool { return w.State == Draining || !w.DrainRequestedAt.IsZero() }
 
 // Build is a program as its build information has it. What the program was built without is empty.
 type Build struct {

@@ -115,9 +115,10 @@ func (x inspector) laneWorkers(ctx context.Context) map[string]laneCount {
 			return counts
 		}
 		for _, w := range reply.Workers {
+			drains := fleet.Worker{State: fleet.State(w.State), DrainRequestedAt: w.DrainRequestedAt}.Drains()
 			for lane := range strings.SplitSeq(w.Lanes, "\n") {
 				count := counts[lane]
-				if fleet.State(w.State) == fleet.Draining || !w.DrainRequestedAt.IsZero() {
+				if drains {
 					count.draining++
 				} else {
 					count.taking++
