@@ -24,7 +24,7 @@ func checkHost(name string) error {
 }
 
 // allowHosts refuses requests to hosts that the config does not allow. Browsers let the pages of a host read all
-// replies of that host, and whoever has its name decides to which address it leads: without this check, a page on the
+// replies of that host, and the owner of its name decides to which address it leads: without this check, a page on the
 // Internet whose name leads to a loopback address would act with all rights of a server without logins.
 func (s *Server) allowHosts(next http.Handler) http.Handler {
 	allowed := s.config.AllowedHosts

@@ -102,8 +102,8 @@ func (s *Server) Close() {
 func (s *Server) OpenAPI() []byte { return s.document }
 
 // Handler returns the handler of everything that the server serves, for programs with a listener of their own. Without
-// logins it answers whoever can reach it by an address, localhost or Config.AllowedHosts, so do not let others than
-// this machine reach it.
+// logins it answers every client that reaches it by an address, localhost or Config.AllowedHosts, so do not let others
+// than this machine reach it.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.

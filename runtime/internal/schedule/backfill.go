@@ -42,8 +42,8 @@ func (r *Record) backfill() *Backfill {
 
 // AddBackfill adds a backfill of the times from one time to another, both inclusive, and returns their number. A
 // request that has an id adds one: when it comes again, known is true, and there is nothing to write. Otherwise the
-// caller writes the record. The error wraps ErrNoTimes, engine.ErrInvalid for an interval that
-// has not passed, or ErrScheduleFull for too many times or backfills.
+// caller writes the record. The error wraps ErrNoTimes, engine.ErrInvalid for an interval that has
+// not passed, or ErrScheduleFull for too many times or backfills.
 func (r *Record) AddBackfill(
 	from, until time.Time, overlap OverlapPolicy, request string,
 ) (count int, known bool, _ error) {
