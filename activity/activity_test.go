@@ -207,7 +207,7 @@ func TestCall(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{
-		"a": true, "A.b_c-9": true, "-": true, "..": true, strings.Repeat("x", 128): true,
+		"a": true, "A.b_c-9": true, "-": true, "..": false, ".": false, strings.Repeat("x", 128): true,
 		"": false, " ": false, "a/b": false, "é": false, "a\x00": false, "a\n": false, "\xff": false, strings.Repeat("x", 129): false,
 	} {
 		if err := activityspec.CheckName(name); (err == nil) != ok {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strconv"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
@@ -60,9 +59,10 @@ func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 //
 // The name identifies the wait. Calls with the same name, in a loop for example, are told apart by their order, which
 // must be the same in every run of the function. A payload that cannot be decoded into a T is an error of category
-// "decode" that is not retried.
+// "decode" that is not retried. Await within the function of a step is refused (ErrInStep), and so is a wait whose name
+// another goroutine waits for (ErrNameInUse).
 //
-// A function has at most 256 waits and steps (Step) in all.
+// A function has at most 256 waits and steps (Step) in all, until it goes on as new (ContinueAsNew).
 func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, error) {
 	var payload T
 	data, err := await(ctx, name, reflect.TypeFor[T](), false, opts)
@@ -98,7 +98,11 @@ func await(ctx context.Context, name string, payload reflect.Type, collect bool,
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	got, err := steps.Await(ctx, stepName(name, steps.Count(activitycontext.AwaitKind, name)), activitycontext.Wait{
+	step, err := nextWait(ctx, steps, name)
+	if err != nil {
+		return fail(err)
+	}
+	got, err := awaitStep(ctx, steps, name, step, activitycontext.Wait{
 		Signals: w.Signals, All: w.All, Count: w.Count, Distinct: w.Distinct, Decisive: w.Decisive, Timeout: w.Timeout,
 		OnTimeout: string(w.OnTimeout),
 		Collect:   collect, Text: textOf(w, payload),
@@ -118,14 +122,6 @@ func textOf(w activityspec.Wait, payload reflect.Type) activitycontext.WaitText 
 		Title: w.Title, Question: w.Question, Audience: w.Audience, AnswerSchema: w.AnswerSchema,
 		Payload: cmp.Or(payload, w.Payload),
 	}
-}
-
-// stepName distinguishes calls with the same name.
-func stepName(name string, count int) string {
-	if count == 1 {
-		return name
-	}
-	return name + "#" + strconv.Itoa(count)
 }
 
 func decodeAwaited[T any](name string, data []byte) (T, error) {
@@ -162,7 +158,8 @@ const defaultWithin = 24 * time.Hour
 // waitpoint to its Await, after which early signals are lost: 0 means 24 hours, and at most are 10 years.
 //
 // Title, Question, Audience, AnswerSchema and Answer say what whoever holds the token is asked, until the Await says it
-// anew; other options are an error. Without AnswerSchema and Answer, payloads are not checked before the Await.
+// anew; other options are an error. Without AnswerSchema and Answer, payloads are not checked before the Await. The
+// waitpoint stays open when the function goes on as new (ContinueAsNew).
 //
 // To hand the token over only once, open the waitpoint and send the token in one step:
 //
@@ -195,7 +192,7 @@ func OpenWaitpoint(ctx context.Context, name string, within time.Duration, opts 
 	if !ok {
 		return fail(noExecution(ctx))
 	}
-	step := stepName(name, steps.Counted(activitycontext.AwaitKind, name)+1)
+	step := stepName(name, steps.Names().Count(activitycontext.AwaitKind, name)+1)
 	text, err := steps.Open(ctx, step, stay, textOf(w, nil))
 	if err != nil {
 		return fail(err)

@@ -36,10 +36,11 @@ type ItemResult[Out any] struct {
 // Each item is an execution of its own, with its lease, attempts, retries, limits and timeouts: one with an error fails
 // by itself, as if a function had returned that error for it. If the function returns an error, or another number of
 // results, or panics, each item fails. An item whose execution ends meanwhile, since it is cancelled or out of time, is
-// given up by its worker, and its result is dropped; before the call it does not come to the function.
+// given up by its worker, and its result is dropped; before the call it does not come to the function. A worker that
+// stops waits for no further executions: it calls the function for those that it has gathered.
 //
 // Each item has a slot of its worker from its claim to its end, so a batch has at most WorkerConfig.Concurrency items.
-// StartToClose includes the time of gathering.
+// StartToClose includes the time of gathering. For AtMost, an item starts when it joins the batch.
 //
 // The context of the function ends when all items have been given up. Heartbeat and Progress count for all of them, and
 // Info has nothing but Kind. Steps, waits, budgets, frames and live values belong to one execution: their calls fail.
@@ -109,7 +110,7 @@ func (a *batchActivity[In, Out]) invoke(ctx context.Context, in In) (Out, error)
 		}
 		return results[0].Value, results[0].Err
 	}
-	g := space.Of(a, func() any { return &gatherer[In, Out]{of: a} }).(*gatherer[In, Out])
+	g := space.Of(a, func() activitycontext.Gatherer { return &gatherer[In, Out]{of: a} }).(*gatherer[In, Out])
 	return g.do(ctx, in)
 }
 
@@ -128,6 +129,18 @@ type gatherer[In, Out any] struct {
 	of   *batchActivity[In, Out]
 	mu   sync.Mutex
 	open *batch[In, Out] // to which items are added
+	// stopped says that no further items are waited for.
+	stopped bool
+}
+
+// Stop implements activitycontext.Gatherer.
+func (g *gatherer[In, Out]) Stop() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stopped = true
+	if g.open != nil {
+		g.start(g.open)
+	}
 }
 
 // batch is one call. Its fields are under the lock of the gatherer until ended is closed.
@@ -180,7 +193,7 @@ func (g *gatherer[In, Out]) add(item *batchItem[In, Out]) *batch[In, Out] {
 		b.timer = time.AfterFunc(g.of.wait, func() { g.timeIsUp(b) })
 	}
 	b.items = append(b.items, item)
-	if len(b.items) == g.of.size {
+	if len(b.items) == g.of.size || g.stopped {
 		g.start(b)
 	}
 	return b

@@ -1,8 +1,9 @@
 package activity
 
 import (
-	"bytes"
 	"encoding/json"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // Codec turns values into bytes and back. Its methods are called from several goroutines at once.
@@ -27,13 +28,7 @@ func (JSON) Name() string { return "json" }
 
 // Encode implements Codec.
 func (JSON) Encode(value any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(value); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return activityspec.EncodeJSON(value)
 }
 
 // Decode implements Codec.

@@ -67,9 +67,10 @@ func Heartbeat(ctx context.Context) error {
 }
 
 // Progress records the progress of the function, which Describe and Watch show, and counts as a Heartbeat. percent is
-// clamped to 0 to 100, and NaN is an error. The message is truncated to 1,024 bytes. Reports within 100 ms
-// of each other may be dropped, and so are reports that the engine refuses, since a lost report must not fail the
-// function. When ctx has ended it returns the cause. Outside a worker it does nothing else.
+// clamped to 0 to 100, and NaN is an error. The message is truncated to 1,024 bytes. Of the reports within 100 ms
+// of each other only the newest is recorded, at the end of that time or of the attempt. Reports that the engine refuses
+// are dropped, since a lost report must not fail the function. When ctx has ended it returns the cause. Outside a
+// worker it does nothing else.
 func Progress(ctx context.Context, percent float64, message string) error {
 	if math.IsNaN(percent) {
 		return errors.New("progress: percent NaN: must be a number from 0 to 100")

@@ -20,7 +20,12 @@ import (
 // the node fails without a retry. Forgetting and state are recorded in one atomic step: a lost worker neither repeats a
 // step of a past generation nor loses the state. Each generation has the retries and the timeouts of the activity;
 // Generation and NodeDescription.Generation of package runtime count them. The deadline of the run bounds all of them
-// together. Waitpoints that were opened ahead and not waited for are closed.
+// together.
+//
+// Waitpoints that were opened ahead of waits which have not begun stay open, with their tokens and the signals that
+// they hold, for the wait of that name in a later generation; so do signals by name that came before a wait and that it
+// did not need. Waits that are over are removed with their signals, so that a function can go on for ever, and the
+// limits of signals count from the generation.
 func ContinueAsNew[In any](state In) error {
 	return &activityspec.Continuation{State: state, Type: reflect.TypeFor[In]()}
 }

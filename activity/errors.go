@@ -95,7 +95,15 @@ func CancelNode(reason string) error { return &activityspec.Cancellation{Reason:
 // the engine's clock, possibly on another worker; at once if the time has passed. That spends no attempt of the retry
 // policy, and Step returns what was recorded before. It is the function that has to return the error, as it is or
 // wrapped.
-func DelayUntil(t time.Time) error { return &activityspec.Postponement{Until: t} }
+//
+// A time after the year 9999 or before the year 1 is none: the attempt fails then, without another one. Return the
+// error of CancelNode for a node that is not to run any more.
+func DelayUntil(t time.Time) error {
+	if err := recordtext.CheckTime(t); err != nil {
+		return NonRetryable(fmt.Errorf("delay until %w", err))
+	}
+	return &activityspec.Postponement{Until: t}
+}
 
 // maxCategory is the maximum length of a category, in bytes.
 const maxCategory = 128

@@ -3,6 +3,8 @@ package activity_test
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,5 +67,19 @@ func TestNilErrorsStayNil(t *testing.T) {
 	_, delayed := activityspec.RetryDelay(nil)
 	if activity.IsNonRetryable(nil) || delayed || activity.CategoryOf(nil) != "" {
 		t.Error("nil has a mark")
+	}
+}
+
+// A time that has no form as text is none to delay until.
+func TestDelayUntilNever(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []time.Time{time.UnixMilli(math.MaxInt64), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		err := activity.DelayUntil(bad)
+		if !activity.IsNonRetryable(err) || activityspec.IsMark(err) || !strings.Contains(err.Error(), "delay until ") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if err := activity.DelayUntil(time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)); !activityspec.IsMark(err) {
+		t.Error(err)
 	}
 }

@@ -10,7 +10,10 @@ import (
 // LimitOption sets a bound or the key of a limit.
 type LimitOption func(*activityspec.Limit)
 
-// AtMost lets n executions start within any time of that length: a sliding window.
+// AtMost lets n functions begin within any time of that length: a sliding window, by the clock of the engine. Each
+// attempt counts, and each time that a function begins again after a wait or in place of a lost worker. A task of
+// Worker.Next counts when Next returns it, an item of NewBatch when it joins the batch, a map or sub-flow when its
+// child runs are started.
 func AtMost(n int, per time.Duration) LimitOption {
 	return func(s *activityspec.Limit) { s.AtMost, s.Per = n, activityspec.Milliseconds(per) }
 }

@@ -24,9 +24,9 @@ type declarationOption func(*declaration)
 
 func (o declarationOption) applyActivity(d *declaration) { o(d) }
 
-// ExecutionOption configures how executions are scheduled and retried: Retry, StartToClose, HeartbeatTimeout,
-// ScheduleToStart, Lane, Priority, Capabilities, KeepFrames and Limit. In New, it applies to all nodes that run the
-// activity; in flow.Node or flow.Map, it replaces the activity's option for that node.
+// ExecutionOption configures how executions are scheduled and retried: Retry, LostWorkers, StartToClose,
+// HeartbeatTimeout, ScheduleToStart, Lane, Priority, Capabilities, KeepFrames and Limit. In New, it applies to all
+// nodes that run the activity; in flow.Node or flow.Map, it replaces the activity's option for that node.
 type ExecutionOption func(activityspec.Target) error
 
 func (o ExecutionOption) applyActivity(d *declaration) {
@@ -60,6 +60,28 @@ func Retry(policy RetryPolicy) ExecutionOption {
 		t.Retry = policy.plan()
 		return nil
 	}
+}
+
+// LostWorkers is how many workers in a row an execution may lose: processes that are killed or crash, and machines that
+// go away, while its function runs. Each loss is followed by another attempt, which costs no retry; with the next one
+// it fails with category "worker_lost". The default is 5; 0 runs the function once only, whatever becomes of its
+// worker.
+//
+// A killed process takes down all that it runs. So that one execution that kills its workers fails no others, an
+// execution that is lost again waits 1 s, then twice as long each time, at most 1 min, for a worker that has lived for
+// a lease or 5 s. From the third loss on, and the last time in any case, a worker runs it alone. A wait or a child run
+// that ends begins the count anew.
+func LostWorkers(n int) ExecutionOption {
+	return set(func(o *activityspec.Options) {
+		switch {
+		case n == 0:
+			o.LostWorkers = activityspec.NoLostWorker
+		case n < 0:
+			o.LostWorkers = n - 1 // refused, also if it is NoLostWorker
+		default:
+			o.LostWorkers = n
+		}
+	})
 }
 
 // StartToClose limits one attempt, from its claim to its end. An attempt that takes longer fails with category

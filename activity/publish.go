@@ -2,7 +2,6 @@ package activity
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
@@ -32,11 +31,12 @@ func Publish(ctx context.Context, key string, value any) error {
 		return NonRetryable(fmt.Errorf("%w: key: %w", ErrLiveValue, err))
 	}
 	data, err := JSON{}.Encode(value)
+	if err == nil {
+		err = activityspec.CheckJSON(data)
+	}
 	switch {
 	case err != nil:
 		return NonRetryable(fmt.Errorf("%w %q of type %T: %w", ErrLiveValue, key, value, err))
-	case !json.Valid(data):
-		return NonRetryable(fmt.Errorf("%w %q: it is not JSON", ErrLiveValue, key))
 	case len(data) > MaxLiveValue:
 		return NonRetryable(fmt.Errorf("%w %q: it has %d bytes, at most %d are allowed", ErrLiveValue, key, len(data),
 			MaxLiveValue))

@@ -37,11 +37,14 @@ func Sleep(ctx context.Context, name string, d time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	step := stepName(name, steps.Count(activitycontext.AwaitKind, name))
+	step, err := nextWait(ctx, steps, name)
+	if err != nil {
+		return fail(err)
+	}
 	if d <= 0 {
 		return nil
 	}
-	_, err := steps.Await(ctx, step, activitycontext.Wait{
+	_, err = awaitStep(ctx, steps, name, step, activitycontext.Wait{
 		Count: 1, Timeout: timeout, OnTimeout: string(ResumeOnTimeout), Sleep: true,
 	})
 	return err

@@ -21,11 +21,30 @@ const MaxStep = 1 << 20
 // write it.
 //
 // The name identifies the step. Calls with the same name are told apart by their order, which must be the same in every
-// run of the function. The result is stored as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step
-// only runs fn.
+// run of the function. So no two of them may run at once (ErrNameInUse); Go starts steps that do. The result is stored
+// as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step only runs fn.
+//
+// fn may have steps of its own, by the context that it gets: their names are counted within the step, and recorded as
+// "outer/inner", of at most 256 bytes together. It cannot wait (ErrInStep), but may call OpenWaitpoint for a wait
+// behind the step.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
-	var zero T
-	fail := func(err error) (T, error) { return zero, fmt.Errorf("step %q: %w", name, err) }
+	s, err := newStep(ctx, name, fn, true)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return s.run(ctx)
+}
+
+// step is a call of Step or Go.
+type step[T any] struct {
+	fn        func(context.Context) (T, error)
+	*stepCall // nil outside a worker
+}
+
+// newStep checks and names a call; see newStepCall.
+func newStep[T any](ctx context.Context, name string, fn func(context.Context) (T, error), hold bool) (step[T], error) {
+	fail := func(err error) (step[T], error) { return step[T]{}, fmt.Errorf("step %q: %w", name, err) }
 	if err := activityspec.CheckName(name); err != nil {
 		return fail(NonRetryable(err))
 	}
@@ -37,16 +56,37 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 		if err := batchFault(ctx); err != nil {
 			return fail(err)
 		}
-		return fn(ctx)
+		return step[T]{fn: fn}, nil
 	}
-	step := stepName(name, steps.Count(activitycontext.StepKind, name))
-	if data, done := steps.Recorded(step); done {
-		return decodeStep[T](name, data)
-	}
-	value, err := fn(ctx)
+	call, err := newStepCall(ctx, steps, name, hold)
 	if err != nil {
+		return fail(err)
+	}
+	return step[T]{fn, call}, nil
+}
+
+// run returns the recorded result, or runs the function and records its result.
+func (s step[T]) run(ctx context.Context) (value T, err error) {
+	if s.stepCall == nil {
+		return s.fn(ctx)
+	}
+	defer s.end()
+	steps := s.scope.steps
+	if data, done := steps.Recorded(s.step); done {
+		return decodeStep[T](s.name, data)
+	}
+	withinStep(steps.Names(), func() { value, err = s.fn(s.context(ctx)) })
+	if err != nil {
+		var zero T
 		return zero, err
 	}
+	return s.record(ctx, value)
+}
+
+// record records a result and returns the one that is recorded first.
+func (s step[T]) record(ctx context.Context, value T) (T, error) {
+	var zero T
+	fail := func(err error) (T, error) { return zero, fmt.Errorf("step %q: %w", s.name, err) }
 	data, err := (JSON{}).Encode(value)
 	if err != nil {
 		return fail(NonRetryable(Category(fmt.Errorf("result of type %T does not encode: %w", value, err),
@@ -55,11 +95,11 @@ func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, 
 	if len(data) > MaxStep {
 		return fail(NonRetryable(fmt.Errorf("result has %d bytes, at most %d are allowed", len(data), MaxStep)))
 	}
-	first, err := steps.Record(ctx, step, data)
+	first, err := s.scope.steps.Record(ctx, s.step, data)
 	if err != nil {
 		return fail(err)
 	}
-	return decodeStep[T](name, first)
+	return decodeStep[T](s.name, first)
 }
 
 func decodeStep[T any](name string, data []byte) (T, error) {

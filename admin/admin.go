@@ -87,9 +87,13 @@ func checkReason(reason string) error {
 // with ErrInvalid before anything is written.
 const MaxReason = 2048
 
-// checkID refuses an execution id that has not the form of one.
-func checkID(id enginecore.ExecutionID) error {
+// checkID refuses an execution id that has not the form of one, or is of a partition that the deployment does not have:
+// no worker and no keeper would look there.
+func (c *Client) checkID(id enginecore.ExecutionID) error {
 	if _, err := enginecore.ParseExecutionID(string(id)); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := c.core.CheckExecution(id); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
@@ -148,7 +152,7 @@ func (c *Client) one(ctx context.Context, key string, fields []string, missing e
 
 // coreOf reads fields of an execution.
 func (c *Client) coreOf(ctx context.Context, id enginecore.ExecutionID, fields ...string) (hashrecord.Record, error) {
-	if err := checkID(id); err != nil {
+	if err := c.checkID(id); err != nil {
 		return nil, err
 	}
 	fields = append(fields, "lifecycle_phase")

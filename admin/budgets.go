@@ -19,6 +19,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
+// maxAmount is the largest amount that the engine counts exactly.
+const maxAmount = 1<<53 - 1
+
 // maxDimensions is the most dimensions that a budget has and a report names.
 const maxDimensions = 64
 
@@ -38,7 +41,7 @@ type BudgetSpec struct {
 }
 
 // Limits are the limits of one dimension. A report that would exceed Hard is refused; one that exceeds Soft is applied
-// and reported. 0 means no limit.
+// and reported. 0 means no limit. Both are at most 2^53 - 1.
 type Limits struct{ Hard, Soft int64 }
 
 func (n *BudgetSpec) prepare() error {
@@ -50,8 +53,9 @@ func (n *BudgetSpec) prepare() error {
 		if err := checkDimension(name); err != nil {
 			faults = append(faults, err)
 		}
-		if limits.Hard < 0 || limits.Soft < 0 {
-			faults = append(faults, fault("limits of "+name, "must not be negative"))
+		if min(limits.Hard, limits.Soft) < 0 || max(limits.Hard, limits.Soft) > maxAmount {
+			faults = append(faults, fault("limits of "+name, "%d and %d must be 0 to %d", limits.Hard, limits.Soft,
+				int64(maxAmount)))
 		}
 	}
 	if n.ResetInterval < 0 {
@@ -132,7 +136,8 @@ type UsageReport struct {
 // ReportUsage adds to the usage of a budget in all given dimensions, in one atomic step. A report that would exceed a
 // hard limit changes no dimension. Reports with the same dedup key, of at most 256 bytes, count once within 24 hours,
 // so such a report can be repeated when the error wraps enginecore.ErrOutcomeUnknown. The error also wraps
-// enginecore.ErrBudgetNotFound, or ErrInvalid for usage that is negative, is empty or has more than 64 dimensions.
+// enginecore.ErrBudgetNotFound, or ErrInvalid for usage that is negative, is above 2^53 - 1, is empty
+// or has more than 64 dimensions.
 func (c *Client) ReportUsage(
 	ctx context.Context, id enginecore.BudgetID, usage map[string]int64, dedupKey string,
 ) (UsageReport, error) {
@@ -148,8 +153,8 @@ func (c *Client) ReportUsage(
 		if err := checkDimension(name); err != nil {
 			return UsageReport{}, err
 		}
-		if usage[name] < 0 {
-			return UsageReport{}, fault("usage", "%d of %q is negative", usage[name], name)
+		if usage[name] < 0 || usage[name] > maxAmount {
+			return UsageReport{}, fault("usage", "%d of %q must be 0 to %d", usage[name], name, int64(maxAmount))
 		}
 		call.Dims = append(call.Dims, enginerpc.ReportUsageAndCheckDim{Name: name, Delta: usage[name]})
 	}

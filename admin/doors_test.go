@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -22,7 +23,7 @@ func TestLimitsAreRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		id := d.create(admin.ExecutionSpec{Lane: lane})
-		for _, limit := range []int{-1, 1001} {
+		for _, limit := range []int{-1, 10_001} {
 			_, err := d.ReadStream(d.ctx, id, 0, "", "", limit)
 			require.ErrorIs(t, err, admin.ErrInvalid)
 			_, err = d.TailStream(d.ctx, id, 0, "", time.Millisecond, limit)
@@ -30,8 +31,46 @@ func TestLimitsAreRefused(t *testing.T) {
 		}
 		budget, _, err := d.CreateBudget(d.ctx, admin.BudgetSpec{Dimensions: map[string]admin.Limits{"tokens": {Hard: 10}}})
 		require.NoError(t, err)
-		_, err = d.ReportUsage(d.ctx, budget, map[string]int64{"tokens": -1}, "")
-		require.ErrorIs(t, err, admin.ErrInvalid)
+		for _, limit := range []int{1, 10_000} {
+			_, err := d.ReadStream(d.ctx, id, 0, "", "", limit)
+			require.NoError(t, err)
+		}
+		for _, amount := range []int64{-1, 1 << 53, math.MaxInt64} {
+			_, err = d.ReportUsage(d.ctx, budget, map[string]int64{"tokens": amount}, "")
+			require.ErrorIs(t, err, admin.ErrInvalid)
+			_, _, err = d.CreateBudget(d.ctx, admin.BudgetSpec{Dimensions: map[string]admin.Limits{"tokens": {Hard: amount}}})
+			require.ErrorIs(t, err, admin.ErrInvalid)
+		}
+	})
+}
+
+// An execution of a partition that the deployment does not have is refused: no worker and no keeper would look there.
+func TestPartitionsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
+		id := enginecore.NewExecutionID(enginecore.Partition{
+			Family: enginecore.FlowFamily, Index: uint16(d.core.Partitioning().Flow),
+		})
+		refused := func(_ any, err error) {
+			t.Helper()
+			require.ErrorIs(t, err, admin.ErrInvalid)
+			require.ErrorContains(t, err, "does not exist")
+		}
+		_, _, err := d.CreateExecution(d.ctx, admin.ExecutionSpec{ID: id, Lane: lane, Kind: "x"})
+		refused(nil, err)
+		refused(d.Execution(d.ctx, id))
+		refused(d.ExecutionState(d.ctx, id))
+		_, _, err = d.ExecutionResult(d.ctx, id)
+		refused(nil, err)
+		refused(d.CancelExecution(d.ctx, id, ""))
+		refused(d.ReplayExecution(d.ctx, id))
+		refused(d.ChangePriority(d.ctx, id, 1))
+		refused(d.RevokeLease(d.ctx, id, "", ""))
+		refused(d.Waitpoints(d.ctx, id))
+		refused(d.DeliverSignal(d.ctx, admin.Signal{Execution: id, Name: "x"}))
+		refused(d.ReadStream(d.ctx, id, 0, "", "", 1))
+		refused(nil, d.TagExecution(d.ctx, id, map[string]string{"a.b": "c"}))
+		refused(nil, d.CloseWaitpoint(d.ctx, id, "", ""))
 	})
 }
 

@@ -103,7 +103,7 @@ func (c *Client) prepare(n *ExecutionSpec) error {
 
 func (c *Client) chooseID(n *ExecutionSpec) error {
 	if n.ID != "" {
-		return checkID(n.ID)
+		return c.checkID(n.ID)
 	}
 	p := c.core.Partitioning().LanePartition(n.Lane)
 	if n.Flow != "" {
@@ -165,6 +165,9 @@ type Execution struct {
 	Priority  int
 	// Flow is the flow of which the execution is a member; empty if none.
 	Flow enginecore.FlowID
+	// Node is the node of the flow that it is. FlowName and Run are the name of the flow and the id of the run;
+	// listings do not set them. All are empty in a flow that was not started by package runtime.
+	Node, FlowName, Run string
 	// State is the public state; Phase to Attempt are the engine's seven dimensions of it.
 	State       enginecore.PublicState
 	Phase       enginecore.LifecyclePhase
@@ -194,7 +197,7 @@ type Execution struct {
 }
 
 var executionFields = []string{
-	"namespace", "lane_id", "execution_kind", "creator_identity", "priority", "flow_id", "public_state",
+	"namespace", "lane_id", "execution_kind", "creator_identity", "priority", "flow_id", "node", "public_state",
 	"lifecycle_phase",
 	"ownership_state", "eligibility_state", "blocking_reason", "terminal_outcome", "attempt_state", "blocking_detail",
 	"current_attempt_index", "total_attempt_count", "retry_count", "lease_reclaim_count", "replay_count",
@@ -205,7 +208,7 @@ var executionFields = []string{
 func executionOf(id enginecore.ExecutionID, r hashrecord.Record) Execution {
 	return Execution{
 		ID: id, Namespace: r["namespace"], Lane: r.Lane(), Kind: r["execution_kind"], Creator: r["creator_identity"],
-		Priority: int(r.Int("priority")), Flow: enginecore.FlowID(r["flow_id"]),
+		Priority: int(r.Int("priority")), Flow: enginecore.FlowID(r["flow_id"]), Node: r["node"],
 		State:          enginecore.PublicState(r["public_state"]),
 		Phase:          enginecore.LifecyclePhase(r["lifecycle_phase"]),
 		Ownership:      enginecore.OwnershipState(r["ownership_state"]),
@@ -226,12 +229,33 @@ func executionOf(id enginecore.ExecutionID, r hashrecord.Record) Execution {
 	}
 }
 
-// Execution returns an execution with its tags. The record is of one moment; the tags are read separately. The error
-// wraps enginecore.ErrExecutionNotFound.
+// Execution returns an execution with its tags. The record is of one moment; the tags and the name of its run are read
+// separately. The error wraps enginecore.ErrExecutionNotFound.
 func (c *Client) Execution(ctx context.Context, id enginecore.ExecutionID) (Execution, error) {
-	if err := checkID(id); err != nil {
+	if err := c.checkID(id); err != nil {
 		return Execution{}, err
 	}
+	e, err := c.readExecution(ctx, id)
+	if err != nil || e.Flow == "" {
+		return e, err
+	}
+	p, err := id.Partition()
+	if err != nil {
+		return Execution{}, err
+	}
+	named := []string{"flow_kind", "run_id"}
+	results, err := c.read(ctx, c.hmget(c.keys.FlowCore(p, e.Flow), named))
+	if err != nil {
+		return Execution{}, of(err, "get", "execution", string(id))
+	}
+	r := hashrecord.Read(results[0], named)
+	if r["run_id"] != "" { // a flow of another program has a kind as well
+		e.FlowName, e.Run = r["flow_kind"], r["run_id"]
+	}
+	return e, nil
+}
+
+func (c *Client) readExecution(ctx context.Context, id enginecore.ExecutionID) (Execution, error) {
 	nodes, err := c.readNodes(ctx, []string{string(id)}, executionFields)
 	if err != nil {
 		return Execution{}, of(err, "get", "execution", string(id))
@@ -292,7 +316,7 @@ func (c *Client) ExecutionPayload(
 }
 
 func (c *Client) bytes(ctx context.Context, id enginecore.ExecutionID, key string) ([]byte, bool, error) {
-	if err := checkID(id); err != nil {
+	if err := c.checkID(id); err != nil {
 		return nil, false, err
 	}
 	return valueOf(ctx, c.client.Do(ctx, c.client.B().Get().Key(key).Build()))
@@ -450,8 +474,10 @@ type Revocation struct {
 	// Lease and Epoch identify the revoked lease.
 	Lease enginecore.LeaseID
 	Epoch enginecore.LeaseEpoch
-	// Already reports whether there was nothing to do, because the lease had been revoked before or had expired.
+	// Already reports whether there was nothing to do, and Reason why: "already_revoked" or "already_expired". It is
+	// empty otherwise.
 	Already bool
+	Reason  string
 }
 
 // RevokeLease revokes the lease of a running execution, in one atomic step: its worker can no longer commit, and
@@ -485,7 +511,7 @@ func (c *Client) RevokeLease(
 		return Revocation{}, of(err, "revoke lease of", "execution", string(id))
 	}
 	if reply.Status == enginerpc.StatusAlreadySatisfied {
-		return Revocation{Already: true}, nil
+		return Revocation{Already: true, Reason: reply.Outcome}, nil
 	}
 	return Revocation{Lease: reply.LeaseID, Epoch: reply.LeaseEpoch}, nil
 }

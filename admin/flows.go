@@ -73,7 +73,7 @@ func (c *Client) AddExecution(
 	if err != nil {
 		return 0, false, err
 	}
-	if err := checkID(id); err != nil {
+	if err := c.checkID(id); err != nil {
 		return 0, false, err
 	}
 	if at, _ := id.Partition(); at != p {
@@ -102,7 +102,9 @@ type Edge struct {
 	Input string
 }
 
-func (e *Edge) check() error { return errors.Join(checkID(e.Upstream), checkID(e.Downstream)) }
+func (c *Client) checkEdge(e *Edge) error {
+	return errors.Join(c.checkID(e.Upstream), c.checkID(e.Downstream))
+}
 
 // edgeKind is the only kind of edge that the contract has.
 const edgeKind = "success_only"
@@ -118,7 +120,7 @@ func (c *Client) StageEdge(ctx context.Context, e Edge, revision int64) (enginec
 	if e.ID == "" {
 		e.ID = enginecore.EdgeID(uuid.NewString())
 	}
-	if err := e.check(); err != nil {
+	if err := c.checkEdge(&e); err != nil {
 		return "", 0, err
 	}
 	now, err := c.now(ctx)
@@ -140,7 +142,7 @@ func (c *Client) ApplyEdge(ctx context.Context, e Edge, revision int64) (unsatis
 	if e.ID == "" {
 		return 0, false, fault("edge id", "must not be empty")
 	}
-	if err := e.check(); err != nil {
+	if err := c.checkEdge(&e); err != nil {
 		return 0, false, err
 	}
 	r, err := c.coreOf(ctx, e.Downstream, "lane_id")

@@ -3,12 +3,13 @@ package admin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/contractsignal"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -48,15 +49,12 @@ type Delivery struct {
 	Effect enginecore.SignalEffect
 }
 
-// Limits of signals that other FlowFabric servers use, too.
-const (
-	defaultMaxSignals   = 1000
-	defaultSignalMaxlen = 10000
-)
-
 // DeliverSignal delivers a signal to an open waitpoint, in one atomic step. An execution whose wait the signal ends
 // continues. For a pending waitpoint, whose wait has not begun, the signal is kept, by a second call when the first
-// reply asks for it. For waitpoints of runs, use runtime.Client.Signal.
+// reply asks for it. An execution takes 10,000 signals, of which the stream of the waitpoint keeps the last 1,000. For
+// waitpoints of runs, use runtime.Client.Signal; their payload must be JSON, and satisfy the schema of the wait, here,
+// too. Name, category, source and keys have at most 256 bytes without control characters; otherwise the error matches
+// ErrInvalid, for a payload with a *valuefault.Error.
 //
 // The error wraps enginecore.ErrInvalidToken, enginecore.ErrTokenExpired, enginecore.ErrWaitpointNotFound,
 // enginecore.ErrWaitpointClosed, enginecore.ErrTargetNotSignalable, enginecore.ErrSignalLimitExceeded,
@@ -65,14 +63,6 @@ const (
 func (c *Client) DeliverSignal(ctx context.Context, s Signal) (Delivery, error) {
 	if s.Name == "" {
 		return Delivery{}, fault("name", "must not be empty")
-	}
-	for _, x := range []struct{ argument, text string }{
-		{"name", s.Name}, {"category", s.Category}, {"source type", s.SourceType},
-		{"source identity", s.SourceIdentity},
-	} {
-		if err := activityspec.CheckText(x.text); err != nil {
-			return Delivery{}, fault(x.argument, "%.80q: %v", x.text, err)
-		}
 	}
 	r, err := c.coreOf(ctx, s.Execution, "lane_id")
 	if err != nil {
@@ -88,6 +78,13 @@ func (c *Client) deliver(ctx context.Context, s Signal, lane enginecore.LaneID) 
 		return Delivery{}, err
 	}
 	signal := s.wire(now)
+	wait, err := contractsignal.Find(ctx, c.core, &signal)
+	if err != nil {
+		return Delivery{}, err
+	}
+	if err := wait.Apply(&signal); err != nil {
+		return Delivery{}, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
 	reply, err := c.core.DeliverSignal(ctx, enginerpc.DeliverSignalCall{LaneID: lane, Signal: signal})
 	if !errors.Is(err, enginecore.ErrWaitpointPendingUseBufferScript) {
 		return Delivery{reply.SignalID, reply.Status == enginerpc.StatusDuplicate,
@@ -115,7 +112,7 @@ func (s Signal) wire(now time.Time) enginerpc.Signal {
 		SignalName:  s.Name, SignalCategory: or(s.Category, "operator"), SourceType: or(s.SourceType, "admin"),
 		SourceIdentity: or(s.SourceIdentity, "admin"), Payload: s.Payload, PayloadEncoding: "json",
 		IdempotencyKey: s.IdempotencyKey, CorrelationID: s.CorrelationID, TargetScope: "waitpoint", CreatedAt: now,
-		DedupTTL: ttl, ResumeDelay: s.ResumeDelay, SignalMaxlen: defaultSignalMaxlen,
-		MaxSignalsPerExecution: defaultMaxSignals, WaitpointToken: s.Token,
+		DedupTTL: ttl, ResumeDelay: s.ResumeDelay, SignalMaxlen: contractsignal.KeptSignals,
+		MaxSignalsPerExecution: contractsignal.MaxSignals, WaitpointToken: s.Token,
 	}
 }

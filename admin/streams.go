@@ -18,7 +18,7 @@ import (
 
 const (
 	defaultFrames = 100
-	maxFrames     = 1000
+	maxFrames     = 10_000
 	// maxTails is how many calls of TailStream of one client wait at a time.
 	maxTails = 256
 	// MaxTailWait is the longest time that a call of TailStream waits.
@@ -48,14 +48,14 @@ var (
 )
 
 // ReadStream returns the frames of an attempt between two ids, both inclusive, the oldest first, at most limit (1 to
-// 1000; 0 means 100), in one atomic step. An empty id means the beginning or the end of the stream. To continue, read
+// 10,000; 0 means 100), in one atomic step. An empty id means the beginning or the end of the stream. To continue, read
 // from the last id and omit its frame, or use TailStream. runtime.RunRef.Stream follows a node of a run over its
 // attempts.
 func (c *Client) ReadStream(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, from, to string, limit int,
 ) (Frames, error) {
 	count, err := frameLimit(limit)
-	if err := errors.Join(checkID(id), checkFrameID("from", from, frameID), checkFrameID("to", to, frameID),
+	if err := errors.Join(c.checkID(id), checkFrameID("from", from, frameID), checkFrameID("to", to, frameID),
 		err); err != nil {
 		return Frames{}, err
 	}
@@ -105,7 +105,7 @@ func (c *Client) TailStream(
 	limit int,
 ) (Frames, error) {
 	count, err := frameLimit(limit)
-	if err := errors.Join(checkID(id), checkFrameID("after", after, concreteID), err); err != nil {
+	if err := errors.Join(c.checkID(id), checkFrameID("after", after, concreteID), err); err != nil {
 		return Frames{}, err
 	}
 	if wait < 0 || wait > MaxTailWait {

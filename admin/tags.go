@@ -13,7 +13,7 @@ import (
 // TagExecution adds tags to an execution in any phase, in one atomic step, replacing those with the same keys. The
 // error wraps enginecore.ErrExecutionNotFound or enginecore.ErrInvalidTagKey.
 func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, tags map[string]string) error {
-	if err := checkID(id); err != nil {
+	if err := c.checkID(id); err != nil {
 		return err
 	}
 	list, err := tagList(tags)

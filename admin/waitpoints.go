@@ -145,7 +145,7 @@ func (c *Client) nameSignals(ctx context.Context, p enginecore.Partition, open [
 func (c *Client) CloseWaitpoint(
 	ctx context.Context, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID, reason string,
 ) error {
-	if err := errors.Join(checkID(id), checkReason(reason)); err != nil {
+	if err := errors.Join(c.checkID(id), checkReason(reason)); err != nil {
 		return err
 	}
 	err := c.audited(ctx, auditlog.CloseWaitpoint, string(waitpoint), reason, func() error {

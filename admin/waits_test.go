@@ -2,16 +2,22 @@ package admin_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 func (d *desk) rotate() {
@@ -56,6 +62,51 @@ func TestWaitpointsAndSignals(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, open)
 		b.Check(t, invariant.AnyTime)
+	})
+}
+
+// A signal to the wait of a run satisfies the schema of the wait, whichever door it takes, and texts are bounded.
+func TestSignalsToRunsAreChecked(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) { // contract mode has no schemas
+		d := newDesk(t, b)
+		f := flow.New[int, map[string]int]("asks")
+		flow.Return(f, flow.Waitpoint[map[string]int](f, "ask", activity.AnswerSchema([]byte(`{"type":"object","required":["n"]}`))))
+		def, err := f.Build()
+		require.NoError(t, err)
+		b.Keeper(t)
+		run, err := runtime.Start(d.ctx, b.Client, def, 1)
+		require.NoError(t, err)
+		var waits []runtime.Waitpoint
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			if waits, err = run.Waitpoints(d.ctx); err != nil || len(waits) != 1 {
+				return "the wait is not open"
+			}
+			return ""
+		})
+		open, err := d.Waitpoints(d.ctx, waits[0].ExecutionID)
+		require.NoError(t, err)
+		signal := admin.Signal{Execution: waits[0].ExecutionID, Waitpoint: waits[0].ID, Token: open[0].Token, Name: "go"}
+		for _, bad := range []string{`{"text":1}`, `7`, ``, `not json`} {
+			signal.Payload = []byte(bad)
+			_, err = d.DeliverSignal(d.ctx, signal)
+			require.ErrorIs(t, err, admin.ErrInvalid, bad)
+			_, found := errors.AsType[*valuefault.Error](err)
+			require.True(t, found, bad)
+		}
+		signal.Payload = []byte(`{"n":5}`)
+		for _, bad := range []string{strings.Repeat("x", 257), "a\nb"} {
+			other := signal
+			other.SourceIdentity = bad
+			_, err = d.DeliverSignal(d.ctx, other)
+			require.ErrorIs(t, err, admin.ErrInvalid, bad)
+		}
+		delivery, err := d.DeliverSignal(d.ctx, signal)
+		require.NoError(t, err)
+		require.Equal(t, enginecore.SignalResumed, delivery.Effect)
+		result, err := run.Result(d.ctx)
+		require.NoError(t, err)
+		require.Equal(t, map[string]int{"n": 5}, result)
 	})
 }
 

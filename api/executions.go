@@ -36,6 +36,9 @@ type ExecutionInput struct {
 type Execution struct {
 	ID             string            `json:"id"`
 	FlowID         string            `json:"flow_id,omitempty"`
+	Flow           string            `json:"flow,omitempty" doc:"The name of the flow; listings leave it out."`
+	Run            string            `json:"run,omitempty" doc:"The id of the run; listings leave it out."`
+	Node           string            `json:"node,omitempty"`
 	Kind           string            `json:"kind"`
 	Lane           string            `json:"lane"`
 	Namespace      string            `json:"namespace,omitempty"`

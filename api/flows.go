@@ -5,25 +5,26 @@ import "github.com/flowfabric/flowfabric-go/runtime/catalogue"
 // Operations of flows.
 var (
 	ListFlows = call[Empty, Page[catalogue.Flow]](Operation{
-		Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows", Right: View, Effect: Reads,
+		Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows", Right: View, Effect: Reads, Bound: true,
 		Summary: "List the published flows",
 	})
 	GetFlow = call[FlowInput, catalogue.Description](Operation{
-		Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}", Right: View, Effect: Reads,
+		Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}", Right: View, Effect: Reads, Bound: true,
 		Summary: "Show a published flow with its graph, schemas and history",
 	})
 	GetFlowGraph = call[GetFlowGraphInput, Drawing](Operation{
-		Name: "get-flow-graph", Group: "flows", Method: "GET", Path: "/flows/{flow}/graph", Right: View, Effect: Reads,
+		Name: "get-flow-graph", Group: "flows", Method: "GET", Path: "/flows/{flow}/graph",
+		Right: View, Effect: Reads, Bound: true,
 		Summary: "Draw the graph of a published flow",
 	})
 	GetFlowStatistics = call[FlowStatisticsInput, FlowStatistics](Operation{
 		Name: "get-flow-statistics", Group: "flows", Method: "GET", Path: "/flows/{flow}/statistics",
-		Right: View, Effect: Reads,
+		Right: View, Effect: Reads, Bound: true,
 		Summary: "Show how the nodes of a flow did in its last runs, and which versions these have",
 	})
 	WithdrawFlow = call[FlowInput, Empty](Operation{
 		Name: "withdraw-flow", Group: "flows", Method: "DELETE", Path: "/flows/{flow}",
-		Right: Administer, Effect: Destroys,
+		Right: Administer, Effect: Destroys, Bound: true,
 		Summary: "Remove a flow from the catalogue; its runs stay",
 	})
 )

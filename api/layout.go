@@ -10,21 +10,22 @@ import (
 var (
 	GetRunLayout = call[GetRunLayoutInput, RunLayout](Operation{
 		Name: "get-run-layout", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/layout",
-		Right: View, Effect: Reads,
+		Right: View, Effect: Reads, Bound: true,
 		Summary: "Place the graph of a run for drawing, with the states of its nodes",
 	})
 	GetFlowLayout = call[FlowInput, Layout](Operation{
 		Name: "get-flow-layout", Group: "flows", Method: "GET", Path: "/flows/{flow}/layout",
-		Right: View, Effect: Reads,
+		Right: View, Effect: Reads, Bound: true,
 		Summary: "Place the graph of a published flow for drawing",
 	})
 	ExplainRuns = call[ExplainRunsInput, Page[RunNow]](Operation{
-		Name: "explain-runs", Group: "observe", Method: "POST", Path: "/runs/explain", Right: View, Effect: Reads,
+		Name: "explain-runs", Group: "observe", Method: "POST", Path: "/runs/explain",
+		Right: View, Effect: Reads, Bound: true,
 		Summary: "Say of up to 100 runs which node needs attention most, and why",
 	})
 	CompareRuns = call[CompareRunsInput, RunComparison](Operation{
 		Name: "compare-runs", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/compare",
-		Right: ReadPayloads, Effect: Reads,
+		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Compare a run with another one: states, results and durations of their nodes",
 	})
 )

@@ -42,7 +42,7 @@ type SetLimitInput struct {
 	LimitInput
 	Conditional
 	Body struct {
-		AtMost int      `json:"at_most,omitempty" minimum:"0" doc:"Starts within per; 0 is no bound."`
+		AtMost int      `json:"at_most,omitempty" minimum:"0" doc:"Functions that begin within any time of the length per; 0 is no bound."`
 		Per    Duration `json:"per,omitzero"`
 		AtOnce int      `json:"at_once,omitempty" minimum:"0" doc:"Executions at a time; 0 is no bound."`
 	}
@@ -57,7 +57,7 @@ type Limit struct {
 	AtOnce  int      `json:"at_once,omitempty"`
 	Set     bool     `json:"set" doc:"An operator has set it."`
 	Running int      `json:"running"`
-	Started int      `json:"started" doc:"Starts within the last per."`
+	Started int      `json:"started" doc:"Starts within the last per, and permits reserved for one."`
 	Waiting int      `json:"waiting"`
 }
 

@@ -12,32 +12,32 @@ import (
 var (
 	GetNode = call[GetNodeInput, Node](Operation{
 		Name: "get-node", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}",
-		Right: View, Effect: Reads,
+		Right: View, Effect: Reads, Bound: true,
 		Summary: "Describe a node with its attempts",
 	})
 	ListItems = call[ListItemsInput, Page[Item]](Operation{
 		Name: "list-items", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/items",
-		Right: ReadPayloads, Effect: Reads,
+		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "List the items of a map",
 	})
 	FollowLogs = stream[FollowLogsInput, LogLine](Operation{
 		Name: "follow-logs", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/logs",
-		Right: ReadPayloads, Effect: Reads,
+		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Follow what the attempts of a node log",
 	})
 	FollowFrames = stream[FollowFramesInput, Frame](Operation{
 		Name: "follow-frames", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/stream",
-		Right: ReadPayloads, Effect: Reads,
+		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Follow the frames that a node emits",
 	})
 	CancelNode = call[NodeReasonInput, Empty](Operation{
 		Name: "cancel-node", Group: "nodes", Method: "POST", Path: "/runs/{flow}/{run}/nodes/{node}/cancel",
-		Right: Operate, Effect: Destroys,
+		Right: Operate, Effect: Destroys, Bound: true,
 		Summary: "Cancel a node",
 	})
 	SetNodePriority = call[NodePriorityInput, Empty](Operation{
 		Name: "set-node-priority", Group: "nodes", Method: "PUT", Path: "/runs/{flow}/{run}/nodes/{node}/priority",
-		Right: Operate, Effect: Changes,
+		Right: Operate, Effect: Changes, Bound: true,
 		Summary: "Change the priority of a node",
 	})
 )
@@ -129,13 +129,13 @@ type ListItemsInput struct {
 
 // Item is an item of a map.
 type Item struct {
-	Index    int             `json:"index"`
-	Name     string          `json:"name"`
-	State    string          `json:"state"`
-	Attempts int             `json:"attempts"`
-	Result   json.RawMessage `json:"result,omitempty"`
-	Reason   string          `json:"reason,omitempty"`
-	Category string          `json:"category,omitempty"`
+	Index    int    `json:"index"`
+	Name     string `json:"name"`
+	State    string `json:"state"`
+	Attempts int    `json:"attempts"`
+	Result   *Value `json:"result,omitempty"`
+	Reason   string `json:"reason,omitempty"`
+	Category string `json:"category,omitempty"`
 }
 
 // FollowLogsInput selects lines.

@@ -10,11 +10,11 @@ import (
 var (
 	CountRuns = call[CountRunsInput, Page[RunCount]](Operation{
 		Name: "count-runs", Group: "observe", Method: "GET", Path: "/counts",
-		Right: View, Effect: Reads, Query: QueryRuns,
+		Right: View, Effect: Reads, Bound: true, Query: QueryRuns,
 		Summary: "Count runs by flow, state and hour",
 	})
 	FollowFeed = stream[FollowFeedInput, FeedEvent](Operation{
-		Name: "follow-feed", Group: "observe", Method: "GET", Path: "/feed", Right: View, Effect: Reads,
+		Name: "follow-feed", Group: "observe", Method: "GET", Path: "/feed", Right: View, Effect: Reads, Bound: true,
 		Summary: "Follow what happens to all runs",
 	})
 	ListAudit = call[ListAuditInput, Page[AuditEntry]](Operation{

@@ -55,10 +55,16 @@ type Operation struct {
 	Summary string
 	Right   Right
 	Effect  Effect
+	// Bound reports whether a principal who is bound to some flows may call the operation. Such an operation is about a
+	// flow that its path names, or shows and changes nothing of flows that the principal may not see.
+	Bound bool
 	// Streams reports whether the operation can answer with server-sent events.
 	Streams bool
 	// Created reports whether a reply that created something has status 201.
 	Created bool
+	// Credential reports whether the reply has a credential: it is not stored, so the operation takes no
+	// Idempotency-Key.
+	Credential bool
 	// Query names the query whose parameters the operation takes beside those of its input: QueryRuns, QueryWaits or
 	// empty.
 	Query string

@@ -20,16 +20,23 @@ var (
 		Name: "list-push-workers", Group: "tasks", Method: "GET", Path: "/push-workers", Right: View, Effect: Reads,
 		Summary: "List the URLs to which this server sends tasks",
 	})
-	RemovePushWorker = call[PushWorkerInput, Empty](Operation{
+	RemovePushWorker = call[RemovePushWorkerInput, Empty](Operation{
 		Name: "remove-push-worker", Group: "tasks", Method: "DELETE", Path: "/push-workers/{worker}",
 		Right: Work, Effect: Changes,
-		Summary: "Send no more tasks to a URL",
+		Summary: "Send no more tasks to a URL; administrators end the registrations of others, too",
 	})
 )
 
 // PushWorkerInput names a registration of the principal.
 type PushWorkerInput struct {
 	Worker string `path:"worker" maxLength:"128" doc:"Name of the worker; each principal has names of its own."`
+}
+
+// RemovePushWorkerInput names a registration, which is the principal's own unless it says whose it is.
+type RemovePushWorkerInput struct {
+	PushWorkerInput
+	Principal string `query:"principal" maxLength:"256" doc:"Whose registration it is, as list-push-workers has it; absent for the caller. Those of others need the right administer."`
+	Login     string `query:"login" maxLength:"32" doc:"How that principal has logged in, as list-push-workers has it."`
 }
 
 // RegisterPushWorkerInput says where tasks are sent, and which.
@@ -51,6 +58,7 @@ type RegisterPushWorkerInput struct {
 type PushWorker struct {
 	Worker     string    `json:"worker"`
 	Principal  string    `json:"principal,omitempty"`
+	Login      string    `json:"login" doc:"How the principal has logged in; another one may have the same name."`
 	URL        string    `json:"url"`
 	Activities []string  `json:"activities"`
 	ExpiresAt  time.Time `json:"expires_at"`

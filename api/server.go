@@ -5,7 +5,7 @@ import "time"
 // Operations of the server itself.
 var (
 	GetServer = call[Empty, ServerInfo](Operation{
-		Name: "get-server", Group: "server", Method: "GET", Path: "/server", Right: View, Effect: Reads,
+		Name: "get-server", Group: "server", Method: "GET", Path: "/server", Right: View, Effect: Reads, Bound: true,
 		Summary: "Describe the server and the principal that calls",
 	})
 	ListTokens = call[Empty, Page[Token]](Operation{
@@ -14,13 +14,22 @@ var (
 	})
 	CreateToken = call[CreateTokenInput, CreatedToken](Operation{
 		Name: "create-token", Group: "server", Method: "POST", Path: "/tokens",
-		Right: Administer, Effect: Changes, Created: true,
+		Right: Administer, Effect: Changes, Created: true, Credential: true,
 		Summary: "Create a token; its text is shown once",
 	})
 	DeleteToken = call[TokenNameInput, Empty](Operation{
 		Name: "delete-token", Group: "server", Method: "DELETE", Path: "/tokens/{token}",
 		Right: Administer, Effect: Destroys,
 		Summary: "Delete a token; it ends at once",
+	})
+	ListSessions = call[ListSessionsInput, Page[Session]](Operation{
+		Name: "list-sessions", Group: "server", Method: "GET", Path: "/sessions", Right: Administer, Effect: Reads,
+		Summary: "List the sessions of browsers that have logged in",
+	})
+	DeleteSession = call[SessionInput, Empty](Operation{
+		Name: "delete-session", Group: "server", Method: "DELETE", Path: "/sessions/{session}",
+		Right: Administer, Effect: Destroys,
+		Summary: "End a session; its streams end within some seconds",
 	})
 	RotateSecrets = call[RotateSecretsInput, RotatedSecrets](Operation{
 		Name: "rotate-secrets", Group: "server", Method: "POST", Path: "/secrets/rotate",
@@ -30,7 +39,7 @@ var (
 )
 
 func serverOperations() []Entry {
-	return []Entry{GetServer, ListTokens, CreateToken, DeleteToken, RotateSecrets}
+	return []Entry{GetServer, ListTokens, CreateToken, DeleteToken, ListSessions, DeleteSession, RotateSecrets}
 }
 
 // ServerInfo describes a server and the principal that calls it.
@@ -93,7 +102,7 @@ type Token struct {
 // CreateTokenInput describes a new token.
 type CreateTokenInput struct {
 	Body struct {
-		Name    string   `json:"name" minLength:"1" maxLength:"128"`
+		Name    string   `json:"name" minLength:"1" maxLength:"128" doc:"Stands in URLs: no white space, control characters and slashes, and neither . nor .."`
 		Role    Role     `json:"role" enum:"viewer,operator,admin,worker"`
 		Rights  []Right  `json:"rights,omitempty" enum:"approve,payloads:read,work"`
 		Flows   string   `json:"flows,omitempty" maxLength:"256"`
@@ -110,6 +119,27 @@ type CreatedToken struct {
 // TokenNameInput names the token that an operation is about.
 type TokenNameInput struct {
 	Token string `path:"token" doc:"Name of the token."`
+}
+
+// Session is the login of a browser, at an OpenID Connect provider.
+type Session struct {
+	ID        string    `json:"id"`
+	Principal string    `json:"principal"`
+	Login     string    `json:"login" doc:"How the principal has logged in: oidc."`
+	Groups    []string  `json:"groups,omitempty" doc:"Groups of the principal that grants name."`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// ListSessionsInput selects sessions.
+type ListSessionsInput struct {
+	Principal string `query:"principal" maxLength:"256" doc:"Only sessions of this principal."`
+	Paging
+}
+
+// SessionInput names a session.
+type SessionInput struct {
+	Session string `path:"session" maxLength:"128" doc:"Id of the session, as list-sessions has it."`
 }
 
 // RotateSecretsInput says how long old tokens stay valid.

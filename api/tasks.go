@@ -9,7 +9,8 @@ import (
 var (
 	ClaimTask = call[ClaimTaskInput, ClaimedTask](Operation{
 		Name: "claim-task", Group: "tasks", Method: "POST", Path: "/tasks/claim", Right: Work, Effect: Changes,
-		Summary: "Claim a node of some activities and get its input; waits for one",
+		Credential: true,
+		Summary:    "Claim a node of some activities and get its input; waits for one",
 	})
 	RenewTask = call[TaskInput, RenewedTask](Operation{
 		Name: "renew-task", Group: "tasks", Method: "POST", Path: "/tasks/{task}/renew", Right: Work, Effect: Changes,
@@ -26,7 +27,7 @@ var (
 	})
 	SuspendTask = call[SuspendTaskInput, SuspendedTask](Operation{
 		Name: "suspend-task", Group: "tasks", Method: "POST", Path: "/tasks/{task}/suspend",
-		Right: Work, Effect: Changes,
+		Right: Work, Effect: Changes, Credential: true,
 		Summary: "Give a task up until signals arrive",
 	})
 	ReleaseTask = call[TaskInput, Empty](Operation{

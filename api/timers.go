@@ -6,22 +6,22 @@ import "time"
 var (
 	MoveTimer = call[MoveTimerInput, Empty](Operation{
 		Name: "move-timer", Group: "nodes", Method: "PUT", Path: "/runs/{flow}/{run}/nodes/{node}/timer",
-		Right: Operate, Effect: Changes,
+		Right: Operate, Effect: Changes, Bound: true,
 		Summary: "Move the end of a node that sleeps",
 	})
 	SkipTimer = call[NodeInput, Empty](Operation{
 		Name: "skip-timer", Group: "nodes", Method: "POST", Path: "/runs/{flow}/{run}/nodes/{node}/timer/skip",
-		Right: Operate, Effect: Changes,
+		Right: Operate, Effect: Changes, Bound: true,
 		Summary: "End the sleep of a node now",
 	})
 	ListTurns = call[NodeInput, Page[Turn]](Operation{
 		Name: "list-turns", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/turns",
-		Right: View, Effect: Reads,
+		Right: View, Effect: Reads, Bound: true,
 		Summary: "List the turns of a loop",
 	})
 	GetLiveValue = call[LiveValueInput, LiveValue](Operation{
 		Name: "get-live-value", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/values/{key}",
-		Right: ReadPayloads, Effect: Reads,
+		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Show a value that the function of a node has published",
 	})
 )

@@ -9,40 +9,42 @@ import (
 var (
 	ListWaits = call[ListWaitsInput, Page[Wait]](Operation{
 		Name: "list-waits", Group: "waits", Method: "GET", Path: "/waits",
-		Right: View, Effect: Reads, Query: QueryWaits,
+		Right: View, Effect: Reads, Bound: true, Query: QueryWaits,
 		Summary: "List the open waits of all runs",
 	})
 	ListRunWaits = call[ListRunWaitsInput, Page[Wait]](Operation{
 		Name: "list-run-waits", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits",
-		Right: View, Effect: Reads,
+		Right: View, Effect: Reads, Bound: true,
 		Summary: "List the waits of a run and its child runs",
 	})
 	SignalRun = call[SignalRunInput, Delivery](Operation{
 		Name: "signal-run", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/signals",
-		Right: Approve, Effect: Changes,
+		Right: Approve, Effect: Changes, Bound: true,
 		Summary: "Answer a wait of a run, by node and step",
 	})
 	SignalToken = call[SignalTokenInput, Delivery](Operation{
-		Name: "signal-token", Group: "waits", Method: "POST", Path: "/signals", Right: Approve, Effect: Changes,
+		Name: "signal-token", Group: "waits", Method: "POST", Path: "/signals",
+		Right: Approve, Effect: Changes, Bound: true,
 		Summary: "Answer a wait by its token",
 	})
 	GetTokenWait = call[TokenInput, Wait](Operation{
-		Name: "get-token-wait", Group: "waits", Method: "POST", Path: "/waits/by-token", Right: Approve, Effect: Reads,
+		Name: "get-token-wait", Group: "waits", Method: "POST", Path: "/waits/by-token",
+		Right: Approve, Effect: Reads, Bound: true,
 		Summary: "Describe the wait that a token belongs to",
 	})
 	ListSignals = call[WaitInput, Page[ReceivedSignal]](Operation{
 		Name: "list-signals", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits/{wait}/signals",
-		Right: ReadPayloads, Effect: Reads,
+		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "List the signals that a wait has received",
 	})
 	ResumeWait = call[ResumeWaitInput, Empty](Operation{
 		Name: "resume-wait", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/waits/{wait}/resume",
-		Right: Operate, Effect: Changes,
+		Right: Operate, Effect: Changes, Bound: true,
 		Summary: "End a wait with a payload, whatever it waits for",
 	})
 	CancelWait = call[CancelWaitInput, Empty](Operation{
 		Name: "cancel-wait", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/waits/{wait}/cancel",
-		Right: Operate, Effect: Destroys,
+		Right: Operate, Effect: Destroys, Bound: true,
 		Summary: "Cancel the node that waits",
 	})
 )

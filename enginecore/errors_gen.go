@@ -12,6 +12,8 @@ const (
 	ErrAlreadySuspended Code = "already_suspended"
 	// ErrAPIRequestConflict comes from ffx_begin_api_request.
 	ErrAPIRequestConflict Code = "api_request_conflict"
+	// ErrAPIRequestsFull comes from ffx_begin_api_request.
+	ErrAPIRequestsFull Code = "api_requests_full"
 	// ErrAPITokenExists comes from ffx_add_api_token.
 	ErrAPITokenExists Code = "api_token_exists"
 	// ErrBudgetNotFound comes from ff_reset_budget, ffx_use_budget.
@@ -42,9 +44,9 @@ const (
 	// ff_fail_execution, ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution,
 	// ff_cancel_execution, ff_suspend_execution, ff_create_pending_waitpoint,
 	// ff_block_execution_for_admission, ffx_set_priority, ffx_complete, ffx_continue_as_new, ffx_fail,
-	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value, ffx_cancel_node,
-	// ffx_link_child, ffx_await_child. Details: terminal_outcome, lease_epoch, lifecycle_phase,
-	// attempt_id.
+	// ffx_release, ffx_skip, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value,
+	// ffx_cancel_node, ffx_link_child, ffx_await_child. Details: terminal_outcome, lease_epoch,
+	// lifecycle_phase, attempt_id.
 	ErrExecutionNotActive Code = "execution_not_active"
 	// ErrExecutionNotEligible comes from ff_issue_claim_grant, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution.
@@ -57,7 +59,7 @@ const (
 	// ff_resume_execution, ff_create_pending_waitpoint, ff_apply_dependency_to_child,
 	// ff_promote_blocked_to_eligible, ff_add_execution_to_flow, ff_change_priority,
 	// ff_block_execution_for_admission, ff_unblock_execution, ffx_find_node, ffx_claim_granted,
-	// ffx_set_priority, ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend,
+	// ffx_set_priority, ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip, ffx_suspend,
 	// ffx_record_step, ffx_open_waitpoint, ffx_signal_node, ffx_move_timer, ffx_end_wait,
 	// ffx_read_waitpoint, ffx_put_live_value, ffx_read_live_value, ffx_rerun, ffx_read_inputs,
 	// ffx_cancel_node, ffx_link_child, ffx_await_child.
@@ -77,7 +79,7 @@ const (
 	ErrExecutionNotTerminal Code = "execution_not_terminal"
 	// ErrFenceRequired comes from ff_renew_lease, ff_fail_execution, ff_delay_execution,
 	// ff_move_to_waiting_children, ff_complete_execution, ff_cancel_execution, ff_suspend_execution,
-	// ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
+	// ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip, ffx_suspend, ffx_record_step,
 	// ffx_open_waitpoint, ffx_put_live_value, ffx_link_child, ffx_await_child.
 	ErrFenceRequired Code = "fence_required"
 	// ErrFireTooLate comes from ffx_submit. Details: start_before, now.
@@ -113,7 +115,8 @@ const (
 	ErrInvalidBlockingReason Code = "invalid_blocking_reason"
 	// ErrInvalidCapabilities comes from ff_create_execution, ff_issue_claim_grant,
 	// ff_issue_reclaim_grant, ffx_claim_granted, ffx_claim, ffx_grant_next, ffx_announce, ffx_complete,
-	// ffx_complete_many, ffx_continue_as_new, ffx_suspend, ffx_await_child, ffx_admit. Details: reason.
+	// ffx_complete_many, ffx_continue_as_new, ffx_skip, ffx_suspend, ffx_await_child, ffx_admit. Details:
+	// reason.
 	ErrInvalidCapabilities Code = "invalid_capabilities"
 	// ErrInvalidClaimGrant comes from ff_claim_execution, ff_claim_resumed_execution,
 	// ff_reclaim_execution, ffx_claim_granted.
@@ -131,18 +134,19 @@ const (
 	// ff_cancel_flow, ff_change_priority, ff_create_budget, ff_report_usage_and_check, ff_reset_budget,
 	// ff_check_admission_and_record, ffx_read_graph, ffx_put_graph, ffx_submit, ffx_claim_granted,
 	// ffx_set_priority, ffx_claim, ffx_grant_next, ffx_pause, ffx_resume, ffx_renew, ffx_complete,
-	// ffx_complete_many, ffx_continue_as_new, ffx_fail, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_read_journal, ffx_signal_node, ffx_move_timer, ffx_signal, ffx_end_wait, ffx_list_waitpoints,
-	// ffx_list_waits, ffx_read_waitpoint, ffx_save_bulk_job, ffx_project_flows, ffx_put_live_value,
-	// ffx_list_nodes, ffx_purge_flow, ffx_rerun, ffx_count_runs, ffx_list_runs, ffx_describe_flow,
-	// ffx_read_values, ffx_flow_failures, ffx_read_events, ffx_move_start, ffx_cancel_flow, ffx_trim,
-	// ffx_link_child, ffx_await_child, ffx_child_ended, ffx_read_results, ffx_admit,
-	// ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota, ffx_set_budget_gates,
-	// ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget, ffx_write_schedule,
-	// ffx_read_schedule, ffx_delete_schedule, ffx_add_api_token, ffx_end_api_request, ffx_audit,
-	// ffx_read_audit, ffx_hold_failure_hook, ffx_report_worker, ffx_read_builds, ffx_count_members,
-	// ffx_reconcile_quotas, ffx_drop_admissions, ffx_reconcile_budgets, ffx_reconcile,
-	// ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings, ffx_tick, ffx_keep. Details: message.
+	// ffx_complete_many, ffx_continue_as_new, ffx_fail, ffx_skip, ffx_suspend, ffx_record_step,
+	// ffx_open_waitpoint, ffx_read_journal, ffx_signal_node, ffx_move_timer, ffx_signal, ffx_end_wait,
+	// ffx_list_waitpoints, ffx_list_waits, ffx_read_waitpoint, ffx_save_bulk_job, ffx_project_flows,
+	// ffx_put_live_value, ffx_list_nodes, ffx_purge_flow, ffx_rerun, ffx_count_runs, ffx_list_runs,
+	// ffx_describe_flow, ffx_read_values, ffx_flow_failures, ffx_read_events, ffx_read_node_events,
+	// ffx_move_start, ffx_cancel_flow, ffx_trim, ffx_link_child, ffx_await_child, ffx_child_ended,
+	// ffx_read_results, ffx_admit, ffx_verify_admissions, ffx_hold_places, ffx_exchange, ffx_set_quota,
+	// ffx_set_budget_gates, ffx_verify_budget_use, ffx_budget_done, ffx_use_budget, ffx_set_budget,
+	// ffx_write_schedule, ffx_read_schedule, ffx_delete_schedule, ffx_add_api_token, ffx_add_api_session,
+	// ffx_end_api_request, ffx_audit, ffx_read_audit, ffx_hold_failure_hook, ffx_report_worker,
+	// ffx_read_builds, ffx_count_members, ffx_reconcile_quotas, ffx_drop_admissions,
+	// ffx_reconcile_budgets, ffx_reconcile, ffx_reconcile_edges, ffx_check_keys, ffx_reconcile_siblings,
+	// ffx_tick, ffx_keep. Details: message.
 	ErrInvalidInput Code = "invalid_input"
 	// ErrInvalidKeysMissingHMAC comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,
@@ -176,13 +180,14 @@ const (
 	ErrLeaseConflict Code = "lease_conflict"
 	// ErrLeaseExpired comes from ff_renew_lease, ff_update_progress, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution, ff_suspend_execution,
-	// ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend, ffx_record_step,
+	// ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip, ffx_suspend, ffx_record_step,
 	// ffx_open_waitpoint, ffx_put_live_value, ffx_link_child, ffx_await_child.
 	ErrLeaseExpired Code = "lease_expired"
 	// ErrLeaseRevoked comes from ff_renew_lease, ff_update_progress, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution, ff_cancel_execution,
-	// ff_suspend_execution, ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend,
-	// ffx_record_step, ffx_open_waitpoint, ffx_put_live_value, ffx_link_child, ffx_await_child.
+	// ff_suspend_execution, ffx_complete, ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip,
+	// ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value, ffx_link_child,
+	// ffx_await_child.
 	ErrLeaseRevoked Code = "lease_revoked"
 	// ErrMaxReplaysExhausted comes from ff_replay_execution, ffx_rerun. Details: node, replays.
 	ErrMaxReplaysExhausted Code = "max_replays_exhausted"
@@ -200,8 +205,8 @@ const (
 	ErrNotRunnable Code = "not_runnable"
 	// ErrPartialFenceTriple comes from ff_renew_lease, ff_fail_execution, ff_delay_execution,
 	// ff_move_to_waiting_children, ff_complete_execution, ff_suspend_execution, ffx_complete,
-	// ffx_continue_as_new, ffx_fail, ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint,
-	// ffx_put_live_value, ffx_link_child, ffx_await_child.
+	// ffx_continue_as_new, ffx_fail, ffx_release, ffx_skip, ffx_suspend, ffx_record_step,
+	// ffx_open_waitpoint, ffx_put_live_value, ffx_link_child, ffx_await_child.
 	ErrPartialFenceTriple Code = "partial_fence_triple"
 	// ErrPendingWaitpointExpired comes from ff_suspend_execution.
 	ErrPendingWaitpointExpired Code = "pending_waitpoint_expired"
@@ -234,8 +239,8 @@ const (
 	// ErrStaleLease comes from ff_renew_lease, ff_revoke_lease, ff_update_progress, ff_fail_execution,
 	// ff_delay_execution, ff_move_to_waiting_children, ff_complete_execution, ff_cancel_execution,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_complete, ffx_continue_as_new, ffx_fail,
-	// ffx_release, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value, ffx_link_child,
-	// ffx_await_child. Details: message.
+	// ffx_release, ffx_skip, ffx_suspend, ffx_record_step, ffx_open_waitpoint, ffx_put_live_value,
+	// ffx_link_child, ffx_await_child. Details: message.
 	ErrStaleLease Code = "stale_lease"
 	// ErrStaleOwnerCannotAppend comes from ff_append_frame.
 	ErrStaleOwnerCannotAppend Code = "stale_owner_cannot_append"

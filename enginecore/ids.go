@@ -172,7 +172,8 @@ func ParseScheduleID(text string) (ScheduleID, error) {
 // maxLaneID is the length limit of a lane id in bytes.
 const maxLaneID = 64
 
-// ParseLaneID checks that text is 1 to 64 printable ASCII characters.
+// ParseLaneID checks that text is 1 to 64 printable ASCII characters, and none of "/", "." and "..", which no URL can
+// name.
 func ParseLaneID(text string) (LaneID, error) {
 	if text == "" || len(text) > maxLaneID {
 		return "", &IDError{"lane id", text, "must have 1 to " + strconv.Itoa(maxLaneID) + " characters"}
@@ -181,6 +182,9 @@ func ParseLaneID(text string) (LaneID, error) {
 		if text[i] < 0x20 || text[i] > 0x7e {
 			return "", &IDError{"lane id", text, "must be printable ASCII"}
 		}
+	}
+	if text == "/" || text == "." || text == ".." {
+		return "", &IDError{"lane id", text, "cannot be part of a URL"}
 	}
 	return LaneID(text), nil
 }

@@ -30,6 +30,7 @@ func New[In, Out any](name string, opts ...Option) *Builder[In, Out] {
 		byName:   make(map[string]activity.Handler),
 		fields:   make(fieldCache),
 		reported: make(map[int]flowgraph.Reported),
+		results:  make(map[int]reflect.Type),
 		faults:   flowgraph.FaultList{Flow: name},
 	}
 	for i, opt := range opts {
@@ -64,7 +65,7 @@ func Node[I, O, In, Out any](
 	if a != nil {
 		handler = a
 	}
-	return Ref[O]{owner: f.b, index: f.b.node(name, handler, input, opts)}
+	return refTo[O](f.b, f.b.node(name, handler, input, opts))
 }
 
 // Return makes the result of a node the flow's. Call it once; it is optional for a flow whose Out is struct{}.
@@ -109,7 +110,13 @@ func (f *Builder[In, Out]) Build() (*Definition[In, Out], error) {
 		return nil, err
 	}
 	g := b.graph.Clone()
-	return &Definition[In, Out]{graph: g, hash: g.Hash(), codec: b.codec, handlers: slices.Clone(b.handlers)}, nil
+	results := make(map[string]reflect.Type, len(b.results))
+	for node, t := range b.results {
+		results[g.Nodes[node].Name] = t
+	}
+	return &Definition[In, Out]{
+		graph: g, hash: g.Hash(), codec: b.codec, handlers: slices.Clone(b.handlers), results: results,
+	}, nil
 }
 
 // builder is a Builder without its types.
@@ -125,6 +132,13 @@ type builder struct {
 	faults   flowgraph.FaultList
 	// reported lists, by node index, the parts with known faults, which the validation does not report again.
 	reported map[int]flowgraph.Reported
+	results  map[int]reflect.Type // of nodes, by their indexes
+}
+
+// refTo refers to the result of a node, and records its type.
+func refTo[T any](b *builder, node int) Ref[T] {
+	b.results[node] = reflect.TypeFor[T]()
+	return Ref[T]{owner: b, index: node}
 }
 
 // node adds a node and returns its index, also when it has faults.

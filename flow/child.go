@@ -27,8 +27,7 @@ func Map[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
 	}
-	return Ref[[]O]{owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems},
-		opts)}
+	return refTo[[]O](f.b, f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems}, opts))
 }
 
 // MapOutcomes is like Map and tolerates failed items: it runs all of them, and its result contains the outcome of each.
@@ -39,19 +38,19 @@ func MapOutcomes[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[[]ItemOutcome[O]]{}
 	}
-	return Ref[[]ItemOutcome[O]]{
-		owner: f.b, index: f.b.mapNode(name, handlerOf(a), items, flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: true},
-			opts),
-	}
+	outcomes := flowgraph.MapSpec{MaxItems: MaxItems, Outcomes: true}
+	return refTo[[]ItemOutcome[O]](f.b, f.b.mapNode(name, handlerOf(a), items, outcomes, opts))
 }
 
-// ItemOutcome is the outcome of an item of MapOutcomes.
+// ItemOutcome is the outcome of an item of MapOutcomes or MapFlowOutcomes.
 type ItemOutcome[O any] struct {
-	// Outcome is Succeeded, Failed, Cancelled or Expired.
+	// Outcome is Succeeded, Failed, Cancelled or Expired; of an item of MapFlowOutcomes also Skipped: its run has
+	// succeeded, and the node that its flow returns was skipped, by a condition for example.
 	Outcome Outcome `json:"outcome"`
 	// Value is the result of an item that succeeded, the zero value otherwise.
 	Value O `json:"value,omitzero"`
-	// Reason and Category describe the last failure, or why the item was cancelled.
+	// Reason and Category describe the last failure: of an item that is a run, that of the node which failed first.
+	// Otherwise Reason is why the item was cancelled or skipped.
 	Reason   string `json:"reason,omitempty"`
 	Category string `json:"category,omitempty"`
 	// Details are the errors with names in the chain of the item's last error, as those of a Failure.
@@ -59,7 +58,7 @@ type ItemOutcome[O any] struct {
 }
 
 // Err returns the failure of the item as an error, in which errors.As and errors.Is find what Failure.Err describes;
-// nil for an item that succeeded.
+// nil for an item that succeeded. One that was skipped has an error, too, since it has no Value.
 func (o ItemOutcome[O]) Err() error {
 	if o.Outcome == Succeeded || o.Outcome == "" {
 		return nil
@@ -69,7 +68,9 @@ func (o ItemOutcome[O]) Err() error {
 
 // Sub adds a node that runs another flow, and returns a reference to its result. The other flow runs as a child run
 // with its own id, which can be described, watched and listed like any run; it is cancelled and purged with its parent.
-// The node fails if the child run does not succeed.
+// The node fails if the child run does not succeed. It is skipped if the child run succeeds without a result, because
+// the node that the other flow returns was skipped: what is behind it is then skipped as behind a condition. A flow
+// without Return gives the zero value.
 //
 // After, joins, Tag, Lane and Priority apply to the node, and so does Retry, whose default here is a single attempt:
 // every further attempt reruns what did not succeed in the child run. The other flow sets all other options. Lane is
@@ -83,7 +84,7 @@ func Sub[I, O, In, Out any](
 	if f == nil || f.b == nil {
 		return Ref[O]{}
 	}
-	return Ref[O]{owner: f.b, index: f.b.flowNode(name, partsOf(def), input, func(*flowgraph.Node) {}, opts)}
+	return refTo[O](f.b, f.b.flowNode(name, partsOf(def), input, func(*flowgraph.Node) {}, opts))
 }
 
 // MaxMapItems sets the maximum length of a Map's list, at most MaxItems. It applies to nodes of Map and MapOutcomes.

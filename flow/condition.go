@@ -23,7 +23,7 @@ import (
 // retries of other nodes, lost workers and reruns of nodes behind the condition do not change it, a rerun of the
 // condition decides anew. Nodes of the other case are skipped at once, with the reason; that is no failure of the run.
 // predicate must depend on nothing but its argument. If it panics, the condition is retried, and then fails, as any
-// node.
+// node: five attempts within some 16 s, unless Condition.Retry sets another policy.
 //
 // name is the node's, and with the flow's name that of the activity that decides: "<flow>.<name>". Stored runs name it,
 // and workers claim the condition only if they have registered it: Definition.Handlers has the conditions of the flow.
@@ -49,6 +49,14 @@ func (c Condition) Name() string { return c.ref.Name() }
 
 // Not is the option of nodes that run only when the predicate is false.
 func (c Condition) Not() BranchOption { return BranchOption{c.ref, flowgraph.CaseFalse} }
+
+// Retry sets the retry policy of the condition, as activity.Retry sets that of a node, and returns the condition:
+//
+//	large := flow.When(scan, "large", isLarge).Retry(activity.NoRetry)
+func (c Condition) Retry(policy activity.RetryPolicy) Condition {
+	retryCondition(c.ref, policy)
+	return c
+}
 
 // NodeOption marks an option of nodes.
 func (Condition) NodeOption(activityspec.Mark) {}
@@ -90,6 +98,23 @@ type Choice[C ~string] struct{ ref Ref[string] }
 
 // Name returns the name of the condition.
 func (c Choice[C]) Name() string { return c.ref.Name() }
+
+// Retry sets the retry policy of the condition, as Condition.Retry does.
+func (c Choice[C]) Retry(policy activity.RetryPolicy) Choice[C] {
+	retryCondition(c.ref, policy)
+	return c
+}
+
+// retryCondition sets the retry policy of a condition, or adds the fault of a bad one.
+func retryCondition(ref Ref[string], policy activity.RetryPolicy) {
+	if ref.owner == nil || ref.index == inputIndex {
+		return
+	}
+	spec := &ref.owner.graph.Nodes[ref.index]
+	if err := activity.Retry(policy)(activityspec.Target{Options: &spec.Options, Node: true}); err != nil {
+		ref.owner.faults.Cause(spec.Name, "condition", flowgraph.ErrOption, err)
+	}
+}
 
 // Case is the option of nodes, waitpoints and timers that run only in a case.
 func (c Choice[C]) Case(name C) BranchOption { return BranchOption{c.ref, string(name)} }
@@ -136,6 +161,12 @@ func (n *nodeSettings) addBranch(o BranchOption) {
 type decider struct {
 	activity.Handler
 	code uintptr // of the function that decides
+	spec *flowgraph.Condition
+}
+
+// HasCase reports whether the condition has a case.
+func (d *decider) HasCase(name string) bool {
+	return slices.Contains(d.spec.Cases, name) || d.spec.Default && name == flowgraph.DefaultCase
 }
 
 // SameAs reports whether another activity decides by the same function: that of the same flow, built once more.
@@ -155,18 +186,18 @@ func conditionNode[T any](
 	var handler activity.Handler
 	if !function.IsNil() {
 		a := activity.New(flowgraph.ConditionActivity(ref.owner.graph.Name, name), decide)
-		handler = &decider{Handler: a, code: function.Pointer()}
+		handler = &decider{Handler: a, code: function.Pointer(), spec: &spec}
 	}
-	return Ref[string]{owner: ref.owner, index: ref.owner.addCondition(name, handler, ref, spec)}
+	return Ref[string]{owner: ref.owner, index: ref.owner.addCondition(name, handler, ref, &spec)}
 }
 
 // addCondition adds a condition and returns its index, also when it has faults.
 func (b *builder) addCondition(
-	name string, handler activity.Handler, input Upstream, condition flowgraph.Condition,
+	name string, handler activity.Handler, input Upstream, condition *flowgraph.Condition,
 ) int {
 	index := len(b.graph.Nodes)
 	spec := flowgraph.Node{
-		Name: name, Activity: flowgraph.ConditionActivity(b.graph.Name, name), Condition: &condition,
+		Name: name, Activity: flowgraph.ConditionActivity(b.graph.Name, name), Condition: condition,
 		Options: activityspec.DefaultOptions(), Codec: activity.JSON{}.Name(),
 	}
 	var known flowgraph.Reported

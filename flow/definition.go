@@ -17,6 +17,7 @@ type Definition[In, Out any] struct {
 	hash     string
 	codec    activity.Codec
 	handlers []activity.Handler
+	results  map[string]reflect.Type // of nodes
 }
 
 // Name returns the flow's name.
@@ -52,6 +53,15 @@ func (*Definition[In, Out]) InputType() reflect.Type { return reflect.TypeFor[In
 
 // OutputType returns the type Out.
 func (*Definition[In, Out]) OutputType() reflect.Type { return reflect.TypeFor[Out]() }
+
+// ResultType returns the type of a node's result. It is nil for a condition of When and for a node that the flow does
+// not have.
+func (d *Definition[In, Out]) ResultType(node string) reflect.Type {
+	if d == nil {
+		return nil
+	}
+	return d.results[node]
+}
 
 // Handlers returns the activities that the flow uses, each once, and its conditions, for registration with a worker.
 func (d *Definition[In, Out]) Handlers() []activity.Handler {

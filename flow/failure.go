@@ -20,6 +20,10 @@ type Failure struct {
 	// Details are the errors with names in the chain of the node's last error, the outermost first, at most 16. Err
 	// finds them by type and name.
 	Details []activity.ErrorDetail `json:"details,omitempty"`
+	// MayStillRun is set if the node was ended while a worker ran its function, in a flow that has a node with Finally,
+	// and the worker's lease ended before it said that the function has returned: it is lost, or cannot reach the
+	// engine, or the function does not heed the end of its context.
+	MayStillRun bool `json:"may_still_run,omitempty"`
 }
 
 // Err returns the failure as an error whose text has the node and the reason; nil for the zero value. errors.As finds

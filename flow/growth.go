@@ -20,23 +20,28 @@ import (
 // Each item is a node of the child run, with a run of its own. The options are those of Sub, MaxMapItems and
 // ItemsAtOnce; Retry applies to each item. With ItemsAtOnce(n), an item starts when the one n places before it in the
 // list has ended. When an item fails, the node fails, as with Map; MapFlowOutcomes tolerates failures.
+//
+// An item whose run succeeds without a result, because the node that the flow returns was skipped, has no element in
+// the list: so a condition in the flow filters, and the list can be shorter than that of the items. MapFlowOutcomes
+// keeps the place of each.
 func MapFlow[I, O, In, Out any](
 	f *Builder[In, Out], name string, def *Definition[I, O], items Binding[[]I], opts ...NodeOption,
 ) Ref[[]O] {
 	if f == nil || f.b == nil {
 		return Ref[[]O]{}
 	}
-	return Ref[[]O]{owner: f.b, index: f.b.flowNode(name, partsOf(def), items, mapping(false), opts)}
+	return refTo[[]O](f.b, f.b.flowNode(name, partsOf(def), items, mapping(false), opts))
 }
 
-// MapFlowOutcomes is like MapFlow and tolerates failed items, as MapOutcomes does.
+// MapFlowOutcomes is like MapFlow and tolerates failed items, as MapOutcomes does. The list has an outcome for each
+// item, in their order; an item whose run succeeds without a result is Skipped.
 func MapFlowOutcomes[I, O, In, Out any](
 	f *Builder[In, Out], name string, def *Definition[I, O], items Binding[[]I], opts ...NodeOption,
 ) Ref[[]ItemOutcome[O]] {
 	if f == nil || f.b == nil {
 		return Ref[[]ItemOutcome[O]]{}
 	}
-	return Ref[[]ItemOutcome[O]]{owner: f.b, index: f.b.flowNode(name, partsOf(def), items, mapping(true), opts)}
+	return refTo[[]ItemOutcome[O]](f.b, f.b.flowNode(name, partsOf(def), items, mapping(true), opts))
 }
 
 // mapping makes a node a map.
@@ -54,6 +59,9 @@ func mapping(outcomes bool) func(*flowgraph.Node) {
 // Each turn is a child run as of Sub, kept as long as its parent. RunRef.Turns of package runtime lists them. The
 // result of a turn and the step to the next are recorded atomically; until is called again only if a worker was lost
 // before that. Options are those of Sub; Lane is by default that of until. A rerun goes on at the turn that failed.
+//
+// A turn that succeeds without a result, because the node that the flow returns was skipped, fails the loop: there is
+// no state to go on with. For a turn that leaves the state as it is, return a join of both branches, AnyOf for example.
 func Loop[S, In, Out any](
 	f *Builder[In, Out], name string, body *Definition[S, S], until *activity.Activity[S, bool], start Binding[S],
 	maxTurns int, opts ...NodeOption,
@@ -69,7 +77,7 @@ func Loop[S, In, Out any](
 		}
 	}, opts)
 	f.b.loopEnd(index, handler)
-	return Ref[S]{owner: f.b, index: index}
+	return refTo[S](f.b, index)
 }
 
 // loopEnd records the activity by which a loop ends.
@@ -112,16 +120,17 @@ func (b *builder) loopEnd(index int, handler activity.Handler) {
 // The plan is stored before it is started, at most 1 MiB in JSON, so retries and other workers run the same one. A
 // rerun of a node that failed keeps the plan and runs again what did not succeed in it; one of a node that succeeded
 // makes a new plan. Options apply to the activity. When the run of the plan fails, the node fails without a retry,
-// since the nodes of the plan have been retried by their own policies.
+// since the nodes of the plan have been retried by their own policies. When that run succeeds without a result, the
+// node is skipped, as with Sub.
 func Expand[I, O, In, Out any](
 	f *Builder[In, Out], name string, a *activity.Activity[I, Plan[O]], input Binding[I], opts ...NodeOption,
 ) Ref[O] {
 	if f == nil || f.b == nil {
 		return Ref[O]{}
 	}
-	return Ref[O]{owner: f.b, index: f.b.activityNode(name, handlerOf(a), input, func(n *flowgraph.Node) {
+	return refTo[O](f.b, f.b.activityNode(name, handlerOf(a), input, func(n *flowgraph.Node) {
 		n.Expand = &flowgraph.ExpandSpec{MaxDepth: flowgraph.DefaultExpandDepth}
-	}, opts)}
+	}, opts))
 }
 
 // MayRun names the activities that the plans of an Expand may use, beside the one that makes them. They are among the

@@ -59,7 +59,7 @@ func (l lowering) ref(d draft, at *flowgraph.Position) flowgraph.Expr {
 func (l lowering) constant(d draft, at *flowgraph.Position) flowgraph.Expr {
 	value, err := l.codec.Encode(d.value)
 	if err == nil && l.codec.Name() == (activity.JSON{}).Name() {
-		value, err = flowgraph.CanonicalJSON(value)
+		value, err = flowgraph.CompactJSON(value)
 	}
 	if err != nil {
 		l.b.faults.Cause(l.node, at.String(), flowgraph.ErrConst, err)

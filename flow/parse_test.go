@@ -94,7 +94,7 @@ func TestParseNormalizes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(g.Nodes[0].Input.Value); got != `{"a":"<<é","b":1.0}` {
+	if got := string(g.Nodes[0].Input.Value); got != `{"b":1.0,"a":"<\u003c\u00e9"}` {
 		t.Errorf("constant %s", got)
 	}
 	want := flowgraph.Node{

@@ -17,6 +17,8 @@ const (
 	Failed    = flowgraph.Failed
 	Cancelled = flowgraph.Cancelled
 	Expired   = flowgraph.Expired
+	// Skipped is the outcome of an item of MapFlowOutcomes whose run has succeeded without a result. No run has it.
+	Skipped = flowgraph.Skipped
 )
 
 // KeepForever is the retention of runs that are kept until RunRef.Purge removes them.

@@ -25,7 +25,7 @@ func Sleep[In, Out any](f *Builder[In, Out], name string, d time.Duration, opts 
 	}
 	wait := flowgraph.WaitSpec{Wait: activityspec.NewWait[activity.WaitOption](), Timer: &flowgraph.TimerSpec{}}
 	wait.Timeout, wait.OnTimeout = activityspec.Milliseconds(d), activityspec.ResumeOnTimeout
-	return Ref[struct{}]{owner: f.b, index: f.b.timer(name, &wait, nil, opts)}
+	return refTo[struct{}](f.b, f.b.timer(name, &wait, nil, opts))
 }
 
 // Until adds a node that waits until a time: the result of a node, the flow's input, a constant, or, with TimeIn, a
@@ -45,7 +45,7 @@ func Until[In, Out any](
 	wait := flowgraph.WaitSpec{
 		Wait: activityspec.NewWait[activity.WaitOption](), Timer: &flowgraph.TimerSpec{Until: true},
 	}
-	return Ref[struct{}]{owner: f.b, index: f.b.timer(name, &wait, at, opts)}
+	return refTo[struct{}](f.b, f.b.timer(name, &wait, at, opts))
 }
 
 // TimeIn is a time in another value, the flow's input or the result of a node: TimeIn(order, "delivery", "at") is the

@@ -24,7 +24,7 @@ func Waitpoint[T, In, Out any](f *Builder[In, Out], name string, opts ...WaitOpt
 	if f == nil || f.b == nil {
 		return Ref[T]{}
 	}
-	return Ref[T]{owner: f.b, index: f.b.waitpoint(name, reflect.TypeFor[T](), false, opts)}
+	return refTo[T](f.b, f.b.waitpoint(name, reflect.TypeFor[T](), false, opts))
 }
 
 // WaitpointSignals is like Waitpoint, and its result is the list of all signals that ended the wait, in the order of
@@ -33,7 +33,7 @@ func WaitpointSignals[T, In, Out any](f *Builder[In, Out], name string, opts ...
 	if f == nil || f.b == nil {
 		return Ref[[]activity.Signal[T]]{}
 	}
-	return Ref[[]activity.Signal[T]]{owner: f.b, index: f.b.waitpoint(name, reflect.TypeFor[T](), true, opts)}
+	return refTo[[]activity.Signal[T]](f.b, f.b.waitpoint(name, reflect.TypeFor[T](), true, opts))
 }
 
 // WaitOption configures a waitpoint: After, AfterEach, OnFailure, OnAnyFailure, Always, AfterAny, AfterQuorum, LetRun

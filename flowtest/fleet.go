@@ -8,9 +8,11 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	runtimefleet "github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 // Flow is a definition of package flow, of any types.
@@ -41,8 +43,10 @@ type member struct {
 	link   *link
 	engine *runtime.Engine
 	serves demand
-	stop   context.CancelFunc
-	left   chan struct{} // closed when the worker has ended
+	// instance is the name under which the engine lists the worker.
+	instance enginecore.WorkerInstanceID
+	stop     context.CancelFunc
+	left     chan struct{} // closed when the worker has ended
 }
 
 // demand is what flows need of workers.
@@ -120,6 +124,20 @@ func (t *T) Serve(flows ...Flow) {
 			t.Fatalf("flowtest: flow %s: %v", f.Name(), err)
 		}
 	}
+	t.settled(t.fleet.areListed)
+}
+
+// areListed reports whether the engine lists all workers.
+func (f *fleet) areListed() bool {
+	listed, err := f.t.client.Workers(context.Background())
+	if err != nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !slices.ContainsFunc(f.members, func(m *member) bool {
+		return !slices.ContainsFunc(listed, func(w runtimefleet.Worker) bool { return w.Instance == m.instance })
+	})
 }
 
 // serve starts a worker for what none serves yet.
@@ -164,7 +182,7 @@ func (f *fleet) start(serves demand) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	m.engine, m.stop = engine, stop
+	m.engine, m.stop, m.instance = engine, stop, worker.Instance()
 	f.members = append(f.members, m)
 	go func() {
 		defer close(m.left)

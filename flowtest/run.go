@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/propagate"
@@ -30,11 +35,19 @@ type config struct {
 	propagators []propagate.Propagator
 }
 
-// defaultPatience is how much virtual time an assertion waits by default.
-const defaultPatience = 30 * 24 * time.Hour
+// By default an assertion waits for longer than any sleep or wait may last: for maxPatience of virtual time. Idle time
+// is skipped, but a test may have schedules, or runs that are stuck, whose years would take very long: after each
+// patiencePeriod it gives up once the engine has executed so many commands that the test will hardly be waiting for a
+// timer.
+const (
+	maxPatience         = 12 * 366 * 24 * time.Hour
+	patiencePeriod      = 30 * 24 * time.Hour
+	maxPatienceCommands = 500_000
+)
 
 // Patience sets how long an assertion waits for what it asserts, in virtual time. It is not the time that the test
-// takes. The default is 30 days.
+// takes. By default an assertion waits for as long as it takes: it fails when 12 years have passed, or at least 30
+// days in which the engine has executed 500,000 commands.
 func Patience(limit time.Duration) Option { return func(c *config) { c.patience = limit } }
 
 // Worker configures the workers. Lanes and capabilities of the flows under test are added to its own. The keeper of
@@ -61,6 +74,8 @@ type T struct {
 	log     *logTail
 	record  recorder
 	fleet   fleet
+	// resting is set while a goroutine waits in rest.
+	resting atomic.Bool
 }
 
 // Run runs a test with an engine of its own and a virtual clock, which begins at midnight UTC, 1 January 2000. All
@@ -70,7 +85,7 @@ func Run(t *testing.T, test func(t *T), opts ...Option) {
 	t.Helper()
 	synctest.Test(t, func(inner *testing.T) {
 		inner.Helper()
-		x := newT(inner, config{patience: defaultPatience}, opts)
+		x := newT(inner, config{}, opts)
 		x.virtual = true
 		x.openEmbedded()
 		x.run(test)
@@ -193,9 +208,10 @@ func (t *T) Advance(d time.Duration) {
 	t.rest()
 }
 
-// rest waits until nothing happens any more without more time.
+// rest waits until nothing happens any more without more time, unless another goroutine of the test does already.
 func (t *T) rest() {
-	if t.virtual {
+	if t.virtual && t.resting.CompareAndSwap(false, true) {
+		defer t.resting.Store(false)
 		synctest.Wait()
 	}
 }
@@ -215,6 +231,14 @@ func (t *T) soon(holds func() bool) bool {
 		t.Advance(settleFor)
 		return holds()
 	}
+	return t.settled(holds)
+}
+
+// settled waits until a condition holds that needs no virtual time, and reports whether it does.
+func (t *T) settled(holds func() bool) bool {
+	if t.rest(); t.virtual {
+		return holds()
+	}
 	for end := time.Now().Add(serverSettle); time.Now().Before(end); {
 		time.Sleep(settleFor / 10) // between two looks
 		if holds() {
@@ -224,10 +248,58 @@ func (t *T) soon(holds func() bool) bool {
 	return false
 }
 
-// bounded returns a context that ends when an assertion has waited long enough.
+// bounded returns a context that ends when an assertion has waited long enough. Its cause says how long that was.
 func (t *T) bounded() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), t.config.patience)
+	if limit := t.config.patience; limit > 0 {
+		return context.WithTimeoutCause(context.Background(), limit, impatience{fmt.Sprint("not within ", limit)})
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		before := t.commandCount()
+		for waited := patiencePeriod; ; waited += patiencePeriod {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(patiencePeriod):
+			}
+			switch n := t.commandCount() - before; {
+			case waited >= maxPatience:
+				cancel(impatience{fmt.Sprintf("not within %d years of virtual time", maxPatience/year)})
+				return
+			case n > maxPatienceCommands:
+				cancel(impatience{fmt.Sprintf("not within %d days of virtual time, in which the engine has "+
+					"executed %d commands (flowtest.Patience waits longer)", waited/day, n)})
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
+
+// commandLine is what the engine says of a command: how often it was executed.
+var commandLine = regexp.MustCompile(`cmdstat_[a-z|]+:calls=(\d+)`)
+
+// commandCount returns how many commands the engine has executed; 0 if it does not answer.
+func (t *T) commandCount() (count int) {
+	client := enginerpc.ConnOf(t.engine).Client()
+	text, _ := client.Do(context.Background(), client.B().Info().Section("commandstats").Build()).ToString()
+	for _, found := range commandLine.FindAllStringSubmatch(text, -1) {
+		n, _ := strconv.Atoi(found[1]) // of digits
+		count += n
+	}
+	return count
+}
+
+const (
+	day  = 24 * time.Hour
+	year = 366 * day
+)
+
+// impatience is why an assertion has ended without what it waited for.
+type impatience struct{ words string }
+
+// Error returns how long the assertion has waited.
+func (e impatience) Error() string { return e.words }
 
 // logTail keeps what the engine's users log, and shows its end when a test fails.
 type logTail struct {

@@ -103,11 +103,11 @@ func (r *TestRun) mustEnd(want runtime.RunState) *TestRun {
 
 // ending says how a wait for the result ended.
 func (r *TestRun) ending(err error) string {
-	switch {
-	case err == nil:
+	if err == nil {
 		return "the run has succeeded"
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Sprintf("the run has not ended after %s", r.t.config.patience)
+	}
+	if late, ok := errors.AsType[impatience](err); ok {
+		return "the run has not ended: " + late.words
 	}
 	return err.Error()
 }
@@ -166,7 +166,7 @@ func (r *TestRun) events() (list []enginerpc.FlowEvent) {
 			Partition: partition, FlowID: r.FlowID(), After: after, Limit: page,
 		})
 		list = append(list, reply.Events...)
-		if len(reply.Events) < page {
+		if len(reply.Events) < page && len(reply.Gone) == 0 {
 			break
 		}
 		after = reply.Events[len(reply.Events)-1].ID
@@ -206,8 +206,8 @@ func (r *TestRun) await(what, node string, holds func(*runtime.RunDescription) (
 	defer cancel()
 	for e, err := range r.Watch(ctx, "") {
 		if err != nil {
-			if errors.Is(err, context.DeadlineExceeded) {
-				err = fmt.Errorf("not within %s", r.t.config.patience)
+			if late, ok := errors.AsType[impatience](err); ok {
+				err = late
 			}
 			r.fatal(fmt.Sprintf("waiting for %s: %v", what, err))
 		}

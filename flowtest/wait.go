@@ -1,6 +1,7 @@
 package flowtest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -10,8 +11,9 @@ import (
 
 // TestWait is a wait of a node for signals: of a waitpoint, or of an activity that has called activity.Await.
 type TestWait struct {
-	node  *TestNode
-	point runtime.Waitpoint
+	node   *TestNode
+	point  runtime.Waitpoint
+	source string
 }
 
 // Waiting waits until the node waits for signals, and returns the wait; of several, the oldest.
@@ -31,7 +33,7 @@ func (n *TestNode) Waiting() *TestWait {
 	}
 	for _, w := range waits {
 		if w.Node == n.name && w.State == runtime.WaitOpen {
-			return &TestWait{n, w}
+			return &TestWait{node: n, point: w}
 		}
 	}
 	n.run.fatal(fmt.Sprintf("node %s has no open wait", n.name))
@@ -41,8 +43,15 @@ func (n *TestNode) Waiting() *TestWait {
 // Waitpoint returns the waitpoint, with its token.
 func (w *TestWait) Waitpoint() runtime.Waitpoint { return w.point }
 
-// Signal sends a signal from "client" and returns the node. A signal that is refused, or that comes too late, fails the
-// test.
+// As returns the wait with the source of its further signals: who sends them, for the record and for waits that count
+// distinct sources.
+//
+//	run.Node("approve").Waiting().As("ann").Signal("approve", yes)
+//	run.Node("approve").Waiting().As("bob").Signal("approve", yes)
+func (w *TestWait) As(source string) *TestWait { return &TestWait{w.node, w.point, source} }
+
+// Signal sends a signal from "client", unless As has set another source, and returns the node. A signal that is
+// refused, or that comes too late, fails the test.
 func (w *TestWait) Signal(name string, payload any) *TestNode {
 	w.node.run.t.Helper()
 	return w.Send(runtime.Signal{Name: name, Payload: payload})
@@ -52,6 +61,7 @@ func (w *TestWait) Signal(name string, payload any) *TestNode {
 func (w *TestWait) Send(s runtime.Signal) *TestNode {
 	t := w.node.run.t
 	t.Helper()
+	s.Source = cmp.Or(s.Source, w.source)
 	reply, err := t.client.Signal(context.Background(), w.point.Token, s)
 	switch {
 	case err != nil:

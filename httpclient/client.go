@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // ErrInvalid matches errors about the address of a server or an input that cannot be sent.
@@ -152,7 +153,7 @@ func (c *Client) request(ctx context.Context, op api.Operation, in any) (*http.R
 	}
 	var body io.Reader
 	if parts.body != nil {
-		text, err := json.Marshal(parts.body)
+		text, err := activityspec.EncodeJSON(parts.body)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %s: %w", ErrInvalid, op.Name, err)
 		}

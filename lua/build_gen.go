@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "318-fde4ebebb606d4bb"
+const build = "337-96db05d0a9121326"

@@ -12,6 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // argument is a field of an input as an argument of a tool: a parameter of the path or the query, the body, or the
@@ -80,7 +81,7 @@ func schemaOf(op api.Operation) (*jsonschema.Schema, error) {
 			return nil, fmt.Errorf("%s: %w", a.name, err)
 		}
 		if a.name == bodyArgument {
-			describeBody(property, a.kind)
+			describeFields(property, a.kind)
 		}
 		if a.doc != "" {
 			property.Description = a.doc
@@ -93,17 +94,30 @@ func schemaOf(op api.Operation) (*jsonschema.Schema, error) {
 	return schema, nil
 }
 
-// describeBody adds the descriptions of the fields of a body.
-func describeBody(schema *jsonschema.Schema, body reflect.Type) {
+// describeFields adds the descriptions of the fields of a body, and of those within them.
+func describeFields(schema *jsonschema.Schema, body reflect.Type) {
 	for i := range body.NumField() {
 		field := body.Field(i)
 		if field.Anonymous {
-			describeBody(schema, field.Type)
+			describeFields(schema, field.Type)
 			continue
 		}
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if property := schema.Properties[name]; property != nil && field.Tag.Get("doc") != "" {
-			property.Description = field.Tag.Get("doc")
+		property := schema.Properties[name]
+		if property == nil {
+			continue
+		}
+		if doc := field.Tag.Get("doc"); doc != "" {
+			property.Description = doc
+		}
+		kind := field.Type
+		for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
+			if kind = kind.Elem(); property.Items != nil {
+				property = property.Items
+			}
+		}
+		if kind.Kind() == reflect.Struct && property.Properties != nil {
+			describeFields(property, kind)
 		}
 	}
 }
@@ -127,6 +141,9 @@ func queryNames(query string) []string {
 func inputOf(op api.Operation, text json.RawMessage) (any, error) {
 	given := map[string]json.RawMessage{}
 	if len(bytes.TrimSpace(text)) > 0 {
+		if err := activityspec.CheckJSON(text); err != nil {
+			return nil, fmt.Errorf("%s: arguments: %w", op.Name, err)
+		}
 		if err := json.Unmarshal(text, &given); err != nil {
 			return nil, fmt.Errorf("%s: arguments: must be an object: %w", op.Name, err)
 		}
@@ -159,19 +176,26 @@ func setArgument(field reflect.Value, value json.RawMessage) error {
 		decoder.DisallowUnknownFields()
 		return decoder.Decode(field.Addr().Interface())
 	}
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber() // numbers are taken as they are written
 	var query map[string]any
-	if err := json.Unmarshal(value, &query); err != nil {
+	if err := decoder.Decode(&query); err != nil {
 		return err
 	}
 	values := url.Values{}
 	for name, v := range query {
-		if list, ok := v.([]any); ok {
-			for _, element := range list {
-				values.Add(name, fmt.Sprint(element))
-			}
-			continue
+		list, ok := v.([]any)
+		if !ok {
+			list = []any{v}
 		}
-		values.Set(name, fmt.Sprint(v))
+		for _, element := range list {
+			switch element.(type) {
+			case string, bool, json.Number:
+				values.Add(name, fmt.Sprint(element))
+			default:
+				return fmt.Errorf("%q: must be a text, a number, true, false or a list of them", name)
+			}
+		}
 	}
 	field.Set(reflect.ValueOf(values))
 	return nil

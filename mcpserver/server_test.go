@@ -36,7 +36,11 @@ func newModel(t *testing.T, config mcpserver.Config) *model {
 	local, err := runtime.OpenLocal(t.Context(), runtime.LocalConfig{Activities: []activity.Handler{double}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = local.Close() })
-	require.NoError(t, local.Client().Publish(t.Context(), catalogue.Publication{Flow: def}))
+	g := flow.New[int, int]("asks")
+	flow.Return(g, flow.Waitpoint[int](g, "ask", flow.After(flow.Node(g, "double", double, g.Input()))))
+	asks, err := g.Build()
+	require.NoError(t, err)
+	require.NoError(t, local.Client().Publish(t.Context(), catalogue.Publication{Flow: def}, catalogue.Publication{Flow: asks}))
 	srv, err := server.New(server.Config{Engine: local.Engine()})
 	require.NoError(t, err)
 	t.Cleanup(srv.Close)
@@ -131,6 +135,44 @@ func TestModelWorks(t *testing.T) {
 	m.fails("start-run", `{"flow":"twice","body":{"input":"x"}}`, "integer")
 	m.fails("start-run", `{"flow":"twice","body":{"nonsense":1}}`, "nonsense")
 	m.fails("list-runs", `{"query":{"state":"lost"}}`, "must be one of running")
+}
+
+// A model starts runs with a key, a throttle, a debounce or a signal, as requests over HTTP do, and its tools say how.
+func TestStartsOfModels(t *testing.T) {
+	t.Parallel()
+	m := newModel(t, mcpserver.Config{Allow: api.Changes})
+	body := m.tools()["start-run"].InputSchema.(map[string]any)["properties"].(map[string]any)["body"].(map[string]any)
+	fields := body["properties"].(map[string]any)
+	for _, option := range []string{"key", "throttle", "debounce", "signal"} {
+		properties, _ := fields[option].(map[string]any)["properties"].(map[string]any)
+		require.NotEmpty(t, properties, option)
+		if option == "signal" {
+			require.Contains(t, properties, "payload")
+			continue
+		}
+		require.NotEmpty(t, properties["key"].(map[string]any)["description"], option)
+	}
+	run := func(text string) string {
+		var started api.StartedRun
+		require.NoError(t, json.Unmarshal([]byte(text), &started))
+		require.NotEmpty(t, started.Run)
+		return started.Run
+	}
+	start := func(rest string) string { return `{"flow":"asks","body":{"input":1,` + rest + `}}` }
+	first := run(m.ok("start-run", start(`"key":{"key":"k"}`)))
+	require.Equal(t, first, run(m.ok("start-run", start(`"key":{"key":"k","when_taken":"join"}`))))
+	m.fails("start-run", start(`"key":{"key":"k"}`), `of key "k" is open`)
+	m.ok("start-run", start(`"throttle":{"key":"t","starts":1,"per":"1h","reject":true}`))
+	m.fails("start-run", start(`"throttle":{"key":"t","starts":1,"per":"1h","reject":true}`), `the throttle of key "t" has room at`)
+	first = run(m.ok("start-run", start(`"debounce":{"key":"d","quiet":"1h"}`)))
+	require.Equal(t, first, run(m.ok("start-run", start(`"debounce":{"key":"d","quiet":"1h"}`))))
+	signal := start(`"id":"s","signal":{"node":"ask","name":"answer","payload":1}`)
+	require.Contains(t, m.ok("start-run", signal), `"delivery"`)
+	require.Contains(t, m.ok("start-run", signal), `"existed":true`)
+	m.fails("start-run", start(`"key":{"key":"k"},"signal":{"node":"ask","name":"answer"}`), "invalid")
+	require.Contains(t, m.ok("list-audit", `{"action":"answer_wait"}`), `"name":"asks/s/ask"`)
+	require.Contains(t, m.ok("signal-run", `{"flow":"asks","run":"`+first+`","body":{"node":"ask","name":"answer","payload":2}}`), "outcome")
+	require.Contains(t, m.ok("list-audit", `{"action":"answer_wait"}`), `"name":"asks/`+first+`/ask"`)
 }
 
 func TestReplyIsBounded(t *testing.T) {

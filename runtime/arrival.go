@@ -2,7 +2,9 @@ package runtime
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -34,8 +36,9 @@ const (
 	maxKey = 256
 	// maxAtOnce is the most open runs of a key.
 	maxAtOnce = 1000
-	// maxThrottle is the most starts that a throttle counts.
+	// maxThrottle is the most starts that a window of a throttle counts, and maxWindows the most windows of one.
 	maxThrottle = 10_000
+	maxWindows  = 8
 	// maxDebounced is the most inputs that DebounceCollect gathers for one run.
 	maxDebounced = 10_000
 )
@@ -65,8 +68,10 @@ type KeyPolicy struct {
 	AtOnce int
 	// WhenTaken is what becomes of a run for which there is no place. The default is RejectRun.
 	WhenTaken WhenTaken
-	// UniqueFor makes Start return the first run of the key for so long after its start, open or over, instead of
-	// another one. 0 is not at all; at most ten years. A run that was purged meanwhile still counts.
+	// UniqueFor makes Start return the last run of the key that was started with a UniqueFor, open or over, instead of
+	// another one, when that is not longer ago. Runs are remembered for the longest UniqueFor that calls for the key
+	// have had. 0 is not at all; at most ten years. A run that was purged is none any more: keep runs (flow.Retention)
+	// for at least that long.
 	UniqueFor time.Duration
 }
 
@@ -113,14 +118,18 @@ type Throttle struct {
 	// years.
 	Starts int
 	Per    time.Duration
+	// Also are further numbers and times that must have room for a start, such as 100 an hour beside 10 a minute: up to
+	// 7, with Starts and Per alone.
+	Also []Throttle
 	// Reject makes Start return a *ThrottledError for a run that would be one too many. By default the run exists, and
 	// starts as soon as it may: see RunDescription.StartsAt.
 	Reject bool
 }
 
 // WithThrottle lets only so many runs of the flow with the key start within a time, in the order of the calls; an empty
-// key is for all runs of the flow that are started with it. A run that is put off counts as a start also when it is
-// cancelled before, or moved by MoveStart.
+// key is for all runs of the flow that are started with it. Throttles of one flow with one key count the same starts,
+// whatever their numbers and times are: each start is held to its own. A run that is put off counts as a start also
+// when it is cancelled before, or moved by MoveStart.
 //
 // The engine chooses the id of the run, so WithThrottle does not go with WithID, WithKey, StartAt and StartOrSignal. In
 // contract mode Start returns ErrNotInContract.
@@ -129,14 +138,35 @@ func WithThrottle(key string, t Throttle) StartOption {
 }
 
 func (t Throttle) check() error {
-	if t.Starts < 1 || t.Starts > maxThrottle {
-		return invalid("throttle: starts %d: must be 1 to %d", t.Starts, maxThrottle)
+	if len(t.Also) >= maxWindows {
+		return invalid("throttle: %d windows: must be at most %d", len(t.Also)+1, maxWindows)
 	}
-	return checkSpan("throttle: per", t.Per, false)
+	var faults []error
+	for i, w := range t.windows() {
+		name := "throttle"
+		if i > 0 {
+			name = fmt.Sprintf("throttle: also %d", i)
+		}
+		if w.Starts < 1 || w.Starts > maxThrottle {
+			faults = append(faults, invalid("%s: starts %d: must be 1 to %d", name, w.Starts, maxThrottle))
+		}
+		if i > 0 && (w.Reject || len(w.Also) > 0) {
+			faults = append(faults, invalid("%s: it has Starts and Per alone", name))
+		}
+		faults = append(faults, checkSpan(name+": per", w.Per, false))
+	}
+	return errors.Join(faults...)
 }
 
+// windows returns all windows of a throttle.
+func (t Throttle) windows() []Throttle { return append([]Throttle{t}, t.Also...) }
+
 func (t Throttle) arrival(a *enginerpc.SubmitArrival) {
-	a.Starts, a.Per, a.WhenMany = int64(t.Starts), activityspec.Milliseconds(t.Per), "delay"
+	var windows []string
+	for _, w := range t.windows() {
+		windows = append(windows, fmt.Sprintf("%d/%d", w.Starts, activityspec.Milliseconds(w.Per).Milliseconds()))
+	}
+	a.Windows, a.WhenMany = strings.Join(windows, ","), "delay"
 	if t.Reject {
 		a.WhenMany = "reject"
 	}

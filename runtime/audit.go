@@ -12,8 +12,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
 )
@@ -101,15 +105,26 @@ func (c *Client) actorName() string {
 }
 
 // audited writes an entry into the audit log, then carries the action out, and notes its failure. In contract mode
-// there is no log.
-func (c *Client) audited(ctx context.Context, e auditlog.Entry, act func() error) error {
-	return audited(ctx, c.session, e, act)
+// there is no log. All of that goes through the interceptors of the client; those of an action on a run have seen it.
+func (c *Client) audited(ctx context.Context, e auditlog.Entry, act func(context.Context) error) error {
+	return c.auditedCall(ctx, e, intercept.ClientCall{}, act)
 }
 
-func audited(ctx context.Context, s *engine.Session, e auditlog.Entry, act func() error) error {
+// auditedCall is audited with what interceptors see beside the entry.
+func (c *Client) auditedCall(
+	ctx context.Context, e auditlog.Entry, call intercept.ClientCall, act func(context.Context) error,
+) error {
+	if !c.isIntercepted() {
+		return audited(ctx, c.session, e, act)
+	}
+	call.Operation, call.Name, call.Detail = intercept.Operation(e.Action), e.Name, e.Detail
+	return c.intercept(ctx, call, func(ctx context.Context) error { return audited(ctx, c.session, e, act) })
+}
+
+func audited(ctx context.Context, s *engine.Session, e auditlog.Entry, act func(context.Context) error) error {
 	store, err := engine.Capability[engine.AuditLog](s.Backend)
 	if err != nil {
-		return act()
+		return act(ctx)
 	}
 	if err := engine.CheckText("actor", e.Actor, engine.MaxActor); err != nil {
 		return err
@@ -121,7 +136,7 @@ func audited(ctx context.Context, s *engine.Session, e auditlog.Entry, act func(
 	if _, err := store.Audit(ctx, call); err != nil {
 		return fmt.Errorf("not recorded in the audit log, so not done: %w", err)
 	}
-	failure := act()
+	failure := act(ctx)
 	if failure == nil {
 		return nil
 	}
@@ -136,6 +151,32 @@ func audited(ctx context.Context, s *engine.Session, e auditlog.Entry, act func(
 	}
 	return failure
 }
+
+// answered sends a signal of an actor to a wait, with an entry in the audit log.
+func (c *Client) answered(
+	ctx context.Context, actor, wait string, s *Signal, send func(context.Context) (SignalResult, error),
+) (result SignalResult, err error) {
+	entry := auditlog.Entry{
+		Actor: actor, Action: auditlog.AnswerWait, Name: wait,
+		Detail: recordtext.Line(s.Name, activityspec.MaxSignalText) + ", by a client of the engine",
+	}
+	if source := recordtext.Line(s.Source, activityspec.MaxSignalText); source != "" && source != actor {
+		entry.Detail += "; in the name of " + source
+	}
+	sent := false
+	refused := audited(ctx, c.session, entry, func(ctx context.Context) error {
+		sent = true
+		result, err = send(ctx)
+		return auditlink.Refusal(string(result.Outcome), err, ErrInvalid)
+	})
+	if !sent {
+		return result, refused
+	}
+	return result, err
+}
+
+// waitEntryName is the name of a wait in the audit log.
+func waitEntryName(flow, run string, w WaitName) string { return flow + "/" + run + "/" + w.Node }
 
 // cut returns the beginning of a text that is too long for the log.
 func cut(text string) string {

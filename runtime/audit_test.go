@@ -201,3 +201,52 @@ func TestAuditQueries(t *testing.T) {
 		}
 	})
 }
+
+// Signals of a client that acts for an actor are in the log, whichever way they take; those of programs are not.
+func TestSignalsOfActorsAreAudited(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		def, handlers := gathering(t)
+		b.KeepingWorker(t, handlers)
+		orders := runtime.WaitName{Node: "orders"}
+		order := func(source string) runtime.Signal {
+			return runtime.Signal{Name: "order", Payload: 10, Source: source}
+		}
+		ann := b.Client.As("ann")
+		run, _, err := runtime.StartOrSignal(ctx, b.Client, def, 1, orders, runtime.Signal{Name: "other"}, runtime.WithID("r"))
+		require.NoError(t, err)
+		_, err = b.Client.Run("gathering", "r").SignalWait(ctx, orders, runtime.Signal{Name: "other"})
+		require.NoError(t, err)
+		require.Empty(t, auditOf(t, b.Client, auditlog.Query{Action: auditlog.AnswerWait}))
+
+		_, _, err = runtime.StartOrSignal(ctx, ann, def, 1, orders, runtime.Signal{Name: "other"}, runtime.WithID("r"))
+		require.NoError(t, err)
+		_, err = ann.Run("gathering", "r").SignalWait(ctx, orders, order("bob"))
+		require.NoError(t, err)
+		_, err = ann.Run("gathering", "r").SignalWait(ctx, runtime.WaitName{Node: "nowhere"}, order(""))
+		require.ErrorIs(t, err, runtime.ErrUnknownNode)
+		var waits []runtime.Waitpoint
+		enginetest.Eventually(t, enginetest.Patience, func() string {
+			waits, err = run.Waitpoints(ctx)
+			require.NoError(t, err)
+			return map[bool]string{false: "the wait is not open"}[len(waits) == 1]
+		})
+		sent, err := ann.Signal(ctx, waits[0].Token, order("ann"))
+		require.NoError(t, err)
+		require.Contains(t, []runtime.SignalOutcome{runtime.SignalAccepted, runtime.SignalResumed}, sent.Outcome)
+
+		type entry struct{ name, detail, failure string }
+		var got []entry
+		for _, e := range auditOf(t, b.Client, auditlog.Query{Action: auditlog.AnswerWait}) {
+			require.Equal(t, "ann", e.Actor)
+			got = append(got, entry{e.Name, e.Detail, e.Failure})
+		}
+		require.Len(t, got, 5)
+		require.Equal(t, entry{"gathering/r/orders", "order, by a client of the engine", ""}, got[0])
+		require.Contains(t, got[1].failure, "no such node")
+		require.Equal(t, entry{"gathering/r/nowhere", "order, by a client of the engine", ""}, got[2])
+		require.Equal(t, entry{"gathering/r/orders", "order, by a client of the engine; in the name of bob", ""}, got[3])
+		require.Equal(t, entry{"gathering/r/orders", "other, by a client of the engine", ""}, got[4])
+	})
+}

@@ -172,14 +172,14 @@ func TestBatchCancel(t *testing.T) {
 		require.Len(t, items, 3)
 		cancel(runs[1])
 		close(proceed)
-		ended := 0
-		for _, run := range rest[:1] {
-			_, err := run.Result(ctx)
-			if err == nil {
-				ended++
+		enginetest.Eventually(t, enginetest.Patience, func() string { // of those that came into the batch
+			for _, run := range rest {
+				if d, err := run.Describe(ctx); err == nil && d.State == runtime.RunSucceeded {
+					return ""
+				}
 			}
-		}
-		require.Equal(t, 1, ended)
+			return "no other item of the batch has ended"
+		})
 		for _, run := range rest {
 			if d, err := run.Describe(ctx); err == nil && d.State == runtime.RunRunning {
 				require.NoError(t, run.Cancel(ctx, "the end"))
@@ -210,5 +210,36 @@ func TestBatchAllCancelled(t *testing.T) {
 		require.ErrorIs(t, <-told, runtime.ErrCancelled)
 		require.NoError(t, worker.Stop())
 		b.Settle(t)
+	})
+}
+
+// A worker that stops does not wait for further items: it calls the function for those that it has gathered.
+func TestBatchOfAStoppingWorker(t *testing.T) {
+	t.Parallel()
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		sizes := make(chan int, 9)
+		a := activity.NewBatch("gathers", func(_ context.Context, items []int) ([]activity.ItemResult[int], error) {
+			sizes <- len(items)
+			return make([]activity.ItemResult[int], len(items)), nil
+		}, activity.BatchSize(3), activity.BatchWait(time.Minute))
+		b.Keeper(t)
+		runs := startItems(t, b, batchFlow(t, a), 1)
+		// A worker may be told to stop before the reply of its claim comes. It releases the item then.
+		for len(sizes) == 0 {
+			// Its grace is longer than the test, so that nothing but the stop ends the waiting.
+			worker := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: time.Hour})
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				d, err := runs[0].Describe(ctx)
+				if err != nil || d.Nodes[0].State != runtime.NodeActive {
+					return fmt.Sprint("not claimed yet: ", err)
+				}
+				return ""
+			})
+			require.NoError(t, worker.Stop())
+		}
+		require.Equal(t, 1, <-sizes)
+		_, err := runs[0].Result(ctx)
+		require.NoError(t, err)
 	})
 }

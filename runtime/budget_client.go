@@ -86,7 +86,7 @@ func (c *Client) setBudget(
 		call.Dims = append(call.Dims, enginerpc.SetBudgetDim(d))
 	}
 	var reply enginerpc.SetBudgetReply
-	err = c.audited(ctx, setBudgetEntry(c.actorName(), ref, call.OnlyNew, b), func() (err error) {
+	err = c.audited(ctx, setBudgetEntry(c.actorName(), ref, call.OnlyNew, b), func(ctx context.Context) (err error) {
 		reply, err = core.SetBudget(ctx, call)
 		if err == nil && reply.Told {
 			update := submit.GateUpdate{
@@ -153,7 +153,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 		return fault(err)
 	}
 	err = c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.ResetBudget, Name: budgetName(ref)},
-		func() error { return c.resetBudget(ctx, core, p, id) })
+		func(ctx context.Context) error { return c.resetBudget(ctx, core, p, id) })
 	if err != nil {
 		return fault(err)
 	}
@@ -190,7 +190,7 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
 	}
 	err = c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.DeleteBudget, Name: budgetName(ref)},
-		func() error { return c.removeBudget(ctx, core, p, id) })
+		func(ctx context.Context) error { return c.removeBudget(ctx, core, p, id) })
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
 	}

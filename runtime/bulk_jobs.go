@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -20,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
@@ -61,7 +61,8 @@ func (c *Client) StartBulkJob(
 		return fail(err)
 	}
 	entry := auditlog.Entry{Actor: o.Actor, Action: auditlog.StartBulkJob, Name: o.ID, Detail: bulkDetail(spec)}
-	err = c.audited(ctx, entry, func() error {
+	call := intercept.ClientCall{Flow: q.Flow, Action: string(a.Kind)}
+	err = c.auditedCall(ctx, entry, call, func(ctx context.Context) error {
 		reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
 			Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,
 		})
@@ -196,7 +197,7 @@ func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOptio
 	stored, p, locateErr := c.locateBulkJob(id)
 	if err = errors.Join(err, locateErr); err == nil {
 		entry := auditlog.Entry{Actor: by.actor, Action: auditlog.StopBulkJob, Name: id}
-		err = c.audited(ctx, entry, func() error {
+		err = c.audited(ctx, entry, func(ctx context.Context) error {
 			_, err := store.StopBulkJob(ctx,
 				enginerpc.StopBulkJobCall{Partition: p, BulkJobID: stored, Actor: by.actor})
 			return err
@@ -231,6 +232,9 @@ func checkBulkJobID(id string) error {
 	}
 	if err := recordtext.Check("bulk job id", id, maxBulkJobID); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if err := recordtext.PathFault(id); err != nil {
+		return invalid("bulk job id: %w", err)
 	}
 	return nil
 }
@@ -319,8 +323,10 @@ func checkBulkSignal(a bulk.Action) error {
 	if err := activityspec.CheckName(a.Signal); err != nil {
 		return invalid("signal %q: %w", a.Signal, err)
 	}
-	if len(a.Payload) > 0 && !json.Valid(a.Payload) {
-		return invalid("signal %q: the payload is not JSON", a.Signal)
+	if len(a.Payload) > 0 {
+		if err := activityspec.CheckJSON(a.Payload); err != nil {
+			return invalid("signal %q: the payload is not fit: %w", a.Signal, err)
+		}
 	}
 	if len(a.Payload) > MaxSignalPayload {
 		return invalid("signal %q: payload has %d bytes, at most %d are allowed", a.Signal, len(a.Payload),

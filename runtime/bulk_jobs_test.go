@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -258,6 +259,123 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Client.DescribeBulkJob(ctx, "j")
 	require.ErrorIs(t, err, bulk.ErrNotFound)
+}
+
+// A keeper that starts takes over the jobs that a killed one has taken, or has been told of, without waiting until its
+// time is over: the clock stands still here.
+func TestBulkJobIsTakenOver(t *testing.T) {
+	t.Parallel()
+	for name, told := range map[string]bool{"told": true, "taken": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, _ := enginetest.WithClock(t)
+			ctx := enginetest.Context(t)
+			startWaiting(t, b, 0, 3)
+			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), bulk.Options{ID: "j"})
+			require.NoError(t, err)
+			core := enginerpc.ConnOf(b.Engine)
+			id := enginecore.BulkJobIDFor("default", "j")
+			p, err := core.Partitioning().BulkJobPartition(id)
+			require.NoError(t, err)
+			reply, err := core.Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 100, Keeper: "killed"})
+			require.NoError(t, err)
+			require.Equal(t, []enginecore.BulkJobID{id}, reply.BulkJobs)
+			if !told {
+				_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "killed"})
+				require.NoError(t, err)
+			}
+			_, err = b.RunKeeperTask(ctx, "bulk_job") // takes nothing over
+			require.NoError(t, err)
+			job, err := b.Client.DescribeBulkJob(ctx, "j")
+			require.NoError(t, err)
+			require.Equal(t, bulk.Running, job.State)
+			b.Keeper(t)
+			job = awaitJob(t, b, "j", isOver)
+			require.Equal(t, bulk.Progress{Done: 3}, job.Progress)
+		})
+	}
+}
+
+// A keeper is killed between acting on a run and counting it, so that the job does not find the run again: the run is
+// counted once, and no more runs than the most are handled.
+func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		query  runtime.RunQuery
+		action bulk.Action
+		act    func(ctx context.Context, run *runtime.RunRef) error
+		// acted reports whether the keeper was killed after it had acted on the run.
+		acted bool
+	}{
+		"purge": {
+			action: bulk.Purge(), acted: true,
+			act: func(ctx context.Context, run *runtime.RunRef) error { return run.Purge(ctx) },
+		},
+		"purge before": {action: bulk.Purge()},
+		"cancel": {
+			query: runtime.RunQuery{States: []runtime.RunState{runtime.RunRunning}}, action: bulk.Cancel("x"),
+			act:   func(ctx context.Context, run *runtime.RunRef) error { return run.Cancel(ctx, "x") },
+			acted: true,
+		},
+		"cancel before": {
+			query: runtime.RunQuery{States: []runtime.RunState{runtime.RunRunning}}, action: bulk.Cancel("x"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, clock := enginetest.WithClock(t)
+			ctx := enginetest.Context(t)
+			var runs []*runtime.RunRef
+			for i := range 5 {
+				runs = append(runs, startWaiting(t, b, i, i+1)...)
+				if c.action.Kind == bulk.KindPurge {
+					require.NoError(t, runs[i].Cancel(ctx, "x"))
+				}
+				clock.Jump(time.Second)
+			}
+			_, err := b.Client.StartBulkJob(ctx, c.query, c.action, bulk.Options{ID: "j", Most: 3})
+			require.NoError(t, err)
+			core := enginerpc.ConnOf(b.Engine)
+			id := enginecore.BulkJobIDFor("default", "j")
+			p, err := core.Partitioning().BulkJobPartition(id)
+			require.NoError(t, err)
+			_, err = core.TakeBulkJob(ctx, enginerpc.TakeBulkJobCall{Partition: p, BulkJobID: id, Claimant: "killed"})
+			require.NoError(t, err)
+			d, err := runs[4].Describe(ctx)
+			require.NoError(t, err)
+			progress, err := json.Marshal(map[string]any{"acting": enginerpc.Run{
+				FlowID: d.FlowID, RunID: d.Run, FlowName: d.Flow, CreatedAt: d.CreatedAt, ClosedAt: d.ClosedAt,
+			}})
+			require.NoError(t, err)
+			_, err = core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
+				Partition: p, BulkJobID: id, Claimant: "killed", Progress: progress,
+			})
+			require.NoError(t, err)
+			if c.acted {
+				require.NoError(t, c.act(ctx, runs[4]))
+			}
+			clock.Jump(21 * time.Second)
+			_, err = b.RunKeeperTask(ctx, "bulk_job")
+			require.NoError(t, err)
+			job, err := b.Client.DescribeBulkJob(ctx, "j")
+			require.NoError(t, err)
+			require.Equal(t, bulk.Completed, job.State)
+			require.Equal(t, bulk.Progress{Done: 3}, job.Progress)
+			for i, run := range runs {
+				d, err := run.Describe(ctx)
+				switch {
+				case i < 2:
+					require.NoError(t, err)
+					require.Equal(t, c.action.Kind == bulk.KindPurge, d.State == runtime.RunCancelled, "beyond the most")
+				case c.action.Kind == bulk.KindPurge:
+					require.ErrorIs(t, err, runtime.ErrRunNotFound)
+				default:
+					require.NoError(t, err)
+					require.Equal(t, runtime.RunCancelled, d.State)
+				}
+			}
+		})
+	}
 }
 
 // With a rate of one run an hour, a run is handled each hour and no sooner; the job can be stopped in between.

@@ -12,6 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // A node that waits for its next attempt tells the category of the last failure with its reason.
@@ -38,6 +40,40 @@ func TestCategoryWhileRetryIsPending(t *testing.T) {
 		require.Equal(t, "quota", n.Category)
 		require.NoError(t, run.Cancel(ctx, "enough"))
 		b.Settle(t)
+	})
+}
+
+// Attempts that were followed by others keep the category of their failure, whatever text that is.
+func TestCategoriesOfAttempts(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		names := []string{"quota", "rate limit: 5 %\tün", ""}
+		a := activity.New("add", func(ctx context.Context, n int) (int, error) {
+			if info, _ := activity.Info(ctx); info.Attempt <= len(names) {
+				return 0, activity.Category(errors.New("no room"), names[info.Attempt-1])
+			}
+			return n, nil
+		}, activity.Retry(activity.Fixed{Attempts: 4}))
+		b.KeepingWorker(t, []activity.Handler{a}, runtime.WorkerConfig{})
+		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 1), 1)
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		d, err := run.Describe(ctx, describe.Attempts())
+		require.NoError(t, err)
+		var got []string
+		for _, attempt := range d.Nodes[0].History {
+			got = append(got, attempt.Category)
+		}
+		require.Equal(t, []string{"quota", `rate limit: 5 %\tün`, activity.CategoryError, ""}, got)
+		events := make(map[runevent.Kind][]string)
+		for e, err := range run.Watch(ctx, "") {
+			require.NoError(t, err)
+			events[e.Kind] = append(events[e.Kind], e.Category)
+		}
+		require.Equal(t, got[:3], events[runevent.Retry])
+		require.Equal(t, []string{""}, events[runevent.Succeeded])
 	})
 }
 

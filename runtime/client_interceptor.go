@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
-// Use returns a client whose operations on runs (intercept.Operation) go through the interceptors: the first is the
+// Use returns a client whose operations (intercept.Operation) go through the interceptors: the first is the
 // outermost, and those of an earlier Use are outside of these. References and runs that it returns have them, too. The
 // clients share everything else, and closing one closes both. An interceptor that is nil, or returns nil, makes
 // operations return ErrInvalid.

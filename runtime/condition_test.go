@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -326,4 +327,33 @@ func TestHeldTaskDecides(t *testing.T) {
 		require.Equal(t, "quick", result)
 		b.Settle(t)
 	})
+}
+
+// A condition takes a retry policy; that of a bad one is a fault.
+func TestRetryPolicyOfACondition(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		f := flow.New[listing, string]("panics")
+		large := flow.When(f.Input(), "large", func(listing) bool { panic("no") }).Retry(activity.NoRetry)
+		kind := flow.Switch(f.Input(), "kind", func(listing) listingKind { panic("no") }, image).
+			Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 3})
+		flow.Node(f, "thumb", sayNode, f.Input(), kind.Case(image))
+		flow.Return(f, flow.Node(f, "deep", sayNode, f.Input(), large))
+		def := build(t, f)
+		b.KeepingWorker(t, def.Handlers())
+		run, err := runtime.Start(enginetest.Context(t), b.Client, def, listing{})
+		require.NoError(t, err)
+		_, err = run.Result(enginetest.Context(t))
+		require.ErrorIs(t, err, runtime.ErrRunFailed)
+		d, err := run.Describe(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, 1, node(t, d, "large").Attempts)
+		require.Equal(t, 3, node(t, d, "kind").Attempts)
+		b.Settle(t)
+	})
+	f := flow.New[listing, string]("bad")
+	large := flow.When(f.Input(), "large", isLarge).Retry(nil)
+	flow.Return(f, flow.Node(f, "deep", sayNode, f.Input(), large))
+	_, err := f.Build()
+	require.ErrorContains(t, err, "retry policy is nil")
 }

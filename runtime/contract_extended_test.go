@@ -115,6 +115,7 @@ func TestContractSiblings(t *testing.T) {
 				return ""
 			})
 			require.Equal(t, map[string]int64{"cancelled": 2, "already_terminal": 1, "not_found": 1}, k.Stats().Siblings)
+			require.EqualValues(t, 2, collect(t, reader)["flowfabric.keeper.siblings_dispatched{sibling_quorum_satisfied}"])
 		})
 	}
 }

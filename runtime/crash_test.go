@@ -313,43 +313,6 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 	})
 }
 
-// A node that loses its worker again and again fails for good.
-func TestPoisonNode(t *testing.T) {
-	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
-		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
-		require.NoError(t, err)
-		partition, err := core.FlowPartition(run.FlowID())
-		require.NoError(t, err)
-		b.Keeper(t)
-		for range 6 {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
-				reply, err := core.Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
-					LaneID: "default", WorkerID: "worker", WorkerInstanceID: "dies", ClaimID: uuid.NewString(), Count: 1,
-					LeaseTTL: 5 * time.Millisecond, Kinds: "\nadd\n",
-				}})
-				if err != nil || len(reply.Executions) == 0 {
-					return fmt.Sprint("an execution to claim ", err)
-				}
-				return ""
-			})
-		}
-		b.Worker(t, []activity.Handler{addOne()})
-		_, err = run.Result(ctx)
-		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		require.Equal(t, "its worker was lost 6 times", failure(t, err).Reason)
-		require.Equal(t, runtime.CategoryWorkerLost, failure(t, err).Category)
-		require.Equal(t, "n0", failure(t, err).Node)
-		d, err := run.Describe(ctx)
-		require.NoError(t, err)
-		require.Equal(t, "its worker was lost 6 times", d.Nodes[0].Reason)
-		require.Equal(t, runtime.CategoryWorkerLost, d.Nodes[0].Category)
-		b.Settle(t)
-	})
-}
-
 // A client dies between the calls that store the graph of a run. There is no run, and starting it again goes on.
 func TestClientKilledWhileSubmitting(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -21,8 +22,8 @@ type DebouncePolicy struct {
 	// AtMost is how long after the first call it starts at the latest, Quiet to ten years. Defaults to ten times Quiet,
 	// or to ten years where that is less.
 	AtMost time.Duration
-	// MaxInputs is the most inputs that DebounceCollect gathers, up to 10,000. Defaults to 1,000. Debounce does not use
-	// it.
+	// MaxInputs is the most inputs that DebounceCollect gathers, up to 10,000. Defaults to 1,000 there. Debounce does
+	// not use it. For Option, zero is the last input alone.
 	MaxInputs int
 }
 
@@ -65,6 +66,24 @@ func DebounceCollect[In, Out any](
 	return Start(ctx, c, def, []In{in}, append(opts[:len(opts):len(opts)], option)...)
 }
 
+// Option is Debounce as an option of Start and Client.StartNamed. With MaxInputs it is DebounceCollect: the input of
+// the call is then a list of one element, to which those of later calls are added.
+func (p DebouncePolicy) Option(key string) StartOption {
+	return p.option("DebouncePolicy.Option", key, p.MaxInputs)
+}
+
+// checkCollected returns what keeps an input from being gathered with others.
+func checkCollected(codec string, input []byte) error {
+	var elements []json.RawMessage
+	if codecName(codec) != codecName("") {
+		return invalid("debounce: inputs are collected only with the codec json, not %q", codec)
+	}
+	if err := json.Unmarshal(input, &elements); err != nil || len(elements) != 1 {
+		return invalid("debounce: the input must be a list of one element to be collected")
+	}
+	return nil
+}
+
 // option is the start option of a call.
 func (p DebouncePolicy) option(name, key string, inputs int) StartOption {
 	if p.AtMost == 0 {
@@ -99,6 +118,11 @@ func (p DebouncePolicy) check(key string) error {
 func setArrival(plan *submit.RunPlan, a *enginerpc.SubmitArrival) error {
 	if a == nil {
 		return nil
+	}
+	if a.MaxInputs > 0 {
+		if err := checkCollected(plan.Compiled.Graph.Codec, plan.Input); err != nil {
+			return fmt.Errorf("flow %s: start: %w", plan.Flow, err)
+		}
 	}
 	if err := plan.SetArrival(*a); err != nil {
 		return fmt.Errorf("start run: %w", err)

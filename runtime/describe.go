@@ -45,7 +45,7 @@ type RunDescription struct {
 	// QueuePlace is the place of the run in the queue of its key, from 1 on; 0 for a run that is in none.
 	QueuePlace int
 	// ForkedFrom is the id of the run of the same flow that this one is a fork of, with KeptNodes results; empty for
-	// other runs. See RunRef.Fork.
+	// other runs. It may have been purged since. See RunRef.Fork.
 	ForkedFrom string
 	KeptNodes  int
 	// Memo is the JSON of WithMemo; nil without it.
@@ -184,7 +184,7 @@ func (r *RunRef) Describe(ctx context.Context, opts ...describe.Option) (*RunDes
 	for _, opt := range opts {
 		opt(&q)
 	}
-	if err := checkRequest(&q); err != nil {
+	if err := checkRequest(&q, describe.MaxValueBytes); err != nil {
 		return nil, r.errorf("describe", err)
 	}
 	return r.describe(ctx, q)
@@ -192,14 +192,21 @@ func (r *RunRef) Describe(ctx context.Context, opts ...describe.Option) (*RunDes
 
 func (r *RunRef) describe(ctx context.Context, q describe.Request) (*RunDescription, error) {
 	d, now, err := r.readDescription(ctx, q)
+	if err == nil && q.Values {
+		var fit int
+		if fit, err = r.addValues(ctx, d, q); err == nil && fit < len(d.Nodes) {
+			q.Nodes, q.Values = fit, false // a page of the nodes whose values were read
+			values := d
+			if d, now, err = r.readDescription(ctx, q); err == nil {
+				d.takeValues(values)
+			}
+		}
+	}
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return nil, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, engine.ErrRunNotFound)
 	}
 	if err == nil {
 		err = r.complete(ctx, d, now)
-	}
-	if err == nil && q.Values {
-		err = r.addValues(ctx, d, q.ValueBytes)
 	}
 	if err == nil && q.Attempts {
 		err = r.addAttempts(ctx, d)

@@ -11,15 +11,26 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
-// DescribeNode returns the state of one node as Describe does, with its whole input and result and its attempts. The
-// error wraps ErrRunNotFound, or ErrUnknownNode when the run has no such node.
-func (r *RunRef) DescribeNode(ctx context.Context, node string) (*NodeDescription, error) {
+// DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
+// describe.Values asks for them: up to describe.MaxSumBytes of each, since an input may be composed of many results.
+// Other options do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or
+// ErrInvalid for an option that is out of bounds.
+func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...describe.Option) (*NodeDescription, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	n, err := r.describeOne(ctx, node, describe.Request{Values: true, ValueBytes: wholeValue, Attempts: true})
+	var q describe.Request
+	for _, opt := range opts {
+		opt(&q)
+	}
+	q = describe.Request{Values: q.Values, ValueBytes: q.ValueBytes, Attempts: true}
+	if err := checkRequest(&q, describe.MaxSumBytes); err != nil {
+		return nil, r.errorf("describe node "+node+" of", err)
+	}
+	n, err := r.describeOne(ctx, node, q)
 	if err == nil && n == nil {
 		err = engine.ErrUnknownNode
 	}
@@ -29,14 +40,65 @@ func (r *RunRef) DescribeNode(ctx context.Context, node string) (*NodeDescriptio
 	return n, nil
 }
 
-// wholeValue is a bound that no value reaches, not even an input that is composed of many results.
-const wholeValue = 1 << 40
-
-// eventsPage is the number of events read at once for the attempts of nodes.
-const eventsPage = 500
+const (
+	// eventsPage is the number of events read at once for the attempts of nodes.
+	eventsPage = 500
+	// eventsOfNode is the number of events of a node that its last describe.MaxAttempts attempts are made of, or more.
+	eventsOfNode = 10 * describe.MaxAttempts
+	// readAlone is the most nodes whose events are searched for one by one, rather than by reading those of the run.
+	readAlone = 4
+)
 
 // addAttempts adds the attempts of the nodes that d describes.
 func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
+	store, err := engine.Capability[engine.NodeEvents](r.client.session.Backend)
+	if err != nil || len(d.Nodes) > readAlone {
+		err = r.addAllAttempts(ctx, d)
+	} else {
+		for i := range d.Nodes {
+			if err == nil {
+				err = r.addNodeAttempts(ctx, store, &d.Nodes[i])
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return r.addBuilds(ctx, d)
+}
+
+// addNodeAttempts adds the attempts of one node, from its last events: what other nodes have done is not read.
+func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.NodeEvents, n *NodeDescription) error {
+	var events []enginerpc.FlowEvent
+	call := enginerpc.ReadNodeEventsCall{Partition: r.partition, FlowID: r.flowID, Node: n.Name, Limit: eventsPage}
+	for {
+		reply, err := store.ReadNodeEvents(ctx, call)
+		if err != nil {
+			return err
+		}
+		events = append(events, reply.Events...)
+		call.Cursor = reply.NextCursor
+		if call.Cursor == "" || len(events) >= eventsOfNode {
+			break
+		}
+	}
+	history, replays := describe.History{}, 0
+	for i := len(events) - 1; i >= 0; i-- {
+		e := engine.ReadEvent(events[i])
+		if e.Kind == runevent.Replayed {
+			replays++
+		}
+		history.Add(e)
+	}
+	n.History = history.Attempts(n.Name)
+	for i := range n.History { // those before the first event that was read
+		n.History[i].Replay += max(0, n.Replays-replays)
+	}
+	return nil
+}
+
+// addAllAttempts adds the attempts of the nodes from all events of the run.
+func (r *RunRef) addAllAttempts(ctx context.Context, d *RunDescription) error {
 	var history describe.History
 	call := enginerpc.ReadEventsCall{Partition: r.partition, FlowID: r.flowID, Limit: eventsPage}
 	for {
@@ -55,7 +117,7 @@ func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
 	for i := range d.Nodes {
 		d.Nodes[i].History = history.Attempts(d.Nodes[i].Name)
 	}
-	return r.addBuilds(ctx, d)
+	return nil
 }
 
 // buildsPerCall is the number of builds that one call reads.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -16,11 +17,12 @@ import (
 // pageCursor is what a cursor of a page looks like.
 var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
 
-// checkRequest checks what a description is asked for, and sets what is left open.
-func checkRequest(q *describe.Request) error {
+// checkRequest checks what a description is asked for, with values of at most so many bytes, and sets what is left
+// open.
+func checkRequest(q *describe.Request, most int) error {
 	switch {
-	case q.ValueBytes < 0 || q.ValueBytes > describe.MaxValueBytes:
-		return invalid("describe.Values(%d): must be 0 to %d bytes", q.ValueBytes, describe.MaxValueBytes)
+	case q.ValueBytes < 0 || q.ValueBytes > most:
+		return invalid("describe.Values(%d): must be 0 to %d bytes", q.ValueBytes, most)
 	case q.Paged && (q.Nodes < 1 || q.Nodes > describe.MaxPage):
 		return invalid("describe.Page of %d nodes: must be 1 to %d", q.Nodes, describe.MaxPage)
 	case q.Paged && !pageCursor.MatchString(q.Cursor):
@@ -46,16 +48,24 @@ func (d *RunDescription) cut(q describe.Request) {
 // readValues are values of a run as the engine gives them.
 type readValues struct {
 	input enginerpc.ReadValue
+	// nodes has those of the nodes that were read.
 	nodes map[string]enginerpc.ReadValue
+	// bytes are those that were read.
+	bytes int
+}
+
+// has reports whether all the nodes were read.
+func (v *readValues) has(names ...string) bool {
+	return !slices.ContainsFunc(names, func(name string) bool { _, read := v.nodes[name]; return !read })
 }
 
 // valuesPerCall is the number of executions that one call reads values of.
 const valuesPerCall = 256
 
-// readValues reads the input of the run, and the states and results of nodes by their names, limit bytes of each.
-// Without names it reads nothing.
+// readValues reads the input of the run, and the states and results of nodes by their names, limit bytes of each, until
+// it has read most bytes. Without names it reads nothing.
 func (r *RunRef) readValues(
-	ctx context.Context, d *RunDescription, names []string, limit int,
+	ctx context.Context, d *RunDescription, names []string, limit, most int,
 ) (read readValues, err error) {
 	read.nodes = make(map[string]enginerpc.ReadValue, len(names))
 	store, err := engine.Capability[engine.ValueStore](r.client.session.Backend)
@@ -63,7 +73,7 @@ func (r *RunRef) readValues(
 		return read, err
 	}
 	call := enginerpc.ReadValuesCall{Partition: r.partition, FlowID: r.flowID, MaxBytes: int64(limit)}
-	for len(names) > 0 {
+	for len(names) > 0 && read.bytes <= most {
 		page := names[:min(len(names), valuesPerCall)]
 		call.Executions = make([]enginecore.ExecutionID, len(page))
 		for i, name := range page {
@@ -76,6 +86,7 @@ func (r *RunRef) readValues(
 		read.input = enginerpc.ReadValue{Has: reply.HasInput, Size: reply.InputSize, Part: reply.Input}
 		for i, value := range reply.Executions {
 			read.nodes[page[i]] = value
+			read.bytes += len(value.Part)
 		}
 		names = names[max(1, len(reply.Executions)):]
 	}
@@ -90,36 +101,95 @@ func (r *RunRef) nodeID(d *RunDescription, name string) enginecore.ExecutionID {
 	return enginecore.NodeExecutionID(r.partition, r.flowID, d.places[name]+1)
 }
 
-// addValues adds the values of the run and of the nodes that d describes, limit bytes of each.
-func (r *RunRef) addValues(ctx context.Context, d *RunDescription, limit int) error {
+// addValues adds the values of the run and of the nodes that d describes, q.ValueBytes of each. It returns how many of
+// the nodes have them: with q.Paged, those whose values have describe.MaxSumBytes together, at least one; otherwise
+// all, of which the values of the last ones are truncated.
+func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describe.Request) (fit int, err error) {
 	if d.graph == nil {
-		return nil
+		return len(d.Nodes), nil
 	}
 	if len(d.Nodes) > describe.MaxPage {
-		return invalid("describe.Values of %d nodes: at most %d are allowed: use describe.Page", len(d.Nodes),
+		return 0, invalid("describe.Values of %d nodes: at most %d are allowed: use describe.Page", len(d.Nodes),
 			describe.MaxPage)
 	}
-	read, err := r.readValues(ctx, d, d.valuesNeeded(), limit)
+	read, err := r.readValues(ctx, d, d.valuesNeeded(), q.ValueBytes, describe.MaxSumBytes)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	codec := codecName(d.graph.Codec)
 	d.Input = partOf(read.input, codec)
 	if d.graph.Return != "" && d.State == RunSucceeded {
 		d.Result = partOf(read.nodes[d.graph.Return], codec)
 	}
+	bytes := held(d.Input) + held(d.Result)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		spec := d.specs[n.Name]
 		if spec == nil {
 			continue
 		}
-		n.Result = partOf(read.nodes[n.Name], codecName(spec.Codec))
-		if n.Input, err = r.inputOf(ctx, n, spec, read, limit); err != nil {
-			return err
+		full := !read.has(n.Name) || !read.has(d.known(spec.Input.InputNodes())...)
+		limit := q.ValueBytes
+		if i > 0 {
+			limit = min(limit, describe.MaxSumBytes-bytes)
+		}
+		if err := r.addNodeValues(ctx, n, spec, read, full, limit); err != nil {
+			return 0, err
+		}
+		if bytes += held(n.Input) + held(n.Result); i > 0 && q.Paged && (full || bytes >= describe.MaxSumBytes) {
+			return i, nil
 		}
 	}
-	return nil
+	return len(d.Nodes), nil
+}
+
+// addNodeValues adds the values of one node, limit bytes of each. With full, not all that they need was read.
+func (r *RunRef) addNodeValues(
+	ctx context.Context, n *NodeDescription, spec *flowgraph.Node, read readValues, full bool, limit int,
+) (err error) {
+	limit = max(0, limit)
+	codec := codecName(spec.Codec)
+	if n.Result = cutTo(limit, partOf(read.nodes[n.Name], codec)); full && spec.Input.Kind != "" {
+		n.Input = &describe.Value{Codec: codec, Size: -1, Truncated: true}
+		return nil
+	}
+	n.Input, err = r.inputOf(ctx, n, spec, read, limit)
+	return err
+}
+
+// held returns how many bytes of a value there are.
+func held(v *describe.Value) int {
+	if v == nil {
+		return 0
+	}
+	return len(v.Data)
+}
+
+// cutTo leaves at most so many bytes of a value.
+func cutTo(limit int, v *describe.Value) *describe.Value {
+	if held(v) > limit {
+		v.Data, v.Truncated = v.Data[:limit:limit], true
+	}
+	return v
+}
+
+// known returns those of the names that the graph of the run has.
+func (d *RunDescription) known(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, known := d.places[name]; return !known })
+}
+
+// takeValues takes the values of another description of the same run, of the nodes that d has.
+func (d *RunDescription) takeValues(from *RunDescription) {
+	d.Input, d.Result = from.Input, from.Result
+	values := make(map[string]*NodeDescription, len(from.Nodes))
+	for i := range from.Nodes {
+		values[from.Nodes[i].Name] = &from.Nodes[i]
+	}
+	for i := range d.Nodes {
+		if n := values[d.Nodes[i].Name]; n != nil {
+			d.Nodes[i].Input, d.Nodes[i].Result = n.Input, n.Result
+		}
+	}
 }
 
 // valuesNeeded names the nodes whose results are shown or are part of an input that is shown.
@@ -132,6 +202,7 @@ func (d *RunDescription) valuesNeeded() []string {
 			names = append(names, name)
 		}
 	}
+	add(d.graph.Return)
 	for _, n := range d.Nodes {
 		add(n.Name)
 		if spec := d.specs[n.Name]; spec != nil {
@@ -140,7 +211,6 @@ func (d *RunDescription) valuesNeeded() []string {
 			}
 		}
 	}
-	add(d.graph.Return)
 	return names
 }
 
@@ -174,8 +244,12 @@ func (r *RunRef) inputOf(
 			return nil, nil // what its join will have is not decided
 		}
 		var err error
-		if results, err = r.chosenInputs(ctx, n.ExecutionID); err != nil {
+		var whole bool
+		if results, whole, err = r.chosenInputs(ctx, n.ExecutionID); err != nil {
 			return nil, err
+		}
+		if !whole {
+			return &describe.Value{Codec: codec, Size: -1, Truncated: true}, nil
 		}
 	}
 	input, err := spec.Input.Resolve(read.input.Part, results)
@@ -187,20 +261,25 @@ func (r *RunRef) inputOf(
 	return value, nil
 }
 
-// chosenInputs reads the results that a join has given to its node.
-func (r *RunRef) chosenInputs(ctx context.Context, id enginecore.ExecutionID) (map[string][]byte, error) {
-	results := make(map[string][]byte)
+// chosenInputs reads the results that a join has given to its node. It reports false if they have more than
+// describe.MaxSumBytes.
+func (r *RunRef) chosenInputs(
+	ctx context.Context, id enginecore.ExecutionID,
+) (results map[string][]byte, whole bool, err error) {
+	bytes := 0
+	results = make(map[string][]byte)
 	call := enginerpc.ReadInputsCall{Partition: r.partition, ExecutionID: id}
 	for {
 		reply, err := r.client.session.Backend.ReadInputs(ctx, call)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		for _, in := range reply.Inputs {
 			results[in.Name] = in.Result
+			bytes += len(in.Result)
 		}
-		if call.Cursor = reply.NextCursor; call.Cursor == "" {
-			return results, nil
+		if call.Cursor = reply.NextCursor; call.Cursor == "" || bytes > describe.MaxSumBytes {
+			return results, call.Cursor == "", nil
 		}
 	}
 }

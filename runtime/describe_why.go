@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -58,7 +59,7 @@ func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error 
 			}
 		}
 	}
-	read, err := r.readValues(ctx, d, elsewhere, 0)
+	read, err := r.readValues(ctx, d, elsewhere, 0, math.MaxInt)
 	if err != nil {
 		return err
 	}

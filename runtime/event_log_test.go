@@ -15,6 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // readLog reads a run's whole log by pages of so many events.
@@ -27,7 +29,7 @@ func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after str
 		reply, err := core.ReadEvents(t.Context(), enginerpc.ReadEventsCall{Partition: p, FlowID: run.FlowID(), After: after, Limit: limit})
 		require.NoError(t, err)
 		events = append(events, reply.Events...)
-		if int64(len(reply.Events)) < limit {
+		if int64(len(reply.Events)) < limit && len(reply.Gone) == 0 {
 			return events
 		}
 		after = events[len(events)-1].ID
@@ -241,7 +243,8 @@ func awaitRunning(t *testing.T, run *runtime.Run[int], node string) {
 	})
 }
 
-// A log is bounded; who asks for events that are gone is told so, and goes on with those that are left.
+// A log is bounded: it keeps the last events, and the first of each node. Who asks for events that are gone is told so
+// where they were, and whose they are.
 func TestEventsLost(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -252,7 +255,7 @@ func TestEventsLost(t *testing.T) {
 		require.NoError(t, err)
 		first := readLog(t, b, run, "", 500)
 		require.Len(t, first, 1)
-		fillLog(t, b, run, 20_300, "5\nflow_paused   ")
+		fillLog(t, b, run, 20_300, first[0].ID[len(first[0].ID)-13:]+"\nflow_paused   ")
 		require.NoError(t, run.Pause(ctx, "one more"))
 		require.NoError(t, run.Resume(ctx))
 		require.Len(t, logEntries(t, b, run), 20_001)
@@ -262,19 +265,24 @@ func TestEventsLost(t *testing.T) {
 		require.NoError(t, err)
 
 		all := readLog(t, b, run, "", 500)
-		require.Len(t, all, 20_001+5)
-		require.Equal(t, "flow_paused", all[0].Event)
+		require.Len(t, all, 32+20_001+5)
+		require.Equal(t, []string{"flow_submitted", "flow_paused"}, []string{all[0].Event, all[1].Event})
 		require.Equal(t, all[10_000:], readLog(t, b, run, all[9_999].ID, 500), "positions stay")
-		for _, after := range []string{"", first[0].ID} {
-			lost, seen := 0, 0
+		require.Equal(t, all[20:], readLog(t, b, run, all[19].ID, 500), "also of those that are kept")
+		for from, after := range map[int]string{0: "", 1: first[0].ID} {
+			lost, seen := 0, from
 			for event, err := range run.Watch(ctx, after) {
 				if err != nil {
 					require.ErrorIs(t, err, runtime.ErrEventsLost)
-					require.Zero(t, seen)
+					var gone *runevent.LostError
+					require.ErrorAs(t, err, &gone)
+					require.Equal(t, map[string]int{"": 270}, gone.Gone)
+					require.ErrorContains(t, err, "events were dropped: 270 of the run itself")
+					require.Equal(t, 32, seen)
 					lost++
 					continue
 				}
-				if seen%1000 == 0 {
+				if seen%1000 == 0 || seen < 40 {
 					require.Equal(t, all[seen].ID, event.ID)
 				}
 				seen++
@@ -286,6 +294,70 @@ func TestEventsLost(t *testing.T) {
 			require.NoError(t, err)
 		}
 		b.Wipe(t) // what was put into the log has not happened
+	})
+}
+
+// A node that repeats something thousands of times, whatever it is, pushes out its own events, not those of others: their
+// attempts are described, and a watch that is told of what is gone is told of that node alone. To describe a node reads
+// its own events, and a bounded number of them.
+func TestNoisyNode(t *testing.T) {
+	t.Parallel()
+	noises := map[string][]string{
+		"retries": {"retry first 1 no", "started first 1 w"}, "waits": {"suspended first 1 ", "resumed first 1 w"},
+		"sleeps": {"sleeping first 1 5", "released first 1 "}, "generations": {"continued first 1 2"},
+		"signals": {"signalled first 1 s"}, "turns": {"waiting_children first 1 c", "released first 1 "},
+	}
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		for name, lines := range noises {
+			ctx, gate := enginetest.Context(t), make(chan struct{})
+			def := gated(t, gate, 3)
+			run, err := runtime.Start(ctx, b.Client, def, 1)
+			require.NoError(t, err)
+			worker := b.Worker(t, def.Handlers())
+			awaitRunning(t, run, "first")
+			at := readLog(t, b, run, "", 1)[0].ID
+			for range 3 {
+				for _, line := range lines {
+					fillLog(t, b, run, 12_000/len(lines), at[len(at)-13:]+"\n"+line)
+				}
+				require.NoError(t, run.Pause(ctx, "one more"))
+				require.NoError(t, run.Resume(ctx))
+			}
+			close(gate)
+			_, err = run.Result(ctx)
+			require.NoError(t, err)
+			fillLog(t, b, run, 25_000, at[len(at)-13:]+"\n"+lines[0])
+			require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("other-2")))
+			_, err = run.Result(ctx)
+			require.NoError(t, err)
+			for node, attempts := range map[string]int{"other-0": 1, "other-1": 1, "other-2": 2} {
+				n, err := run.DescribeNode(ctx, node)
+				require.NoError(t, err)
+				require.Len(t, n.History, attempts, "%s: %s", name, node)
+				require.Equal(t, attempts-1, n.History[attempts-1].Replay)
+				require.Equal(t, "success", string(n.History[0].Outcome), "%s: %s", name, node)
+			}
+			noisy, err := run.DescribeNode(ctx, "first")
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(noisy.History), describe.MaxAttempts)
+			lost := 0
+			others := make(map[string]int)
+			for event, err := range run.Watch(ctx, "") {
+				if err != nil {
+					var gone *runevent.LostError
+					require.ErrorAs(t, err, &gone)
+					require.Len(t, gone.Gone, 1)
+					require.Greater(t, gone.Gone["first"], 10_000)
+					lost++
+				} else if event.Node != "first" {
+					others[event.Node]++
+				}
+			}
+			require.Equal(t, 1, lost)
+			require.Equal(t, map[string]int{"": 11, "other-0": 2, "other-1": 2, "other-2": 5}, others, name)
+			require.NoError(t, worker.Stop())
+			b.Wipe(t) // what was put into the log has not happened
+		}
 	})
 }
 

@@ -32,16 +32,16 @@ func EngineToken(tb testing.TB, token activity.Token) string {
 	return parts.Signature
 }
 
-// Plan is what Start would submit.
-type Plan = submit.RunPlan
+// RunPlan is what Start would submit.
+type RunPlan = submit.RunPlan
 
 // NewPlan returns what Start would submit. Nothing is sent.
-func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*Plan, error) {
+func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*RunPlan, error) {
 	return planRun(c, def, in, opts)
 }
 
 // SubmitTogether sends runs of one flow and partition with one call and returns the codes of their outcomes.
-func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, error) {
+func SubmitTogether(ctx context.Context, c *Client, plans ...*RunPlan) ([]string, error) {
 	key := submit.StartKeyOf(plans[0])
 	reply, err := c.submitter.Starts.Send(ctx, key, submit.StartCall(key, plans))
 	codes := make([]string, len(reply.Outcomes))
@@ -52,7 +52,7 @@ func SubmitTogether(ctx context.Context, c *Client, plans ...*Plan) ([]string, e
 }
 
 // SubmitAlone sends a run by itself.
-func SubmitAlone(ctx context.Context, c *Client, plan *Plan) (existed bool, err error) {
+func SubmitAlone(ctx context.Context, c *Client, plan *RunPlan) (existed bool, err error) {
 	return c.submitter.Send(ctx, plan)
 }
 

@@ -21,6 +21,8 @@ import (
 const (
 	// failureHookHold is how long a worker holds a hook without renewing it, which it does every third of that.
 	failureHookHold = 30 * time.Second
+	// quietFailureHookHold is that time in a quiet session, whose virtual time would pay for the renewals.
+	quietFailureHookHold = time.Hour
 	// A function that returns an error is called again after these times, each twice the one before.
 	failureHookPause, maxFailureHookPause = time.Second, time.Minute
 	// failureHookMargin is how far the stored cursor may be behind the time at which it was stored.
@@ -51,9 +53,13 @@ func newFailureHook(e *Engine, config WorkerConfig, holder enginecore.WorkerInst
 	if err != nil {
 		return nil, err
 	}
+	hold := failureHookHold
+	if e.session.Quiet {
+		hold = quietFailureHookHold
+	}
 	return &failureHook{
 		client: client, name: cmp.Or(config.Name, defaultWorkerName), holder: holder, call: config.OnRunFailed,
-		hold: cmp.Or(config.failureHold, failureHookHold),
+		hold: cmp.Or(config.failureHold, hold),
 	}, nil
 }
 
@@ -101,7 +107,9 @@ func (h *failureHook) release(ctx context.Context) {
 
 // follow calls the function for all failures behind the stored cursor until the hold is lost or ctx ends.
 func (h *failureHook) follow(ctx context.Context, from enginerpc.HoldFailureHookReply) error {
-	filter := runfeed.Filter{Kinds: []runevent.Kind{runevent.FlowFailed, runevent.FlowExpired}}
+	filter := runfeed.Filter{
+		Kinds: []runevent.Kind{runevent.FlowFailed, runevent.FlowExpired, runevent.FlowCancelled},
+	}
 	feed, err := h.client.Feed(ctx, filter, from.Cursor)
 	if err != nil {
 		return err
@@ -160,11 +168,14 @@ func (h *failureHook) handleAll(
 // catchUp calls the function for the runs that have failed since a time of which the feed has dropped events.
 func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 	query := RunQuery{
-		States: []RunState{RunFailed, RunExpired}, FinishedFrom: since, Sort: FirstEndedFirst,
+		States: []RunState{RunFailed, RunExpired, RunCancelled}, FinishedFrom: since, Sort: FirstEndedFirst,
 	}
 	for run, err := range h.client.Runs(ctx, query) {
 		if err != nil {
 			return err
+		}
+		if run.State == RunCancelled && !h.client.cleanupFailed(ctx, run.FlowID, run.FailedNode) {
+			continue
 		}
 		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: flow.Outcome(run.State), Node: run.FailedNode}
 		if err := h.handle(ctx, h.client.readFailure(ctx, run.FlowID, failure)); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // hookCalls are the calls of OnRunFailed of several workers: "worker run".
@@ -241,5 +242,61 @@ func TestOnRunFailedNeedsTheLibrary(t *testing.T) {
 			OnRunFailed: func(context.Context, *runtime.RunError) error { return nil },
 		})
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
+	})
+}
+
+// A cleanup that fails after a cancel is a failure, for the function and for feeds; another cancelled run is none, be it
+// that a node has failed before.
+func TestFailureHookOfACleanup(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {
+		b := newHookBench(t, bench)
+		ctx := enginetest.Context(t)
+		fail := activity.New("fail", func(_ context.Context, bad bool) (string, error) {
+			if bad {
+				return "", errors.New("no such table")
+			}
+			return "", nil
+		}, activity.Retry(activity.NoRetry))
+		failures := make(chan *runtime.RunError, 10)
+		b.Worker(t, []activity.Handler{fail}, b.config("a", func(_ context.Context, failure *runtime.RunError) error {
+			failures <- failure
+			return nil
+		}))
+		b.held(t)
+		feed, err := b.Client.Feed(ctx, runfeed.Filter{}, "")
+		require.NoError(t, err)
+		defer feed.Close()
+		f := flow.New[bool, string]("tidy")
+		flow.Node(f, "drop", fail, f.Input(), flow.Finally(0))
+		flow.Node(f, "early", fail, flow.Const(true))
+		flow.Return(f, flow.Node(f, "wait", activity.Declare[bool, string]("nobody"), f.Input()))
+		def := build(t, f)
+		for _, bad := range []bool{false, true} {
+			run, err := runtime.Start(ctx, b.Client, def, bad, runtime.WithID(fmt.Sprint(bad)))
+			require.NoError(t, err)
+			enginetest.Eventually(t, enginetest.Patience, func() string {
+				d, err := run.Describe(ctx)
+				require.NoError(t, err)
+				if state := node(t, d, "early").State; state != runtime.NodeFailed {
+					return string(state)
+				}
+				return ""
+			})
+			require.NoError(t, run.Cancel(ctx, "enough"))
+			_, err = run.Result(ctx)
+			require.ErrorIs(t, err, runtime.ErrRunCancelled)
+		}
+		b.calls.await(t, "true")
+		failure := <-failures
+		require.Equal(t, flow.Cancelled, failure.Outcome)
+		require.True(t, slices.ContainsFunc(failure.Failures, func(n runtime.NodeFailure) bool {
+			return n.Node == "drop" && n.Reason == "no such table"
+		}), "%+v", failure)
+		for failure, err := range feed.Failures(ctx) {
+			require.NoError(t, err)
+			require.Equal(t, "true", failure.Run)
+			break
+		}
 	})
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
-// Failures yields the failure of each run that fails or expires, as it happens, as Events yields events: open the feed
-// with a filter that has runevent.FlowFailed and runevent.FlowExpired, or all kinds. What else is in the feed is passed
-// over. Save Cursor after a failure was handled, and open the next feed with it: then each failure is handled at least
-// once, also if the program stops in between.
+// Failures yields the failure of each run that fails or expires, and of each cancelled one of which a node with
+// flow.Finally has failed, as it happens, as Events yields events: open the feed with a filter that has
+// runevent.FlowFailed, runevent.FlowExpired and runevent.FlowCancelled, or all kinds. What else is in the feed is
+// passed over. Save Cursor after a failure was handled, and open the next feed with it: then each failure is handled at
+// least once, also if the program stops in between.
 //
 // A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has no
 // more than the event has: the run, its outcome, and the node that failed first. Errors are those of Events, with a nil
@@ -32,7 +33,8 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 				if !yield(nil, err) {
 					return
 				}
-			case event.Kind == runevent.FlowFailed || event.Kind == runevent.FlowExpired:
+			case event.Kind == runevent.FlowFailed || event.Kind == runevent.FlowExpired ||
+				event.Kind == runevent.FlowCancelled && f.client.cleanupFailed(reading, event.FlowID, event.Node):
 				if !yield(f.failureOf(reading, event), nil) {
 					return
 				}
@@ -44,10 +46,28 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 // failureOf reads the failure that an event reports.
 func (f *Feed) failureOf(ctx context.Context, event runfeed.Event) *RunError {
 	e := &RunError{Flow: event.Flow, Run: event.Run, Outcome: flow.Failed, Node: event.Node}
-	if event.Kind == runevent.FlowExpired {
+	switch event.Kind {
+	case runevent.FlowExpired:
 		e.Outcome = flow.Expired
+	case runevent.FlowCancelled:
+		e.Outcome = flow.Cancelled
 	}
 	return f.client.readFailure(ctx, event.FlowID, e)
+}
+
+// cleanupFailed reports whether a node with flow.Finally has failed of a run that was cancelled. failedNode is the
+// first node of the run that has failed, "" for none. Of a run that cannot be read, it reports that there is such a
+// node.
+func (c *Client) cleanupFailed(ctx context.Context, id enginecore.FlowID, failedNode string) bool {
+	if failedNode == "" {
+		return false
+	}
+	p, err := c.session.Core.FlowPartition(id)
+	if err != nil {
+		return true
+	}
+	nodes, err := c.submitter.ReadNodes(ctx, id, p)
+	return err != nil || nodes.CleanupFailed()
 }
 
 // readFailure reads the failure of a run of which the given one is known; it returns that if the run has no such

@@ -24,18 +24,17 @@ func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 			return "", nil
 		})
 		b.KeepingWorker(t, []activity.Handler{c.act, release}, runtime.WorkerConfig{Concurrency: 8})
-		start := func(way string, opts ...flow.Option) *runtime.Run[string] {
-			f := flow.New[none, string]("tidy-"+way, opts...)
-			refs := c.nodes(f, "ok", "gate")
+		start := func(name, way string, opts ...flow.Option) *runtime.Run[string] {
+			f := flow.New[none, string]("tidy-"+name, opts...)
+			refs := c.nodes(f, "ok", way)
 			behind := flow.Node(f, "behind", c.act, flow.Const("ok"), flow.AfterEach(refs))
 			flow.Node(f, "release", release, flow.FailureOf(behind, refs[1], refs[0]), flow.Finally(time.Minute))
 			flow.Return(f, behind)
-			run := startOf(t, b, f)
-			eventuallyState(t, run, "b", runtime.NodeActive)
-			return run
+			return startOf(t, b, f)
 		}
 
-		run := start("cancel")
+		run := start("cancel", "gate")
+		eventuallyState(t, run, "b", runtime.NodeActive)
 		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
 		_, err := run.Result(enginetest.Context(t))
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
@@ -44,10 +43,13 @@ func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Empty(t, failed.Failures, "what ended with the run has not failed of itself")
 
-		run = start("expire", flow.Deadline(300*time.Millisecond))
-		_, err = run.Result(enginetest.Context(t))
-		require.ErrorIs(t, err, runtime.ErrRunExpired)
-		f := <-got
+		var f flow.Failure
+		for deadline := 300 * time.Millisecond; c.hanging.Load() == 0; deadline *= 2 { // until b has begun before it
+			run = start("expire", "hang", flow.Deadline(deadline))
+			_, err = run.Result(enginetest.Context(t))
+			require.ErrorIs(t, err, runtime.ErrRunExpired)
+			f = <-got
+		}
 		require.Equal(t, "b", f.Node)
 		require.Equal(t, flow.Expired, f.Outcome)
 		require.Equal(t, activity.CategoryTimeout, f.Category)

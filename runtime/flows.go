@@ -16,10 +16,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/valueschema"
 )
 
 // flowPackage is the package of definitions.
@@ -122,15 +122,7 @@ func (c *Client) StartNamed(
 	if err != nil {
 		return nil, fmt.Errorf("start run of flow %q: %w", name, err)
 	}
-	config, tags, err := c.checkStart(named.compiled, opts)
-	if err != nil {
-		return nil, err
-	}
-	compact, err := named.check(name, input)
-	if err != nil {
-		return nil, fmt.Errorf("start run: %w", err)
-	}
-	plan, err := c.newPlan(named.compiled, config, tags, compact)
+	plan, err := c.planNamed(named, name, input, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +140,8 @@ func rawJSON(data []byte) (json.RawMessage, error) { return data, nil }
 type namedFlow struct {
 	digest   string
 	compiled *submit.CompiledFlow
-	schema   *valueschema.Schema // nil without one
+	schema   *valueschema.Schema // of the input; nil without one
+	result   *valueschema.Schema // nil without one
 }
 
 // anyValue holds an input without a schema to be JSON.
@@ -228,6 +221,11 @@ func (c *Client) namedFlow(ctx context.Context, name string) (*namedFlow, error)
 	}
 	if len(reply.InputSchema) > 0 {
 		if f.schema, err = valueschema.Parse(reply.InputSchema); err != nil {
+			return nil, err
+		}
+	}
+	if len(reply.ResultSchema) > 0 {
+		if f.result, err = valueschema.Parse(reply.ResultSchema); err != nil {
 			return nil, err
 		}
 	}

@@ -1,15 +1,20 @@
 package runtime
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"maps"
+	"math"
+	"reflect"
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -38,21 +43,25 @@ func ForkFrom(nodes ...string) StartOption {
 }
 
 // ForkInput gives a fork another input: the nodes that use it run again, with everything downstream of them. It is
-// encoded as JSON, and held against the schema of the flow if this is published with the graph of the run; the error of
-// Fork then wraps a *valuefault.Error. It is an option of RunRef.Fork alone.
+// encoded as JSON. One that does not fit the schema of the flow is refused if the flow is published with the graph of
+// the run; one that does not decode into its Go type, if this client has the flow's definition, from Start or Attach
+// for example. The error of Fork wraps ErrInvalid, and with a schema a *valuefault.Error. It is an option of
+// RunRef.Fork alone.
 func ForkInput(input any) StartOption {
 	return startFunc(func(c *startConfig) { c.forked().input = &input })
 }
 
 // ForkResult gives a node of a fork a result, instead of that of the run, also if it has not succeeded there: what
-// depends on it runs again. It is encoded as JSON. It is an option of RunRef.Fork alone.
+// depends on it runs again. It is encoded as JSON, and checked as the value of ForkInput is; the catalogue has the
+// schema of the node that the flow returns alone. It is an option of RunRef.Fork alone.
 func ForkResult(node string, result any) StartOption {
 	return startFunc(func(c *startConfig) { c.forked().results[node] = result })
 }
 
 // Fork starts a run from this one, whatever state it is in: with its graph, its input and the results of its nodes that
 // have succeeded, which therefore do not run. The nodes that run are those that ForkFrom, ForkInput and ForkResult
-// select, those that had not succeeded, what depends on them, and nodes with flow.Finally. The run itself is not
+// select, those that had not succeeded, what depends on them, and nodes with flow.Finally. Nodes that were skipped stay
+// skipped, unless what they were skipped for runs again. The run itself is not
 // changed, so that both can be compared with DiffRuns.
 //
 // The fork is a run of its own with a new id, or that of WithID; a repeat with the same id, options and results returns
@@ -101,6 +110,10 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 	if d.graph == nil {
 		return nil, invalid("the run has no graph")
 	}
+	values, err := r.forkValues(ctx, d.graph, fork)
+	if err != nil {
+		return nil, err
+	}
 	scope := submit.ForkScope{From: fork.from, NewInput: fork.input != nil, Results: map[string][]byte{}}
 	for _, name := range slices.Sorted(maps.Keys(fork.results)) {
 		if spec := d.specs[name]; spec != nil && codecName(spec.Codec) != codecName("") {
@@ -110,9 +123,12 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 		if err != nil {
 			return nil, err
 		}
+		if err := values.checkResult(name, result); err != nil {
+			return nil, err
+		}
 		scope.Results[name] = result
 	}
-	kept, err := nodes.KeptNodes(scope)
+	kept, skips, err := nodes.KeptNodes(scope)
 	if err != nil {
 		return nil, err
 	}
@@ -125,36 +141,84 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 		if codecName(d.graph.Codec) != codecName("") {
 			return nil, invalid("input: the codec of the flow is %q, not json", d.graph.Codec)
 		}
-		if input, err = r.forkInput(ctx, d, *fork.input); err != nil {
+		if input, err = encodeFork("input", *fork.input, submit.MaxInput); err != nil {
+			return nil, err
+		}
+		if input, err = values.checkInput(input); err != nil {
 			return nil, err
 		}
 	}
-	return r.forkPlan(d, config, input, kept, results)
-}
-
-// forkInput encodes the new input of a fork, and holds it against the schema of the flow, as StartNamed does, where the
-// flow is published with the graph of the run: another graph can take other inputs.
-func (r *RunRef) forkInput(ctx context.Context, d *RunDescription, value any) ([]byte, error) {
-	input, err := encodeFork("input", value, submit.MaxInput)
+	plan, err := r.forkPlan(d, config, input)
 	if err != nil {
 		return nil, err
+	}
+	return plan, plan.Keep(r.id, kept, results, nodes.Reasons(skips))
+}
+
+// forkValues checks the values that a fork is given: by the schemas of the catalogue, or by the Go types of the flow's
+// definition. Without either it accepts all.
+type forkValues struct {
+	graph     *flowgraph.Graph
+	def       submit.Definition
+	published *namedFlow
+}
+
+// forkValues reads the schemas of the input and of the flow's result, if the fork has one of these.
+func (r *RunRef) forkValues(ctx context.Context, graph *flowgraph.Graph, fork *forkConfig) (*forkValues, error) {
+	v := &forkValues{graph: graph, def: r.client.compiled.Definition(graph.Hash())}
+	if _, returns := fork.results[graph.Return]; fork.input == nil && !returns {
+		return v, nil
 	}
 	published, err := r.client.namedFlow(ctx, r.flow)
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotPublished), errors.Is(err, ErrInvalid): // or has another codec by now
-		return input, nil
+		return v, nil
 	case err != nil:
 		return nil, err
-	case published.compiled.Hash != d.graph.Hash():
+	case published.compiled.Hash == graph.Hash(): // another graph can take other values
+		v.published = published
+	}
+	return v, nil
+}
+
+// checkInput returns the input as it is stored.
+func (v *forkValues) checkInput(input []byte) ([]byte, error) {
+	if v.published != nil {
+		return v.published.check(v.graph.Name, input)
+	}
+	if v.def == nil {
 		return input, nil
 	}
-	return published.check(r.flow, input)
+	return input, decodesInto(fmt.Sprintf("input of flow %q", v.graph.Name), input, v.def.InputType())
+}
+
+func (v *forkValues) checkResult(node string, result []byte) error {
+	what := fmt.Sprintf("result of node %q", node)
+	if node == v.graph.Return && v.published != nil && v.published.result != nil {
+		if err := v.published.result.Check(what, result); err != nil {
+			return invalid("%w", err)
+		}
+	} else if v.def != nil {
+		return decodesInto(what, result, v.def.ResultType(node))
+	}
+	return nil
+}
+
+// decodesInto returns an error if data does not decode into a type, with a field for each name. A nil type takes all.
+func decodesInto(what string, data []byte, t reflect.Type) error {
+	if t == nil {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(reflect.New(t).Interface()); err != nil {
+		return invalid("%s does not decode into %s: %w", what, t, err)
+	}
+	return nil
 }
 
 // forkPlan makes the plan of a fork by what was read of its run.
-func (r *RunRef) forkPlan(
-	d *RunDescription, config startConfig, input []byte, kept []string, results map[string][]byte,
-) (*submit.RunPlan, error) {
+func (r *RunRef) forkPlan(d *RunDescription, config startConfig, input []byte) (*submit.RunPlan, error) {
 	compiled, err := submit.CompileFlow(d.graph, d.graph.Hash())
 	if err != nil {
 		return nil, err
@@ -169,11 +233,7 @@ func (r *RunRef) forkPlan(
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	plan, err := r.client.newPlan(compiled, config, tags, input)
-	if err != nil {
-		return nil, err
-	}
-	return plan, plan.Keep(r.id, kept, results)
+	return r.client.newPlan(compiled, config, tags, input)
 }
 
 // readKept reads the input of the run, and the results of nodes.
@@ -184,7 +244,7 @@ func (r *RunRef) readKept(
 	if len(asked) == 0 {
 		asked = []string{d.graph.Nodes[0].Name} // for the input
 	}
-	read, err := r.readValues(ctx, d, asked, submit.MaxResult)
+	read, err := r.readValues(ctx, d, asked, submit.MaxResult, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -303,8 +303,10 @@ func TestForkInputFitsTheSchema(t *testing.T) {
 		def := tr.diamond(t)
 		run, err := runtime.Start(ctx, b.Client, def, "x")
 		require.NoError(t, err)
+		foreign, err := runtime.NewClient(b.Engine)
+		require.NoError(t, err)
 		fork := func(id string) error {
-			_, err := run.Fork(ctx, runtime.ForkInput(json.RawMessage("  42")), runtime.WithID(id))
+			_, err := foreign.Run("diamond", run.ID()).Fork(ctx, runtime.ForkInput(json.RawMessage("  42")), runtime.WithID(id))
 			return err
 		}
 		require.NoError(t, fork("not published"))
@@ -324,6 +326,51 @@ func TestForkInputFitsTheSchema(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: changed}))
 		require.NoError(t, fork("another graph"))
+	})
+}
+
+// A client that has the definition of a flow refuses values of other types, before anything is written.
+func TestForkValuesOfAnotherType(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		type order struct{ ID, Amount int }
+		ctx := enginetest.Context(t)
+		f := flow.New[order, order]("typed")
+		same := activity.New("same", func(_ context.Context, o order) (order, error) { return o, nil })
+		word := activity.New("word", func(context.Context, order) (string, error) { return "word", nil })
+		count := activity.New("count", func(_ context.Context, word string) (int, error) { return len(word), nil })
+		first := flow.Node(f, "first", same, f.Input())
+		flow.Map(f, "lengths", count, flow.List(flow.Node(f, "word", word, first)))
+		flow.Waitpoint[bool](f, "answer", flow.After(first))
+		flow.Return(f, first)
+		def, err := f.Build()
+		require.NoError(t, err)
+		run, err := runtime.Start(ctx, b.Client, def, order{ID: 1})
+		require.NoError(t, err)
+		foreign, err := runtime.NewClient(b.Engine)
+		require.NoError(t, err)
+		refused := map[string]runtime.StartOption{
+			`input of flow "typed" does not decode into runtime_test.order`: runtime.ForkInput("x"),
+			`unknown field "Kind"`:                                    runtime.ForkInput(map[string]any{"Kind": 1}),
+			`result of node "first" does not decode`:                  runtime.ForkResult("first", 7),
+			`result of node "word" does not decode into string`:       runtime.ForkResult("word", order{}),
+			`result of node "lengths" does not decode into []int`:     runtime.ForkResult("lengths", []string{"x"}),
+			`result of node "answer" does not decode into bool: json`: runtime.ForkResult("answer", "yes"),
+		}
+		for want, opt := range refused {
+			for _, ref := range []*runtime.RunRef{run.RunRef, b.Client.Run("typed", run.ID())} {
+				_, err = ref.Fork(ctx, opt, runtime.WithID("refused"))
+				require.ErrorIs(t, err, runtime.ErrInvalid)
+				require.ErrorContains(t, err, want)
+			}
+		}
+		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		_, err = foreign.Run("typed", run.ID()).Fork(ctx, runtime.ForkResult("first", 7), runtime.WithID("refused"))
+		require.ErrorIs(t, err, runtime.ErrInvalid, "the schema is published")
+		_, err = b.Client.Run("typed", "refused").Describe(ctx)
+		require.ErrorIs(t, err, runtime.ErrRunNotFound)
+		_, err = run.Fork(ctx, runtime.ForkResult("first", order{ID: 2}), runtime.WithID("fits"))
+		require.NoError(t, err)
 	})
 }
 
@@ -358,6 +405,38 @@ func TestForkRunsFinallyAgain(t *testing.T) {
 		_, err = again.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"second": 1, "release": 1}, tr.take())
+		b.Settle(t)
+	})
+}
+
+// A branch that was skipped is skipped in a fork, and so is a join of it in time: nothing but what runs again differs.
+func TestForkKeepsSkippedBranches(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		tr := newTraced()
+		f := flow.New[string, string]("branches")
+		scan := flow.Node(f, "scan", tr.act, f.Input())
+		long := flow.When(scan, "long", func(s string) bool { return len(s) > 100 })
+		deep := flow.Node(f, "deep", tr.act, scan, long)
+		deeper := flow.Node(f, "deeper", tr.act, deep)
+		quick := flow.Node(f, "quick", tr.act, scan, long.Not())
+		either := flow.Node(f, "either", tr.act, flow.AnyOf(deeper, quick))
+		flow.Return(f, flow.Node(f, "end", tr.act, either))
+		def := build(t, f)
+		b.Worker(t, def.Handlers())
+		run, err := runtime.Start(ctx, b.Client, def, "in")
+		require.NoError(t, err)
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+		for _, from := range []string{"end", "either"} {
+			fork, err := run.Fork(ctx, runtime.ForkFrom(from))
+			require.NoError(t, err)
+			forkResult(t, def, fork)
+			diff, err := runtime.DiffRuns(ctx, run.RunRef, fork)
+			require.NoError(t, err)
+			require.True(t, diff.Same(), "%+v", diff.Nodes)
+		}
 		b.Settle(t)
 	})
 }

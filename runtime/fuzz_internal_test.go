@@ -4,67 +4,12 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
-
-// FuzzEngineURL reads URLs whose password is known. A URL is refused or leads to hosts, and neither the error nor the
-// text of the target has the password.
-func FuzzEngineURL(f *testing.F) {
-	const password = "qZ7secretpassword9"
-	for _, seed := range [][3]string{
-		{"valkey", "u", "h:6379/2"}, {"rediss+cluster", "", "a,b:7001,[::1]:7002"}, {"redis+sentinel", "u", "a:26379,b/primary"},
-		{"valkeys", "u", "h?skip_verify=true&write_timeout=2s&db=3"}, {"valkey", "u%zz", "h"}, {"valkey", "u/", "h"}, {"valkey", "u?", "h#x"}, {"valkey", "u", "h:0"},
-		{"", "u", "h"}, {"http", "u", "h"}, {"valkey+x", "u", "h"}, {"valkey", "u", "?contract=15&addr=x"}, {"valkey", "u", "h?dial_timeout=0"}, {"embedded", "x", "y"},
-		{"valkey", "u:v@w", "h"}, {"valkey", "", ":6379"}, {"valkey", "u", "[::1"}, {"valkey", "u", "h/99999999999"},
-	} {
-		f.Add(seed[0], seed[1], seed[2], "://")
-	}
-	f.Add("valkey", "u", "h:6379", ":")
-	f.Add("", "u", "h:6379", "//")
-	f.Fuzz(func(t *testing.T, scheme, user, rest, between string) {
-		raw := scheme + between + user + ":" + password + "@" + rest
-		if strings.HasPrefix(raw, "embedded") {
-			return // a directory of that name
-		}
-		got, err := parseURL(raw)
-		if err != nil {
-			require.ErrorIs(t, err, ErrInvalid)
-			require.NotContains(t, err.Error(), password, "%q", raw)
-			return
-		}
-		require.NotContains(t, got.String(), password, "%q", raw)
-		require.NotEmpty(t, got.option.InitAddress)
-		for _, host := range got.option.InitAddress {
-			require.NotEmpty(t, host)
-		}
-	})
-}
-
-// FuzzAnyURL reads any text. A directory is what follows "embedded:".
-func FuzzAnyURL(f *testing.F) {
-	for _, seed := range []string{"", "embedded", "embedded:./data?fsync=never&contract=15", "embedded:///x", "embedded:~/x", "embedded:?%", "localhost:6379", "./data", "x y", "valkey://\x00"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		got, err := parseURL(raw)
-		if err != nil {
-			require.ErrorIs(t, err, ErrInvalid)
-			require.Equal(t, target{}, got)
-			return
-		}
-		if got.embedded && got.dir != "" {
-			require.Contains(t, raw, got.dir)
-		}
-		again, err := parseURL(raw)
-		require.NoError(t, err)
-		require.Equal(t, got.text, again.text)
-	})
-}
 
 // FuzzQueries reads any parameters of a URL as a query of runs and as one of waits. The parameters of what was read are
 // read as the same query.

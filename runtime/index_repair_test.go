@@ -39,7 +39,7 @@ type fixture struct {
 	retry, paused *activity.Activity[int, int]
 	worker        *enginetest.Running
 	run           *runtime.Run[[]int]
-	plan, done    *runtime.Plan
+	plan, done    *runtime.RunPlan
 	holder        string
 }
 

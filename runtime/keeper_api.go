@@ -80,8 +80,10 @@ type KeeperTaskStats struct {
 	// Steps counts calls for one partition, and Done the items that they processed: executions, runs, edges or
 	// waitpoints.
 	Steps, Done int64
-	// Errors counts steps that failed, Panics steps that panicked.
-	Errors, Panics int64
+	// Errors counts steps that failed, Panics steps that panicked. Failed counts how often a single item could not be
+	// worked on, such as one with a damaged record. The keeper puts such an item off, tries it again after at most a
+	// minute, and works on the others.
+	Errors, Panics, Failed int64
 	// Lag is how late the last due item was processed, by the engine's clock, and MaxLag the largest lag so far. Both
 	// are zero for tasks without due times.
 	Lag, MaxLag time.Duration
@@ -98,8 +100,8 @@ func (k *Keeper) Stats() KeeperStats {
 	}
 	for _, t := range k.keeper.TaskStats() {
 		stats.Tasks[string(t.Task)] = KeeperTaskStats{
-			LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Lag: t.Lag,
-			MaxLag: t.MaxLag,
+			LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Failed: t.Failed,
+			Lag: t.Lag, MaxLag: t.MaxLag,
 		}
 	}
 	return stats

@@ -11,9 +11,10 @@ import (
 
 // KeeperConfig configures a keeper. The zero value suits most programs.
 type KeeperConfig struct {
-	// Lanes are lanes to serve in addition to "default" and those on which something was created. Name lanes here on
-	// which only other tools create executions: the keeper task unblocking looks at no others, and what was delayed
-	// there before a program of this module used the engine is found by index_reconciliation only. Defaults to none.
+	// Lanes are lanes to serve in addition to "default" and those that the engine knows from workers, runs and
+	// creations of this module. Name lanes here on which only other tools create executions: what was delayed there
+	// before a program of this module used the engine is otherwise found by index_reconciliation only, and in contract
+	// mode not at all. In contract mode, all keepers of the engine serve them. Defaults to none.
 	Lanes []string
 	// HeartbeatInterval is how often the keeper announces itself to the other keepers of the engine, 10 ms to 1 min.
 	// When a keeper dies, the others take over its partitions after three to four of its heartbeat intervals; when it

@@ -118,7 +118,7 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string, opts [
 	by, err := c.actionOf(opts)
 	err = errors.Join(err, engine.CheckReason(reason))
 	if err == nil {
-		err = c.audited(ctx, pauseEntry("pause", subject, name, by.actor, reason), func() error {
+		err = c.audited(ctx, pauseEntry("pause", subject, name, by.actor, reason), func(ctx context.Context) error {
 			_, err := engine.InAllPartitions(ctx, c.session, func(p enginecore.Partition) enginerpc.PauseCall {
 				return enginerpc.PauseCall{Partition: p, Subject: subject, Name: name, Reason: reason, Actor: by.actor}
 			})
@@ -145,7 +145,7 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 	if !engine.Has[engine.CompositeLibrary](c.session.Backend) {
 		return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, engine.ErrNotInContract)
 	}
-	return c.audited(ctx, pauseEntry("resume", subject, name, c.actorName(), ""), func() error {
+	return c.audited(ctx, pauseEntry("resume", subject, name, c.actorName(), ""), func(ctx context.Context) error {
 		return c.resumeEverywhere(ctx, subject, name)
 	})
 }

@@ -15,7 +15,6 @@ import (
 // What other packages of this module get from engines and keepers, and programs do not.
 func init() {
 	enginelink.Attach = func(config any, link *enginelink.Link) { config.(*OpenConfig).link = link }
-	enginelink.OpenData = openData
 	enginelink.EnsureSecret = func(ctx context.Context, e any, p enginecore.Partition) error {
 		engine, _ := e.(*Engine)
 		if err := engine.made(); err != nil {
@@ -44,13 +43,13 @@ func init() {
 			if err := client.ready(ctx); err != nil {
 				return err
 			}
-			return client.audited(ctx, stored, act)
+			return client.audited(ctx, stored, func(context.Context) error { return act() })
 		}
 		engine, _ := e.(*Engine)
 		if err := engine.made(); err != nil {
 			return err
 		}
-		return audited(ctx, engine.session, stored, act)
+		return audited(ctx, engine.session, stored, func(context.Context) error { return act() })
 	}
 	keepertask.TasksOf = func(keeper any) []keepertask.Task {
 		if k, _ := keeper.(*Keeper); k.check() == nil {

@@ -28,9 +28,12 @@ func (w WaitName) String() string {
 }
 
 // SignalWait delivers a signal to a wait of the run by its name, without a token: for programs of the run's own
-// service, which need not know whether the wait has begun. A signal that comes before it is kept (SignalAccepted), and
-// may end the wait when it begins. A node that ended without having waited takes none (SignalClosed). After a rerun,
-// the signal goes to the latest wait of that name.
+// service, which need not know whether the wait has begun. One of a client with an actor (Client.As) is in the audit
+// log. A signal that comes before it is kept (SignalAccepted), also
+// while the function goes on as new, and may end the wait when it begins. What early signals have decided takes no more
+// (SignalClosed): of a waitpoint node at once; of a function, whose needs only its wait tells, those beyond are kept
+// for the next wait of that name after activity.ContinueAsNew. A node that ended without having waited takes none
+// (SignalClosed). After a rerun, the signal goes to the latest wait of that name.
 //
 // The error wraps ErrUnknownNode, ErrRunNotFound, ErrInvalid for a node that does not wait in that way, those of
 // Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
@@ -42,7 +45,14 @@ func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 	if err := r.ready(ctx); err != nil {
 		return SignalResult{}, err
 	}
-	result, err := r.signalWait(ctx, w, s)
+	send := func(ctx context.Context) (SignalResult, error) { return r.signalWait(ctx, w, s) }
+	var result SignalResult
+	var err error
+	if actor := r.client.actor; actor != "" {
+		result, err = r.client.answered(ctx, actor, waitEntryName(r.flow, r.id, w), &s, send)
+	} else {
+		result, err = send(ctx)
+	}
 	if err != nil {
 		return SignalResult{}, r.errorf(fmt.Sprintf("signal %q to %s of", s.Name, w), err)
 	}
@@ -80,7 +90,7 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 //
 // A run that exists is signalled whatever its input and graph are, and also by a program with another definition; a run
 // that is over takes no signal (SignalClosed), and no other one is started. SignalResult is that of RunRef.SignalWait.
-// Without WithID each call starts a run.
+// Without WithID each call starts a run. The signal of a client with an actor (Client.As) is in the audit log.
 //
 // The error is one of Start or of RunRef.SignalWait; after one of SignalWait about a run that exists, that run is as it
 // was. A new run is not started if its signal is refused. In contract mode it wraps ErrNotInContract.
@@ -94,13 +104,30 @@ func StartOrSignal[In, Out any](
 	if err != nil {
 		return nil, SignalResult{}, err
 	}
-	existed, result, err := c.startOrSignal(ctx, plan, w, s)
+	return startOrSignal(ctx, c, plan, w, s, def.DecodeResult)
+}
+
+func startOrSignal[Out any](
+	ctx context.Context, c *Client, plan *submit.RunPlan, w WaitName, s Signal, decode func([]byte) (Out, error),
+) (*Run[Out], SignalResult, error) {
+	var existed bool
+	send := func(ctx context.Context) (result SignalResult, err error) {
+		existed, result, err = c.startOrSignal(ctx, plan, w, s)
+		return result, err
+	}
+	var result SignalResult
+	var err error
+	if c.actor != "" {
+		result, err = c.answered(ctx, plan.Creator, waitEntryName(plan.Flow, plan.Run, w), &s, send)
+	} else {
+		result, err = send(ctx)
+	}
 	if err != nil {
 		return nil, SignalResult{}, fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow,
 			err)
 	}
 	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
-	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: existed}, result, nil
+	return &Run[Out]{RunRef: ref, decode: decode, existed: existed}, result, nil
 }
 
 // startOrSignal submits a plan with a signal.

@@ -2,6 +2,7 @@ package runtime_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -174,6 +175,14 @@ var acrossNamespaces = map[string]struct {
 	}, enginecore.ErrFlowNotPublished},
 	"StartNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.StartNamed(ctx, x.flow, []byte("1"))
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"StartManyNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, err := c.StartManyNamed(ctx, x.flow, []runtime.NewRun[json.RawMessage]{{Input: []byte("1")}})
+		return err
+	}, enginecore.ErrFlowNotPublished},
+	"StartOrSignalNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
+		_, _, err := c.StartOrSignalNamed(ctx, x.flow, []byte("1"), runtime.WaitName{Node: "wait"}, runtime.Signal{Name: "go"})
 		return err
 	}, enginecore.ErrFlowNotPublished},
 	"Withdraw": {func(ctx context.Context, c *runtime.Client, x foreign) error { return c.Withdraw(ctx, x.flow) }, nil},

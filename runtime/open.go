@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -14,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/inspect"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
@@ -83,6 +83,7 @@ const (
 //	rediss://  valkeys://                  the same over TLS
 //	redis+cluster://  valkey+cluster://    a cluster: host[:port][,host[:port]…]
 //	redis+sentinel://  valkey+sentinel://  a server behind sentinels: host[:port][,…]/name-of-the-primary
+//	unix:  redis+unix:  valkey+unix:       one server by its socket: [//[user[:password]@]]/path/of/the.sock
 //
 // Programs that use several databases of one server must give each database its own prefix (OpenConfig.Prefix), because
 // publish/subscribe channels are shared by all databases. With one prefix, keepers and workers would count those of the
@@ -91,11 +92,22 @@ const (
 //
 // The URLs of servers and of the embedded engine accept ?contract=15, which selects contract mode (ContractConfig).
 // Those of servers also accept client_name, db, dial_timeout, write_timeout (durations such as 5s), max_retries=0,
-// protocol=2 and, with TLS, skip_verify. Open refuses other parameters.
+// protocol=2 and, with TLS, skip_verify. Those of sentinels accept sentinel_password, sentinel_username and
+// sentinel_tls=true|false besides; without them, sentinels use TLS as the server does, and one that requires a login
+// gets the login of the server. Open refuses other parameters, parameters that are given twice, and a database of a
+// cluster.
+//
+// A server must be a primary, except in a cluster, where the servers name it. Each connection is checked when it is
+// made, when a write is refused (READONLY), and every few seconds. When the address has begun to lead to another
+// server, or sentinels have named one, all connections are made anew.
 //
 // Open and every call end when their context ends, also while a connection is being made. The library gives up on a
 // connection to a server that does not answer for 3.3 s, a third of a worker's default lease, and connects again. Of
 // these 3.3 s, 2.3 s are the time for a reply, which write_timeout replaces.
+//
+// Open waits for a server that is not ready: one that loads its data, runs a long script, is a replica, or is a part of
+// a cluster that is not whole. It waits until ctx ends; if ctx has no deadline, for 15 s, or for as long as a server
+// loads. The error of a server that does not become ready wraps enginecore.ErrUnavailable.
 //
 // Open loads the function library if it is missing or older, except in contract mode. The error wraps
 // enginecore.ErrNotReachable, ErrUnauthorized, ErrUnsupportedServer, ErrForeignLibrary, ErrNoLibrary or
@@ -110,13 +122,13 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	config = config.withDefaults()
-	target, err := parseURL(url)
+	target, err := engineurl.Parse(url)
 	if err == nil {
-		err = target.useTLS(config.TLSConfig)
+		err = config.checkConnection(&target)
 	}
 	keeping, keeperErr := config.Keeper.resolve("Keeper.")
-	replicationErr := config.Replication.check(target.embedded, target.contract || config.Contract != nil)
-	if err := errors.Join(err, config.check(target.contract), replicationErr, keeperErr); err != nil {
+	replicationErr := config.Replication.check(target.Embedded, target.Contract || config.Contract != nil)
+	if err := errors.Join(err, config.check(target.Contract), replicationErr, keeperErr); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
 	telemetry, err := engine.NewTelemetry(config.TracerProvider, config.MeterProvider)
@@ -145,7 +157,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 			s.Core.Partitioning().Flow)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, target.explain(err)), e.Close())
+		return nil, errors.Join(fmt.Errorf("open engine %s: %w", target, target.Explain(err)), e.Close())
 	}
 	if s.InMemory {
 		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine runs in this process and in memory: its data "+
@@ -156,15 +168,16 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 }
 
 // connect connects a session to a target.
-func connect(ctx context.Context, s *engine.Session, config OpenConfig, target target) error {
+func connect(ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target) error {
 	c := engine.Connection{
 		Core: enginerpc.Options{
 			Prefix: config.Prefix, Partitions: enginecore.Partitioning{Flow: config.Partitions},
 			Logger: s.Logger, RetryFor: config.retryFor,
 			ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: config.Contract != nil ||
-				target.contract,
+				target.Contract,
 		},
-		Client: target.option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
+		Client: target.Option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
+		Logins: target.Logins(config.Credentials, config.Sentinel.Credentials),
 	}
 	c.Core.Replication = enginerpc.Replication{
 		Replicas: config.Replication.Replicas,
@@ -174,7 +187,7 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target t
 	if config.link != nil {
 		c.Wrap = config.link.Wrap
 	}
-	if target.embedded {
+	if target.Embedded {
 		if err := openEmbedded(ctx, s, config, target, c.Core.ContractOnly); err != nil {
 			return err
 		}
@@ -201,15 +214,15 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target t
 
 // openEmbedded opens the engine of this process.
 func openEmbedded(
-	ctx context.Context, s *engine.Session, config OpenConfig, target target, contractOnly bool,
+	ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target, contractOnly bool,
 ) (err error) {
-	s.InMemory = target.dir == ""
+	s.InMemory = target.Dir == ""
 	if config.link != nil && config.link.Shared != nil {
 		s.InProcess, s.Shared = config.link.Shared, true
 		return nil
 	}
 	if config.MustExist {
-		if err := checkExists(target.dir); err != nil {
+		if err := engineurl.CheckExists(target.Dir); err != nil {
 			return err
 		}
 	}
@@ -218,20 +231,8 @@ func openEmbedded(
 		library = lua.ContractSource()
 	}
 	s.InProcess, err = embedded.Open(ctx, embedded.Options{
-		Library: library, Dir: target.dir, Fsync: target.fsync, Logger: s.Logger,
+		Library: library, Dir: target.Dir, Fsync: target.Fsync, Logger: s.Logger,
 	})
-	return err
-}
-
-// checkExists refuses a directory without an engine, and none at all.
-func checkExists(dir string) error {
-	if dir == "" {
-		return fmt.Errorf("an engine in memory is new in each process: %w", fs.ErrNotExist)
-	}
-	exists, err := embedded.Exists(dir)
-	if err == nil && !exists {
-		err = fmt.Errorf("there is no engine in the directory %s: %w", dir, fs.ErrNotExist)
-	}
 	return err
 }
 

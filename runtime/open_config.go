@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
@@ -50,9 +52,19 @@ type OpenConfig struct {
 	Propagators []propagate.Propagator
 
 	// TLSConfig configures TLS for a URL with TLS (rediss or valkeys). A nil RootCAs means the certificate authorities
-	// of the system, an empty ServerName the host of the URL. Open refuses it for a URL without TLS. Defaults to nil,
-	// which also means no client certificate.
+	// of the system. With an empty ServerName, the certificate of each server of a cluster, and of each sentinel and
+	// primary, must have the address under which the program connects to it; a ServerName is required of all of them
+	// instead. Open refuses it for a URL without TLS. Defaults to nil, which also means no client certificate.
 	TLSConfig *tls.Config
+	// Credentials is called for each connection that is made, also to sentinels that require a login and to servers of
+	// a cluster, and returns the user and the password to present; an empty user is the default one. It is for
+	// passwords that are rotated and tokens that expire: connections that exist stay as they are, and refused
+	// credentials are asked for again. It may be called by several goroutines. While it returns an error, no connection
+	// is made: calls fail after their retries with that error and enginecore.ErrUnauthorized. Open refuses it together
+	// with a user or a password in the URL, and for the embedded engine. Defaults to nil: those of the URL.
+	Credentials func(context.Context) (user, password string, err error)
+	// Sentinel is for a URL of sentinels (valkey+sentinel). Defaults to the settings of the servers.
+	Sentinel SentinelConfig
 	// MaxWatches is how many Watch and Stream calls of the engine may be active at a time, 1 to 100,000. All share one
 	// connection that waits for events, in a cluster one for each partition; a Stream that waits has another one.
 	// Further calls yield ErrTooManyWatches at once. Defaults to 1,000.
@@ -88,6 +100,40 @@ type OpenConfig struct {
 	retryFor time.Duration
 	// link is how the engine is connected, for packages of this module. Defaults to nil: as the URL says.
 	link *enginelink.Link
+}
+
+// SentinelConfig configures connections to sentinels, where these differ from those to servers. Open refuses it for
+// other URLs.
+type SentinelConfig struct {
+	// Credentials is OpenConfig.Credentials for sentinels, in place of sentinel_username and sentinel_password in the
+	// URL. Defaults to nil: those of the URL, or else those of the servers, which a sentinel gets that requires a
+	// login.
+	Credentials func(context.Context) (user, password string, err error)
+	// TLSConfig is OpenConfig.TLSConfig for sentinels. Defaults to that of the servers.
+	TLSConfig *tls.Config
+}
+
+// checkConnection returns all faults of the fields about connections, joined, and enters TLS configurations.
+func (c OpenConfig) checkConnection(to *engineurl.Target) error {
+	var faults []error
+	sentinels := to.Option.Sentinel.MasterSet != ""
+	if !sentinels && (c.Sentinel.Credentials != nil || c.Sentinel.TLSConfig != nil) {
+		faults = append(faults, invalid("Sentinel: %s is no URL of sentinels: it must be zero", to))
+	}
+	switch {
+	case c.Credentials == nil:
+	case to.Embedded:
+		faults = append(faults, invalid("Credentials: the embedded engine has no login: it must be nil"))
+	case to.Option.Username+to.Option.Password != "":
+		faults = append(faults, invalid("Credentials: the URL has a user or a password, too: one of the two must go"))
+	}
+	if c.Sentinel.Credentials != nil && to.Sentinel != nil {
+		faults = append(faults, invalid("Sentinel.Credentials: the URL has sentinel_password, too: one of the two must go"))
+	}
+	if len(faults) == 0 {
+		faults = append(faults, to.UseTLS(c.TLSConfig, c.Sentinel.TLSConfig))
+	}
+	return errors.Join(faults...)
 }
 
 // ContractConfig configures contract mode. In contract mode, an engine calls only the ff_* functions of the FlowFabric

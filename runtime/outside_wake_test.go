@@ -247,6 +247,10 @@ func TestSiblingsAreCounted(t *testing.T) {
 			})
 			// The upstream that the join was told of has not ended, and is not needed either.
 			require.Equal(t, map[string]int64{"cancelled": 2}, k.Stats().Siblings)
+			counted := collect(t, reader)
+			require.EqualValues(t, 2, counted["flowfabric.keeper.siblings_dispatched{sibling_quorum_satisfied}"])
+			require.EqualValues(t, 0, counted["flowfabric.keeper.siblings_dispatched{sibling_quorum_impossible}"])
+			require.Contains(t, counted, "flowfabric.keeper.sibling_groups{completed_drain}")
 		})
 	}
 }

@@ -72,7 +72,7 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 	}
 	entry := r.auditEntry(auditlog.SetPriority, node)
 	entry.Detail = strconv.Itoa(priority)
-	return r.client.audited(ctx, entry, func() error {
+	return r.client.audited(ctx, entry, func(ctx context.Context) error {
 		if err := admission.SetPriority(ctx, r.client.session, core, call); err != nil {
 			return nodeFault(err)
 		}

@@ -39,7 +39,7 @@ const (
 type trial struct {
 	sketch   *sketch
 	run      *runtime.Run[string]
-	plan     *runtime.Plan
+	plan     *runtime.RunPlan
 	meddling meddling
 	touched  map[string]bool // nodes that an operator has ended
 	replayed bool            // some node was run again, which does not touch what was skipped because of it

@@ -15,11 +15,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/valueschema"
 )
 
 // maxPublished is the largest encoded definition of a flow that is published, in bytes.
@@ -60,7 +60,7 @@ func (c *Client) Withdraw(ctx context.Context, name string) error {
 	store, err := offered[engine.FlowCatalogue](ctx, c)
 	if err == nil {
 		entry := auditlog.Entry{Actor: c.actorName(), Action: auditlog.WithdrawFlow, Name: name}
-		err = c.audited(ctx, entry, func() error {
+		err = c.audited(ctx, entry, func(ctx context.Context) error {
 			_, err := store.WithdrawFlow(ctx, enginerpc.WithdrawFlowCall{
 				Partition: engine.Directory(), Namespace: string(c.session.Namespace), FlowName: name,
 			})

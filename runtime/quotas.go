@@ -150,7 +150,7 @@ func (c *Client) setLimit(
 	if !call.Pin {
 		entry.Action, entry.Detail = auditlog.ResetLimit, ""
 	}
-	err = c.audited(ctx, entry, func() error {
+	err = c.audited(ctx, entry, func(ctx context.Context) error {
 		_, err := c.session.Core.SetQuota(ctx, call)
 		return err
 	})
@@ -178,7 +178,7 @@ type LimitState struct {
 	AtOnce int
 	// Set reports whether SetLimit replaced what flows declare.
 	Set bool
-	// Running is the number of executions that hold a permit, Started the number that started within the last Per, and
-	// Waiting the number that wait for a permit.
+	// Running is the number of executions that hold a permit, Started the number of starts within the last Per and of
+	// permits that are reserved for one, and Waiting the number that wait for a permit.
 	Running, Started, Waiting int
 }

@@ -27,7 +27,9 @@ func RerunFailed() RerunScope { return submit.RerunFailed }
 // upstreams did not succeed are skipped as before.
 func RerunFrom(node string) RerunScope { return RerunScope(submit.RerunFrom + node) }
 
-// RerunAll selects every node.
+// RerunAll selects every node. One that stands for a child run which did not succeed runs again in that run what did
+// not, as with RerunFailed, if its input is the same: items of a map and nodes of a sub-flow that succeeded keep their
+// results. One whose child run succeeded, or whose input has changed, begins with a new child run.
 func RerunAll() RerunScope { return submit.RerunAll }
 
 // nodes returns the scope in the form that selects nodes.

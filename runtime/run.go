@@ -147,6 +147,9 @@ func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out],
 		return nil, fmt.Errorf("attach to run %s of flow %s: the definition is of flow %s", ref.id, ref.flow,
 			def.Name())
 	}
+	if _, err := ref.client.compiled.Get(def); err != nil { // a fork looks for the definition
+		return nil, fmt.Errorf("attach to run: %w", err)
+	}
 	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: true}, nil
 }
 
@@ -191,10 +194,10 @@ func (r *Run[Out]) Result(ctx context.Context) (Out, error) {
 		return zero, newRunError(submit.ReadRunFailure(ctx, r.client.session, r.flow, r.id, r.flowID, r.partition,
 			reply))
 	}
-	out, err := r.decode(reply.Result)
-	if err != nil && !reply.HasResult {
+	if reply.ResultSkipped {
 		return zero, fmt.Errorf("run %s of flow %s: %w", r.id, r.flow, engine.ErrNoResult)
 	}
+	out, err := r.decode(reply.Result)
 	if err != nil {
 		return zero, fmt.Errorf("run %s of flow %s: result: %w", r.id, r.flow, err)
 	}

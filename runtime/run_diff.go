@@ -1,8 +1,8 @@
 package runtime
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -19,7 +19,8 @@ type RunDiff struct {
 	A, B RunSide
 	// Input, Result and Graph report whether the inputs, the results and the graphs differ.
 	Input, Result, Graph bool
-	// Nodes are all nodes of both, those of A in the order of their declaration, and then those that only B has.
+	// Nodes are all nodes of both, those of A in the order of their declaration, and then those that only B has. Of the
+	// results of both runs there are describe.MaxSumBytes; others are compared, but have no data (Truncated).
 	Nodes []NodeDiff
 }
 
@@ -88,18 +89,70 @@ func DiffRuns(ctx context.Context, a, b *RunRef) (*RunDiff, error) {
 	return diffOf(first, second), nil
 }
 
-// describeWhole describes a run with values, page by page.
-func (r *RunRef) describeWhole(ctx context.Context) (*RunDescription, error) {
-	var whole *RunDescription
+// comparedRun is a run with the data of some results of its nodes.
+type comparedRun struct {
+	*RunDescription
+	// results are digests of the results of nodes, by name.
+	results map[string]valueDigest
+}
+
+// valueDigest stands for a value in a comparison.
+type valueDigest struct {
+	has, truncated bool
+	size           int
+	codec          string
+	// text is the digest of what was read, meaning that of its JSON with sorted keys, if it is such.
+	text, meaning [sha256.Size]byte
+	isJSON        bool
+}
+
+func valueDigestOf(v *describe.Value) valueDigest {
+	if v == nil {
+		return valueDigest{}
+	}
+	d := valueDigest{has: true, truncated: v.Truncated, size: v.Size, codec: v.Codec, text: sha256.Sum256(v.Data)}
+	var decoded any
+	if text := v.JSON(); text != nil && json.Unmarshal(text, &decoded) == nil {
+		if sorted, err := json.Marshal(decoded); err == nil {
+			d.meaning, d.isJSON = sha256.Sum256(sorted), true
+		}
+	}
+	return d
+}
+
+// differs reports whether two values differ, as far as they were read. The text of JSON does not matter.
+func (d valueDigest) differs(other valueDigest) bool {
+	switch {
+	case !d.has || !other.has:
+		return d.has != other.has
+	case d.codec == other.codec && d.size == other.size && d.text == other.text:
+		return false
+	}
+	return d.truncated || other.truncated || !d.isJSON || !other.isJSON || d.meaning != other.meaning
+}
+
+// describeWhole describes a run page by page. Of the results of nodes it keeps half of describe.MaxSumBytes, and
+// digests of all.
+func (r *RunRef) describeWhole(ctx context.Context) (*comparedRun, error) {
+	var whole *comparedRun
+	left := describe.MaxSumBytes / 2
 	for cursor := ""; ; {
 		page, err := r.Describe(ctx, describe.Page(cursor, describe.MaxPage), describe.Values(diffValueBytes))
 		if err != nil {
 			return nil, err
 		}
 		if whole == nil {
-			whole = page
-		} else {
-			whole.Nodes = append(whole.Nodes, page.Nodes...)
+			first := *page
+			first.Nodes = nil
+			whole = &comparedRun{&first, make(map[string]valueDigest)}
+		}
+		for _, n := range page.Nodes {
+			whole.results[n.Name] = valueDigestOf(n.Result)
+			if n.Input = nil; held(n.Result) > left {
+				n.Result = withoutData(n.Result)
+			}
+			left -= held(n.Result)
+			whole.Nodes = append(whole.Nodes, n)
 		}
 		if cursor = page.Next; cursor == "" {
 			return whole, nil
@@ -107,16 +160,27 @@ func (r *RunRef) describeWhole(ctx context.Context) (*RunDescription, error) {
 	}
 }
 
-func diffOf(a, b *RunDescription) *RunDiff {
-	d := &RunDiff{A: sideOf(a), B: sideOf(b)}
-	d.Input, d.Result = valuesDiffer(d.A.Input, d.B.Input), valuesDiffer(d.A.Result, d.B.Result)
+// withoutData returns the value as one of which nothing was read.
+func withoutData(v *describe.Value) *describe.Value {
+	if v == nil {
+		return nil
+	}
+	return &describe.Value{Codec: v.Codec, Size: v.Size, Truncated: true}
+}
+
+func diffOf(a, b *comparedRun) *RunDiff {
+	d := &RunDiff{A: sideOf(a.RunDescription), B: sideOf(b.RunDescription)}
+	d.Input = valueDigestOf(d.A.Input).differs(valueDigestOf(d.B.Input))
+	d.Result = valueDigestOf(d.A.Result).differs(valueDigestOf(d.B.Result))
 	others := make(map[string]*NodeDescription, len(b.Nodes))
 	for i := range b.Nodes {
 		others[b.Nodes[i].Name] = &b.Nodes[i]
 	}
 	for i := range a.Nodes {
 		name := a.Nodes[i].Name
-		d.Nodes = append(d.Nodes, diffNode(name, &a.Nodes[i], others[name], a.specs[name], b.specs[name]))
+		n := diffNode(name, &a.Nodes[i], others[name], a.specs[name], b.specs[name])
+		n.Result = n.A != nil && n.B != nil && a.results[name].differs(b.results[name])
+		d.Nodes = append(d.Nodes, n)
 		delete(others, name)
 	}
 	for i := range b.Nodes {
@@ -151,7 +215,6 @@ func diffNode(name string, a, b *NodeDescription, was, is *flowgraph.Node) NodeD
 		return d
 	}
 	d.State, d.Reason = a.State != b.State, a.Reason != b.Reason
-	d.Result = valuesDiffer(a.Result, b.Result)
 	if was != nil && is != nil {
 		d.Graph = declarationDiff(was, is)
 	}
@@ -194,22 +257,4 @@ func subHash(n *flowgraph.Node) string {
 		return ""
 	}
 	return n.Sub.Hash()
-}
-
-// valuesDiffer reports whether two values differ, as far as they were read. The text of JSON does not matter.
-func valuesDiffer(a, b *describe.Value) bool {
-	if a == nil || b == nil {
-		return a != b
-	}
-	if a.Codec == b.Codec && a.Size == b.Size && bytes.Equal(a.Data, b.Data) {
-		return false
-	}
-	if a.Truncated || b.Truncated || a.JSON() == nil || b.JSON() == nil {
-		return true
-	}
-	var x, y any
-	if json.Unmarshal(a.Data, &x) != nil || json.Unmarshal(b.Data, &y) != nil {
-		return true
-	}
-	return !reflect.DeepEqual(x, y)
 }

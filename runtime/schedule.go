@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
@@ -145,11 +146,20 @@ func (c *Client) declareSchedule(
 	}
 	runner := schedule.NewRunner(c.session, false)
 	defer runner.Close()
-	r, err := runner.Declare(ctx, draft, func(save func() error) error {
-		return c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.SetSchedule, Name: name}, save)
-	})
+	r, err := runner.Declare(ctx, draft, c.auditedSchedule(ctx, name, func() *schedule.Draft { return draft }))
 	if err != nil {
 		return nil, err
 	}
 	return c.describeSchedule(ctx, r, nil)
+}
+
+// auditedSchedule returns what stores a draft of a schedule with an entry in the audit log.
+func (c *Client) auditedSchedule(
+	ctx context.Context, name string, draft func() *schedule.Draft,
+) func(save func() error) error {
+	entry := auditlog.Entry{Actor: c.actorName(), Action: auditlog.SetSchedule, Name: name}
+	return func(save func() error) error {
+		call := intercept.ClientCall{Flow: draft().Spec.Flow, Input: draft().Content.Input}
+		return c.auditedCall(ctx, entry, call, func(context.Context) error { return save() })
+	}
 }

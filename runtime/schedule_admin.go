@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 )
@@ -28,13 +29,21 @@ func (c *Client) locateSchedule(
 
 // changeSchedule carries out an action on a schedule, with an entry in the audit log.
 func (c *Client) changeSchedule(
-	ctx context.Context, actor, do, name, detail string, act func(enginecore.Partition, enginecore.ScheduleID) error,
+	ctx context.Context, actor, do, name, detail string,
+	act func(context.Context, enginecore.Partition, enginecore.ScheduleID) error,
 ) error {
 	p, id, err := c.locateSchedule(ctx, name)
+	var call intercept.ClientCall
+	if err == nil && c.isIntercepted() {
+		var r *schedule.Record
+		if r, _, err = (schedule.Store{Session: c.session}).Read(ctx, p, id, 0); err == nil {
+			call.Flow = r.Spec.Flow
+		}
+	}
 	if err == nil {
-		err = c.audited(ctx, auditlog.Entry{
+		err = c.auditedCall(ctx, auditlog.Entry{
 			Actor: actor, Action: auditlog.Action(do + "_schedule"), Name: name, Detail: detail,
-		}, func() error { return act(p, id) })
+		}, call, func(ctx context.Context) error { return act(ctx, p, id) })
 	}
 	if err != nil {
 		return fmt.Errorf("%s schedule %.140q: %w", do, name, err)
@@ -51,7 +60,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 		return fmt.Errorf("pause schedule %.140q: %w", name, err)
 	}
 	return c.changeSchedule(ctx, c.actorName(), "pause", name, reason,
-		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 			return schedule.Store{Session: c.session}.Pause(ctx, p, id, reason)
 		})
 }
@@ -61,7 +70,7 @@ func (c *Client) PauseSchedule(ctx context.Context, name, reason string) error {
 // engine's clock. Resuming a schedule that is not paused is not an error.
 func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, c.actorName(), "resume", name, "",
-		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 			return schedule.Store{Session: c.session}.ChangeKept(ctx, p, id,
 				func(r *schedule.Record) (bool, error) { return r.Resume(), nil })
 		})
@@ -81,7 +90,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...Actio
 	}
 	var fire schedule.PendingFire
 	err = c.changeSchedule(ctx, by.actor, "trigger", name, "",
-		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 			schedules := schedule.Store{Session: c.session}
 			err := schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
@@ -107,7 +116,7 @@ func (c *Client) TriggerSchedule(ctx context.Context, name string, opts ...Actio
 // schedule does not exist.
 func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 	return c.changeSchedule(ctx, c.actorName(), "delete", name, "",
-		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 			runner := schedule.NewRunner(c.session, false)
 			defer runner.Close()
 			return runner.Delete(ctx, p, id)

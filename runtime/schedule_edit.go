@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,8 +10,9 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
@@ -106,12 +106,16 @@ func (c *Client) BackfillSchedule(
 		err = invalid("From, Until: both must be set")
 	case b.Until.Before(b.From):
 		err = invalid("the interval %s: Until is before From", detail)
+	default:
+		if fault := cmp.Or(recordtext.CheckTime(b.From), recordtext.CheckTime(b.Until)); fault != nil {
+			err = invalid("the interval: %w", fault)
+		}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("backfill schedule %.140q: %w", name, err)
 	}
 	err = c.changeSchedule(ctx, by.actor, "backfill", name, detail,
-		func(p enginecore.Partition, id enginecore.ScheduleID) error {
+		func(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 			schedules := schedule.Store{Session: c.session}
 			return schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
@@ -153,10 +157,12 @@ func (c *Client) EditSchedule(
 	}
 	runner := schedule.NewRunner(c.session, false)
 	defer runner.Close()
-	draft := func(r *schedule.Record) (*schedule.Draft, error) { return c.editDraft(ctx, name, r, edit) }
-	r, err := runner.Edit(ctx, p, id, draft, func(save func() error) error {
-		return c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.SetSchedule, Name: name}, save)
-	})
+	var edited *schedule.Draft
+	draft := func(r *schedule.Record) (_ *schedule.Draft, err error) {
+		edited, err = c.editDraft(ctx, name, r, edit)
+		return edited, err
+	}
+	r, err := runner.Edit(ctx, p, id, draft, c.auditedSchedule(ctx, name, func() *schedule.Draft { return edited }))
 	if err != nil {
 		return fail(err)
 	}
@@ -201,8 +207,8 @@ func (c *Client) checkEditedInput(ctx context.Context, content schedule.Compiled
 	if string(input) == string(content.Input) || graph.Codec != submit.StoredJSONCodec {
 		return nil
 	}
-	if !json.Valid(input) {
-		return invalid("Input: it is not JSON")
+	if err := activityspec.CheckJSON(input); err != nil {
+		return invalid("Input: %w", err)
 	}
 	named, err := c.namedFlow(ctx, graph.Name)
 	if errors.Is(err, enginecore.ErrFlowNotPublished) || errors.Is(err, engine.ErrInvalid) {

@@ -19,8 +19,6 @@ import (
 const (
 	// MaxSignalPayload is the largest encoded payload of a signal: 64 KiB.
 	MaxSignalPayload = 64 << 10
-	// maxSignalText is the longest source, category, correlation id and idempotency key of a signal, in bytes.
-	maxSignalText = 256
 )
 
 // Signal is a message to a waitpoint.
@@ -39,7 +37,9 @@ type Signal struct {
 	// receives it: at most 256 bytes of UTF-8 without control characters. Defaults to none.
 	CorrelationID string
 	// IdempotencyKey identifies the signal: a second signal with the same key for the same waitpoint is a duplicate and
-	// gets the result of the first. Defaults to a random key, so that each call sends a new signal.
+	// gets the result of the first. By the name of a function's wait, that holds for its later generations too
+	// (activity.ContinueAsNew), as long as it is among the last 256 waits and signals of the former ones. Defaults to a
+	// random key, so that each call sends a new signal.
 	IdempotencyKey string
 }
 
@@ -69,7 +69,9 @@ type SignalResult struct {
 	// First is the outcome of the first delivery of a duplicate; empty otherwise.
 	First SignalOutcome
 	// Counts reports whether an accepted signal, or the first delivery of a duplicate, counts towards the end of the
-	// wait. A signal with another name, or from a source that was counted already, is recorded but does not count.
+	// wait. A signal with another name, or from a source that was counted already, is recorded but does not count. One
+	// that comes before the wait of a function is kept and does not count yet: only the wait says which signals it
+	// needs.
 	Counts bool
 }
 
@@ -81,14 +83,15 @@ func (d SignalResult) Answer() SignalOutcome {
 	return d.Outcome
 }
 
-// Signal delivers a signal to the waitpoint that the token identifies, from any program that can reach the engine.
+// Signal delivers a signal to the waitpoint that the token identifies, from any program that can reach the engine. One
+// of a client with an actor (Client.As) is in the audit log.
 // Delivering a signal twice with the same IdempotencyKey has no further effect. A wait that is over or has expired is
 // reported as an outcome, not as an error.
 //
-// The error is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all signals of the
-// execution together, exceed a limit, or matches ErrInvalid for an invalid name or text, and for a payload that cannot
-// be encoded or does not satisfy the wait's schema (activity.AnswerSchema), then with a *valuefault.Error that has all
-// its faults. Nothing was changed then, and the wait continues.
+// The error is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all signals of the wait
+// together (1 MiB of payloads and texts), exceed a limit, or matches ErrInvalid for an invalid name or text, and for a
+// payload that cannot be encoded or does not satisfy the wait's schema (activity.AnswerSchema), then with a
+// *valuefault.Error that has all its faults. Nothing was changed then, and the wait continues.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(ctx); err != nil {
 		return SignalResult{}, err
@@ -96,6 +99,23 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 	if c.isIntercepted() {
 		return c.interceptedSignal(ctx, token, s)
 	}
+	send := func(ctx context.Context) (SignalResult, error) { return c.signal(ctx, token, s) }
+	if c.actor == "" {
+		return send(ctx)
+	}
+	w, err := c.Waitpoint(ctx, token)
+	switch {
+	case errors.Is(err, ErrNotInContract):
+		return send(ctx) // the contract has neither texts of waits nor an audit log
+	case err != nil:
+		return SignalResult{}, err
+	case w.State == WaitClosed:
+		return send(ctx)
+	}
+	return c.answered(ctx, c.actor, waitEntryName(w.Flow, w.Run, WaitName{Node: w.Node, Step: w.Step}), &s, send)
+}
+
+func (c *Client) signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	parts, err := engine.OpenToken(token)
 	if err != nil {
 		return SignalResult{}, err
@@ -127,8 +147,14 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 // signalFault returns the error of a signal in the terms of the package.
 func signalFault(err error) error {
 	switch {
-	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrSignalTooLarge),
-		errors.Is(err, enginecore.ErrJournalFull):
+	case errors.Is(err, enginecore.ErrSignalTooLarge): // a payload that is too large by itself is not sent
+		refused, _ := errors.AsType[*enginecore.Error](err)
+		bytes := "more"
+		if len(refused.Details) > 0 {
+			bytes = refused.Details[0]
+		}
+		return fmt.Errorf("%w: %s: %w", engine.ErrTooLarge, activityspec.TooManySignals(bytes), err)
+	case errors.Is(err, enginecore.ErrSignalLimitExceeded), errors.Is(err, enginecore.ErrJournalFull):
 		return fmt.Errorf("%w: %w", engine.ErrTooLarge, err)
 	case errors.Is(err, enginecore.ErrInvalidInput):
 		return invalid("%w", err)
@@ -166,13 +192,13 @@ func (s *Signal) encode() ([]byte, error) {
 	if err := activityspec.CheckName(s.Name); err != nil {
 		return nil, invalid("name: %w", err)
 	}
-	if len(s.IdempotencyKey) > maxSignalText {
+	if len(s.IdempotencyKey) > activityspec.MaxSignalText {
 		return nil, tooLong("idempotency key", s.IdempotencyKey)
 	}
 	for _, text := range []struct{ what, value string }{
 		{"source", s.Source}, {"category", s.Category}, {"correlation id", s.CorrelationID},
 	} {
-		if len(text.value) > maxSignalText {
+		if len(text.value) > activityspec.MaxSignalText {
 			return nil, tooLong(text.what, text.value)
 		}
 		if err := activityspec.CheckText(text.value); err != nil {
@@ -183,7 +209,8 @@ func (s *Signal) encode() ([]byte, error) {
 }
 
 func tooLong(what, text string) error {
-	return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", engine.ErrTooLarge, what, len(text), maxSignalText)
+	return fmt.Errorf("%w: %s has %d bytes, at most %d are allowed", engine.ErrTooLarge, what, len(text),
+		activityspec.MaxSignalText)
 }
 
 // encodePayload returns the JSON form of what a signal carries.

@@ -71,7 +71,7 @@ func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
 	entry := r.auditEntry(auditlog.MoveStart, "")
 	entry.Detail = "to " + t.UTC().Format(time.RFC3339Nano)
 	call := enginerpc.MoveStartCall{Partition: r.partition, FlowID: r.flowID, StartAt: t}
-	return r.client.audited(ctx, entry, func() error { return moveRoots(ctx, core, call) })
+	return r.client.audited(ctx, entry, func(ctx context.Context) error { return moveRoots(ctx, core, call) })
 }
 
 // moveRoots moves the roots of a run, a bounded number with each call.

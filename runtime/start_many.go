@@ -42,10 +42,19 @@ func StartMany[In, Out any](
 	if len(runs) > MaxStarts {
 		return nil, invalid("start %d runs: at most %d are allowed in one call", len(runs), MaxStarts)
 	}
+	plan := func(run NewRun[In]) (*submit.RunPlan, error) { return planRun(c, def, run.Input, run.Options) }
+	return startPlans(ctx, c, runs, plan, def.DecodeResult), nil
+}
+
+// startPlans starts those of some runs that can be planned.
+func startPlans[In, Out any](
+	ctx context.Context, c *Client, runs []NewRun[In], plan func(NewRun[In]) (*submit.RunPlan, error),
+	decode func([]byte) (Out, error),
+) []StartedRun[Out] {
 	started := make([]StartedRun[Out], len(runs))
 	plans := make([]*submit.RunPlan, len(runs))
 	for i, run := range runs {
-		plans[i], started[i].Err = planRun(c, def, run.Input, run.Options)
+		plans[i], started[i].Err = plan(run)
 	}
 	for i, outcome := range c.submitMany(ctx, plans) {
 		switch plan := plans[i]; {
@@ -53,8 +62,8 @@ func StartMany[In, Out any](
 		case outcome.Err != nil:
 			started[i].Err = outcome.Err
 		default:
-			started[i].Run = &Run[Out]{RunRef: c.refTo(plan), decode: def.DecodeResult, existed: outcome.Existed}
+			started[i].Run = &Run[Out]{RunRef: c.refTo(plan), decode: decode, existed: outcome.Existed}
 		}
 	}
-	return started, nil
+	return started
 }

@@ -1,7 +1,6 @@
 package runtime
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -55,8 +54,8 @@ func encodeMemo(memo *any) ([]byte, error) {
 		return nil, nil
 	}
 	data, err := activity.JSON{}.Encode(*memo)
-	if err == nil && !json.Valid(data) {
-		err = errNoJSON
+	if err == nil {
+		err = activityspec.CheckJSON(data)
 	}
 	if err != nil {
 		return nil, invalid("memo of type %T does not encode: %w", *memo, err)
@@ -66,5 +65,3 @@ func encodeMemo(memo *any) ([]byte, error) {
 	}
 	return data, nil
 }
-
-var errNoJSON = invalid("it is not JSON")

@@ -49,9 +49,9 @@ func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 }
 
 // plansInPartition are plans of runs that are in one partition.
-func plansInPartition[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.Definition[In, Out], inputs ...In) []*runtime.Plan {
+func plansInPartition[In, Out any](t *testing.T, b *enginetest.Bench, def *flow.Definition[In, Out], inputs ...In) []*runtime.RunPlan {
 	t.Helper()
-	var plans []*runtime.Plan
+	var plans []*runtime.RunPlan
 	for i := 0; len(plans) < len(inputs); i++ {
 		plan, err := runtime.NewPlan(b.Client, def, inputs[len(plans)], runtime.WithID(fmt.Sprintf("run-%06d", i)))
 		require.NoError(t, err)
@@ -69,7 +69,7 @@ var (
 
 // recordsOf is what the engine keeps under the keys of a run, with ids in place of which their order stands, and no
 // times.
-func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.Plan, def *flow.Definition[int, int]) []string {
+func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.RunPlan, def *flow.Definition[int, int]) []string {
 	t.Helper()
 	ctx := enginetest.Context(t)
 	client := enginerpc.ConnOf(b.Engine).Client()
@@ -307,7 +307,7 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), b.Prefix)
 		plans := plansInPartition(t, b, def, slices.Repeat([]int{5}, 8)...)
-		start := func(ctx context.Context, plan *runtime.Plan) error {
+		start := func(ctx context.Context, plan *runtime.RunPlan) error {
 			_, err := runtime.Start(ctx, far.Client, def, 5, runtime.WithID(plan.Run))
 			return err
 		}

@@ -254,11 +254,11 @@ func (s *frameReader) lookAt(ctx context.Context) error {
 // readEvents brings the reader up to date with what has happened to the node.
 func (s *frameReader) readEvents(ctx context.Context) error {
 	for {
-		page, _, err := s.run.readEvents(ctx, s.event, maxWatchPage)
+		page, err := s.run.readEvents(ctx, s.event, maxWatchPage)
 		if err != nil {
 			return err
 		}
-		for _, e := range page {
+		for _, e := range page.Events {
 			event := engine.ReadEvent(e)
 			s.event = e.ID
 			if event.Ends() {
@@ -269,7 +269,7 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 				s.over = event.Kind.EndsNode()
 			}
 		}
-		if len(page) < maxWatchPage {
+		if len(page.Events) < maxWatchPage && len(page.Gone) == 0 {
 			return nil
 		}
 	}

@@ -48,9 +48,11 @@ func (t *Task) RecordStep(ctx context.Context, name string, result json.RawMessa
 	case len(result) > activity.MaxStep:
 		err = fmt.Errorf("%w: the result of step %s has %d bytes, at most %d are allowed", ErrTooLarge, name,
 			len(result), activity.MaxStep)
-	case !json.Valid(result):
-		err = invalid("the result of step %s is not JSON", name)
 	default:
+		if err = activityspec.CheckJSON(result); err != nil {
+			err = invalid("the result of step %s: %w", name, err)
+			break
+		}
 		first, err = t.held.RecordStep(ctx, name, result)
 	}
 	return first, t.wrap("record a step of", err)

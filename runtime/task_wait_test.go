@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
@@ -163,7 +164,7 @@ func TestTaskAwait(t *testing.T) {
 // Functions see what their signals say about themselves, and so do nodes behind a waitpoint.
 func TestSignalsDescribeThemselves(t *testing.T) {
 	t.Parallel()
-	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		b.Keeper(t)
 		tokens, seen := make(chan activity.Token, 10), make(chan []activity.Signal[string], 1)
@@ -202,6 +203,25 @@ func TestSignalsDescribeThemselves(t *testing.T) {
 		require.Empty(t, signals[1].CorrelationID)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
+
+		f := flow.New[int, []activity.Signal[string]]("asked")
+		flow.Return(f, flow.WaitpointSignals[string](f, "votes", activity.Signals("vote"), activity.AtLeast(1)))
+		asked, err := f.Build()
+		require.NoError(t, err)
+		node, err := runtime.Start(ctx, b.Client, asked, 1)
+		require.NoError(t, err)
+		first, err = b.Client.Signal(ctx, openWaitToken(ctx, t, b, node.RunRef), runtime.Signal{
+			Name: "vote", Payload: "for", Source: "ann", Category: "review", CorrelationID: "case 7",
+		})
+		require.NoError(t, err)
+		signals, err = node.Result(ctx)
+		require.NoError(t, err)
+		require.Len(t, signals, 1)
+		signals[0].At = 0
+		require.Equal(t, activity.Signal[string]{
+			ID: first.SignalID, Name: "vote", Category: "review", SourceType: "client", CorrelationID: "case 7",
+			Source: "ann", Payload: "for",
+		}, signals[0])
 
 		long := strings.Repeat("x", 257)
 		for _, s := range []runtime.Signal{{Category: long}, {CorrelationID: long}} {

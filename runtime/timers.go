@@ -77,7 +77,7 @@ func (r *RunRef) moveTimer(
 		Partition: r.partition, FlowID: r.flowID, Node: node, At: to, Actor: r.client.actorName(),
 	}
 	var reply enginerpc.MoveTimerReply
-	err = r.client.audited(ctx, entry, func() (err error) {
+	err = r.client.audited(ctx, entry, func(ctx context.Context) (err error) {
 		reply, err = store.MoveTimer(ctx, call)
 		return timerFault(err)
 	})

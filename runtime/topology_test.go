@@ -54,6 +54,32 @@ func TestTLS(t *testing.T) {
 	})
 }
 
+// A flow runs in a cluster over TLS, each of whose servers has a certificate for its own address alone. Redis before 7.2
+// names ports with TLS only where its servers speak TLS with each other, too.
+func TestTLSOfACluster(t *testing.T) {
+	t.Parallel()
+	authority := testserver.NewAuthority(t)
+	cluster := testserver.NewCluster(t, testserver.ClusterOptions{Kind: testserver.Valkey, Primaries: 3, TLS: authority})
+	ctx := enginetest.Context(t)
+	_, err := runtime.Open(ctx, cluster.TLSURL(), runtime.OpenConfig{})
+	require.ErrorContains(t, err, "certificate")
+
+	b := enginetest.Open(t, testserver.Valkey, cluster.TLSURL(), enginetest.NewPrefix(), runtime.OpenConfig{
+		TLSConfig: &tls.Config{RootCAs: authority.Roots},
+	})
+	a := addOne()
+	b.KeepingWorker(t, []activity.Handler{a}, runtime.WorkerConfig{})
+	def := chainOf(t, a, 3)
+	for i := range 16 { // in partitions of all servers
+		run, err := runtime.Start(ctx, b.Client, def, i)
+		require.NoError(t, err)
+		out, err := run.Result(ctx)
+		require.NoError(t, err)
+		require.Equal(t, i+3, out)
+	}
+	b.Settle(t)
+}
+
 // A primary behind a sentinel is killed under load. Clients, workers and keepers go on with the replica that is
 // promoted.
 func TestSentinelFailover(t *testing.T) {

@@ -23,9 +23,21 @@ const (
 var errEnough = errors.New("the reader has stopped")
 
 // ErrEventsLost is yielded by Watch when events after the given id, or the last yielded one, are gone: the run had more
-// than the engine keeps, or the server has lost its latest writes. All events that are left follow, so some may be
-// yielded a second time.
+// than the engine keeps, of which a *runevent.LostError says more, or the server has lost its latest writes. All events
+// that are left follow, so some may be yielded a second time.
 var ErrEventsLost = errors.New("events were dropped")
+
+// lostError returns the error of a reply after which events are missing.
+func lostError(gone []enginerpc.GoneEvents) error {
+	if len(gone) == 0 {
+		return ErrEventsLost
+	}
+	lost := &runevent.LostError{Gone: make(map[string]int, len(gone))}
+	for _, g := range gone {
+		lost.Gone[g.Node] = int(g.Events)
+	}
+	return fmt.Errorf("%w: %w", ErrEventsLost, lost)
+}
 
 // Watch yields the events of the run in order and without gaps, as they happen, until the run is over or ctx ends. It
 // begins after the event with the given id, or with the first event for "" and for the id of an event of an earlier run
@@ -33,8 +45,9 @@ var ErrEventsLost = errors.New("events were dropped")
 // watches of an engine wait on a connection of their own, so they delay nothing else, and reconnect after it broke. A
 // slow reader misses no event. OpenConfig.MaxWatches bounds the number of active calls.
 //
-// The engine keeps at least about the last 20,000 events of a run. If some after the given id are missing, Watch yields
-// ErrEventsLost and continues with the oldest that is left. Any other error ends the iteration. It wraps
+// The engine keeps the last 20,000 events of a run, or some more, and the first of each node of those before: 32 of
+// them, or at least 4 in a run of very many nodes. If some after the given id are missing, Watch yields ErrEventsLost
+// where they were, and continues. Any other error ends the iteration. It wraps
 // ErrRunNotFound, also when the run is purged meanwhile; ErrCursor for a text that is the id of no event;
 // enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches. In contract mode, Watch derives
 // events from the states of the nodes, once per poll interval.
@@ -67,17 +80,17 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 	defer events.Close()
 	ended, over, looked := false, false, time.Time{}
 	for {
-		page, lost, err := r.readEvents(ctx, after, watchPage)
+		page, err := r.readEvents(ctx, after, watchPage)
 		if errors.Is(err, enginecore.ErrInvalidInput) {
 			err = fmt.Errorf("%w: %q is the id of no event", ErrCursor, after)
 		}
 		if err != nil {
 			return err
 		}
-		if lost && !yield(runevent.Event{}, r.errorf("watch", ErrEventsLost)) {
+		if page.Lost && !yield(runevent.Event{}, r.errorf("watch", lostError(page.Gone))) {
 			return errEnough
 		}
-		for _, e := range page {
+		for _, e := range page.Events {
 			event := engine.ReadEvent(e)
 			after, ended = e.ID, event.Ends()
 			if !yield(event, nil) {
@@ -85,7 +98,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 			}
 		}
 		switch {
-		case len(page) > 0:
+		case len(page.Events) > 0:
 			over = false
 			continue
 		case over:
@@ -121,21 +134,19 @@ func (r *RunRef) whyEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// readEvents reads a page, as soon as the engine can be reached, and reports whether events before it were dropped.
-func (r *RunRef) readEvents(
-	ctx context.Context, after string, limit int64,
-) (page []enginerpc.FlowEvent, lost bool, err error) {
+// readEvents reads a page, as soon as the engine can be reached.
+func (r *RunRef) readEvents(ctx context.Context, after string, limit int64) (enginerpc.ReadEventsReply, error) {
 	for {
 		reply, err := r.client.session.Backend.ReadEvents(ctx, enginerpc.ReadEventsCall{
 			Partition: r.partition, FlowID: r.flowID, After: after, Limit: limit,
 		})
 		switch {
 		case err == nil:
-			return reply.Events, reply.Lost, nil
+			return reply, nil
 		case ctx.Err() != nil:
-			return nil, false, context.Cause(ctx)
+			return reply, context.Cause(ctx)
 		case !errors.Is(err, enginecore.ErrUnavailable):
-			return nil, false, err
+			return reply, err
 		}
 		engine.Sleep(ctx, engine.TailPause)
 	}

@@ -52,15 +52,16 @@ type WorkerConfig struct {
 	// breach, and not at all if the worker is lost first; the event in the run's log, which Watch yields, is reliable.
 	// Defaults to nil, which calls nothing.
 	OnBudget func(context.Context, BudgetBreach)
-	// OnRunFailed is called when a run of the engine's namespace has failed or expired: a run of any flow, but no child
-	// run and no cancelled run. Of the running workers with the same Name, one calls it, for one run after the other;
-	// when that worker stops or is lost, another one takes over within 45 s, so deployments with different functions
-	// have different names. It is called at least once for each run that fails after the first such worker began: again
-	// if it returns an error or panics, after 1 s at first and after at most 1 min later, and again if the worker is
-	// lost before the engine has recorded that it returned. So it returns nil for runs that it does not handle, returns
-	// soon when its context ends, and tolerates repetition. The *RunError of a run that was run again or purged
-	// meanwhile lacks details, as in Feed.Failures. Use a node with flow.FailureOf for what belongs to one flow. While
-	// such workers run, all runs cost the engine a little more: see Client.Feed. Defaults to nil, which costs nothing.
+	// OnRunFailed is called when a run of the engine's namespace has failed or expired, or was cancelled and a node
+	// with flow.Finally has failed: a run of any flow, but no child run. Of the running workers with the same Name, one
+	// calls it, for one run after the other; when that worker stops or is lost, another one takes over within 45 s, so
+	// deployments with different functions have different names. It is called at least once for each run that fails
+	// after the first such worker began: again if it returns an error or panics, after 1 s at first and after at most 1
+	// min later, and again if the worker is lost before the engine has recorded that it returned. So it returns nil for
+	// runs that it does not handle, returns soon when its context ends, and tolerates repetition. The *RunError of a
+	// run that was run again or purged meanwhile lacks details, as in Feed.Failures. Use a node with flow.FailureOf for
+	// what belongs to one flow. While such workers run, all runs cost the engine a little more: see Client.Feed.
+	// Defaults to nil, which costs nothing.
 	OnRunFailed func(context.Context, *RunError) error
 	// ClaimThrough makes the worker request grants instead of claiming for itself, for workers that are not trusted
 	// with budgets, quotas and capabilities. The GrantIssuer runs elsewhere, in a service that verifies the

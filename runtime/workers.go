@@ -75,7 +75,7 @@ func (c *Client) DrainWorker(
 		return fmt.Errorf("drain worker: %w", invalid("the instance is empty"))
 	}
 	entry := auditlog.Entry{Actor: a.actor, Action: auditlog.DrainWorker, Name: string(instance)}
-	err = c.audited(ctx, entry, func() error {
+	err = c.audited(ctx, entry, func(ctx context.Context) error {
 		_, err := store.DrainWorker(ctx, enginerpc.DrainWorkerCall{
 			Partition: engine.Directory(), WorkerInstanceID: instance, Actor: a.actor,
 		})

@@ -37,12 +37,12 @@ var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustPa
 func withProxy(c *server.Config) {
 	c.Proxy = &server.ProxyLogin{UserHeader: userHeader, GroupsHeader: groupHeader, From: loopback}
 	c.Proxy.Grants = []server.Grant{
-		{Match: "all", Role: api.Admin}, {Match: "bound", Role: api.Operator, Flows: "ord*"},
-		{Match: "viewers", Role: api.Viewer},
+		{MatchName: "all", Role: api.Admin}, {MatchName: "bound", Role: api.Operator, Flows: "ord*"},
+		{MatchGroup: "viewers", Role: api.Viewer}, {MatchName: "bound to all", Role: api.Admin, Flows: "*"},
 	}
 	for _, right := range api.Rights() {
 		others := slices.DeleteFunc(api.Rights(), func(r api.Right) bool { return r == right })
-		c.Proxy.Grants = append(c.Proxy.Grants, server.Grant{Match: "not " + string(right), Rights: others})
+		c.Proxy.Grants = append(c.Proxy.Grants, server.Grant{MatchName: "not " + string(right), Rights: others})
 	}
 }
 
@@ -149,7 +149,7 @@ func TestClientCertificates(t *testing.T) {
 	p := newPlace(t, func(c *server.Config) {
 		c.TLSConfig = &tls.Config{ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven}
 		c.Certificates = []server.Grant{
-			{Match: "ann@example.com", Role: api.Admin}, {Match: "deployers", Role: api.Viewer},
+			{MatchName: "ann@example.com", Role: api.Admin}, {MatchGroup: "deployers", Role: api.Viewer},
 		}
 	})
 	secure := httptest.NewUnstartedServer(p.server.Handler())

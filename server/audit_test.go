@@ -33,6 +33,7 @@ func TestAdministrationIsAudited(t *testing.T) {
 	}{
 		{"create-token", "/tokens", map[string]any{"name": "ci", "role": "viewer"}, "create_token", "ci"},
 		{"delete-token", "/tokens/ci", nil, "delete_token", "ci"},
+		{"delete-session", "/sessions/" + p.session("ann", time.Hour), nil, "delete_session", "ann"},
 		{"rotate-secrets", "/secrets/rotate", map[string]any{}, "rotate_secrets", ""},
 		{"delete-budget", "/budgets/money", nil, "delete_budget", "money"},
 		{"delete-schedule", "/schedules/hourly", nil, "delete_schedule", "hourly"},
@@ -93,8 +94,8 @@ func (p *place) keeperTask() string {
 	return page.Items[0].Name
 }
 
-// An answer that names its wait is in the audit log: who has answered which wait, and how; never with what. It does not
-// go to another wait than that, and other signals leave no entry.
+// An answer is in the audit log: who has answered which wait, and how; never with what. One that names its wait does not
+// go to another wait than that, and leaves no entry when the wait is over.
 func TestAnswersAreAudited(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
@@ -143,6 +144,8 @@ func TestAnswersAreAudited(t *testing.T) {
 		got = append(got, entry{e.Actor, e.Name, e.Detail, e.Failure})
 	}
 	require.Equal(t, []entry{
+		{"all", "approval/one/approve", "answer, through the server", "nothing was recorded: the answer is closed"},
+		{"all", "approval/one/approve", "answer, through the server", ""},
 		{"all", "approval/one/approve", "answer, through the server; in the name of ann", ""},
 		{"all", "approval/one/approve", "answer, through the server", "nothing was recorded: the answer is not valid"},
 		{"all", "approval/one/approve", "answer, through the server", ""},

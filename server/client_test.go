@@ -48,7 +48,7 @@ func TestClient(t *testing.T) {
 		require.Len(t, runs.Items, 1)
 
 		_, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "order", Run: ".."}})
-		require.Equal(t, "run_not_found", httpclient.Code(err))
+		require.Equal(t, "invalid", httpclient.Code(err))
 		_, err = httpclient.Call(t.Context(), c, api.GetRun, api.GetRunInput{RunName: api.RunName{Flow: "order"}})
 		require.ErrorIs(t, err, httpclient.ErrInvalid)
 		_, err = httpclient.New("localhost:8080", httpclient.Config{})

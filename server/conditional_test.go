@@ -28,7 +28,7 @@ func TestLimitsAndBudgetsHaveTags(t *testing.T) {
 			require.Equal(t, http.StatusPreconditionFailed, p.do("PUT", path, body(5), &problem, "If-Match", tag).StatusCode)
 			require.Equal(t, "changed_meanwhile", problem.Code)
 			require.Equal(t, http.StatusOK, p.do("PUT", path, body(5), nil, "If-Match", "*").StatusCode)
-			require.Equal(t, http.StatusNotFound, p.do("PUT", path+"-none", body(5), nil, "If-Match", tag).StatusCode)
+			require.Equal(t, http.StatusPreconditionFailed, p.do("PUT", path+"-none", body(5), nil, "If-Match", tag).StatusCode)
 		}
 	})
 }

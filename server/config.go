@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -77,8 +78,14 @@ type Config struct {
 	// those of the last hour in memory. Reading them takes at most a fiftieth of the time: where it takes long, samples
 	// are rarer. Defaults to 15 s; at least 100 ms.
 	SampleEvery time.Duration
-	// Streams is how many streams may be open at a time, 1 to 100,000. Defaults to 1,000.
-	Streams int
+	// Streams is how many streams may be open at a time, 1 to 100,000, and StreamsPerPrincipal how many of them one
+	// principal may have. They default to 1,000 and to a tenth of Streams, at least 1. Without logins there is one
+	// principal, and Streams alone is a bound.
+	Streams, StreamsPerPrincipal int
+	// Connections is how many connections Serve and Run have at a time, ConnectionsPerAddress how many of them one
+	// address has. At a bound, a connection that waits for its client is closed for a new one. They default to 10,000,
+	// but at most half of the descriptors of the process, and to half of Connections.
+	Connections, ConnectionsPerAddress int
 	// Timeouts bound what clients may take. Each defaults to a value that suits public servers.
 	Timeouts Timeouts
 	// RequestsPerSecond bounds the requests of one principal, or of one address without logins; bursts may have twice
@@ -94,8 +101,9 @@ type Config struct {
 
 // Timeouts are the times that Serve and Run grant clients.
 type Timeouts struct {
-	// Header is the time to send the header of a request. Defaults to 10 s. A body has 10 s after it.
-	Header time.Duration
+	// Header is the time to send the header of a request, Body the time after it in which the body has to arrive,
+	// whether it is read or not. Each defaults to 10 s.
+	Header, Body time.Duration
 	// Idle is how long a connection without a request is kept. Defaults to 2 minutes.
 	Idle time.Duration
 	// Stop is how long requests may go on when the server stops. Defaults to 15 s.
@@ -106,16 +114,18 @@ type Timeouts struct {
 
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
-		Header: cmp.Or(t.Header, 10*time.Second), Idle: cmp.Or(t.Idle, 2*time.Minute),
+		Header: cmp.Or(t.Header, 10*time.Second), Body: cmp.Or(t.Body, inbound.Timeout),
+		Idle: cmp.Or(t.Idle, 2*time.Minute),
 		Stop: cmp.Or(t.Stop, 15*time.Second), Heartbeat: cmp.Or(t.Heartbeat, 15*time.Second),
 	}
 }
 
 // Grant says what a principal of a certificate or proxy may do. A principal without a grant is refused.
 type Grant struct {
-	// Match is the name of the principal or of one of its groups; "*" matches everybody.
-	Match string
-	Role  api.Role
+	// MatchName is the name of a principal, or "*" for everybody; MatchGroup is the name of a group that the principal
+	// is in. One of them must be set. They are apart so that nobody gets the rights of a group by choosing its name.
+	MatchName, MatchGroup string
+	Role                  api.Role
 	// Rights are further rights beside those of the role.
 	Rights []api.Right
 	// Flows is a pattern, by the rules of path.Match, of the flows that the principal may see; empty for all.
@@ -143,6 +153,13 @@ func (c *Config) check() error {
 	if c.Streams < 0 || c.Streams > 100_000 {
 		fault("Streams must be 1 to 100,000, got: %d", c.Streams)
 	}
+	if c.StreamsPerPrincipal < 0 {
+		fault("StreamsPerPrincipal must not be negative, got: %d", c.StreamsPerPrincipal)
+	}
+	if c.Connections < 0 || c.ConnectionsPerAddress < 0 {
+		fault("Connections and ConnectionsPerAddress must not be negative, got: %d and %d", c.Connections,
+			c.ConnectionsPerAddress)
+	}
 	if c.SampleEvery != 0 && c.SampleEvery < 100*time.Millisecond {
 		fault("SampleEvery must be at least 100ms, got: %v", c.SampleEvery)
 	}
@@ -152,7 +169,7 @@ func (c *Config) check() error {
 	if len(c.Certificates) > 0 && (c.TLSConfig == nil || c.TLSConfig.ClientCAs == nil) {
 		fault("Certificates need a TLSConfig with ClientCAs")
 	}
-	c.Contract.check(fault)
+	c.Contract.check(c.secured(), fault)
 	for i, origin := range c.PushTo {
 		if err := checkOrigin(origin); err != nil {
 			fault("PushTo[%d]: %w", i, err)
@@ -164,7 +181,7 @@ func (c *Config) check() error {
 		}
 	}
 	checkGrants("Certificates", c.Certificates, fault)
-	if t := c.Timeouts; min(t.Header, t.Idle, t.Stop, t.Heartbeat) < 0 {
+	if t := c.Timeouts; min(t.Header, t.Body, t.Idle, t.Stop, t.Heartbeat) < 0 {
 		fault("Timeouts must not be negative, got: %+v", t)
 	}
 	if c.BasePath != "" && (path.Clean(c.BasePath) != c.BasePath || c.BasePath == "/" || c.BasePath[0] != '/') {
@@ -193,11 +210,16 @@ func (c *Config) check() error {
 
 func checkGrants(field string, grants []Grant, fault func(string, ...any)) {
 	for i, g := range grants {
-		if g.Match == "" {
-			fault("%s[%d].Match is empty", field, i)
+		switch {
+		case g.MatchName == "" && g.MatchGroup == "":
+			fault("%s[%d]: set MatchName (match_name) or MatchGroup (match_group)", field, i)
+		case g.MatchName != "" && g.MatchGroup != "":
+			fault("%s[%d]: set MatchName or MatchGroup, not both, got: %q and %q", field, i, g.MatchName, g.MatchGroup)
+		case g.MatchGroup == "*":
+			fault("%s[%d].MatchGroup must be the name of a group; everybody is MatchName *", field, i)
 		}
-		if g.Role.Rights() == nil && len(g.Rights) == 0 {
-			fault("%s[%d].Role must be viewer, operator or admin, got: %q", field, i, g.Role)
+		if g.Role.Rights() == nil && (g.Role != "" || len(g.Rights) == 0) {
+			fault("%s[%d].Role must be viewer, operator, admin or worker, got: %q", field, i, g.Role)
 		}
 		for _, right := range g.Rights {
 			if !slices.Contains(api.Rights(), right) {

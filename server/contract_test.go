@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
+	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 	"github.com/flowfabric/flowfabric-go/server/prometheus"
 )
 
@@ -66,6 +67,20 @@ func (p *contractPlace) fill(text string) string {
 		text = strings.ReplaceAll(text, "$"+name+"$", value)
 	}
 	return text
+}
+
+// send sends a request, and returns its status and body.
+func (p *contractPlace) send(method, path, body string) (int, string) {
+	p.t.Helper()
+	request, err := http.NewRequestWithContext(p.t.Context(), method, p.url+p.fill(path), strings.NewReader(p.fill(body)))
+	require.NoError(p.t, err)
+	request.Header.Set("Content-Type", "application/json")
+	reply, err := http.DefaultClient.Do(request)
+	require.NoError(p.t, err)
+	defer reply.Body.Close()
+	text, err := io.ReadAll(reply.Body)
+	require.NoError(p.t, err)
+	return reply.StatusCode, string(text)
 }
 
 // want sends a request and compares status and body. In the wanted body, "?" is any value and "=name" gives the value
@@ -167,6 +182,19 @@ func TestContractExecutions(t *testing.T) {
 		p.want("PUT", "/v1/executions/$e$/priority", `{"new_priority":9}`, 400,
 			`{"error":"ff_change_priority failed: execution_not_eligible"}`)
 		p.want("POST", "/v1/executions/$e$/replay", "", 200, `{"Replayed":{"public_state":"waiting"}}`)
+
+		// A creation with a known idempotency key answers the execution that exists.
+		keyed := strings.Replace(newExecution, `"namespace"`, `"idempotency_key":"once","namespace"`, 1)
+		p.execution("first", 3)
+		p.execution("second", 3)
+		p.want("POST", "/v1/executions", strings.Replace(keyed, "$e$", "$first$", 1), 201, `{"Created":"?"}`)
+		p.want("POST", "/v1/executions", strings.Replace(keyed, "$e$", "$second$", 1), 200, `{"Duplicate":{"execution_id":"$first$"}}`)
+		p.want("GET", "/v1/executions/$second$/state", "", 404, `{"error":"?"}`)
+		p.execution("later", 3)
+		p.vars["hour"] = fmt.Sprint(time.Now().Add(time.Hour).UnixMilli())
+		p.want("POST", "/v1/executions", strings.Replace(strings.Replace(newExecution, "$e$", "$later$", 1), `"namespace"`,
+			`"delay_until":$hour$,"namespace"`, 1), 201, `{"Created":{"execution_id":"$later$","public_state":"delayed"}}`)
+		p.want("GET", "/v1/executions/$later$/state", "", 200, `"delayed"`)
 		p.want("POST", "/v1/executions/$e$/cancel", cancel, 200, `{"Cancelled":"?"}`)
 
 		p.execution("gone", 3)
@@ -177,6 +205,43 @@ func TestContractExecutions(t *testing.T) {
 		p.want("POST", "/v1/executions/$gone$/revoke-lease", "", 404, `{"error":"?"}`)
 		p.want("GET", "/v1/executions/$gone$/pending-waitpoints", "", 404, `{"error":"?"}`)
 		p.want("GET", "/v1/executions/$gone$/waitpoints/$uuid$/token", "", 404, `{"error":"?"}`)
+	})
+}
+
+// No route takes an execution of a partition that the deployment does not have: no worker and no keeper would look there.
+func TestContractPartitions(t *testing.T) {
+	onContract(t, func(p *contractPlace) {
+		flow := uuid.NewString()
+		at, err := p.core.FlowPartition(enginecore.FlowID(flow))
+		require.NoError(p.t, err)
+		p.vars["f"] = flow
+		p.execution("here", at.Index)
+		p.execution("e", uint16(p.core.Partitioning().Flow))
+		for _, r := range contractapi.Routes() {
+			path := strings.NewReplacer("/executions/{id}", "/executions/$e$", "{id}", "$f$", "{index}", "0", "{worker}", "w",
+				"{waitpoint}", "$uuid$").Replace(r.Pattern)
+			body := ""
+			switch r.Operation {
+			case "create_execution":
+				body = newExecution
+			case "add_execution_to_flow":
+				body = `{"flow_id":"$f$","execution_id":"$e$"}`
+			case "stage_dependency_edge", "apply_dependency_to_child":
+				body = `{"flow_id":"$f$","edge_id":"$uuid$","upstream_execution_id":"$here$","downstream_execution_id":"$e$",
+					"dependency_kind":"success_only","expected_graph_revision":0,"graph_revision":0}`
+			default:
+				if !strings.Contains(path, "$e$") {
+					continue
+				}
+			}
+			status, text := p.send(r.Method, path, body)
+			require.Equal(p.t, 400, status, "%s: %s", r.Operation, text)
+			require.Contains(p.t, text, fmt.Sprintf("partition {fp:%d} does not exist", p.core.Partitioning().Flow), r.Operation)
+		}
+		_, err = p.core.CreateExecution(enginetest.Context(p.t), enginerpc.CreateExecutionCall{
+			ExecutionID: enginecore.ExecutionID(p.vars["e"]), Namespace: "ns", LaneID: "main", ExecutionKind: "work",
+		})
+		require.ErrorContains(p.t, err, "does not exist")
 	})
 }
 
@@ -229,7 +294,7 @@ func TestContractLists(t *testing.T) {
 		p.execution("later", 3)
 		delayed := strings.Replace(strings.Replace(newExecution, "$e$", "$later$", 1), `"policy":{}`,
 			`"policy":{},"delay_until":$now$00`, 1)
-		p.want("POST", "/v1/executions", delayed, 201, `{"Created":{"execution_id":"$later$","public_state":"waiting"}}`)
+		p.want("POST", "/v1/executions", delayed, 201, `{"Created":"?"}`)
 		item2 := strings.Replace(strings.Replace(item, "$e$", "$later$", 1), "waiting", "delayed", 1)
 		p.want("GET", list+"&state=delayed", "", 200, `{"executions":[`+item2+`],"total_returned":1}`)
 		for _, query := range []string{
@@ -321,6 +386,7 @@ func TestContractWork(t *testing.T) {
 		p.want("POST", "/v1/executions/$e$/reclaim", `{"worker_id":"w","worker_instance_id":"w-2","lane_id":"main","grant_ttl_ms":5000}`,
 			400, `{"error":"ff_issue_reclaim_grant failed: execution_not_reclaimable"}`)
 		p.want("POST", "/v1/executions/$e$/revoke-lease", "", 200, `{"Revoked":{"lease_id":"`+string(resumed.LeaseID)+`","lease_epoch":2}}`)
+		p.want("POST", "/v1/executions/$e$/revoke-lease", "", 200, `{"AlreadySatisfied":{"reason":"already_revoked"}}`)
 		p.want("POST", "/v1/executions/$e$/reclaim", `{"worker_id":"w","worker_instance_id":"w-2","lane_id":"main","grant_ttl_ms":0}`,
 			400, `{"error":"?"}`)
 		p.want("POST", "/v1/executions/$e$/reclaim", `{"worker_id":"w","worker_instance_id":"w-2","lane_id":"main","grant_ttl_ms":5000}`,
@@ -356,7 +422,7 @@ func TestContractFlows(t *testing.T) {
 		require.NoError(p.t, err)
 		p.execution("up", at.Index)
 		p.execution("down", at.Index)
-		p.execution("far", at.Index+1)
+		p.execution("far", (at.Index+1)%uint16(p.core.Partitioning().Flow))
 		const newFlow = `{"flow_id":"$f$","flow_kind":"dag","namespace":"ns","now":$now$}`
 		p.want("POST", "/v1/flows", newFlow, 201, `{"Created":{"flow_id":"$f$"}}`)
 		p.want("POST", "/v1/flows", newFlow, 200, `{"AlreadySatisfied":{"flow_id":"$f$"}}`)
@@ -376,7 +442,7 @@ func TestContractFlows(t *testing.T) {
 		p.want("POST", "/v1/flows/$f$/edges", edge, 201, `{"Staged":{"edge_id":"$edge$","new_graph_revision":3}}`)
 		apply := strings.Replace(edge, `"expected_graph_revision":2`, `"graph_revision":3`, 1)
 		p.want("POST", "/v1/flows/$f$/edges/apply", apply, 200, `{"Applied":{"unsatisfied_count":1}}`)
-		p.want("POST", "/v1/flows/$f$/edges/apply", apply, 200, `{"Applied":{"unsatisfied_count":0}}`)
+		p.want("POST", "/v1/flows/$f$/edges/apply", apply, 200, `"AlreadyApplied"`)
 		p.want("GET", "/v1/executions/$down$/state", "", 200, `"waiting_children"`)
 
 		const cancel = `{"flow_id":"$f$","reason":"enough","cancellation_policy":"cancel_all","now":$now$}`
@@ -436,6 +502,21 @@ func TestContractPolicies(t *testing.T) {
 			"soft_breach_count":1,"last_breach_at":"?","last_breach_dim":"tokens","next_reset_at":null,"created_at":"?"}`)
 		p.want("POST", "/v1/budgets/$b$/reset", "", 200, `{"Reset":{"next_reset_at":0}}`)
 		p.want("POST", "/v1/budgets/$uuid$/reset", "", 400, `{"error":"ff_reset_budget failed: budget_not_found"}`)
+
+		// A number that the engine cannot count exactly is refused, and nothing has changed.
+		for _, amount := range []string{"18446744073709551566", "9223372036854775808", "9007199254740992"} {
+			status, text := p.send("POST", usage, `{"dimensions":{"tokens":`+amount+`},"now":$now$}`)
+			require.Equal(p.t, 400, status)
+			require.Contains(p.t, text, `dimensions[\"tokens\"]: must be at most 9007199254740991, got: `+amount)
+		}
+		p.want("POST", usage, `{"dimensions":{"tokens":-1},"now":$now$}`, 422, `{"error":"?"}`)
+		p.want("POST", usage, `{"dimensions":{"tokens":18446744073709551616},"now":$now$}`, 422, `{"error":"?"}`)
+		for from, to := range map[string]string{
+			`[100,0]`: `[18446744073709551615,0]`, `[50,0]`: `[9223372036854775808,0]`, `"reset_interval_ms":0`: `"reset_interval_ms":9223372036854775`,
+		} {
+			p.want("POST", "/v1/budgets", strings.Replace(strings.Replace(budget, "$b$", "$uuid$", 1), from, to, 1), 400, `{"error":"?"}`)
+		}
+		p.want("GET", "/v1/budgets/$uuid$", "", 404, `{"error":"?"}`)
 
 		const quota = `{"quota_policy_id":"$q$","window_seconds":60,"max_requests_per_window":10,"max_concurrent":2,"now":$now$}`
 		p.want("POST", "/v1/quotas", quota, 201, `{"Created":{"quota_policy_id":"$q$"}}`)
@@ -620,6 +701,8 @@ func TestContractMetrics(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, `ff_http_requests_total{method="GET",path="/v1/executions",status="200"} 1`)
 	require.Contains(t, text, `ff_http_request_duration_seconds_count{method="GET",path="/v1/executions",status="200"} 1`)
+	require.Contains(t, text, `ff_http_request_duration_seconds_bucket{method="GET",path="/v1/executions",status="200",le="0.005"}`)
+	require.NotContains(t, text, `path="/v1/executions",status="200",le="10000"`, "the buckets are those of milliseconds")
 }
 
 // No field makes a route fail, whatever its value.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -22,6 +23,8 @@ type Environment struct {
 	Address string
 	// Partitions is FF_FLOW_PARTITIONS, for runtime.OpenConfig; 0 if it is not set.
 	Partitions int
+	// Lanes is FF_LANES, for runtime.KeeperConfig; empty if it is not set.
+	Lanes []string
 	// Secret is FF_WAITPOINT_HMAC_SECRET, for runtime.OpenConfig; the zero value if it is not set.
 	Secret runtime.WaitpointSecret
 	// AdminToken is FF_API_TOKEN, for Config; empty if it is not set.
@@ -34,14 +37,14 @@ type Environment struct {
 const secretKID = "k1"
 
 // ReadEnvironment reads the variables FF_HOST, FF_PORT, FF_TLS, FF_CLUSTER, FF_LISTEN_ADDR, FF_FLOW_PARTITIONS,
-// FF_API_TOKEN, FF_CORS_ORIGINS, FF_MAX_CONCURRENT_STREAM_OPS (or FF_MAX_CONCURRENT_TAIL), FF_WAITPOINT_HMAC_SECRET and
-// FF_WAITPOINT_HMAC_GRACE_MS by lookup, such as os.LookupEnv. Others have no meaning here. The error joins all faults
-// and matches ErrInvalid.
+// FF_LANES, FF_API_TOKEN, FF_CORS_ORIGINS, FF_MAX_CONCURRENT_STREAM_OPS (or FF_MAX_CONCURRENT_TAIL),
+// FF_WAITPOINT_HMAC_SECRET and FF_WAITPOINT_HMAC_GRACE_MS by lookup, such as os.LookupEnv. Others have no meaning here.
+// The error joins all faults and matches ErrInvalid.
 func ReadEnvironment(lookup func(string) (string, bool)) (Environment, error) {
 	r := environmentReader{lookup: lookup}
 	e := Environment{
 		URL: r.engine(), Address: r.text("FF_LISTEN_ADDR", ""), Partitions: r.number("FF_FLOW_PARTITIONS", 1, 1<<16),
-		AdminToken: r.text("FF_API_TOKEN", ""),
+		AdminToken: r.text("FF_API_TOKEN", ""), Lanes: r.lanes("FF_LANES"),
 	}
 	if secret, set := lookup("FF_WAITPOINT_HMAC_SECRET"); set {
 		if _, err := hex.DecodeString(secret); err != nil || secret == "" {
@@ -88,6 +91,22 @@ func (r *environmentReader) number(name string, least, most int) int {
 		r.fault("%s must be a number from %d to %d, got: %q", name, least, most, value)
 	}
 	return n
+}
+
+// lanes reads names of lanes, separated by commas.
+func (r *environmentReader) lanes(name string) (lanes []string) {
+	for text := range strings.SplitSeq(r.text(name, ""), ",") {
+		text = strings.TrimSpace(text)
+		if text == "" {
+			continue
+		}
+		if _, err := enginecore.ParseLaneID(text); err != nil {
+			r.fault("%s: %w", name, err)
+			continue
+		}
+		lanes = append(lanes, text)
+	}
+	return lanes
 }
 
 func (r *environmentReader) flag(name string) bool {

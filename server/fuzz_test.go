@@ -52,8 +52,7 @@ func quietPlace(t testing.TB, kind testserver.Kind) (*enginetest.Bench, http.Han
 	return b, s.Handler(), log
 }
 
-// contents are the keys of an engine with their values, without the audit log, which has failed actions, too, and the
-// replies to requests with an idempotency key.
+// contents are the keys of an engine with their values, without the audit log, which has failed actions, too.
 func contents(t testing.TB, b *enginetest.Bench) string {
 	t.Helper()
 	ctx := enginetest.Context(t)
@@ -64,8 +63,7 @@ func contents(t testing.TB, b *enginetest.Bench) string {
 	slices.Sort(keys)
 	var out strings.Builder
 	for _, key := range keys {
-		if strings.HasPrefix(key, core.Keys().FfxAPIRequest(directory, "default", "")) ||
-			key == core.Keys().FfxAuditLog(directory, "default") {
+		if key == core.Keys().FfxAuditLog(directory, "default") {
 			continue
 		}
 		kind, err := client.Do(ctx, client.B().Type().Key(key).Build()).ToString()

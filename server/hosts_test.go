@@ -11,6 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -91,6 +93,20 @@ func TestHostsWithLogins(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, status(hosts("other.example.com")))
 	require.Equal(t, http.StatusOK, status(hosts("other.example.com", "flows.example.com")))
 	require.Equal(t, http.StatusOK, status(hosts("*")))
+}
+
+// The pages of all sites may call a server under /v1 only if it has a login.
+func TestAnyOriginNeedsALogin(t *testing.T) {
+	t.Parallel()
+	engine := enginetest.New(t, testserver.Embedded).Engine
+	config := server.Config{Engine: engine, Contract: server.ContractConfig{Origins: []string{"https://x.example.com", "*"}}}
+	_, err := server.New(config)
+	require.ErrorIs(t, err, server.ErrInvalid)
+	require.ErrorContains(t, err, "Contract.Origins * (FF_CORS_ORIGINS) lets the pages of all sites call the server, which needs a login")
+	config.AdminToken = adminSecret
+	s, err := server.New(config)
+	require.NoError(t, err)
+	s.Close()
 }
 
 func TestAllowedHostsAreChecked(t *testing.T) {

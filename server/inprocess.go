@@ -42,6 +42,14 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, pipe := io.Pipe()
 	w := &replyWriter{header: http.Header{}, body: pipe, begun: make(chan struct{})}
 	go func() {
+		defer func() {
+			if fault := recover(); fault != nil && fault != http.ErrAbortHandler {
+				panic(fault)
+			} else if fault != nil {
+				w.WriteHeader(http.StatusOK)
+				_ = pipe.CloseWithError(io.ErrUnexpectedEOF)
+			}
+		}()
 		t.handler.ServeHTTP(w, request)
 		w.WriteHeader(http.StatusOK)
 		_ = pipe.Close()

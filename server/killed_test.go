@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -179,18 +180,21 @@ func TestKilledServer(t *testing.T) {
 // forgetUnfinished lets the minute pass in which a request counts as being carried out.
 func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 	t.Helper()
-	core := enginerpc.ConnOf(b.Engine)
-	pattern := core.Keys().FfxAPIRequest(enginecore.Partition{Family: enginecore.FlowFamily}, "default", "")
+	pattern := enginerpc.ConnOf(b.Engine).Keys().FfxAPIRequestEnds(
+		enginecore.Partition{Family: enginecore.FlowFamily}, "default", "")
 	keys, err := invariant.Keys(t.Context(), b.Operator(), b.Prefix)
 	require.NoError(t, err)
+	soon := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10) // a reply is kept for a day
 	for _, key := range keys {
-		if strings.HasPrefix(key, pattern) {
-			client := b.Operator()
-			ttl, err := client.Do(t.Context(), client.B().Pttl().Key(key).Build()).AsInt64()
-			require.NoError(t, err)
-			if ttl <= 60_000 { // a reply is kept for a day
-				require.NoError(t, client.Do(t.Context(), client.B().Del().Key(key).Build()).Error())
-			}
+		if !strings.HasPrefix(key, pattern) {
+			continue
+		}
+		client := b.Operator()
+		open, err := client.Do(t.Context(), client.B().Zrangebyscore().Key(key).Min("0").Max(soon).Build()).AsStrSlice()
+		require.NoError(t, err)
+		for _, request := range open {
+			past := client.B().Zadd().Key(key).ScoreMember().ScoreMember(1, request).Build()
+			require.NoError(t, client.Do(t.Context(), past).Error())
 		}
 	}
 }

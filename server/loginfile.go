@@ -40,10 +40,11 @@ type proxyFile struct {
 }
 
 type grantFile struct {
-	Match  string      `json:"match"`
-	Role   api.Role    `json:"role"`
-	Rights []api.Right `json:"rights"`
-	Flows  string      `json:"flows"`
+	MatchName  string      `json:"match_name"`
+	MatchGroup string      `json:"match_group"`
+	Role       api.Role    `json:"role"`
+	Rights     []api.Right `json:"rights"`
+	Flows      string      `json:"flows"`
 }
 
 // ReadLogins sets OIDC, Certificates and Proxy to what a file in JSON has, with secrets in files of their own that it

@@ -26,14 +26,14 @@ func TestLoginFile(t *testing.T) {
 	require.NoError(t, config.ReadLogins(write("logins.json", `{
 		"oidc": {"issuer": "https://id.example.com", "client_id": "flowfabric", "client_secret_file": "`+secret+`",
 			"redirect_url": "https://flows.example.com/auth/callback", "session_key_file": "`+key+`", "session_life": "12h",
-			"grants": [{"match": "ops", "role": "operator"}, {"match": "*", "role": "viewer", "flows": "billing-*"}]},
-		"certificates": [{"match": "deployers", "rights": ["view", "operate"]}],
-		"proxy": {"user_header": "X-User", "from": ["10.0.0.0/8"], "grants": [{"match": "ann", "role": "admin"}]}
+			"grants": [{"match_group": "ops", "role": "operator"}, {"match_name": "*", "role": "viewer", "flows": "billing-*"}]},
+		"certificates": [{"match_group": "deployers", "rights": ["view", "operate"]}],
+		"proxy": {"user_header": "X-User", "from": ["10.0.0.0/8"], "grants": [{"match_name": "ann", "role": "admin"}]}
 	}`)))
 	require.Equal(t, "of the client", config.OIDC.ClientSecret)
 	require.Len(t, config.OIDC.SessionKey, 32)
 	require.Equal(t, 12*time.Hour, config.OIDC.SessionLife)
-	require.Equal(t, server.Grant{Match: "*", Role: api.Viewer, Flows: "billing-*"}, config.OIDC.Grants[1])
+	require.Equal(t, server.Grant{MatchName: "*", Role: api.Viewer, Flows: "billing-*"}, config.OIDC.Grants[1])
 	require.Equal(t, []api.Right{api.View, api.Operate}, config.Certificates[0].Rights)
 	require.Equal(t, "10.0.0.0/8", config.Proxy.From[0].String())
 
@@ -53,7 +53,7 @@ func TestFaultsOfAConfig(t *testing.T) {
 		OIDC:     &server.OIDCLogin{Issuer: "id", RedirectURL: "https://x/elsewhere", SessionKey: []byte("short"), SessionLife: time.Second},
 		Proxy:    &server.ProxyLogin{},
 		BasePath: "flow/", ReportLanes: true, Streams: -1, Timeouts: server.Timeouts{Idle: -1},
-		Certificates: []server.Grant{{Match: "x", Role: "king", Flows: "["}},
+		Certificates: []server.Grant{{MatchName: "x", Role: "king", Flows: "["}},
 	})
 	require.ErrorIs(t, err, server.ErrInvalid)
 	for _, fault := range []string{

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // OIDCLogin is the login at an OpenID Connect provider. Browsers log in at /auth/login and get a session in an
-// encrypted cookie; programs may send an ID token of the client as a bearer token.
+// encrypted cookie, which administrators list and end; programs may send an ID token of the client as a bearer
+// token.
 type OIDCLogin struct {
 	// Issuer is the address of the provider, ClientID and ClientSecret what it knows this server by. The secret is
 	// empty for a public client; PKCE is used with and without one.
@@ -63,7 +65,7 @@ func (o *OIDCLogin) check(base string, fault func(string, ...any)) {
 }
 
 // method returns the login itself.
-func (o *OIDCLogin) method(s *Config) (*login.OIDC, error) {
+func (o *OIDCLogin) method(s *Config, store *serverstore.Store) (*login.OIDC, error) {
 	key := slices.Clone(o.SessionKey)
 	if len(key) == 0 {
 		key = make([]byte, 32)
@@ -80,5 +82,5 @@ func (o *OIDCLogin) method(s *Config) (*login.OIDC, error) {
 		Scopes: scopes, NameClaim: cmp.Or(o.NameClaim, "email"), GroupsClaim: cmp.Or(o.GroupsClaim, "groups"),
 		SessionKey: key, SessionLife: cmp.Or(o.SessionLife, 8*time.Hour), Grants: grants(o.Grants),
 		HTTPClient: o.HTTPClient, Logger: s.Logger,
-	}, s.BasePath+"/")
+	}, s.BasePath+"/", store)
 }

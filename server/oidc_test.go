@@ -2,10 +2,10 @@ package server_test
 
 import (
 	"bytes"
-	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -15,68 +15,29 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/zitadel/oidc/v3/example/server/exampleop"
-	"github.com/zitadel/oidc/v3/example/server/storage"
-	"github.com/zitadel/oidc/v3/pkg/oidc"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/server"
 )
-
-const (
-	oidcClient   = "flowfabric"
-	oidcSecret   = "the secret of the client"
-	oidcPassword = "verysecure" // of both users of the provider
-)
-
-// groupsOf adds a claim with groups to the users of the provider, as many providers have it.
-type groupsOf struct {
-	*storage.Storage
-	groups map[string][]string
-}
-
-// SetUserinfoFromToken implements op.Storage.
-func (s groupsOf) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo, token, subject, origin string) error {
-	if err := s.Storage.SetUserinfoFromToken(ctx, info, token, subject, origin); err != nil {
-		return err
-	}
-	if list := s.groups[subject]; list != nil {
-		info.AppendClaims("groups", list)
-	}
-	return nil
-}
-
-// newProvider starts an OpenID Connect provider with two users, of whom one is in the group ops. It returns its address.
-func newProvider(t *testing.T, redirect string) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	issuer := "http://" + listener.Addr().String() + "/"
-	client := storage.WebClient(oidcClient, oidcSecret, redirect)
-	users := storage.NewStorageWithClients(storage.NewUserStore(issuer), map[string]*storage.Client{oidcClient: client})
-	provider := httptest.NewUnstartedServer(
-		exampleop.SetupServer(issuer, groupsOf{users, map[string][]string{"id1": {"staff", "ops"}}}, nil, false))
-	require.NoError(t, provider.Listener.Close())
-	provider.Listener = listener
-	provider.Start()
-	t.Cleanup(func() {
-		provider.CloseClientConnections()
-		provider.Close()
-	})
-	return issuer
-}
 
 // newOIDCPlace is a place whose server has the login at a provider of its own, under a path if base is not empty.
 func newOIDCPlace(t *testing.T, base string, configure ...func(*server.OIDCLogin)) *place {
 	t.Helper()
+	return newOIDCPlaceOf(t, enginetest.New(t, testserver.Embedded), base, configure...)
+}
+
+func newOIDCPlaceOf(t *testing.T, b *enginetest.Bench, base string, configure ...func(*server.OIDCLogin)) *place {
+	t.Helper()
 	front := httptest.NewUnstartedServer(nil)
 	address := "http://" + front.Listener.Addr().String()
 	redirect := address + base + "/auth/callback"
-	p := newPlace(t, func(c *server.Config) {
-		c.BasePath = base
+	p := newPlaceOf(t, b, func(c *server.Config) {
+		c.BasePath, c.AdminToken = base, adminSecret
 		c.OIDC = &server.OIDCLogin{
-			Issuer: newProvider(t, redirect), ClientID: oidcClient, ClientSecret: oidcSecret, RedirectURL: redirect,
-			Grants: []server.Grant{{Match: "ops", Role: api.Operator}, {Match: "test-user3@zitadel.ch", Role: api.Viewer}},
+			Issuer: newProvider(t, redirect).issuer, ClientID: oidcClient, ClientSecret: oidcSecret, RedirectURL: redirect,
+			Grants: []server.Grant{{MatchGroup: "ops", Role: api.Operator}, {MatchName: "three@example.com", Role: api.Viewer}},
 		}
 		for _, change := range configure {
 			change(c.OIDC)
@@ -141,12 +102,12 @@ func TestOIDC(t *testing.T) {
 		_, status := who(t, client, p.url)
 		require.Equal(t, http.StatusUnauthorized, status)
 
-		reply, _ := logIn(t, client, p.url+"/auth/login?return="+url.QueryEscape(base+"/openapi.json"), "test-user@127.0.0.1")
+		reply, _ := logIn(t, client, p.url+"/auth/login?return="+url.QueryEscape(base+"/openapi.json"), "user-one")
 		require.Equal(t, http.StatusOK, reply.StatusCode)
 		require.Equal(t, p.url+"/openapi.json", reply.Request.URL.String(), "the browser returns to where it was")
 		principal, status := who(t, client, p.url)
 		require.Equal(t, http.StatusOK, status)
-		require.Equal(t, "test-user@zitadel.ch", principal.Name)
+		require.Equal(t, "one@example.com", principal.Name)
 		require.Equal(t, "oidc", principal.Login)
 		require.Equal(t, api.Operator.Rights(), principal.Rights)
 
@@ -154,7 +115,7 @@ func TestOIDC(t *testing.T) {
 		require.NoError(t, err)
 		cookies := client.Jar.Cookies(address)
 		require.Len(t, cookies, 1, "the cookie of the login is gone")
-		require.NotContains(t, cookies[0].Value, "zitadel")
+		require.NotContains(t, cookies[0].Value, "example")
 		tampered := "B" + cookies[0].Value[1:]
 		if tampered == cookies[0].Value {
 			tampered = "C" + cookies[0].Value[1:]
@@ -196,13 +157,13 @@ func TestOIDC(t *testing.T) {
 func TestOIDCRefusals(t *testing.T) {
 	t.Parallel()
 	p := newOIDCPlace(t, "")
-	reply, text := logIn(t, browser(t), p.url+"/auth/login", "test-user2")
+	reply, text := logIn(t, browser(t), p.url+"/auth/login", "user-two")
 	require.Equal(t, http.StatusForbidden, reply.StatusCode, "a user whom no grant matches")
 	require.Contains(t, text, "no rights")
 
 	// A link of another site cannot send the browser away from the server.
 	for _, to := range []string{"https://evil.example/", "//evil.example/", `/\evil.example/`, "javascript:alert(1)"} {
-		reply, _ := logIn(t, browser(t), p.url+"/auth/login?return="+url.QueryEscape(to), "test-user@127.0.0.1")
+		reply, _ := logIn(t, browser(t), p.url+"/auth/login?return="+url.QueryEscape(to), "user-one")
 		require.Equal(t, p.url+"/", reply.Request.URL.String(), to)
 	}
 
@@ -252,10 +213,10 @@ func TestIDTokenAsBearer(t *testing.T) {
 	t.Parallel()
 	kept := tokens{make(chan string, 1)}
 	p := newOIDCPlace(t, "", func(o *server.OIDCLogin) {
-		o.NameClaim, o.Grants = "sub", []server.Grant{{Match: "id1", Role: api.Viewer}}
+		o.NameClaim, o.Grants = "sub", []server.Grant{{MatchName: "id1", Role: api.Viewer}}
 		o.HTTPClient = &http.Client{Transport: kept}
 	})
-	logIn(t, browser(t), p.url+"/auth/login", "test-user@127.0.0.1")
+	logIn(t, browser(t), p.url+"/auth/login", "user-one")
 	p.token = <-kept.last
 	var info api.ServerInfo
 	require.Equal(t, http.StatusOK, p.do("GET", "/server", nil, &info).StatusCode)
@@ -272,11 +233,36 @@ func TestOIDCProviderIsAway(t *testing.T) {
 	p := newPlace(t, func(c *server.Config) {
 		c.OIDC = &server.OIDCLogin{
 			Issuer: "http://127.0.0.1:1", ClientID: "x", RedirectURL: "http://127.0.0.1/auth/callback",
-			Grants: []server.Grant{{Match: "*", Role: api.Viewer}},
+			Grants: []server.Grant{{MatchName: "*", Role: api.Viewer}},
 		}
 	})
 	reply, err := http.Get(p.url + "/auth/login")
 	require.NoError(t, err)
 	require.NoError(t, reply.Body.Close())
 	require.Equal(t, http.StatusBadGateway, reply.StatusCode)
+}
+
+// Tokens that nobody has signed make no request to the provider each, and a key that the provider has is found.
+func TestForgedTokensDoNotFloodTheProvider(t *testing.T) {
+	t.Parallel()
+	const redirect = "http://127.0.0.1/auth/callback"
+	issuer := newProvider(t, redirect)
+	p := newPlace(t, func(c *server.Config) {
+		c.OIDC = &server.OIDCLogin{
+			Issuer: issuer.issuer, ClientID: oidcClient, RedirectURL: redirect, NameClaim: "sub",
+			Grants: []server.Grant{{MatchName: "id1", Role: api.Viewer}},
+		}
+	})
+	status := func(token string) int {
+		return p.do("GET", "/server", nil, nil, "Authorization", "Bearer "+token).StatusCode
+	}
+	claims := map[string]any{"sub": "id1"}
+	require.Equal(t, http.StatusOK, status(issuer.idToken("key", issuer.key, claims)))
+	forger, err := rsa.GenerateKey(rand.Reader, 2048)
+	require.NoError(t, err)
+	for range 50 {
+		require.Equal(t, http.StatusUnauthorized, status(issuer.idToken(rand.Text(), forger, claims)))
+	}
+	require.Less(t, issuer.keyRequests.Load(), int64(25), "of 50 forged tokens")
+	require.Equal(t, http.StatusOK, status(issuer.idToken("key", issuer.key, claims)))
 }

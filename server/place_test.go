@@ -90,6 +90,12 @@ func newPlaceOf(t *testing.T, b *enginetest.Bench, configure func(*server.Config
 	order, approval := orders(t), approvals(t)
 	b.KeepingWorker(t, append(order.Handlers(), approval.Handlers()...))
 	require.NoError(t, b.Client.Publish(enginetest.Context(t), catalogue.Publication{Flow: order}, catalogue.Publication{Flow: approval}))
+	return newPlaceOn(t, b, configure)
+}
+
+// newPlaceOn returns a further server of an engine.
+func newPlaceOn(t *testing.T, b *enginetest.Bench, configure func(*server.Config)) *place {
+	t.Helper()
 	log := &logged{}
 	config := server.Config{Engine: b.Engine, Logger: log.logger()}
 	if configure != nil {

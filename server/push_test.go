@@ -36,8 +36,8 @@ type pushAnswer struct {
 // with answers the task.
 func (p pushed) with(status int, body string) { p.answer <- pushAnswer{status, body} }
 
-// onPush registers a receiver for activity work at a server.
-func onPush(t *testing.T, test func(r *remote, tasks <-chan pushed)) {
+// onPush registers a receiver for activity work at a server. With a configuration of its own, the test does that.
+func onPush(t *testing.T, test func(r *remote, tasks <-chan pushed), configure ...func(*server.Config)) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -62,8 +62,12 @@ func onPush(t *testing.T, test func(r *remote, tasks <-chan pushed)) {
 			}
 		}))
 		t.Cleanup(receiver.Close)
-		r := newRemote(t, b, "caller", func(c *server.Config) { c.PushTo = []string{receiver.URL} })
-		r.register(receiver.URL + "/tasks")
+		configure := append(configure, func(c *server.Config) { c.PushTo = []string{receiver.URL} })
+		r := newRemote(t, b, "caller", configure...)
+		r.receiver = receiver.URL + "/tasks"
+		if len(configure) == 1 {
+			r.register(r.receiver)
+		}
 		test(r, tasks)
 	})
 }
@@ -155,9 +159,11 @@ func TestPushFails(t *testing.T) {
 		require.NoError(r.t, err)
 		require.Contains(r.t, list.Items[0].Failure, "one of complete, fail and suspend")
 
-		_, err = httpclient.Call(r.ctx, r.client, api.RemovePushWorker, api.PushWorkerInput{Worker: "receiver"})
+		_, err = httpclient.Call(r.ctx, r.client, api.RemovePushWorker,
+			api.RemovePushWorkerInput{PushWorkerInput: api.PushWorkerInput{Worker: "receiver"}})
 		require.NoError(r.t, err)
-		_, err = httpclient.Call(r.ctx, r.client, api.RemovePushWorker, api.PushWorkerInput{Worker: "receiver"})
+		_, err = httpclient.Call(r.ctx, r.client, api.RemovePushWorker,
+			api.RemovePushWorkerInput{PushWorkerInput: api.PushWorkerInput{Worker: "receiver"}})
 		require.Equal(r.t, "push_worker_not_found", httpclient.Code(err))
 		in := api.RegisterPushWorkerInput{PushWorkerInput: api.PushWorkerInput{Worker: "receiver"}}
 		in.Body.Secret, in.Body.Activities = pushSecret, []string{"work"}

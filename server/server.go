@@ -14,9 +14,13 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/console"
+	"github.com/flowfabric/flowfabric-go/internal/netbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
+	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
@@ -31,8 +35,12 @@ type Server struct {
 	// operations is the handler of operations alone, for requests whose principal is known.
 	operations http.Handler
 	document   []byte
-	stop       context.CancelFunc
-	oidc       *login.OIDC // nil without
+	guard      *login.Guard
+	rates      *limiters
+	// stopping ends when the server stops, which stop makes it do.
+	stopping context.Context
+	stop     context.CancelFunc
+	oidc     *login.OIDC // nil without
 	// unmeasure ends the measuring of lanes.
 	unmeasure func()
 	keepers   keeperState
@@ -46,6 +54,7 @@ func New(config Config) (*Server, error) {
 	}
 	config.Namespace = cmp.Or(config.Namespace, "default")
 	config.Streams = cmp.Or(config.Streams, 1000)
+	config.StreamsPerPrincipal = cmp.Or(config.StreamsPerPrincipal, max(1, config.Streams/10))
 	config.RequestsPerSecond = cmp.Or(config.RequestsPerSecond, 1000)
 	config.SampleEvery = cmp.Or(config.SampleEvery, 15*time.Second)
 	config.Timeouts = config.Timeouts.withDefaults()
@@ -57,9 +66,12 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{config: config, service: operations}
+	s := &Server{
+		config: config, service: operations, guard: login.NewGuard(),
+		rates: &limiters{byName: map[string]*rate.Limiter{}, limit: rate.Limit(config.RequestsPerSecond)},
+	}
 	if config.OIDC != nil {
-		if s.oidc, err = config.OIDC.method(&s.config); err != nil {
+		if s.oidc, err = config.OIDC.method(&s.config, operations.Store()); err != nil {
 			operations.Close()
 			return nil, err
 		}
@@ -69,24 +81,25 @@ func New(config Config) (*Server, error) {
 		operations.Close()
 		return nil, err
 	}
-	stopping, stop := context.WithCancel(context.Background())
+	s.stopping, s.stop = context.WithCancel(context.Background())
 	mux := http.NewServeMux()
-	s.stop = stop
-	s.router = route.New(stopping, mux, operations, route.Config{
-		Version: config.Version, Logger: config.Logger, ReadOnly: config.ReadOnly, Streams: config.Streams,
-		Measured: instruments, Heartbeat: config.Timeouts.Heartbeat,
+	s.router = route.New(s.stopping, mux, operations, route.Config{
+		Version: config.Version, Logger: config.Logger, ReadOnly: config.ReadOnly,
+		Streams: config.Streams, StreamsEach: config.StreamsPerPrincipal,
+		Measured: instruments, Heartbeat: config.Timeouts.Heartbeat, Body: config.Timeouts.Body,
 	})
 	if s.document, err = s.router.OpenAPI(); err != nil {
 		s.Close()
 		return nil, err
 	}
-	contract, err := s.contract(stopping)
+	contract, err := s.contract(s.stopping)
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
 	s.handler = s.routes(mux, contract)
-	s.sampling.Go(func() { operations.Sample(stopping) })
+	s.sampling.Go(func() { operations.Sample(s.stopping) })
+	s.sampling.Go(func() { s.guard.Run(s.stopping) })
 	return s, nil
 }
 
@@ -103,14 +116,15 @@ func (s *Server) OpenAPI() []byte { return s.document }
 
 // Handler returns the handler of everything that the server serves, for programs with a listener of their own. Without
 // logins it answers every client that reaches it by an address, localhost or Config.AllowedHosts, so do not let others
-// than this machine reach it.
+// than this machine reach it. The program bounds the connections of its listener, and the times for headers and idle
+// connections; the handler bounds the rest.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds what is not an operation, and what surrounds operations.
 func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
-	s.operations = s.idempotent(withProblems(operations))
+	s.operations = withProblems(operations)
 	mux := http.NewServeMux()
 	mux.HandleFunc(api.Prefix, notFound)
 	mux.Handle(api.Prefix+"/", crossOrigin.Handler(s.identify(s.limitRate(s.operations))))
@@ -152,7 +166,8 @@ func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler
 
 // around adds what every request passes before the routes.
 func (s *Server) around(routes http.Handler) http.Handler {
-	return s.observe(underBase(s.config.BasePath, cleanOnly(s.allowHosts(routes))))
+	served := underBase(s.config.BasePath, cleanOnly(s.allowHosts(routes)))
+	return s.observe(inbound.Handler(s.stopping, s.config.Timeouts.Body, served))
 }
 
 // cleanOnly answers that nothing is at paths with empty parts, "." or "..". A mux would answer with a redirection that
@@ -197,17 +212,12 @@ func underBase(base string, next http.Handler) http.Handler {
 // viewersOnly refuses principals who may not see what concerns all flows.
 func viewersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := login.From(r.Context())
-		switch {
-		case len(who.Rights) == 0:
-			route.WriteProblem(w, route.NewProblem(http.StatusUnauthorized, "unauthorized",
-				"log in, or send a token that is valid", false))
-		case !who.May(api.View) || who.Restricted():
-			route.WriteProblem(w, route.NewProblem(http.StatusForbidden, "forbidden",
-				"this needs the right view for all flows", false))
-		default:
-			next.ServeHTTP(w, r)
+		refusal := login.From(r.Context()).Refuse(login.Demand{Name: "metrics", Right: api.View, Reads: true}, false)
+		if refusal != nil {
+			route.WriteProblem(w, route.NewProblem(refusal.Status, refusal.Code, refusal.Detail, false))
+			return
 		}
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -247,9 +257,12 @@ func (s *Server) Run(ctx context.Context, address string) error {
 // Serve is Run with a listener, which it closes.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	times := s.config.Timeouts
+	listener = netbound.Bound(listener, netbound.Config{
+		Most: s.config.Connections, PerAddress: s.config.ConnectionsPerAddress, Logger: s.config.Logger,
+	})
 	server := &http.Server{
 		Handler: s.handler, TLSConfig: s.config.TLSConfig, ReadHeaderTimeout: times.Header,
-		IdleTimeout:    times.Idle,
+		IdleTimeout: times.Idle, ConnContext: netbound.Context,
 		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(s.config.Logger.Handler(), slog.LevelDebug),
 	}
 	server.RegisterOnShutdown(s.stop)

@@ -26,8 +26,11 @@ type remote struct {
 	ctx    context.Context
 	server *server.Server
 	client *httpclient.Client
-	name   string
-	lease  time.Duration
+	url    string
+	// receiver is the URL of a receiver of pushed tasks.
+	receiver string
+	name     string
+	lease    time.Duration
 }
 
 func newRemote(t *testing.T, b *enginetest.Bench, name string, configure ...func(*server.Config)) *remote {
@@ -41,9 +44,24 @@ func newRemote(t *testing.T, b *enginetest.Bench, name string, configure ...func
 	t.Cleanup(s.Close)
 	listener := httptest.NewServer(s.Handler())
 	t.Cleanup(listener.Close)
-	client, err := httpclient.New(listener.URL, httpclient.Config{})
+	client, err := httpclient.New(listener.URL, httpclient.Config{Token: config.AdminToken})
 	require.NoError(t, err)
-	return &remote{t: t, b: b, ctx: enginetest.Context(t), server: s, client: client, name: name, lease: time.Minute}
+	return &remote{
+		t: t, b: b, ctx: enginetest.Context(t), server: s, client: client, url: listener.URL, name: name,
+		lease: time.Minute,
+	}
+}
+
+// addToken returns a client with a new token for a worker.
+func (r *remote) addToken(name string) *httpclient.Client {
+	r.t.Helper()
+	var in api.CreateTokenInput
+	in.Body.Name, in.Body.Role, in.Body.Rights = name, api.WorkerRole, []api.Right{}
+	created, err := httpclient.Call(r.ctx, r.client, api.CreateToken, in)
+	require.NoError(r.t, err)
+	client, err := httpclient.New(r.url, httpclient.Config{Token: created.Text})
+	require.NoError(r.t, err)
+	return client
 }
 
 // as returns another worker of the same server.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,4 +44,25 @@ func TestTokenTextIsNotStored(t *testing.T) {
 	require.NotContains(t, stored, created.Text)
 	require.NotContains(t, log.String(), created.Text)
 	require.Equal(t, http.StatusUnprocessableEntity, create("again").Code)
+}
+
+// The name of a token can stand in a URL, so that every token can be deleted.
+func TestNamesOfTokens(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, withTokens).admin()
+	for name, want := range map[string]int{
+		"ann@example.com": http.StatusCreated, "Zoë": http.StatusCreated, "...": http.StatusCreated,
+		".": http.StatusUnprocessableEntity, "..": http.StatusUnprocessableEntity, "a/b": http.StatusUnprocessableEntity,
+		"a b": http.StatusUnprocessableEntity, "a\nb": http.StatusUnprocessableEntity, "/": http.StatusUnprocessableEntity,
+	} {
+		var reply struct{ Errors []api.ProblemFault }
+		got := p.do("POST", "/tokens", map[string]any{"name": name, "role": "viewer"}, &reply)
+		require.Equal(t, want, got.StatusCode, "%q", name)
+		if want == http.StatusCreated {
+			got := p.do("DELETE", "/tokens/"+url.PathEscape(name), nil, nil)
+			require.Equal(t, http.StatusNoContent, got.StatusCode, "%q", name)
+			continue
+		}
+		require.Equal(t, "/name", reply.Errors[0].Pointer)
+	}
 }

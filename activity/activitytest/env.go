@@ -56,7 +56,7 @@ func (s *Env) lock() {
 // Context returns the context for one call of a function under test. Each call gets its own, since calls with one name
 // are counted in it.
 func (s *Env) Context(ctx context.Context) context.Context {
-	return activitycontext.WithSteps(ctx, &stepsCall{Env: s, counts: make(map[string]int)})
+	return activitycontext.WithSteps(ctx, &stepsCall{Env: s})
 }
 
 // Signal sends a signal to the Await of that step: its name, with "#2" and so on from the second call on. The signal is
@@ -101,23 +101,11 @@ func (s *Env) Frames() []Frame {
 // stepsCall is one call of a function.
 type stepsCall struct {
 	*Env
-	counts map[string]int // guarded by Env.mu
+	names activitycontext.StepNames
 }
 
-// Count implements activitycontext.Steps.
-func (c *stepsCall) Count(kind, name string) int {
-	c.lock()
-	defer c.mu.Unlock()
-	c.counts[kind+":"+name]++
-	return c.counts[kind+":"+name]
-}
-
-// Counted implements activitycontext.Steps.
-func (c *stepsCall) Counted(kind, name string) int {
-	c.lock()
-	defer c.mu.Unlock()
-	return c.counts[kind+":"+name]
-}
+// Names implements activitycontext.Steps.
+func (s *stepsCall) Names() *activitycontext.StepNames { return &s.names }
 
 // Recorded implements activitycontext.Steps.
 func (s *stepsCall) Recorded(step string) ([]byte, bool) {

@@ -4,14 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"sync"
+
+	"github.com/flowfabric/flowfabric-go/internal/netbound"
 )
 
 // Serve answers connections to l, so that redis-cli and other processes reach the engine, until ctx ends, l fails or
 // the engine is closed. It closes l and all its connections before it returns. There is no authentication: listen on a
-// loopback address. It returns nil after ctx has ended, ErrClosed after Close, and otherwise the error of l.
-func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
+// loopback address. There are at most 10,000 connections, and at most half of the descriptors of the process; others
+// are refused. While the machine lacks what another connection needs, Serve waits. It returns nil after ctx has ended,
+// ErrClosed after Close, and otherwise the error of l.
+func (e *Engine) Serve(ctx context.Context, listener net.Listener) error {
+	// All clients are of this machine, so that one address may have all connections.
+	l := netbound.Bound(listener, netbound.Config{PerAddress: math.MaxInt, Refusal: tooManyClients})
 	e.mu.Lock()
 	if e.closed {
 		e.mu.Unlock()
@@ -50,6 +57,9 @@ func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
 			}
 			return fmt.Errorf("embedded: serve: %w", err)
 		}
+		if c, ok := conn.(*netbound.Conn); ok {
+			c.Serve() // it gives way to no other one: a client of Redis may be idle
+		}
 		s, err := e.newSession()
 		if err != nil {
 			_ = conn.Close()
@@ -75,6 +85,9 @@ func (e *Engine) Serve(ctx context.Context, l net.Listener) error {
 		}()
 	}
 }
+
+// tooManyClients is the reply of Redis to a connection beyond the bound.
+const tooManyClients = "-ERR max number of clients reached\r\n"
 
 func (e *Engine) isClosed() bool {
 	e.mu.Lock()

@@ -65,7 +65,11 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 		return err
 	}
 	if o.explain {
-		fmt.Fprintf(stdout, "Run %s, %s\n%s", o.run, o.tree, def.Outline())
+		plan, err := runtime.Plan(def, Source{Root: o.tree}, runtime.WithID(o.run))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stdout, "Run %s, %s\n%s\n%s", o.run, o.tree, def.Outline(), plan)
 		return nil
 	}
 	level := slog.LevelError

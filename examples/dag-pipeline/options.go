@@ -80,7 +80,7 @@ func parseOptions(args []string, help io.Writer) (options, error) {
 			o.lease = d
 			return nil
 		})
-	flags.BoolVar(&o.explain, "explain", false, "print the flow, node by node, and exit")
+	flags.BoolVar(&o.explain, "explain", false, "print the flow, node by node, and the calls that it becomes, and exit")
 	flags.BoolVar(&o.verbose, "v", false, "log what happens inside to standard error")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {

@@ -8,21 +8,41 @@ import (
 // BatchSpace holds what gathers the executions of batch activities in one run of a worker, by activity. The zero value
 // is ready, and safe for concurrent use.
 type BatchSpace struct {
-	mu   sync.Mutex
-	open map[any]any
+	mu       sync.Mutex
+	open     map[any]Gatherer
+	stopping bool
+}
+
+// Gatherer gathers the executions of one activity.
+type Gatherer interface {
+	// Stop ends the waiting for further executions: those that wait, and each that comes later, are called at once.
+	Stop()
 }
 
 // Of returns what gathers the executions of an activity; make makes it for the first of them.
-func (s *BatchSpace) Of(activity any, make func() any) any {
+func (s *BatchSpace) Of(activity any, make func() Gatherer) Gatherer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open[activity] == nil {
 		if s.open == nil {
-			s.open = map[any]any{}
+			s.open = map[any]Gatherer{}
 		}
 		s.open[activity] = make()
+		if s.stopping {
+			s.open[activity].Stop()
+		}
 	}
 	return s.open[activity]
+}
+
+// Stop stops all gatherers, also those that are made later. A worker calls it when it takes no more executions.
+func (s *BatchSpace) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopping = true
+	for _, g := range s.open {
+		g.Stop()
+	}
 }
 
 // Batches is the interface of a worker for functions that it calls for several executions at once.

@@ -23,10 +23,8 @@ const (
 // Steps is the interface of a worker, or of a test in its place, for the durable steps of a function. Its methods are
 // safe for concurrent use.
 type Steps interface {
-	// Count counts a call with the name and returns how many there have been since the function began.
-	Count(kind, name string) int
-	// Counted is how many there have been.
-	Counted(kind, name string) int
+	// Names tells calls with one name apart.
+	Names() *StepNames
 	// Recorded returns the recorded result of a step.
 	Recorded(step string) ([]byte, bool)
 	// Record records a result unless there is one already, and returns the recorded one.

@@ -12,6 +12,11 @@ import (
 const (
 	// MaxName is the longest name of an activity, a node or a flow, in bytes.
 	MaxName = 128
+	// MaxSignalText is the longest name, source, category, correlation id and idempotency key of a signal, in bytes.
+	MaxSignalText = 256
+	// MaxSignalSum bounds the signals of one wait together, in bytes: their payloads and the texts that come with them.
+	// The library of the engine has the same bound.
+	MaxSignalSum = 1 << 20
 
 	maxLane             = 64
 	maxCapabilities     = 256
@@ -19,7 +24,7 @@ const (
 )
 
 // CheckName validates the name of an activity, a node or a flow: 1 to 128 characters out of A-Z, a-z,
-// 0-9, '.', '_' and '-'. It returns nil for a valid name.
+// 0-9, '.', '_' and '-', but neither "." nor "..". It returns nil for a valid name.
 func CheckName(name string) error {
 	if len(name) == 0 {
 		return fmt.Errorf("name is empty; it has 1 to %d characters out of A-Z a-z 0-9 . _ -", MaxName)
@@ -32,12 +37,21 @@ func CheckName(name string) error {
 			return fmt.Errorf("name %q has the character %q; allowed are A-Z a-z 0-9 . _ -", name, r)
 		}
 	}
+	if err := recordtext.PathFault(name); err != nil {
+		return fmt.Errorf("name %w", err)
+	}
 	return nil
 }
 
 // CheckText validates a text that is shown on one line, such as a tag or the source of a signal: it must be UTF-8
 // without control characters. It returns nil for a valid text, and does not check the length.
 func CheckText(text string) error { return recordtext.Fault(text) }
+
+// TooManySignals says why a wait takes no further signal, with which its signals would have so many bytes.
+func TooManySignals(bytes string) string {
+	return fmt.Sprintf("the signals of the wait would have %s bytes together, their payloads and texts; "+
+		"at most %d are allowed", bytes, MaxSignalSum)
+}
 
 func nameRune(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '_' || r == '-'
@@ -51,6 +65,9 @@ func checkLane(name string) error {
 		if name[i] <= ' ' || name[i] > '~' {
 			return fmt.Errorf("lane %q has other than printable ASCII characters, or a space", name)
 		}
+	}
+	if err := recordtext.PathFault(name); err != nil {
+		return fmt.Errorf("lane %w", err)
 	}
 	return nil
 }

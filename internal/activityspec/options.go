@@ -24,6 +24,9 @@ type Options struct {
 	Retry RetryPlan
 	// RetryRules restrict the attempts that Retry grants.
 	RetryRules RetryRules
+	// LostWorkers is how many workers in a row an execution may lose before it fails; 0 is DefaultLostWorkers,
+	// NoLostWorker is none.
+	LostWorkers int
 	// StartToClose limits one attempt, from its claim to its end; 0 is no limit. An attempt that takes longer fails
 	// with category "timeout" and is retried by Retry.
 	StartToClose time.Duration
@@ -44,6 +47,16 @@ type Options struct {
 	// Limits bound how often, and how many at once, executions start. They are sorted by name.
 	Limits []Limit
 }
+
+// DefaultLostWorkers is how many workers an execution may lose by default, NoLostWorker the value of
+// Options.LostWorkers for none.
+const (
+	DefaultLostWorkers = 5
+	NoLostWorker       = -1
+)
+
+// maxLostWorkers bounds LostWorkers.
+const maxLostWorkers = 1_000_000
 
 // maxKeepFrames bounds KeepFrames.
 const maxKeepFrames = 100_000
@@ -85,6 +98,9 @@ func (o Options) Validate() error {
 	}
 	if o.Priority < 0 || o.Priority > MaxPriority {
 		errs = append(errs, fmt.Errorf("priority %d is outside 0 to %d", o.Priority, MaxPriority))
+	}
+	if o.LostWorkers < NoLostWorker || o.LostWorkers > maxLostWorkers {
+		errs = append(errs, fmt.Errorf("%d lost workers are outside 0 to %d", o.LostWorkers, maxLostWorkers))
 	}
 	if o.KeepFrames < 0 || o.KeepFrames > maxKeepFrames {
 		errs = append(errs, fmt.Errorf("%d frames to keep are outside 0 to %d", o.KeepFrames, maxKeepFrames))

@@ -32,3 +32,7 @@ var Attach func(config any, link *Link)
 // the secret of the config, or a random one. It asks the engine once for each partition. Package runtime sets it when
 // it is initialized.
 var EnsureSecret func(ctx context.Context, engine any, p enginecore.Partition) error
+
+// NamespaceOf returns the prefix and the namespace of a *runtime.Client. Package runtime sets it when it is
+// initialized. The errors are those of a client that cannot be used: runtime.ErrInvalid and enginecore.ErrClosed.
+var NamespaceOf func(client any) (prefix, namespace string, err error)

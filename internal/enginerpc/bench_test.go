@@ -22,7 +22,7 @@ func completion() CompleteCall {
 
 // encodePooled encodes a call as Do does.
 func encodePooled(pool *wirePool, k Keys, c CompleteCall) error {
-	w := pool.get(k, c.info().name)
+	w := pool.get(k, c.info().name, 0)
 	defer pool.put(w)
 	c.encode(w)
 	return w.err

@@ -2,6 +2,7 @@ package enginerpc
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 
@@ -59,12 +60,12 @@ type wirePool struct{ pool sync.Pool }
 // maxPooledArgs bounds the lists that are kept for calls to come. Longer ones are those of rare large calls.
 const maxPooledArgs = 1024
 
-func (p *wirePool) get(k Keys, function string) *wire {
+func (p *wirePool) get(k Keys, function string, partitions int) *wire {
 	w, _ := p.pool.Get().(*wire)
 	if w == nil {
 		w = new(wire)
 	}
-	w.keys, w.name = k, function
+	w.keys, w.name, w.partitions = k, function, partitions
 	return w
 }
 
@@ -132,11 +133,16 @@ func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 	if err := conn.permit(info.name); err != nil {
 		return zero, err
 	}
-	w := conn.wires.get(conn.keys, info.name)
+	w := conn.wires.get(conn.keys, info.name, conn.partitioning.Flow)
 	defer conn.wires.put(w)
 	c.encode(w)
 	if w.err != nil {
 		return zero, w.err
+	}
+	if conn.contractOnly {
+		if err := conn.enterLaneOf(ctx, c); err != nil {
+			return zero, fmt.Errorf("%s: not sent: %w", info.name, err)
+		}
 	}
 	before, err := conn.historyBefore(ctx, info, w)
 	if err != nil {

@@ -94,6 +94,7 @@ type VerifyAdmissionsReply struct {
 	// Status is StatusOK.
 	Status Status
 	States []AdmissionState
+	Faults []ItemFault
 }
 
 // VerifyAdmissions runs ffx2_verify_admissions. Tells the keeper of a quota which of its admissions
@@ -129,6 +130,9 @@ func (VerifyAdmissionsCall) decode(r *fields) (out VerifyAdmissionsReply) {
 	switch {
 	case r.status == StatusOK:
 		out.States = list(r, "states", decodeAdmissionState)
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -4,6 +4,7 @@ package enginerpc
 
 import (
 	"context"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -146,11 +147,199 @@ func (RemoveAPITokenCall) decode(r *fields) (out RemoveAPITokenReply) {
 	return out
 }
 
+// AddAPISessionCall holds the arguments of Conn.AddAPISession.
+type AddAPISessionCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition enginecore.Partition
+	Namespace string
+	SessionID string
+	Owner     string
+	About     []byte
+	TTL       time.Duration
+}
+
+// AddAPISessionReply is the answer to AddAPISessionCall.
+type AddAPISessionReply struct {
+	// Status is StatusOK.
+	Status Status
+}
+
+// AddAPISession runs ffx2_add_api_session. Adds the session of a browser to a namespace, for the time
+// ttl. Its id begins with the text of its owner, who has at most 100 at a time; a namespace has
+// 10,000. Beyond that, those end that would end first.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+// Error codes: ErrInvalidInput.
+func (conn *Conn) AddAPISession(ctx context.Context, c AddAPISessionCall) (AddAPISessionReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (AddAPISessionCall) info() callInfo {
+	return callInfo{name: "ffx2_add_api_session", repeatable: true, open: true}
+}
+
+func (c AddAPISessionCall) encode(w *wire) {
+	w.reserve(1, 5)
+	w.partition(c.Partition, enginecore.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.Namespace)
+	w.text(c.SessionID)
+	w.text(c.Owner)
+	w.bytes(c.About)
+	w.millis(c.TTL)
+}
+
+func (AddAPISessionCall) decode(r *fields) (out AddAPISessionReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// ReadAPISessionCall holds the arguments of Conn.ReadAPISession.
+type ReadAPISessionCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition enginecore.Partition
+	Namespace string
+	SessionID string
+}
+
+// ReadAPISessionReply is the answer to ReadAPISessionCall.
+type ReadAPISessionReply struct {
+	// Status is StatusOK.
+	Status Status
+	About  string
+}
+
+// ReadAPISession runs ffx2_read_api_session. The record of a session; empty when it has ended.
+//
+// It only reads.
+func (conn *Conn) ReadAPISession(ctx context.Context, c ReadAPISessionCall) (ReadAPISessionReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ReadAPISessionCall) info() callInfo {
+	return callInfo{name: "ffx2_read_api_session", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ReadAPISessionCall) encode(w *wire) {
+	w.reserve(1, 2)
+	w.partition(c.Partition, enginecore.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.Namespace)
+	w.text(c.SessionID)
+}
+
+func (ReadAPISessionCall) decode(r *fields) (out ReadAPISessionReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.About = textValue[string](r, "about")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// ListAPISessionsCall holds the arguments of Conn.ListAPISessions.
+type ListAPISessionsCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition enginecore.Partition
+	Namespace string
+}
+
+// ListAPISessionsReply is the answer to ListAPISessionsCall.
+type ListAPISessionsReply struct {
+	// Status is StatusOK.
+	Status   Status
+	Sessions []APISession
+}
+
+// ListAPISessions runs ffx2_list_api_sessions. The sessions of a namespace, those first that end
+// first. There are at most 10,000.
+//
+// It only reads.
+func (conn *Conn) ListAPISessions(ctx context.Context, c ListAPISessionsCall) (ListAPISessionsReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ListAPISessionsCall) info() callInfo {
+	return callInfo{name: "ffx2_list_api_sessions", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ListAPISessionsCall) encode(w *wire) {
+	w.reserve(1, 1)
+	w.partition(c.Partition, enginecore.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.Namespace)
+}
+
+func (ListAPISessionsCall) decode(r *fields) (out ListAPISessionsReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Sessions = list(r, "sessions", decodeAPISession)
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// RemoveAPISessionCall holds the arguments of Conn.RemoveAPISession.
+type RemoveAPISessionCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition enginecore.Partition
+	Namespace string
+	SessionID string
+}
+
+// RemoveAPISessionReply is the answer to RemoveAPISessionCall.
+type RemoveAPISessionReply struct {
+	// Status is StatusOK.
+	Status  Status
+	Removed bool
+}
+
+// RemoveAPISession runs ffx2_remove_api_session. Ends a session. `removed` is false when there was
+// none of that id.
+//
+// Sending it again with the same arguments is safe, which the engine does after a lost connection.
+func (conn *Conn) RemoveAPISession(ctx context.Context, c RemoveAPISessionCall) (RemoveAPISessionReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (RemoveAPISessionCall) info() callInfo {
+	return callInfo{name: "ffx2_remove_api_session", repeatable: true, open: true}
+}
+
+func (c RemoveAPISessionCall) encode(w *wire) {
+	w.reserve(1, 2)
+	w.partition(c.Partition, enginecore.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(c.Namespace)
+	w.text(c.SessionID)
+}
+
+func (RemoveAPISessionCall) decode(r *fields) (out RemoveAPISessionReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.Removed = boolValue(r, "removed")
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
 // BeginAPIRequestCall holds the arguments of Conn.BeginAPIRequest.
 type BeginAPIRequestCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition  enginecore.Partition
 	Namespace  string
+	Owner      string
 	RequestKey string
 	Digest     string
 }
@@ -166,10 +355,11 @@ type BeginAPIRequestReply struct {
 // BeginAPIRequest runs ffx2_begin_api_request. Begins a request with an idempotency key. `first` is
 // true for the caller that is to carry it out. Otherwise the stored reply of the request is returned,
 // which is empty while it is carried out. The digest is that of the request; one with the same key and
-// another digest is refused.
+// another digest is refused. `owner` is the principal, who has at most 100,000 keys and 64 MiB of
+// replies at a time.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrAPIRequestConflict.
+// codes: ErrAPIRequestConflict, ErrAPIRequestsFull.
 func (conn *Conn) BeginAPIRequest(ctx context.Context, c BeginAPIRequestCall) (BeginAPIRequestReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -179,10 +369,11 @@ func (BeginAPIRequestCall) info() callInfo {
 }
 
 func (c BeginAPIRequestCall) encode(w *wire) {
-	w.reserve(1, 3)
+	w.reserve(1, 4)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
+	w.text(c.Owner)
 	w.text(c.RequestKey)
 	w.text(c.Digest)
 }
@@ -204,6 +395,7 @@ type EndAPIRequestCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition  enginecore.Partition
 	Namespace  string
+	Owner      string
 	RequestKey string
 	Digest     string
 	// Stored: optional.
@@ -231,10 +423,11 @@ func (EndAPIRequestCall) info() callInfo {
 }
 
 func (c EndAPIRequestCall) encode(w *wire) {
-	w.reserve(1, 4)
+	w.reserve(1, 5)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
+	w.text(c.Owner)
 	w.text(c.RequestKey)
 	w.text(c.Digest)
 	w.text(c.Stored)

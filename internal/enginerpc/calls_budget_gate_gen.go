@@ -150,6 +150,7 @@ type VerifyBudgetUseReply struct {
 	Status    Status
 	LiveUntil []int64
 	AgainAt   []int64
+	Faults    []ItemFault
 }
 
 // VerifyBudgetUse runs ffx2_verify_budget_use. Tells keepers of budgets until when leases live, and
@@ -188,6 +189,9 @@ func (VerifyBudgetUseCall) decode(r *fields) (out VerifyBudgetUseReply) {
 	case r.status == StatusOK:
 		out.LiveUntil = listOf(r, "live_until", intValue[int64])
 		out.AgainAt = listOf(r, "again_at", intValue[int64])
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -23,6 +23,7 @@ type BudgetTickReply struct {
 	NextDueAt time.Time
 	Resets    int64
 	Tasks     []BudgetTask
+	Faults    []ItemFault
 }
 
 // BudgetTick runs ffx2_budget_tick. Resets the budgets of a partition that are due, and names what is
@@ -52,6 +53,9 @@ func (BudgetTickCall) decode(r *fields) (out BudgetTickReply) {
 		out.NextDueAt = timeValue(r, "next_due_at")
 		out.Resets = intValue[int64](r, "resets")
 		out.Tasks = list(r, "tasks", decodeBudgetTask)
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}
@@ -84,6 +88,7 @@ type BudgetDoneReply struct {
 	// Status is StatusOK.
 	Status   Status
 	Released int64
+	Faults   []ItemFault
 }
 
 // BudgetDone runs ffx2_budget_done. Takes off what was owed and is done, or notes when it is to be
@@ -123,6 +128,9 @@ func (BudgetDoneCall) decode(r *fields) (out BudgetDoneReply) {
 	switch {
 	case r.status == StatusOK:
 		out.Released = intValue[int64](r, "released")
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -82,7 +82,8 @@ type TakeBulkJobReply struct {
 }
 
 // TakeBulkJob runs ffx2_take_bulk_job. Takes a job for a keeper, which may save its progress until
-// another one has taken it. That may happen when nothing was saved for 20 s.
+// another one has taken it. That may happen when nothing was saved for 20 s, and when that keeper
+// takes over the partition.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrBulkJobNotFound, ErrBulkJobOver, ErrBulkJobTaken.

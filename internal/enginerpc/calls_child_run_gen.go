@@ -25,7 +25,8 @@ type EndRelayEntryReply struct {
 }
 
 // EndRelayEntry runs ffx2_end_errand. A relay entry has been carried out. That a run has ended is done
-// only as long as it has not been run again since.
+// only as long as it has not been run again since; that an open run is wanted means that nobody asks
+// again.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) EndRelayEntry(ctx context.Context, c EndRelayEntryCall) (EndRelayEntryReply, error) {
@@ -140,6 +141,8 @@ type AwaitChildCall struct {
 	AttemptID   enginecore.AttemptID
 	ChildFlowID enginecore.FlowID
 	Detail      string
+	// Looks: optional.
+	Looks bool
 	ClaimRequest
 }
 
@@ -157,7 +160,7 @@ type AwaitChildReply struct {
 // answer is ALREADY_SATISFIED. Otherwise the worker is leased its next executions of the same
 // partition when it asks for some (count > 0). After a lost reply, send it again with `repeated`,
 // which is answered OK, too, when the attempt has been resumed since: what the repeat leases may be
-// this execution.
+// this execution. With `looks`, keepers ask how the run is as long as the node waits.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -171,7 +174,7 @@ func (AwaitChildCall) info() callInfo {
 }
 
 func (c AwaitChildCall) encode(w *wire) {
-	w.reserve(1, 17)
+	w.reserve(1, 18)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.belongs("execution_id", c.ExecutionID)
 	w.key(w.keys.ffxPartition(w.tag))
@@ -181,6 +184,7 @@ func (c AwaitChildCall) encode(w *wire) {
 	w.text(string(c.AttemptID))
 	w.text(string(c.ChildFlowID))
 	w.text(c.Detail)
+	w.bool(c.Looks)
 	c.ClaimRequest.encode(w)
 }
 

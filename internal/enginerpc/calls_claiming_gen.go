@@ -17,6 +17,8 @@ type ClaimCall struct {
 	TellMore  bool
 	// Place: optional.
 	Place string
+	IsNew bool
+	Alone bool
 	ClaimRequest
 }
 
@@ -25,6 +27,7 @@ type ClaimReply struct {
 	// Status is StatusOK.
 	Status     Status
 	Remaining  int64
+	Suspect    bool
 	Executions []ClaimedExecution
 	Candidates []Candidate
 }
@@ -37,7 +40,9 @@ type ClaimReply struct {
 // nothing (tell_empty), or more than it could take (tell_more): the former those that heard of it at
 // the same slot of the wake ring (`place`), or all; the latter as many as it takes. On a server with
 // all partitions, what was set aside is looked for in the named partition, and executions outside of
-// managed flows that wait there come before the lane.
+// managed flows that wait there come before the lane. A worker that has lived for less than a lease
+// says so (is_new), and one that runs nothing else and claims one execution (alone): what may kill its
+// worker is leased to the latter only. `suspect` asks the worker to claim alone once it runs nothing.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -50,13 +55,15 @@ func (ClaimCall) info() callInfo {
 }
 
 func (c ClaimCall) encode(w *wire) {
-	w.reserve(1, 15)
+	w.reserve(1, 17)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.bool(c.TellNone)
 	w.bool(c.TellEmpty)
 	w.bool(c.TellMore)
 	w.text(c.Place)
+	w.bool(c.IsNew)
+	w.bool(c.Alone)
 	c.ClaimRequest.encode(w)
 }
 
@@ -65,6 +72,7 @@ func (ClaimCall) decode(r *fields) (out ClaimReply) {
 	switch {
 	case r.status == StatusOK:
 		out.Remaining = intValue[int64](r, "remaining")
+		out.Suspect = boolValue(r, "suspect")
 		out.Executions = list(r, "executions", decodeClaimedExecution)
 		out.Candidates = list(r, "candidates", decodeCandidate)
 	default:

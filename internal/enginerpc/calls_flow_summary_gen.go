@@ -25,6 +25,7 @@ type ProjectFlowsReply struct {
 	Checked    int64
 	Unmanaged  int64
 	Projected  int64
+	Faults     []ItemFault
 }
 
 // ProjectFlows runs ffx2_project_flows. Brings the summaries of flows up to date that were not
@@ -59,6 +60,9 @@ func (ProjectFlowsCall) decode(r *fields) (out ProjectFlowsReply) {
 		out.Checked = intValue[int64](r, "checked")
 		out.Unmanaged = intValue[int64](r, "unmanaged")
 		out.Projected = intValue[int64](r, "projected")
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -106,7 +106,7 @@ func (c *Signal) encode(w *wire) {
 }
 
 // ClaimRequest holds arguments shared by ClaimGrantedCall, ClaimCall, CompleteCall, CompleteManyCall,
-// ContinueAsNewCall, SuspendCall, AwaitChildCall, AdmitCall.
+// ContinueAsNewCall, SkipCall, SuspendCall, AwaitChildCall, AdmitCall.
 type ClaimRequest struct {
 	LaneID           enginecore.LaneID
 	WorkerID         enginecore.WorkerID
@@ -405,19 +405,6 @@ type NodeInput struct {
 func decodeNodeInput(r *fields, out *NodeInput) {
 	out.Name = textValue[string](r, "name")
 	out.Result = bytesValue(r, "result")
-}
-
-// LaneNodes is an element of replies or calls.
-type LaneNodes struct {
-	LaneID              enginecore.LaneID
-	Active              int64
-	BlockedDependencies int64
-}
-
-func decodeLaneNodes(r *fields, out *LaneNodes) {
-	out.LaneID = textValue[enginecore.LaneID](r, "lane_id")
-	out.Active = intValue[int64](r, "active")
-	out.BlockedDependencies = intValue[int64](r, "blocked_dependencies")
 }
 
 // LaneState is an element of replies or calls.
@@ -893,6 +880,8 @@ type FlowFailure struct {
 	Tolerated   bool
 	// Details: optional.
 	Details []byte
+	// Unreleased: optional.
+	Unreleased bool
 }
 
 func decodeFlowFailure(r *fields, out *FlowFailure) {
@@ -907,6 +896,20 @@ func decodeFlowFailure(r *fields, out *FlowFailure) {
 	if r.left() > 0 {
 		out.Details = bytesValue(r, "details")
 	}
+	if r.left() > 0 {
+		out.Unreleased = boolValue(r, "unreleased")
+	}
+}
+
+// GoneEvents is an element of replies or calls.
+type GoneEvents struct {
+	Node   string
+	Events int64
+}
+
+func decodeGoneEvents(r *fields, out *GoneEvents) {
+	out.Node = textValue[string](r, "node")
+	out.Events = intValue[int64](r, "events")
 }
 
 // FlowEvent is an element of replies or calls.
@@ -1006,12 +1009,14 @@ type Place struct {
 	Execution string
 	Token     int64
 	Grant     int64
+	Begins    bool
 }
 
 func decodePlace(r *fields, out *Place) {
 	out.Execution = textValue[string](r, "execution")
 	out.Token = intValue[int64](r, "token")
 	out.Grant = intValue[int64](r, "grant")
+	out.Begins = boolValue(r, "begins")
 }
 
 // QuotaState is an element of replies or calls.
@@ -1254,6 +1259,17 @@ func decodeAPIToken(r *fields, out *APIToken) {
 	out.About = bytesValue(r, "about")
 }
 
+// APISession is an element of replies or calls.
+type APISession struct {
+	SessionID string
+	About     []byte
+}
+
+func decodeAPISession(r *fields, out *APISession) {
+	out.SessionID = textValue[string](r, "session_id")
+	out.About = bytesValue(r, "about")
+}
+
 // AuditEntry is an element of replies or calls.
 type AuditEntry struct {
 	Position string
@@ -1412,4 +1428,28 @@ type SiblingCount struct {
 func decodeSiblingCount(r *fields, out *SiblingCount) {
 	out.Disposition = textValue[string](r, "disposition")
 	out.Count = intValue[int64](r, "count")
+}
+
+// SiblingDispatch is an element of replies or calls.
+type SiblingDispatch struct {
+	Reason string
+	Count  int64
+}
+
+func decodeSiblingDispatch(r *fields, out *SiblingDispatch) {
+	out.Reason = textValue[string](r, "reason")
+	out.Count = intValue[int64](r, "count")
+}
+
+// ItemFault is an element of replies or calls.
+type ItemFault struct {
+	Task  string
+	Item  string
+	Error string
+}
+
+func decodeItemFault(r *fields, out *ItemFault) {
+	out.Task = textValue[string](r, "task")
+	out.Item = textValue[string](r, "item")
+	out.Error = textValue[string](r, "error")
 }

@@ -4,7 +4,6 @@ package enginerpc
 
 import (
 	"context"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -52,111 +51,6 @@ func (ReadGraphCall) decode(r *fields) (out ReadGraphReply) {
 	case r.status == StatusOK:
 		out.Nodes = list(r, "nodes", decodeGraphNode)
 		out.Budgets = textValue[string](r, "budgets")
-	default:
-		r.unknownStatus()
-	}
-	return out
-}
-
-// PutGraphCall holds the arguments of Conn.PutGraph.
-type PutGraphCall struct {
-	// Partition is where the call works; its tag is part of every key.
-	Partition enginecore.Partition
-	Graph     string
-	First     int64
-	Last      bool
-	Edges     int64
-	Result    int64
-	// Definition: optional.
-	Definition []byte
-	// Budgets: optional.
-	Budgets []byte
-	// Blocking: optional.
-	Blocking string
-	Nodes    []PutGraphNode
-}
-
-// PutGraphNode is an element of PutGraphCall.Nodes.
-type PutGraphNode struct {
-	Name           string
-	Kind           string
-	LaneID         enginecore.LaneID
-	Priority       int64
-	UsesFlowInput  bool
-	InputCount     int64
-	Capabilities   string
-	Policy         []byte
-	Tags           []byte
-	StartTimeout   time.Duration
-	AttemptTimeout time.Duration
-	Delay          time.Duration
-	Wait           []byte
-	Join           string
-	Ups            []byte
-	Downs          []byte
-	Limits         string
-}
-
-// PutGraphReply is the answer to PutGraphCall.
-type PutGraphReply struct {
-	// Status is StatusOK.
-	Status Status
-}
-
-// PutGraph runs ffx2_put_graph. Brings nodes of a graph into a partition, 32 of them in a call but the
-// last, in any order but the last, which comes when all others have been answered. Each brings a part
-// of the definition, or one brings all of it. Runs of the graph can be submitted once `last` has come.
-// Sent again it changes nothing. A graph of which no run is submitted for an hour goes.
-//
-// Sending it again with the same arguments is safe, which the engine does after a lost connection.
-// Error codes: ErrInvalidInput.
-func (conn *Conn) PutGraph(ctx context.Context, c PutGraphCall) (PutGraphReply, error) {
-	return Do(ctx, conn, c)
-}
-
-func (PutGraphCall) info() callInfo {
-	return callInfo{name: "ffx2_put_graph", repeatable: true, open: true}
-}
-
-func (c PutGraphCall) encode(w *wire) {
-	w.reserve(1, 9+17*len(c.Nodes))
-	w.partition(c.Partition, enginecore.FlowFamily)
-	w.key(w.keys.ffxPartition(w.tag))
-	w.text(c.Graph)
-	w.int(c.First)
-	w.bool(c.Last)
-	w.int(c.Edges)
-	w.int(c.Result)
-	w.bytes(c.Definition)
-	w.bytes(c.Budgets)
-	w.text(c.Blocking)
-	w.int(int64(len(c.Nodes)))
-	for i := range c.Nodes {
-		x := &c.Nodes[i]
-		w.text(x.Name)
-		w.text(x.Kind)
-		w.text(string(x.LaneID))
-		w.int(x.Priority)
-		w.bool(x.UsesFlowInput)
-		w.int(x.InputCount)
-		w.text(x.Capabilities)
-		w.bytes(x.Policy)
-		w.bytes(x.Tags)
-		w.millis(x.StartTimeout)
-		w.millis(x.AttemptTimeout)
-		w.millis(x.Delay)
-		w.bytes(x.Wait)
-		w.text(x.Join)
-		w.bytes(x.Ups)
-		w.bytes(x.Downs)
-		w.text(x.Limits)
-	}
-}
-
-func (PutGraphCall) decode(r *fields) (out PutGraphReply) {
-	out.Status = r.status
-	switch {
-	case r.status == StatusOK:
 	default:
 		r.unknownStatus()
 	}

@@ -26,6 +26,7 @@ type CountMembersReply struct {
 	Checked    int64
 	Large      int64
 	Repaired   []RepairedIndex
+	Faults     []ItemFault
 }
 
 // CountMembers runs ffx2_count_members. Enters the members of runs that have more of them than
@@ -60,6 +61,9 @@ func (CountMembersCall) decode(r *fields) (out CountMembersReply) {
 		out.Checked = intValue[int64](r, "checked")
 		out.Large = intValue[int64](r, "large")
 		out.Repaired = list(r, "repaired", decodeRepairedIndex)
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -229,9 +229,10 @@ type LanesReply struct {
 	Lanes  []LaneState
 }
 
-// Lanes runs ffx2_lanes. The lanes of a partition with what stands in each of their indexes. On a
-// server that has all partitions, what is eligible is counted in partition 0, but for executions
-// outside of managed flows.
+// Lanes runs ffx2_lanes. The lanes of a partition with the executions in each of their indexes, and
+// the nodes of runs that are active or wait for upstreams, which are counted as they change: no run is
+// read. On a server that has all partitions, what is eligible is counted in partition 0, but for
+// executions outside of managed flows.
 //
 // It only reads.
 func (conn *Conn) Lanes(ctx context.Context, c LanesCall) (LanesReply, error) {

@@ -35,6 +35,7 @@ type HoldPlacesReply struct {
 	Granted   []Place
 	Contended bool
 	Room      int64
+	Rated     bool
 }
 
 // HoldPlaces runs ffx2_hold_places. Sets how many places of a quota without a rate a worker holds as a
@@ -80,6 +81,7 @@ func (HoldPlacesCall) decode(r *fields) (out HoldPlacesReply) {
 		out.Granted = list(r, "granted", decodePlace)
 		out.Contended = boolValue(r, "contended")
 		out.Room = intValue[int64](r, "room")
+		out.Rated = boolValue(r, "rated")
 	default:
 		r.unknownStatus()
 	}

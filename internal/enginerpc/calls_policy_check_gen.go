@@ -25,6 +25,7 @@ type ReconcileQuotasReply struct {
 	Checked    int64
 	Repaired   int64
 	Admitted   []Admitted
+	Faults     []ItemFault
 }
 
 // ReconcileQuotas runs ffx2_reconcile_quotas. Goes through the quotas of a partition that programs of
@@ -59,6 +60,9 @@ func (ReconcileQuotasCall) decode(r *fields) (out ReconcileQuotasReply) {
 		out.Checked = intValue[int64](r, "checked")
 		out.Repaired = intValue[int64](r, "repaired")
 		out.Admitted = list(r, "admitted", decodeAdmitted)
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}
@@ -86,6 +90,7 @@ type DropAdmissionsReply struct {
 	Status  Status
 	Dropped int64
 	Again   []Admitted
+	Faults  []ItemFault
 }
 
 // DropAdmissions runs ffx2_drop_admissions. Takes admissions back of executions that do not run any
@@ -126,6 +131,9 @@ func (DropAdmissionsCall) decode(r *fields) (out DropAdmissionsReply) {
 		if r.left() > 0 {
 			out.Again = list(r, "again", decodeAdmitted)
 		}
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}
@@ -148,6 +156,7 @@ type ReconcileBudgetsReply struct {
 	NextCursor string
 	Checked    int64
 	Repaired   int64
+	Faults     []ItemFault
 }
 
 // ReconcileBudgets runs ffx2_reconcile_budgets. Goes through the budgets of a partition that programs
@@ -180,6 +189,9 @@ func (ReconcileBudgetsCall) decode(r *fields) (out ReconcileBudgetsReply) {
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Checked = intValue[int64](r, "checked")
 		out.Repaired = intValue[int64](r, "repaired")
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

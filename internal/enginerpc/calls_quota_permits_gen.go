@@ -23,6 +23,8 @@ type ExchangeCall struct {
 	Want     int64
 	// Full: optional.
 	Full     string
+	Begins   bool
+	WithinMs int64
 	Releases []ExchangeRelease
 	Requests []ExchangeRequest
 }
@@ -43,6 +45,7 @@ type ExchangeRequest struct {
 	Score     string
 	Needs     string
 	Ready     bool
+	Again     bool
 }
 
 // ExchangeReply is the answer to ExchangeCall.
@@ -52,6 +55,7 @@ type ExchangeReply struct {
 	Granted   []Place
 	Contended bool
 	Room      int64
+	Rated     bool
 }
 
 // Exchange runs ffx2_exchange. Gives places of a quota back and asks for others. Places go to those
@@ -61,7 +65,11 @@ type ExchangeReply struct {
 // many the caller can use at once. `room` is how many more places there are before the limit comes
 // near; 0 while somebody waits. `needs` are the other quotas of an execution, and `ready` tells that
 // it holds a place of them. `full` are quotas that have refused executions which give places back: for
-// a while, these go to nobody who needs one of those too, until somebody asks who is `ready`.
+// a while, these go to nobody who needs one of those too, until somebody asks who is `ready`. With
+// `begins`, the caller begins within `within_ms` of sending the call with the places that it asks for
+// without a score or again, and with `want` others: those that say `begins` in the reply. All other
+// places of a rate are asked for again before anything begins with them. `again`: something has begun
+// with this place before. `rated` tells that the quota has a rate.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -74,7 +82,7 @@ func (ExchangeCall) info() callInfo {
 }
 
 func (c ExchangeCall) encode(w *wire) {
-	w.reserve(1, 10+5*len(c.Releases)+5*len(c.Requests))
+	w.reserve(1, 12+5*len(c.Releases)+6*len(c.Requests))
 	w.partition(c.Partition, enginecore.QuotaFamily)
 	w.need("quota_policy_id", string(c.QuotaPolicyID))
 	w.key(w.keys.quotaRecord(w.tag, c.QuotaPolicyID))
@@ -86,6 +94,8 @@ func (c ExchangeCall) encode(w *wire) {
 	w.int(c.Cap)
 	w.int(c.Want)
 	w.text(c.Full)
+	w.bool(c.Begins)
+	w.int(c.WithinMs)
 	w.int(int64(len(c.Releases)))
 	for i := range c.Releases {
 		x := &c.Releases[i]
@@ -103,6 +113,7 @@ func (c ExchangeCall) encode(w *wire) {
 		w.text(x.Score)
 		w.text(x.Needs)
 		w.bool(x.Ready)
+		w.bool(x.Again)
 	}
 }
 
@@ -113,6 +124,7 @@ func (ExchangeCall) decode(r *fields) (out ExchangeReply) {
 		out.Granted = list(r, "granted", decodePlace)
 		out.Contended = boolValue(r, "contended")
 		out.Room = intValue[int64](r, "room")
+		out.Rated = boolValue(r, "rated")
 	default:
 		r.unknownStatus()
 	}

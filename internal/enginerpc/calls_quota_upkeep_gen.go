@@ -25,6 +25,7 @@ type QuotaTickReply struct {
 	Checks    []QuotaCheck
 	Quotas    []QuotaLimits
 	Blocks    []QuotaBlock
+	Faults    []ItemFault
 }
 
 // QuotaTick runs ffx2_quota_tick. Looks at the quotas of a partition that are due: grants what has
@@ -56,6 +57,9 @@ func (QuotaTickCall) decode(r *fields) (out QuotaTickReply) {
 		out.Checks = list(r, "checks", decodeQuotaCheck)
 		out.Quotas = list(r, "quotas", decodeQuotaLimits)
 		out.Blocks = list(r, "blocks", decodeQuotaBlock)
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -36,6 +36,7 @@ type ReconcileReply struct {
 	NextCursor string
 	Checked    int64
 	Repaired   []RepairedIndex
+	Faults     []ItemFault
 }
 
 // Reconcile runs ffx2_reconcile. Enters executions and flows of a partition in the indexes that they
@@ -79,6 +80,9 @@ func (ReconcileCall) decode(r *fields) (out ReconcileReply) {
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Checked = intValue[int64](r, "checked")
 		out.Repaired = list(r, "repaired", decodeRepairedIndex)
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}
@@ -102,6 +106,7 @@ type ReconcileEdgesReply struct {
 	NextCursor string
 	Checked    int64
 	Resolved   int64
+	Faults     []ItemFault
 }
 
 // ReconcileEdges runs ffx2_reconcile_edges. Resolves open edges whose upstream has ended, of
@@ -136,6 +141,9 @@ func (ReconcileEdgesCall) decode(r *fields) (out ReconcileEdgesReply) {
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Checked = intValue[int64](r, "checked")
 		out.Resolved = intValue[int64](r, "resolved")
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}
@@ -163,6 +171,7 @@ type CheckKeysReply struct {
 	Status   Status
 	Repaired []RepairedIndex
 	Left     []Orphan
+	Faults   []ItemFault
 }
 
 // CheckKeys runs ffx2_check_keys. Looks at records and lists that were found among the keys of a
@@ -202,6 +211,9 @@ func (CheckKeysCall) decode(r *fields) (out CheckKeysReply) {
 	case r.status == StatusOK:
 		out.Repaired = list(r, "repaired", decodeRepairedIndex)
 		out.Left = list(r, "left", decodeOrphan)
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -26,6 +26,7 @@ type ReconcileSiblingsReply struct {
 	Closed     int64
 	Stale      int64
 	Owing      int64
+	Faults     []ItemFault
 }
 
 // ReconcileSiblings runs ffx2_reconcile_siblings. Goes through the groups of a partition that owe
@@ -61,6 +62,9 @@ func (ReconcileSiblingsCall) decode(r *fields) (out ReconcileSiblingsReply) {
 		out.Closed = intValue[int64](r, "closed")
 		out.Stale = intValue[int64](r, "stale")
 		out.Owing = intValue[int64](r, "owing")
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -212,10 +212,13 @@ type FlowResultReply struct {
 	FailureReason   string
 	FailureCategory string
 	CancelReason    string
+	ResultSkipped   bool
 }
 
 // FlowResult runs ffx2_flow_result. How a flow stands and, once all nodes have ended (closed_at is
-// set), its result.
+// set), its result. A flow that has succeeded has none if its graph returns none, or if it was
+// skipped: the node whose result it would be did not run, or a join has made up for its failure. That
+// node is then the failed node, and why is the failure reason.
 //
 // It only reads. Error codes: ErrFlowNotFound.
 func (conn *Conn) FlowResult(ctx context.Context, c FlowResultCall) (FlowResultReply, error) {
@@ -246,6 +249,9 @@ func (FlowResultCall) decode(r *fields) (out FlowResultReply) {
 		out.FailureReason = textValue[string](r, "failure_reason")
 		out.FailureCategory = textValue[string](r, "failure_category")
 		out.CancelReason = textValue[string](r, "cancel_reason")
+		if r.left() > 0 {
+			out.ResultSkipped = boolValue(r, "result_skipped")
+		}
 	default:
 		r.unknownStatus()
 	}
@@ -431,12 +437,14 @@ type ReadEventsReply struct {
 	Status Status
 	Lost   bool
 	Events []FlowEvent
+	Gone   []GoneEvents
 }
 
 // ReadEvents runs ffx2_read_events. Events of a flow's log after the one with the given id, oldest
 // first. From the first event on when the id is that of an event of another flow, which had this id
 // before and is removed. lost tells that events behind the given one are gone, and those that are left
-// follow.
+// follow. `gone` counts those that the log had no room for, by node, "" for the flow itself, of up to
+// 100 nodes; it comes also with the last events before that gap, behind which others follow.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadEvents(ctx context.Context, c ReadEventsCall) (ReadEventsReply, error) {
@@ -461,6 +469,63 @@ func (ReadEventsCall) decode(r *fields) (out ReadEventsReply) {
 	switch {
 	case r.status == StatusOK:
 		out.Lost = boolValue(r, "lost")
+		out.Events = list(r, "events", decodeFlowEvent)
+		if r.left() > 0 {
+			out.Gone = list(r, "gone", decodeGoneEvents)
+		}
+	default:
+		r.unknownStatus()
+	}
+	return out
+}
+
+// ReadNodeEventsCall holds the arguments of Conn.ReadNodeEvents.
+type ReadNodeEventsCall struct {
+	// Partition is where the call works; its tag is part of every key.
+	Partition enginecore.Partition
+	FlowID    enginecore.FlowID
+	Node      string
+	Limit     int64
+	// Cursor: optional.
+	Cursor string
+}
+
+// ReadNodeEventsReply is the answer to ReadNodeEventsCall.
+type ReadNodeEventsReply struct {
+	// Status is StatusOK.
+	Status     Status
+	NextCursor string
+	Events     []FlowEvent
+}
+
+// ReadNodeEvents runs ffx2_read_node_events. Events of one node in a flow's log, the latest first:
+// about `limit` of them, or fewer, as a call looks at a bounded number. Go on with next_cursor until
+// it is empty.
+//
+// It only reads. Error codes: ErrInvalidInput.
+func (conn *Conn) ReadNodeEvents(ctx context.Context, c ReadNodeEventsCall) (ReadNodeEventsReply, error) {
+	return Do(ctx, conn, c)
+}
+
+func (ReadNodeEventsCall) info() callInfo {
+	return callInfo{name: "ffx2_read_node_events", readOnly: true, repeatable: true, open: true}
+}
+
+func (c ReadNodeEventsCall) encode(w *wire) {
+	w.reserve(1, 4)
+	w.partition(c.Partition, enginecore.FlowFamily)
+	w.key(w.keys.ffxPartition(w.tag))
+	w.text(string(c.FlowID))
+	w.text(c.Node)
+	w.int(c.Limit)
+	w.text(c.Cursor)
+}
+
+func (ReadNodeEventsCall) decode(r *fields) (out ReadNodeEventsReply) {
+	out.Status = r.status
+	switch {
+	case r.status == StatusOK:
+		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Events = list(r, "events", decodeFlowEvent)
 	default:
 		r.unknownStatus()

@@ -29,7 +29,9 @@ type WriteScheduleCall struct {
 	Input []byte
 	// DroppedPlans: optional.
 	DroppedPlans string
-	History      []string
+	// Keeper: optional.
+	Keeper  string
+	History []string
 }
 
 // WriteScheduleReply is the answer to WriteScheduleCall.
@@ -43,7 +45,8 @@ type WriteScheduleReply struct {
 // that the caller has read; 0 is that there is none. `due_at` is when a keeper has to look at it;
 // without it none does. `plan` is the revision under which spec, definition and input are stored for
 // the runs to come, `dropped_plans` are revisions that no run needs any more. `history` gets entries
-// in front, and keeps the last 50. The same write, sent again, is known by `write_id`.
+// in front, and keeps the last 50. The same write, sent again, is known by `write_id`. `keeper` starts
+// a fire until `due_at`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrScheduleChanged, ErrInvalidInput.
@@ -56,7 +59,7 @@ func (WriteScheduleCall) info() callInfo {
 }
 
 func (c WriteScheduleCall) encode(w *wire) {
-	w.reserve(1, 10+len(c.History))
+	w.reserve(1, 11+len(c.History))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(string(c.ScheduleID))
@@ -69,6 +72,7 @@ func (c WriteScheduleCall) encode(w *wire) {
 	w.bytes(c.Definition)
 	w.bytes(c.Input)
 	w.text(c.DroppedPlans)
+	w.text(c.Keeper)
 	for _, x := range c.History {
 		w.text(x)
 	}
@@ -301,10 +305,12 @@ type ListSchedulesReply struct {
 	Now        time.Time
 	NextCursor string
 	Schedules  []ScheduleRecord
+	Faults     []ItemFault
 }
 
 // ListSchedules runs ffx2_list_schedules. The schedules of a partition, in pages and in no particular
-// order. One that is there all the time is in at least one page.
+// order. One that is there all the time is in at least one page. `faults` are those that cannot be
+// read.
 //
 // It only reads.
 func (conn *Conn) ListSchedules(ctx context.Context, c ListSchedulesCall) (ListSchedulesReply, error) {
@@ -329,6 +335,9 @@ func (ListSchedulesCall) decode(r *fields) (out ListSchedulesReply) {
 		out.Now = timeValue(r, "now")
 		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Schedules = list(r, "schedules", decodeScheduleRecord)
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

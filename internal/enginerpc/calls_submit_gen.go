@@ -39,6 +39,7 @@ type SubmitCall struct {
 	Arrivals []SubmitArrival
 	Forks    []SubmitFork
 	Kept     []SubmitKept
+	Skips    []SubmitSkip
 }
 
 // SubmitTag is an element of SubmitCall.Tags.
@@ -127,8 +128,7 @@ type SubmitArrival struct {
 	AtOnce    int64
 	WhenTaken string
 	UniqueFor time.Duration
-	Starts    int64
-	Per       time.Duration
+	Windows   string
 	WhenMany  string
 	Quiet     time.Duration
 	AtMost    time.Duration
@@ -145,6 +145,12 @@ type SubmitFork struct {
 type SubmitKept struct {
 	Node   int64
 	Result []byte
+}
+
+// SubmitSkip is an element of SubmitCall.Skips.
+type SubmitSkip struct {
+	Node   int64
+	Reason string
 }
 
 // SubmitReply is the answer to SubmitCall.
@@ -178,12 +184,13 @@ type SubmitReply struct {
 // `when_taken` says what becomes of the run: reject (`run_key_taken`, with the run id and flow id of
 // one of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with those
 // ids), or cancel, which cancels the oldest. Within `unique_for` after the first run of the key,
-// others are joined to it. Of more than `starts` within `per`, the start is put off or `throttled`,
-// with the time at which it could be. With `quiet`, the run starts so long after the last call, or
-// `at_most` after the first one: a later call is joined, and its input replaces that of the run, or is
-// added to it, up to `max_inputs` (`debounce_full`). The same `call_id` counts once. A fork comes
-// alone, too: its `kept` nodes, by their ordinals, have succeeded with these results from the
-// beginning on.
+// others are joined to it. Of more than `starts` within `per` (ms), for each `starts/per` of its
+// windows, the start is put off or `throttled`, with the time at which it could be. With `quiet`, the
+// run starts so long after the last call, or `at_most` after the first one: a later call is joined,
+// and its input replaces that of the run, or is added to it, up to `max_inputs` (`debounce_full`). The
+// same `call_id` counts once. A fork comes alone, too: its `kept` nodes, by their ordinals, have
+// succeeded with these results from the beginning on, and its `skips` have been skipped for these
+// reasons, since runs that they stand for had no result.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,
@@ -197,7 +204,7 @@ func (SubmitCall) info() callInfo {
 }
 
 func (c SubmitCall) encode(w *wire) {
-	w.reserve(1, 21+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+13*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept))
+	w.reserve(1, 22+2*len(c.Tags)+6*len(c.Runs)+4*len(c.Limits)+3*len(c.Budgets)+3*len(c.OwnTags)+3*len(c.Parents)+6*len(c.Fires)+2*len(c.Memos)+12*len(c.Signals)+12*len(c.Arrivals)+2*len(c.Forks)+2*len(c.Kept)+2*len(c.Skips))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Graph)
@@ -296,8 +303,7 @@ func (c SubmitCall) encode(w *wire) {
 		w.int(x.AtOnce)
 		w.text(x.WhenTaken)
 		w.millis(x.UniqueFor)
-		w.int(x.Starts)
-		w.millis(x.Per)
+		w.text(x.Windows)
 		w.text(x.WhenMany)
 		w.millis(x.Quiet)
 		w.millis(x.AtMost)
@@ -314,6 +320,12 @@ func (c SubmitCall) encode(w *wire) {
 		x := &c.Kept[i]
 		w.int(x.Node)
 		w.bytes(x.Result)
+	}
+	w.int(int64(len(c.Skips)))
+	for i := range c.Skips {
+		x := &c.Skips[i]
+		w.int(x.Node)
+		w.text(x.Reason)
 	}
 }
 

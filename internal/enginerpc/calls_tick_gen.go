@@ -99,7 +99,13 @@ type KeepCall struct {
 	SiblingTag string
 	// SiblingTagValue: optional.
 	SiblingTagValue string
-	Lanes           []enginecore.LaneID
+	// Quiet: optional.
+	Quiet bool
+	// Keeper: optional.
+	Keeper string
+	// TakesOver: optional.
+	TakesOver bool
+	Lanes     []enginecore.LaneID
 }
 
 // KeepReply is the answer to KeepCall.
@@ -117,6 +123,8 @@ type KeepReply struct {
 	Siblings     []SiblingCount
 	BulkJobs     []enginecore.BulkJobID
 	NowMicros    int64
+	Faults       []ItemFault
+	Dispatched   []SiblingDispatch
 }
 
 // Keep runs ffx2_keep. Does what is due in one partition, as ffx_tick does, and tells for each task
@@ -127,7 +135,11 @@ type KeepReply struct {
 // gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings`
 // counts the upstreams that decided joins did not need, by what became of them. With a sibling
 // namespace or tag, those of other programs' flows are left alone unless the join's execution has it.
-// `now_micros` are the microseconds beyond `now`, by which a keeper sets its clock.
+// With `quiet`, what waits is not looked at again just in case a part of a call was lost. `now_micros`
+// are the microseconds beyond `now`, by which a keeper sets its clock. With `takes_over`, the
+// schedules and bulk jobs that other keepers than `keeper` have been told of, or have taken, are due
+// again. `faults` are the items that could not be worked on: they are put off, and hold up no others.
+// `dispatched` counts the cancels of siblings by the reason of the join.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -140,7 +152,7 @@ func (KeepCall) info() callInfo {
 }
 
 func (c KeepCall) encode(w *wire) {
-	w.reserve(1, 5+len(c.Lanes))
+	w.reserve(1, 8+len(c.Lanes))
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.int(c.Limit)
@@ -148,6 +160,9 @@ func (c KeepCall) encode(w *wire) {
 	w.text(c.SiblingNamespace)
 	w.text(c.SiblingTag)
 	w.text(c.SiblingTagValue)
+	w.bool(c.Quiet)
+	w.text(c.Keeper)
+	w.bool(c.TakesOver)
 	for _, x := range c.Lanes {
 		w.text(string(x))
 	}
@@ -179,6 +194,12 @@ func (KeepCall) decode(r *fields) (out KeepReply) {
 		}
 		if r.left() > 0 {
 			out.NowMicros = intValue[int64](r, "now_micros")
+		}
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
+		if r.left() > 0 {
+			out.Dispatched = list(r, "dispatched", decodeSiblingDispatch)
 		}
 	default:
 		r.unknownStatus()

@@ -29,6 +29,7 @@ type TrimReply struct {
 	Trimmed    int64
 	Flows      int64
 	Lag        time.Duration
+	Faults     []ItemFault
 }
 
 // Trim runs ffx2_trim. Removes executions that ended some time ago and belong to no managed flow, with
@@ -67,6 +68,9 @@ func (TrimCall) decode(r *fields) (out TrimReply) {
 		out.Trimmed = intValue[int64](r, "trimmed")
 		out.Flows = intValue[int64](r, "flows")
 		out.Lag = millisValue(r, "lag")
+		if r.left() > 0 {
+			out.Faults = list(r, "faults", decodeItemFault)
+		}
 	default:
 		r.unknownStatus()
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 // claimedReader takes the parts of the text that describes a claimed execution from its beginning. ok is false once a
@@ -34,7 +35,7 @@ func (r *claimedReader) time() time.Time {
 		r.text = rest
 		return time.Time{}
 	}
-	return time.UnixMilli(r.number()).UTC()
+	return recordtext.Time(r.number())
 }
 
 // bytes returns the next n bytes.

@@ -69,6 +69,7 @@ type Conn struct {
 	library      libraryFile
 	foreign      bool // Options.ReplaceForeignLibrary
 	contractOnly bool // Options.ContractOnly
+	lanes        laneRegister
 	closed       <-chan struct{}
 
 	replication *replicator // nil without Options.Replication
@@ -83,7 +84,8 @@ type Conn struct {
 // older than this program's, and reads or creates the deployment's partition counts. The client stays the
 // caller's, who closes it after the last use of the engine.
 //
-// The error wraps ErrNotReachable, ErrUnauthorized, ErrFull, ErrUnsupportedServer, ErrForeignLibrary or
+// It waits while the server says that it is not ready, as WhileUnready does. The error wraps ErrUnavailable where that
+// does not end, or ErrNotReachable, ErrUnauthorized, ErrFull, ErrUnsupportedServer, ErrForeignLibrary or
 // ErrIncompatibleLibrary where one of them is the reason, or ErrMoved or ErrIncomplete if the deployment has a Mark. A
 // lack of rights is found out before anything is written: see CheckRights.
 func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, error) {
@@ -121,15 +123,23 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 	} else if conn.library, err = ownLibrary(); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	if err := conn.checkServer(ctx); err != nil {
+	if err := WhileUnready(ctx, o, func() error { return conn.settle(ctx, o) }); err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
+	return conn, nil
+}
+
+// settle checks the server, its library and the rights of the user, and reads or creates the partition counts.
+func (conn *Conn) settle(ctx context.Context, o Options) (err error) {
+	if err := conn.checkServer(ctx); err != nil {
+		return err
+	}
 	if err := conn.ensureLibrary(ctx); err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return err
 	}
 	if !o.InProcess {
 		if err := conn.CheckRights(ctx); err != nil {
-			return nil, fmt.Errorf("connect: %w", err)
+			return err
 		}
 	}
 	keepAway := conn.storeProtocol
@@ -137,12 +147,10 @@ func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, erro
 		keepAway = conn.refuseMarked
 	}
 	if err := keepAway(ctx); err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
+		return err
 	}
-	if conn.partitioning, err = conn.partitions(ctx, o.Partitions); err != nil {
-		return nil, fmt.Errorf("connect: %w", err)
-	}
-	return conn, nil
+	conn.partitioning, err = conn.partitions(ctx, o.Partitions)
+	return err
 }
 
 // Check asks every primary whether it answers, has a library that serves this program, and gives the user all rights.
@@ -178,6 +186,18 @@ func (conn *Conn) Keys() Keys { return conn.keys }
 
 // Partitioning holds the deployment's partition counts.
 func (conn *Conn) Partitioning() enginecore.Partitioning { return conn.partitioning }
+
+// CheckExecution returns why the deployment cannot have an execution with that id, or nil.
+func (conn *Conn) CheckExecution(id enginecore.ExecutionID) error {
+	p, err := id.Partition()
+	if err == nil {
+		err = hasPartition(p, conn.partitioning.Flow)
+	}
+	if err != nil {
+		return fmt.Errorf("execution %s: %w", id, err)
+	}
+	return nil
+}
 
 // FlowPartition is where a flow and its executions live.
 func (conn *Conn) FlowPartition(id enginecore.FlowID) (enginecore.Partition, error) {
@@ -240,10 +260,12 @@ func connectError(err error) error {
 	}
 	text := server.Error()
 	switch {
-	case unauthorized(text):
+	case IsUnauthorized(text):
 		return fmt.Errorf("%w: %s%s", enginecore.ErrUnauthorized, text, passwordHint(text))
 	case fullError(text) != nil:
 		return fullError(text)
+	case unreadyError(text) != nil:
+		return unreadyError(text)
 	case strings.Contains(text, "unknown command 'SENTINEL'"):
 		return fmt.Errorf("%w: it is no sentinel: the URL of a server itself has a scheme without +sentinel",
 			enginecore.ErrUnsupportedServer)
@@ -310,9 +332,11 @@ func (conn *Conn) partitions(ctx context.Context, want enginecore.Partitioning) 
 			name  string
 			count int
 		}{{fieldFlowPartitions, want.Flow}, {fieldBudgetPartitions, want.Budget}, {fieldQuotaPartitions, want.Quota}} {
-			err := conn.client.Do(ctx, b.Hsetnx().Key(key).Field(f.name).Value(strconv.Itoa(f.count)).Build()).Error()
+			err := conn.Repeat(ctx, "HSETNX", func(b rueidis.Builder) rueidis.Completed {
+				return b.Hsetnx().Key(key).Field(f.name).Value(strconv.Itoa(f.count)).Build()
+			})
 			if err != nil {
-				return enginecore.Partitioning{}, fmt.Errorf("partition counts: %w", connectError(err))
+				return enginecore.Partitioning{}, fmt.Errorf("partition counts: %w", err)
 			}
 		}
 		stored, err = conn.client.Do(ctx, b.Hgetall().Key(key).Build()).AsStrMap()

@@ -226,7 +226,7 @@ func TestForeignLibraryIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Connect(t.Context(), client, Options{})
-	if !errors.Is(err, enginecore.ErrForeignLibrary) || !strings.Contains(err.Error(), "Options.ReplaceForeignLibrary") {
+	if !errors.Is(err, enginecore.ErrForeignLibrary) || !strings.Contains(err.Error(), "ReplaceForeignLibrary of OpenConfig") {
 		t.Fatalf("got %v", err)
 	}
 	if err := client.Do(t.Context(), client.B().Fcall().Function("theirs").Numkeys(0).Build()).Error(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 // Pair is a name and its value in a reply that carries a free set of fields.
@@ -225,7 +226,7 @@ func timeValue(r *fields, name string) time.Time {
 		}
 		n = int64(math.Floor(f))
 	}
-	return time.UnixMilli(n).UTC()
+	return recordtext.Time(n)
 }
 
 func boolValue(r *fields, name string) bool {

@@ -178,6 +178,25 @@ func (k Keys) execJournal(tag string, executionID enginecore.ExecutionID) string
 	return k.prefix + ":exec:" + tag + ":" + string(executionID) + ":journal"
 }
 
+// ExecPast is <prefix>:exec:{tag}:{execution_id}:past. The tag comes from the execution id.
+func (k Keys) ExecPast(executionID enginecore.ExecutionID) string {
+	return k.execPast(executionID.Tag(), executionID)
+}
+
+func (k Keys) execPast(tag string, executionID enginecore.ExecutionID) string {
+	return k.prefix + ":exec:" + tag + ":" + string(executionID) + ":past"
+}
+
+// ExecPastBefore is <prefix>:exec:{tag}:{execution_id}:past:before. The tag comes from the execution
+// id.
+func (k Keys) ExecPastBefore(executionID enginecore.ExecutionID) string {
+	return k.execPastBefore(executionID.Tag(), executionID)
+}
+
+func (k Keys) execPastBefore(tag string, executionID enginecore.ExecutionID) string {
+	return k.prefix + ":exec:" + tag + ":" + string(executionID) + ":past:before"
+}
+
 // AttemptRecord is <prefix>:attempt:{tag}:{execution_id}:{attempt_index}. The tag comes from the
 // execution id.
 func (k Keys) AttemptRecord(executionID enginecore.ExecutionID, attemptIndex enginecore.AttemptIndex) string {
@@ -588,6 +607,24 @@ func (k Keys) flowEvents(tag string, flowID enginecore.FlowID) string {
 	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":events"
 }
 
+// FlowEventsKept is <prefix>:flow:{tag}:{flow_id}:events_kept.
+func (k Keys) FlowEventsKept(partition enginecore.Partition, flowID enginecore.FlowID) string {
+	return k.flowEventsKept(partition.Tag(), flowID)
+}
+
+func (k Keys) flowEventsKept(tag string, flowID enginecore.FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":events_kept"
+}
+
+// FlowEventsGone is <prefix>:flow:{tag}:{flow_id}:events_gone.
+func (k Keys) FlowEventsGone(partition enginecore.Partition, flowID enginecore.FlowID) string {
+	return k.flowEventsGone(partition.Tag(), flowID)
+}
+
+func (k Keys) flowEventsGone(tag string, flowID enginecore.FlowID) string {
+	return k.prefix + ":flow:" + tag + ":" + string(flowID) + ":events_gone"
+}
+
 // FlowRerun is <prefix>:flow:{tag}:{flow_id}:rerun.
 func (k Keys) FlowRerun(partition enginecore.Partition, flowID enginecore.FlowID) string {
 	return k.flowRerun(partition.Tag(), flowID)
@@ -946,6 +983,15 @@ func (k Keys) ffxReclaimable(tag string, laneID enginecore.LaneID) string {
 	return k.prefix + ":ffx:" + tag + ":lane:" + escapePart(string(laneID)) + ":reclaimable"
 }
 
+// FfxSuspectTurn is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:suspect_turn.
+func (k Keys) FfxSuspectTurn(partition enginecore.Partition, laneID enginecore.LaneID) string {
+	return k.ffxSuspectTurn(partition.Tag(), laneID)
+}
+
+func (k Keys) ffxSuspectTurn(tag string, laneID enginecore.LaneID) string {
+	return k.prefix + ":ffx:" + tag + ":lane:" + escapePart(string(laneID)) + ":suspect_turn"
+}
+
 // FfxOrder is <prefix>:ffx:{tag}:lane:{lane_id:escaped}:order.
 func (k Keys) FfxOrder(partition enginecore.Partition, laneID enginecore.LaneID) string {
 	return k.ffxOrder(partition.Tag(), laneID)
@@ -1100,6 +1146,15 @@ func (k Keys) ffxRunCountsOfHour(tag string, hour string) string {
 	return k.prefix + ":ffx:" + tag + ":run_counts:" + hour
 }
 
+// FfxLaneCounts is <prefix>:ffx:{tag}:lane_counts.
+func (k Keys) FfxLaneCounts(partition enginecore.Partition) string {
+	return k.ffxLaneCounts(partition.Tag())
+}
+
+func (k Keys) ffxLaneCounts(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":lane_counts"
+}
+
 // FfxRunRecount is <prefix>:ffx:{tag}:run_recount.
 func (k Keys) FfxRunRecount(partition enginecore.Partition) string {
 	return k.ffxRunRecount(partition.Tag())
@@ -1235,13 +1290,40 @@ func (k Keys) ffxAPITokens(tag string, namespace enginecore.Namespace) string {
 	return k.prefix + ":ffx:" + tag + ":api_tokens:" + string(namespace)
 }
 
-// FfxAPIRequest is <prefix>:ffx:{tag}:api_request:{namespace:escaped}:{request_key}.
-func (k Keys) FfxAPIRequest(partition enginecore.Partition, namespace enginecore.Namespace, requestKey string) string {
-	return k.ffxAPIRequest(partition.Tag(), namespace, requestKey)
+// FfxAPISessions is <prefix>:ffx:{tag}:api_sessions:{namespace}.
+func (k Keys) FfxAPISessions(partition enginecore.Partition, namespace enginecore.Namespace) string {
+	return k.ffxAPISessions(partition.Tag(), namespace)
 }
 
-func (k Keys) ffxAPIRequest(tag string, namespace enginecore.Namespace, requestKey string) string {
-	return k.prefix + ":ffx:" + tag + ":api_request:" + escapePart(string(namespace)) + ":" + requestKey
+func (k Keys) ffxAPISessions(tag string, namespace enginecore.Namespace) string {
+	return k.prefix + ":ffx:" + tag + ":api_sessions:" + string(namespace)
+}
+
+// FfxAPISessionEnds is <prefix>:ffx:{tag}:api_session_ends:{namespace}.
+func (k Keys) FfxAPISessionEnds(partition enginecore.Partition, namespace enginecore.Namespace) string {
+	return k.ffxAPISessionEnds(partition.Tag(), namespace)
+}
+
+func (k Keys) ffxAPISessionEnds(tag string, namespace enginecore.Namespace) string {
+	return k.prefix + ":ffx:" + tag + ":api_session_ends:" + string(namespace)
+}
+
+// FfxAPIRequests is <prefix>:ffx:{tag}:api_requests:{namespace:escaped}:{owner}.
+func (k Keys) FfxAPIRequests(partition enginecore.Partition, namespace enginecore.Namespace, owner string) string {
+	return k.ffxAPIRequests(partition.Tag(), namespace, owner)
+}
+
+func (k Keys) ffxAPIRequests(tag string, namespace enginecore.Namespace, owner string) string {
+	return k.prefix + ":ffx:" + tag + ":api_requests:" + escapePart(string(namespace)) + ":" + owner
+}
+
+// FfxAPIRequestEnds is <prefix>:ffx:{tag}:api_request_ends:{namespace:escaped}:{owner}.
+func (k Keys) FfxAPIRequestEnds(partition enginecore.Partition, namespace enginecore.Namespace, owner string) string {
+	return k.ffxAPIRequestEnds(partition.Tag(), namespace, owner)
+}
+
+func (k Keys) ffxAPIRequestEnds(tag string, namespace enginecore.Namespace, owner string) string {
+	return k.prefix + ":ffx:" + tag + ":api_request_ends:" + escapePart(string(namespace)) + ":" + owner
 }
 
 // FfxFailureHook is <prefix>:ffx:{tag}:failure_hook:{namespace:escaped}:{hook}.
@@ -1305,6 +1387,15 @@ func (k Keys) FfxSchedulesDue(partition enginecore.Partition) string {
 
 func (k Keys) ffxSchedulesDue(tag string) string {
 	return k.prefix + ":ffx:" + tag + ":schedules_due"
+}
+
+// FfxSchedulesTaken is <prefix>:ffx:{tag}:schedules_taken.
+func (k Keys) FfxSchedulesTaken(partition enginecore.Partition) string {
+	return k.ffxSchedulesTaken(partition.Tag())
+}
+
+func (k Keys) ffxSchedulesTaken(tag string) string {
+	return k.prefix + ":ffx:" + tag + ":schedules_taken"
 }
 
 // FfxSchedule is <prefix>:ffx:{tag}:schedule:{schedule_id}.
@@ -1451,6 +1542,11 @@ func (k Keys) WorkerCapabilities(workerInstanceID enginecore.WorkerInstanceID) s
 // Workers is <prefix>:idx:workers.
 func (k Keys) Workers() string {
 	return k.prefix + ":idx:workers"
+}
+
+// UsedLanes is <prefix>:idx:lanes.
+func (k Keys) UsedLanes() string {
+	return k.prefix + ":idx:lanes"
 }
 
 // ChannelCompletions is <prefix>:dag:completions.

@@ -178,8 +178,9 @@ func (conn *Conn) inspectLibrary(ctx context.Context, node rueidis.Client) (deci
 		if conn.foreign {
 			return replaceLibrary, nil
 		}
-		return keepLibrary, fmt.Errorf("%w: the server has a library named %s that is not ours; "+
-			"set Options.ReplaceForeignLibrary to replace it", enginecore.ErrForeignLibrary, lua.Name)
+		return keepLibrary, fmt.Errorf("%w: the server has a library named %s that is not ours; use it "+
+			"as it is with ?contract=15 in the URL, or set ReplaceForeignLibrary of OpenConfig to replace it",
+			enginecore.ErrForeignLibrary, lua.Name)
 	}
 	w := &wire{name: probe.info().name}
 	version, err := Decode(ctx, probe, node.Do(ctx, w.command(node.B())))

@@ -53,15 +53,16 @@ var functionsByClass = map[replicationClass]string{
 		"ff_report_usage_and_check ff_reset_budget ff_resolve_dependency ff_resume_execution " +
 		"ff_revoke_lease ff_rotate_waitpoint_hmac_secret ff_set_edge_group_policy " +
 		"ff_set_execution_tags ff_set_flow_tags ff_stage_dependency_edge ff_suspend_execution " +
-		"ff_unblock_execution ffx2_add_api_token ffx2_audit ffx2_begin_api_request ffx2_cancel_flow " +
+		"ff_unblock_execution ffx2_add_api_session ffx2_add_api_token ffx2_audit " +
+		"ffx2_begin_api_request ffx2_cancel_flow " +
 		"ffx2_cancel_node ffx2_delete_schedule ffx2_drain_worker ffx2_end_api_request ffx2_end_wait " +
 		"ffx2_move_start ffx2_move_timer ffx2_pause ffx2_pause_flow ffx2_publish_flow ffx2_purge_flow " +
-		"ffx2_remove_api_token ffx2_remove_budget ffx2_rerun ffx2_resume ffx2_resume_flow " +
+		"ffx2_remove_api_session ffx2_remove_api_token ffx2_remove_budget ffx2_rerun ffx2_resume ffx2_resume_flow " +
 		"ffx2_set_budget ffx2_set_budget_gates ffx2_set_priority ffx2_set_quota ffx2_signal " +
 		"ffx2_signal_node ffx2_start_bulk_job ffx2_stop_bulk_job ffx2_submit " +
 		"ffx2_withdraw_flow ffx2_write_schedule",
 	shouldReplicate: "ffx2_complete ffx2_complete_many ffx2_fail ffx2_release ffx2_suspend ffx2_await_child " +
-		"ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +
+		"ffx2_end_stopped ffx2_skip ffx2_continue_as_new ffx2_record_step ffx2_open_waitpoint ffx2_link_child ffx2_ask_child " +
 		"ffx2_put_graph ffx2_use_budget",
 	needNotReplicate: "ff_version ffx2_hold_failure_hook ff_claim_execution ff_claim_resumed_execution " +
 		"ff_reclaim_execution " +

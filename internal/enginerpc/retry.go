@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,11 +46,32 @@ func (conn *Conn) send(ctx context.Context, info callInfo, w *wire) (message, er
 
 // sendAfter does what send does for a call whose last try failed with before, if it is not nil.
 func (conn *Conn) sendAfter(ctx context.Context, info callInfo, w *wire, before error) (message, error) {
+	return conn.repeat(ctx, info, func() (message, error) {
+		return conn.client.Do(ctx, w.command(conn.client.B())).ToMessage()
+	}, before)
+}
+
+// Repeat sends a command that is safe to repeat, until it is answered or time is up, as calls are sent again. The
+// errors are those of calls.
+func (conn *Conn) Repeat(ctx context.Context, command string, build func(rueidis.Builder) rueidis.Completed) error {
+	if err := conn.connected(); err != nil {
+		return err
+	}
+	_, err := conn.repeat(ctx, callInfo{name: command, repeatable: true}, func() (message, error) {
+		return conn.client.Do(ctx, build(conn.client.B())).ToMessage()
+	}, nil)
+	return err
+}
+
+// repeat calls send until it is answered, may not be repeated, or time is up.
+func (conn *Conn) repeat(
+	ctx context.Context, info callInfo, send func() (message, error), before error,
+) (message, error) {
 	deadline := time.Now().Add(conn.retryFor)
 	pause := firstPause
 	loaded := false
 	for {
-		m, err := conn.client.Do(ctx, w.command(conn.client.B())).ToMessage()
+		m, err := send()
 		if err == nil {
 			return m, nil
 		}
@@ -115,7 +137,41 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // notNow are beginnings of server errors by which nothing has happened.
-var notNow = [...]string{"TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "BUSY ", "READONLY", "NOREPLICAS"}
+var notNow = [...]string{"TRYAGAIN", "CLUSTERDOWN", loading, "MASTERDOWN", "BUSY ", "READONLY", "UNBLOCKED", "NOREPLICAS"}
+
+// loading begins the error of a server that reads its data, however long that takes.
+const loading = "LOADING"
+
+// ofReplica are beginnings of server errors that only a replica gives, or a primary that becomes one.
+var ofReplica = [...]string{"READONLY", "MASTERDOWN", "UNBLOCKED"}
+
+// IsReplicaError reports whether an error text of a server is one that only a replica gives.
+func IsReplicaError(text string) bool { return hasPrefixOf(text, ofReplica[:]) }
+
+// ErrReplica marks a connection that leads to a replica, which takes no writes and may lag behind its primary. Outside
+// of clusters such a connection is not used.
+var ErrReplica = fmt.Errorf("%w: the server is a replica, not the primary", enginecore.ErrUnavailable)
+
+// unready is the error of a server that says "not now". It wraps enginecore.ErrUnavailable.
+type unready struct{ text string }
+
+func (e *unready) Error() string { return enginecore.ErrUnavailable.Error() + ": " + e.text }
+
+func (e *unready) Unwrap() error { return enginecore.ErrUnavailable }
+
+// unreadyError is the error of a server that says so, or nil.
+func unreadyError(text string) error {
+	if hasPrefixOf(text, notNow[:]) || slices.ContainsFunc(slotMoving[:], func(s string) bool {
+		return strings.Contains(text, s)
+	}) {
+		return &unready{text}
+	}
+	return nil
+}
+
+func hasPrefixOf(text string, beginnings []string) bool {
+	return slices.ContainsFunc(beginnings, func(s string) bool { return strings.HasPrefix(text, s) })
+}
 
 // full are beginnings of server errors by which it takes in nothing for want of memory or of persistence. Servers check
 // for both before a function begins and again before its first write, never after that.
@@ -192,23 +248,16 @@ func judge(ctx context.Context, info callInfo, err error) (verdict, error) {
 
 // judgeReply judges a call by the text of the server's error reply.
 func judgeReply(info callInfo, text string) (verdict, error) {
-	for _, s := range notNow {
-		if strings.HasPrefix(text, s) {
-			return tryAgain, fmt.Errorf("%w: %s", enginecore.ErrUnavailable, text)
-		}
+	if err := unreadyError(text); err != nil {
+		return tryAgain, err
 	}
 	if err := fullError(text); err != nil {
 		return tryAgain, err
 	}
-	for _, s := range slotMoving {
-		if strings.Contains(text, s) {
-			return tryAgain, fmt.Errorf("%w: %s", enginecore.ErrUnavailable, text)
-		}
-	}
 	if strings.HasPrefix(text, "Function not found") {
 		return loadLibrary, &enginecore.ServerError{Function: info.name, Message: text}
 	}
-	if unauthorized(text) {
+	if IsUnauthorized(text) {
 		return giveUp, fmt.Errorf("%w: %s", enginecore.ErrUnauthorized, text)
 	}
 	return giveUp, &enginecore.ServerError{Function: info.name, Message: text}
@@ -223,7 +272,8 @@ func CommandError(ctx context.Context, command string, err error) error {
 	return wrapped
 }
 
-func unauthorized(text string) bool {
+// IsUnauthorized reports whether an error text of a server refuses a login or a right.
+func IsUnauthorized(text string) bool {
 	return strings.HasPrefix(text, "NOAUTH") || strings.HasPrefix(text, "WRONGPASS") ||
 		strings.HasPrefix(text, "NOPERM") || strings.Contains(text, "ACL failure in script") || // Valkey
 		strings.HasPrefix(text, "The user executing the script can't") || // Redis

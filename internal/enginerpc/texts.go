@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 // ErrText is wrapped by the error of a Text method if a value contains the text that ends it, so that it would be read
@@ -45,7 +46,7 @@ func parseMillis(text string) (time.Duration, bool) {
 
 func parseTime(text string) (time.Time, bool) {
 	n, err := strconv.ParseInt(text, 10, 64)
-	return time.UnixMilli(n), err == nil
+	return recordtext.Time(n).Local(), err == nil
 }
 
 // parsePartition reads the number of a partition.

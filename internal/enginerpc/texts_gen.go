@@ -225,6 +225,34 @@ func ParseDrainMessage(text string) (m DrainMessage, ok bool) {
 	return m, true
 }
 
+// AwaitedMessage is the message `awaited {execution_id} {lease_id}` on
+// `ffx:worker:{worker_instance_id}`.
+type AwaitedMessage struct {
+	ExecutionID enginecore.ExecutionID
+	LeaseID     enginecore.LeaseID
+}
+
+// Text returns the text that ParseAwaitedMessage reads.
+func (m AwaitedMessage) Text() string {
+	return "awaited " + string(m.ExecutionID) + " " + string(m.LeaseID)
+}
+
+// ParseAwaitedMessage reads `awaited {execution_id} {lease_id}`. It returns false for any other text.
+func ParseAwaitedMessage(text string) (m AwaitedMessage, ok bool) {
+	text, ok = strings.CutPrefix(text, "awaited ")
+	if !ok {
+		return AwaitedMessage{}, false
+	}
+	part, text, ok := strings.Cut(text, " ")
+	if !ok {
+		return AwaitedMessage{}, false
+	}
+	m.ExecutionID = enginecore.ExecutionID(part)
+	text, _, _ = strings.Cut(text, " ") // what later versions send behind it
+	m.LeaseID = enginecore.LeaseID(text)
+	return m, true
+}
+
 // DueMessage is the message `{partition} {at}` on `ffx:due`.
 type DueMessage struct {
 	Partition enginecore.Partition

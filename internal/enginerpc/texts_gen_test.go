@@ -54,6 +54,12 @@ func goldenTexts() []goldenText {
 			},
 			func(s string) (any, bool) { return ParseDrainMessage(s) },
 			DrainMessage{WorkerInstanceID: "worker_instance_id of test"}},
+		{"awaited", "awaited execution_id-of-test lease_id-of-test",
+			func() (string, error) {
+				return AwaitedMessage{ExecutionID: "execution_id-of-test", LeaseID: "lease_id-of-test"}.Text(), nil
+			},
+			func(s string) (any, bool) { return ParseAwaitedMessage(s) },
+			AwaitedMessage{ExecutionID: "execution_id-of-test", LeaseID: "lease_id-of-test"}},
 		{"due", "q7 1795188498438",
 			func() (string, error) {
 				return DueMessage{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, At: time.UnixMilli(1795188498438)}.Text(), nil

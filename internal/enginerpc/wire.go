@@ -1,6 +1,7 @@
 package enginerpc
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,16 +10,19 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 // wire collects KEYS and ARGV of one call. The first fault is kept and stops the call before it is sent.
 type wire struct {
 	keys Keys
 	name string
-	tag  string
-	list []string
-	args []string
-	err  error
+	// partitions is how many flow partitions the deployment has; 0 where that is not known.
+	partitions int
+	tag        string
+	list       []string
+	args       []string
+	err        error
 }
 
 func (w *wire) fail(field, problem string) {
@@ -40,16 +44,34 @@ func (w *wire) partition(p enginecore.Partition, f enginecore.Family) {
 		w.fail("partition", "is missing")
 	case p.Family != f:
 		w.fail("partition", w.tag+" is no "+f.String()+" partition")
+	case f == enginecore.FlowFamily:
+		w.exists("partition", p)
 	}
+}
+
+// exists checks that the deployment has a flow partition: no worker and no keeper looks into others.
+func (w *wire) exists(field string, p enginecore.Partition) {
+	if err := hasPartition(p, w.partitions); err != nil {
+		w.fail(field, err.Error())
+	}
+}
+
+func hasPartition(p enginecore.Partition, partitions int) error {
+	if partitions > 0 && int(p.Index) >= partitions {
+		return fmt.Errorf("partition %s does not exist, the deployment has 0 to %d", p, partitions-1)
+	}
+	return nil
 }
 
 // execution takes the call's hash tag from an execution id.
 func (w *wire) execution(field string, id enginecore.ExecutionID) {
-	if _, err := id.Partition(); err != nil {
+	p, err := id.Partition()
+	if err != nil {
 		w.fail(field, err.Error())
 		return
 	}
 	w.tag = id.Tag()
+	w.exists(field, p)
 }
 
 // belongs checks that an execution id is of the call's partition.
@@ -149,11 +171,14 @@ func (w *wire) optionalMillis(d time.Duration) {
 	w.millis(d)
 }
 
-// time sends unix milliseconds, and "" for the zero time.
+// time sends unix milliseconds, and "" for the zero time. A time that has no form as text stops the call.
 func (w *wire) time(t time.Time) {
 	if t.IsZero() {
 		w.text("")
 		return
+	}
+	if err := recordtext.CheckTime(t); err != nil {
+		w.fail("time", err.Error())
 	}
 	w.int(t.UnixMilli())
 }

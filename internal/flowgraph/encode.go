@@ -111,6 +111,7 @@ func (w *writer) node(n *Node) {
 	w.duration("heartbeat_timeout_ms", n.HeartbeatTimeout)
 	w.duration("schedule_to_start_ms", n.ScheduleToStart)
 	w.number("keep_frames", int64(n.KeepFrames))
+	w.number("lost_workers", int64(n.LostWorkers))
 	w.limits(n.Limits)
 	w.retry(n.Retry)
 	w.retryRules(n.RetryRules)

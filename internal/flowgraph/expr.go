@@ -31,7 +31,7 @@ type Expr struct {
 	Node string
 	// Nodes are the nodes whose failure is used, of ExprFailure.
 	Nodes []string
-	// Value is the encoded value of ExprConst: canonical JSON, or the bytes of the node's own codec. It is shared and
+	// Value is the encoded value of ExprConst: compact JSON, or the bytes of the node's own codec. It is shared and
 	// must not be changed.
 	Value []byte
 	// Items are the elements of ExprList, and what ExprFirst and ExprSome choose from.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
@@ -195,7 +196,7 @@ type storedPlanForm struct {
 }
 
 // Encode returns the stored form of a plan.
-func (p Plan) Encode() ([]byte, error) { return json.Marshal(storedPlanForm(p)) }
+func (p Plan) Encode() ([]byte, error) { return activity.JSON{}.Encode(storedPlanForm(p)) }
 
 // ParsePlan reads the stored form of a plan, and validates its graph.
 func ParsePlan(data []byte) (Plan, error) {

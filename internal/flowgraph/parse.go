@@ -15,19 +15,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// CanonicalJSON writes data, which must be one JSON value, without white space, with the keys of objects in order and
-// numbers as they were, so that equal constants have equal bytes.
-func CanonicalJSON(data []byte) ([]byte, error) {
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber()
-	var value any
-	if err := d.Decode(&value); err != nil {
+// CompactJSON writes data, which must be one JSON value, without white space, and otherwise as it is: whoever gets it
+// may have signed its bytes.
+func CompactJSON(data []byte) ([]byte, error) {
+	var out bytes.Buffer
+	if err := json.Compact(&out, data); err != nil {
 		return nil, err
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("more than one JSON value")
-	}
-	return activity.JSON{}.Encode(value)
+	return out.Bytes(), nil
 }
 
 // ParseGraph parses the output of MarshalJSON and validates it. Its error matches ErrSyntax for invalid JSON and
@@ -83,6 +78,7 @@ type storedNode struct {
 	HeartbeatTimeoutMS int64             `json:"heartbeat_timeout_ms"`
 	ScheduleToStartMS  int64             `json:"schedule_to_start_ms"`
 	KeepFrames         int               `json:"keep_frames"`
+	LostWorkers        int               `json:"lost_workers"`
 	Limits             []storedLimit     `json:"limits"`
 	Retry              *storedPlan       `json:"retry"`
 	RetryRules         *storedRules      `json:"retry_rules"`
@@ -225,6 +221,7 @@ func (r *reader) spec(n *Node, s *storedNode) {
 			Lane:             orElse(s.Lane, storedLane),
 			Priority:         s.Priority,
 			KeepFrames:       s.KeepFrames,
+			LostWorkers:      s.LostWorkers,
 		},
 	}
 	if len(s.Capabilities) > 0 {
@@ -363,7 +360,7 @@ func (r *reader) constant(s *storedExpr, at *Position, codec string) []byte {
 	if s.Data != nil {
 		return *s.Data
 	}
-	value, err := CanonicalJSON(s.Const)
+	value, err := CompactJSON(s.Const)
 	if err != nil {
 		r.faults.Cause(r.node, at.String(), ErrConst, err)
 	}

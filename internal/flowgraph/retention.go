@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// Outcome is the outcome of a run.
+// Outcome is the outcome of a run, or of an item of a map.
 type Outcome string
 
 // The outcomes of a run.
@@ -18,6 +18,9 @@ const (
 	Cancelled Outcome = "cancelled"
 	Expired   Outcome = "expired"
 )
+
+// Skipped is the outcome of an item whose run has succeeded without a result. No run has it.
+const Skipped Outcome = "skipped"
 
 // KeepForever is the retention of runs that are kept until RunRef.Purge removes them.
 const KeepForever time.Duration = -1

@@ -138,15 +138,23 @@ func (d *Deployment) findUsers(ctx context.Context) (users, error) {
 		}
 	}
 	workers, err := d.liveWorkers(ctx)
-	u.found = append(u.found, workers...)
+	for _, w := range workers {
+		u.found = append(u.found, fmt.Sprintf("worker %s has reported, until %s", w.instance,
+			w.until.UTC().Format(time.RFC3339)))
+	}
 	slices.Sort(u.found)
 	u.found = slices.Compact(u.found)
 	slices.Sort(u.notSeen)
 	return u, err
 }
 
-// liveWorkers names the workers whose last report still counts.
-func (d *Deployment) liveWorkers(ctx context.Context) ([]string, error) {
+// liveWorker is a worker whose last report still counts.
+type liveWorker struct {
+	instance string
+	until    time.Time
+}
+
+func (d *Deployment) liveWorkers(ctx context.Context) ([]liveWorker, error) {
 	now, err := d.now(ctx)
 	if err != nil {
 		return nil, err
@@ -158,7 +166,7 @@ func (d *Deployment) liveWorkers(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, failed("ZRANGEBYSCORE", err)
 	}
-	var live []string
+	var live []liveWorker
 	for _, instance := range instances {
 		key := d.keys.FfxWorkerRecord(directory, enginecore.WorkerInstanceID(instance))
 		record, err := d.client.Do(ctx, b.Hmget().Key(key).Field("state", "expires_at").Build()).ToArray()
@@ -168,11 +176,30 @@ func (d *Deployment) liveWorkers(ctx context.Context) ([]string, error) {
 		state, _ := record[0].ToString() // nothing for a record that is gone
 		expires, _ := record[1].AsInt64()
 		if state != "" && state != "stopped" && expires > now.UnixMilli() {
-			live = append(live, fmt.Sprintf("worker %s has reported, until %s", instance,
-				time.UnixMilli(expires).UTC().Format(time.RFC3339)))
+			live = append(live, liveWorker{instance, time.UnixMilli(expires)})
 		}
 	}
 	return live, nil
+}
+
+// RemoveLiveWorkers removes the records of the workers whose last report still counts. It is for data that were copied
+// while their workers ran, which do not run here.
+func (d *Deployment) RemoveLiveWorkers(ctx context.Context) error {
+	workers, err := d.liveWorkers(ctx)
+	if err != nil {
+		return err
+	}
+	b, directory := d.client.B(), enginecore.Partition{Family: enginecore.FlowFamily}
+	for _, w := range workers {
+		index := b.Zrem().Key(d.keys.FfxWorkerReports(directory)).Member(w.instance).Build()
+		record := b.Unlink().Key(d.keys.FfxWorkerRecord(directory, enginecore.WorkerInstanceID(w.instance))).Build()
+		for _, result := range d.client.DoMulti(ctx, index, record) {
+			if err := result.Error(); err != nil {
+				return failed("remove the record of worker "+w.instance, err)
+			}
+		}
+	}
+	return nil
 }
 
 // Counts is what a deployment has.

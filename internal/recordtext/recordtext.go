@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -38,6 +39,54 @@ func Fault(text string) error {
 	}
 	return nil
 }
+
+// PathFault is what makes a name unfit to be a part of the path of a URL: browsers and proxies resolve "." and "..",
+// also escaped, and servers take an escaped "/" alone for an empty part. It is nil for a good one.
+func PathFault(name string) error {
+	switch name {
+	case "/", ".", "..":
+		return fmt.Errorf("%q cannot be part of a URL", name)
+	}
+	return nil
+}
+
+// NameFault is what makes a name unfit for what is named in URLs and has no rule of its own, such as a token: it is
+// not UTF-8, has a control character, white space or a slash, or is "." or "..". It is nil for a good one.
+func NameFault(name string) error {
+	if err := Fault(name); err != nil {
+		return err
+	}
+	if strings.ContainsFunc(name, unicode.IsSpace) {
+		return errors.New("it has white space")
+	}
+	if strings.Contains(name, "/") {
+		return errors.New("it has a slash")
+	}
+	return PathFault(name)
+}
+
+// CheckTime validates a time that is stored: the text of a time has a form for the years 1 to 9999 only. The error
+// names the time and the rule. The zero time is valid.
+func CheckTime(t time.Time) error {
+	if t.Before(lastTime) && !t.Before(time.Time{}) {
+		return nil
+	}
+	return fmt.Errorf("%s: must be of the years 1 to 9999", t.UTC().Format("2006-01-02T15:04:05Z"))
+}
+
+var lastTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Time is a stored time in Unix milliseconds. What other programs have stored beyond the years 1 to 9999, such as
+// "never" as the largest number, is the last time that has a form as text, or the first: it is as far away, and a page
+// that shows it can be written.
+func Time(ms int64) time.Time {
+	return time.UnixMilli(min(max(ms, firstMilli), endMilli)).UTC()
+}
+
+var (
+	firstMilli = time.Time{}.UnixMilli() + 1 // the zero time is none
+	endMilli   = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() - 1
+)
 
 func quote(text string) string {
 	if len(text) <= shown {

@@ -1,8 +1,11 @@
 package recordtext
 
 import (
+	"math"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -56,4 +59,60 @@ func FuzzTexts(f *testing.F) {
 			require.Equal(t, text, whole)
 		}
 	})
+}
+
+func TestPathFault(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"/", ".", ".."} {
+		if err := PathFault(bad); err == nil || !strings.Contains(err.Error(), strconv.Quote(bad)) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	for _, good := range []string{"a", "...", "//", "a/..", "%2F", ". ", "4711"} {
+		if err := PathFault(good); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Times that can be stored have a form as text, and so have those that other programs have stored.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	for _, good := range []time.Time{{}, time.Unix(0, 0), time.Date(9999, 12, 31, 23, 0, 0, 0, time.UTC), time.Date(1, 1, 1, 1, 0, 0, 0, time.UTC)} {
+		if err := CheckTime(good); err != nil {
+			t.Error(err)
+		}
+		if _, err := good.MarshalJSON(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, bad := range []time.Time{time.UnixMilli(math.MaxInt64), time.UnixMilli(math.MinInt64), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		if err := CheckTime(bad); err == nil {
+			t.Errorf("%s is accepted", bad)
+		}
+	}
+	for ms, want := range map[int64]string{
+		0: "1970-01-01T00:00:00Z", math.MaxInt64: "9999-12-31T23:59:59.999Z", math.MinInt64: "0001-01-01T00:00:00.001Z",
+		253402300799999: "9999-12-31T23:59:59.999Z", 253402300800000: "9999-12-31T23:59:59.999Z",
+	} {
+		if text, err := Time(ms).MarshalText(); err != nil || string(text) != want {
+			t.Errorf("%d: %s, %v", ms, text, err)
+		}
+	}
+}
+
+func TestNameFault(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"ci": "", "ann@example.com": "", "Zoë": "", "...": "", "a.b": "", ".": "URL", "..": "URL", "/": "slash",
+		"a/b": "slash", "a b": "white space", "a\u00a0b": "white space", "a\nb": "control", "\x7f": "control",
+		"\xff": "UTF-8",
+	} {
+		err := NameFault(name)
+		if want == "" {
+			require.NoError(t, err, "%q", name)
+			continue
+		}
+		require.ErrorContains(t, err, want, "%q", name)
+	}
 }

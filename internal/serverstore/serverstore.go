@@ -1,5 +1,3 @@
-// Package serverstore keeps what servers of the HTTP API store in the engine: tokens, and replies to requests with an
-// idempotency key. All servers of a namespace share them.
 package serverstore
 
 import (
@@ -27,6 +25,9 @@ var (
 	ErrRequestConflict = errors.New("idempotency key belongs to another request")
 	// ErrRequestRunning is returned by BeginRequest while another server or goroutine carries the request out.
 	ErrRequestRunning = errors.New("the request is being carried out")
+	// ErrRequestsFull is returned by BeginRequest for a principal of whom as many requests are kept as may be.
+	ErrRequestsFull = errors.New("a principal has at most 100,000 idempotency keys, and 64 MiB of replies to them, " +
+		"within 24 hours")
 )
 
 // MaxReply is the largest reply that EndRequest stores, in bytes.
@@ -111,32 +112,39 @@ func (s *Store) RemoveToken(ctx context.Context, name string) error {
 
 // Request identifies a request with an idempotency key.
 type Request struct {
-	// Key is the key, together with who uses it.
-	Key string
+	// Owner is the principal who uses the key: each has keys of its own.
+	Owner string
+	Key   string
 	// Digest is that of the request: method, path and body.
 	Digest [sha256.Size]byte
 }
 
 // Name is a text of 32 characters that all repeats of the request share, and no other request.
 func (r Request) Name() string {
-	sum := sha256.Sum256([]byte(r.key() + r.digest()))
+	sum := sha256.Sum256([]byte(r.owner() + r.key() + r.digest()))
 	return hex.EncodeToString(sum[:16])
 }
 
+func (r Request) owner() string {
+	sum := sha256.Sum256([]byte(r.Owner))
+	return hex.EncodeToString(sum[:])
+}
 func (r Request) key() string    { sum := sha256.Sum256([]byte(r.Key)); return hex.EncodeToString(sum[:]) }
 func (r Request) digest() string { return hex.EncodeToString(r.Digest[:]) }
 
 // BeginRequest begins a request. If first is true, the caller carries the request out and calls EndRequest; a caller
 // that does not within a minute lets a repeat of the request begin anew. Otherwise, stored is the reply of the first
-// one. The error matches ErrRequestRunning while that has none, and ErrRequestConflict for another request with this
-// key.
+// one. The error matches ErrRequestRunning while that has none, ErrRequestConflict for another request with this
+// key, and ErrRequestsFull for a new key of an owner who has as many as are kept.
 func (s *Store) BeginRequest(ctx context.Context, r Request) (stored []byte, first bool, err error) {
 	reply, err := s.conn.BeginAPIRequest(ctx, enginerpc.BeginAPIRequestCall{
-		Partition: directory, Namespace: s.namespace, RequestKey: r.key(), Digest: r.digest(),
+		Partition: directory, Namespace: s.namespace, Owner: r.owner(), RequestKey: r.key(), Digest: r.digest(),
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrAPIRequestConflict):
 		return nil, false, ErrRequestConflict
+	case errors.Is(err, enginecore.ErrAPIRequestsFull):
+		return nil, false, ErrRequestsFull
 	case err != nil:
 		return nil, false, err
 	case !reply.First && reply.Stored == "":
@@ -148,7 +156,8 @@ func (s *Store) BeginRequest(ctx context.Context, r Request) (stored []byte, fir
 // EndRequest stores the reply of a request for 24 hours; a nil one forgets the request.
 func (s *Store) EndRequest(ctx context.Context, r Request, stored []byte) error {
 	_, err := s.conn.EndAPIRequest(ctx, enginerpc.EndAPIRequestCall{
-		Partition: directory, Namespace: s.namespace, RequestKey: r.key(), Digest: r.digest(), Stored: string(stored),
+		Partition: directory, Namespace: s.namespace, Owner: r.owner(), RequestKey: r.key(), Digest: r.digest(),
+		Stored: string(stored),
 	})
 	return err
 }

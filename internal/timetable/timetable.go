@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
-	"strings"
 	"time"
-	_ "time/tzdata" // a program in an empty container knows the zones as well
 
-	"github.com/robfig/cron/v3"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 )
 
 // Bounds of a spec.
@@ -27,7 +25,10 @@ const (
 // Spec declares a timetable: either Cron or Every is set.
 type Spec struct {
 	// Cron is an expression of five fields (minute, hour, day of month, month, day of week) or one of @hourly, @daily,
-	// @midnight, @weekly, @monthly, @yearly and @annually. Zone is the IANA name of its time zone; empty is UTC.
+	// @midnight, @weekly, @monthly, @yearly and @annually. The fields mean what they mean to Vixie's cron: Sunday is 0
+	// or 7; when neither of the fields of days begins with a star, a day on which either matches, and else a day on
+	// which both do. Days of the week may go over the end of the week, as in FRI-MON. Zone is the IANA name of its time
+	// zone; empty is UTC.
 	Cron, Zone string
 	// Every is an interval. Its times are those of Start, or of the Unix epoch without one, plus a multiple of it.
 	Every time.Duration
@@ -60,6 +61,11 @@ func New(spec Spec) (*Timetable, error) {
 	}
 	if spec.Jitter < 0 || spec.Jitter > maxJitter {
 		faults = append(faults, fault("Jitter %s: must be 0 to %s", spec.Jitter, maxJitter))
+	}
+	for name, at := range map[string]time.Time{"StartingAt": spec.Start, "EndingAt": spec.End} {
+		if err := recordtext.CheckTime(at); err != nil {
+			faults = append(faults, fault("%s %w", name, err))
+		}
 	}
 	if !spec.Start.IsZero() && !spec.End.IsZero() && spec.End.Before(spec.Start) {
 		faults = append(faults, fault("EndingAt %s: must not be before StartingAt %s",
@@ -109,8 +115,7 @@ func milliseconds(t time.Time) time.Time {
 	return t.Truncate(time.Millisecond).UTC()
 }
 
-// Next is the first time after t; zero when there is none. Of a cron expression, times more than five years after t are
-// not found.
+// Next is the first time after t; zero when there is none that can be stored (recordtext.CheckTime).
 func (t *Timetable) Next(after time.Time) time.Time {
 	if !t.spec.Start.IsZero() && after.Before(t.spec.Start) {
 		after = t.spec.Start.Add(-time.Millisecond)
@@ -121,10 +126,11 @@ func (t *Timetable) Next(after time.Time) time.Time {
 	} else {
 		next = t.at(t.index(after) + 1)
 	}
-	if next.IsZero() || !t.spec.End.IsZero() && next.After(t.spec.End) {
+	next = next.UTC()
+	if next.IsZero() || recordtext.CheckTime(next) != nil || !t.spec.End.IsZero() && next.After(t.spec.End) {
 		return time.Time{}
 	}
-	return next.UTC()
+	return next
 }
 
 // index is the number of the last time of an interval that is not after t; at is its inverse.
@@ -196,63 +202,4 @@ func (t *Timetable) Delay(name string, at time.Time) time.Duration {
 	// The low bits of the sum of similar texts are alike.
 	mixed := sum.Sum64() * 0x9e3779b97f4a7c15
 	return time.Duration((mixed>>20)%uint64(jitter)) * time.Millisecond
-}
-
-// cronTable gives the times of a cron expression.
-type cronTable struct {
-	zone   *time.Location
-	fields cron.Schedule
-	// byDay: the hours are named, so each time of day happens once a day.
-	byDay bool
-}
-
-func newCronTable(expression, zone string) (*cronTable, error) {
-	var faults []error
-	location, err := time.LoadLocation(zone)
-	switch {
-	case zone == "Local":
-		faults = append(faults,
-			fault(`TimeZone "Local": it differs from machine to machine, name it as in Europe/Berlin`))
-	case err != nil:
-		faults = append(faults, fault("TimeZone %.80q: it is no name of the IANA database such as Europe/Berlin", zone))
-	}
-	fields, err := parseCron(expression)
-	if err != nil {
-		faults = append(faults, fault("Cron %.80q: %w", expression, err))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, err
-	}
-	c := &cronTable{zone: location, fields: fields, byDay: namesHours(expression)}
-	if c.fields.Next(time.Unix(0, 0).UTC()).IsZero() {
-		return nil, fault("Cron %.80q: there is no such day", expression)
-	}
-	return c, nil
-}
-
-func parseCron(expression string) (cron.Schedule, error) {
-	switch {
-	case strings.TrimSpace(expression) == "":
-		return nil, errors.New("it is empty")
-	case len(expression) > maxCron:
-		return nil, fmt.Errorf("%d bytes, at most %d are allowed", len(expression), maxCron)
-	case strings.Contains(expression, "TZ="):
-		return nil, errors.New("the time zone is set by TimeZone")
-	case strings.HasPrefix(expression, "@every"):
-		return nil, errors.New("an interval is set by Every")
-	}
-	fields, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor).Parse(expression)
-	if err != nil {
-		return nil, fmt.Errorf("it has five fields, minute, hour, day of month, month and day of week, or is one such as @daily: %w", err)
-	}
-	return fields, nil
-}
-
-// namesHours reports whether the hour field names particular hours, as opposed to all of them or a step.
-func namesHours(expression string) bool {
-	if strings.HasPrefix(expression, "@") {
-		return expression != "@hourly"
-	}
-	hour := strings.Fields(expression)[1]
-	return hour[0] != '*' && hour[0] != '?'
 }

@@ -152,8 +152,12 @@ func TestNextIsThatOfCron(t *testing.T) {
 	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 	for range 500 {
 		expression := randomCron(r)
-		want, err := parser.Parse(expression)
+		parsed, err := parser.Parse(expression)
 		require.NoError(t, err)
+		want := parsed.(*cron.SpecSchedule)
+		if days := strings.Fields(expression); days[2][0] == '*' || days[4][0] == '*' {
+			want.Dom |= 1 << 63 // both fields of days must match, also with a step
+		}
 		for _, zone := range []string{"UTC", "Asia/Kolkata", "Asia/Tokyo"} {
 			location, err := time.LoadLocation(zone)
 			require.NoError(t, err)
@@ -161,6 +165,9 @@ func TestNextIsThatOfCron(t *testing.T) {
 			now := time.Unix(1_700_000_000+r.Int64N(200_000_000), r.Int64N(1e9))
 			for range 5 {
 				expected := want.Next(now.In(location))
+				if expected.IsZero() {
+					break // it looks five years ahead
+				}
 				require.Equal(t, expected.UTC(), table.Next(now), "%s in %s after %s", expression, zone, now)
 				now = expected
 			}
@@ -279,4 +286,90 @@ func FuzzCron(f *testing.F) {
 			t.Fatalf("%s is not after %s", next, now)
 		}
 	})
+}
+
+// The fields of days mean what they mean to Vixie's cron.
+func TestDaysOfTheWeek(t *testing.T) {
+	for expression, want := range map[string]string{
+		"0 0 * * 7": "sun", "0 0 * * 0": "sun", "0 0 * * SUN": "sun", "0 0 * * 0,7": "sun", "0 0 * * 7-7": "sun",
+		"0 0 * * 5-7": "fri sat sun", "0 0 * * FRI-SUN": "fri sat sun", "0 0 * * fri-7": "fri sat sun",
+		"0 0 * * SAT-MON": "sat sun mon", "0 0 * * 6-1": "sat sun mon", "0 0 * * FRI-MON": "fri sat sun mon",
+		"0 0 * * 0-7": "sun mon tue wed thu fri sat", "0 0 * * 1-7": "mon tue wed thu fri sat sun", "0 0 * * 7-2": "sun mon tue",
+		"0 0 * * 5-7/2": "fri sun", "0 0 * * 1-7/3": "mon thu sun", "0 0 * * 2,5-7": "tue fri sat sun", "0 0 * * MON,7": "mon sun",
+	} {
+		table := table(t, Spec{Cron: expression})
+		got, now := make(map[string]bool), at(t, "2026-11-21 12:00:00 +0000")
+		for until := now.AddDate(0, 0, 7); ; {
+			if now = table.Next(now); now.After(until) {
+				break
+			}
+			got[strings.ToLower(now.Format("Mon"))] = true
+		}
+		days := make(map[string]bool)
+		for day := range strings.FieldsSeq(want) {
+			days[day] = true
+		}
+		require.Equal(t, days, got, expression)
+	}
+	for _, expression := range []string{
+		"0 0 * * 8", "0 0 * * 5-8", "0 0 * * x-7", "0 0 * * 5-7/0", "0 0 * * 5-7/x", "0 0 * * -7", "0 0 * * 7-", "0 22-2 * * *",
+		"0 0 * NOV-FEB *", "0 0 7", "0 0 30 2 *", "0 0 31 4,6,9,11 *",
+	} {
+		_, err := New(Spec{Cron: expression})
+		require.ErrorContains(t, err, "Cron", expression)
+	}
+}
+
+// A day on which either field matches, but both where one begins with a star.
+func TestEitherDay(t *testing.T) {
+	for expression, want := range map[string]int{ // in November 2026, which begins on a Sunday
+		"0 0 10 * 1":       5 + 1,
+		"0 0 1-7 * 1":      7 + 4,
+		"0 0 3-20 * 1-5":   18 + 7,
+		"0 0 */2 * 1":      2, // 9 and 23
+		"0 0 1-31/2 * 1":   15 + 3,
+		"0 0 */10 * */2":   2, // 1, a Sunday, and 21, a Saturday
+		"0 0 * * 1":        5,
+		"0 0 10 * *":       1,
+		"0 0 ? * 1":        5,
+		"0 0 10 * 0-6":     30,
+		"0 0 */10 * FRI-7": 2, // 1 and 21
+	} {
+		table := table(t, Spec{Cron: expression})
+		count := 0
+		for now := table.Next(at(t, "2026-10-31 23:59:00 +0000")); now.Before(at(t, "2026-12-01 00:00:00 +0000")); now = table.Next(now) {
+			count++
+		}
+		require.Equal(t, want, count, expression)
+	}
+}
+
+// Days that are years apart are found, up to the last one that a text has a form for.
+func TestRareDays(t *testing.T) {
+	leap := table(t, Spec{Cron: "0 0 29 2 *"})
+	require.Equal(t, at(t, "2104-02-29 00:00:00 +0000").UTC(), leap.Next(at(t, "2096-03-01 00:00:00 +0000")))
+	sunday := table(t, Spec{Cron: "0 0 29 2 */7"})
+	require.Equal(t, at(t, "2032-02-29 00:00:00 +0000").UTC(), sunday.Next(at(t, "2026-01-01 00:00:00 +0000")))
+	require.Equal(t, at(t, "2128-02-29 00:00:00 +0000").UTC(), sunday.Next(at(t, "2088-03-01 00:00:00 +0000")))
+	require.Zero(t, leap.Next(at(t, "9996-03-01 00:00:00 +0000")))
+	require.Zero(t, table(t, Spec{Every: time.Hour}).Next(time.Date(9999, 12, 31, 23, 30, 0, 0, time.UTC)))
+	for _, spec := range []Spec{
+		{Every: time.Hour, Start: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{Every: time.Hour, End: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
+	} {
+		_, err := New(spec)
+		require.ErrorContains(t, err, "ingAt 10000-01-01T00:00:00Z: must be")
+	}
+}
+
+// Zones that are another one on each machine are refused.
+func TestZonesOfMachines(t *testing.T) {
+	for _, zone := range []string{"Local", "local", "localtime", "posixrules", "Factory", "posix/Europe/Berlin", "right/Europe/Berlin"} {
+		_, err := New(Spec{Cron: "@daily", Zone: zone})
+		require.ErrorContains(t, err, fmt.Sprintf("TimeZone %q: it", zone))
+	}
+	for _, zone := range []string{"", "UTC", "Etc/GMT+3", "Europe/Berlin"} {
+		_, err := New(Spec{Cron: "@daily", Zone: zone})
+		require.NoError(t, err)
+	}
 }

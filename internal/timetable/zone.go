@@ -21,7 +21,7 @@ func (c *cronTable) next(t time.Time) time.Time {
 		wall = latest(wall, start.Add(before-time.Second))
 	}
 	for {
-		reading := c.fields.Next(wall.UTC())
+		reading := c.reading(wall.UTC())
 		if reading.IsZero() {
 			return reading
 		}

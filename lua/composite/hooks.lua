@@ -6,12 +6,14 @@ call.in_doubt = recovery.in_doubt
 function call.on_begin()
   row.forget()
   run_counts.drop()
+  lane_counts.drop()
   run_feed.drop()
 end
 
 function call.on_finish()
   row.flush()
   run_counts.write()
+  lane_counts.write()
   run_feed.write()
 end
 

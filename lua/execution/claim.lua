@@ -160,9 +160,14 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
   local blank = { unpack(LOSS_FIELDS) }
   if is_set(core.remaining_attempt_timeout) then blank[#blank + 1] = 'remaining_attempt_timeout' end
   timeout = timeout or number.finite(core.remaining_attempt_timeout)
-  local attached = timeout and lease.attach(core)
-  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id,
-    attached and { 'attached', attached } or {}, blank)
+  local attached, values = timeout and lease.attach(core), {}
+  if attached then values = { 'attached', attached } end
+  -- Losses in a row count: a managed execution that has got on begins anew.
+  if core.managed and (tonumber(core.lease_reclaim_count) or 0) > 0 then
+    values[#values + 1] = 'lease_reclaim_count'
+    values[#values + 1] = '0'
+  end
+  local epoch, expires = take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
   if timeout then
     call.enter(c, key.index_attempt_timeout(c), execution_id, c.now + timeout)
     wake.due_for(c, core, c.now + timeout)
@@ -180,7 +185,7 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
 end
 
 -- How often an execution may be taken over before it is given up.
-local function reclaim_limit(c, execution_id)
+function claim.reclaim_limit(c, execution_id)
   return number.finite(policies.of(c, execution_id).max_reclaim_count) or MAX_RECLAIMS
 end
 
@@ -188,7 +193,7 @@ end
 local function give_up_reclaiming(c, execution_id, core_key, core, worker_set, reclaims)
   local reason, values = 'max_reclaims_exceeded', nil
   if core.managed then
-    reason = 'its worker was lost ' .. number.text(reclaims + 1) .. ' times'
+    reason = 'its worker was lost' .. (reclaims > 0 and ' ' .. number.text(reclaims + 1) .. ' times' or '')
     values = { 'failure_reason', reason, 'failure_category', 'worker_lost' }
   end
   attempt_record.finish(c, execution_id, core, 'ended_failure', 'failure_reason', reason)
@@ -207,7 +212,7 @@ end
 -- Takes an abandoned execution over with a new attempt; nil when it was given up instead.
 function claim.take_over(c, execution_id, core_key, core, w, worker_set)
   local reclaims = tonumber(core.lease_reclaim_count) or 0
-  if reclaims >= reclaim_limit(c, execution_id) then
+  if reclaims >= claim.reclaim_limit(c, execution_id) then
     give_up_reclaiming(c, execution_id, core_key, core, worker_set, reclaims)
     return nil
   end

@@ -6,12 +6,12 @@ function results.write_row(core_key, text) return false end
 -- @hook The result of a node with a row, false without one; nil for other executions.
 function results.read_row(core_key) return nil end
 
--- Writes the result of an execution; without one, what was there goes.
+-- Writes the result of an execution; without one, what was there goes. The contract stores no result without bytes; that of a node is
+-- one like any other.
 function results.write(c, execution_id, text)
-  local given = is_set(text) and text or nil
-  if results.write_row(key.exec_core(c, execution_id), given) then return end
+  if results.write_row(key.exec_core(c, execution_id), text) then return end
   local result_key = key.exec_result(c, execution_id)
-  if given then redis.call('SET', result_key, given) else redis.call('DEL', result_key) end
+  if is_set(text) then redis.call('SET', result_key, text) else redis.call('DEL', result_key) end
 end
 
 -- The result of an execution, or false.

@@ -106,13 +106,13 @@ function retry.schedule(c, execution_id, core_key, core, f, reason, category, at
   redis.call('ZADD', k and k.delayed or key.lane_delayed(c, record.lane(core)), at, execution_id)
   terminal.released(c, execution_id, core, f, 'failed_retry_scheduled')
   if core.managed then
-    event_log.add_for(c, core, 'retry', index, reason)
+    event_log.add_for(c, core, 'retry', event_log.failed_attempt(index, category), reason)
   end
   wake.delayed(c, record.lane(core), core, at)
 end
 
 -- Ends the attempt and, with it, the execution. `details`: of the failure.
-function retry.give_up(c, execution_id, core_key, core, f, reason, category, k, details)
+function retry.give_up(c, execution_id, core_key, core, f, reason, category, k, details, interrupts)
   end_failed_attempt(c, execution_id, core, reason, category)
   lease.drop(c, execution_id, core, k and k.worker_leases)
   terminal.released(c, execution_id, core, f, 'failed_terminal')
@@ -124,7 +124,7 @@ function retry.give_up(c, execution_id, core_key, core, f, reason, category, k, 
   if core.managed and is_set(details) then record.append(values, 'failure_details', details) end
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'failed', attempt_state = 'attempt_terminal', blank = terminal.LEASE_FIELDS, values = values,
-    terminal_key = k and k.terminal, reason = reason, category = category,
+    terminal_key = k and k.terminal, reason = reason, category = category, interrupts = interrupts,
   })
 end
 

@@ -101,10 +101,21 @@ function terminal.succeed_row(c, core) end
 -- @hook A member of a flow that is not managed has ended: its outgoing edges are to be resolved.
 function terminal.on_member_end(c, execution_id, core) end
 
+-- @hook Keeps the end of a member of a managed flow that is not a success until what still goes on of it has ended. Reports whether it
+-- does; terminal.finish comes again then, with `is_due`.
+function terminal.defer(c, execution_id, core_key, core, t) return false end
+
+-- @hook Ends a node whose end was kept.
+function terminal.finish_deferred(c, execution_id, core_key) end
+
+-- @hook A time has come that an execution was to be looked at, since the lease ends of a node whose end is kept. False for other nodes.
+function terminal.lapse_deferred(c, execution_id, core_key) return false end
+
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
 -- blank (fields to unset); claimed (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no
--- completion message); tolerated (the end is not the flow's failure). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
+-- completion message); tolerated (the end is not the flow's failure); interrupts (a worker may still run the function). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
 function terminal.finish(c, execution_id, core_key, core, t)
+  if t.outcome ~= 'success' and core.managed and terminal.defer(c, execution_id, core_key, core, t) then return end
   if core.row then terminal.succeed_row(c, core) elseif core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
   local is_row = record.node(core_key) ~= nil
@@ -128,7 +139,9 @@ function terminal.reopen(c, execution_id, core, terminal_key)
   attempt_record.write_first(c, execution_id, core)
   if core.journal and core.terminal_outcome == 'success' then journal.forget(c, execution_id) end
   redis.call('ZREM', terminal_key or key.lane_terminal(c, record.lane(core)), execution_id)
-  if core.managed then graph.node_reopened(c, execution_id, core, core.terminal_outcome) end
+  if not core.managed then return end
+  record.clear(key.exec_core(c, execution_id), 'unreleased', 'stopped_at', 'returned')
+  graph.node_reopened(c, execution_id, core, core.terminal_outcome)
 end
 
 -- Removes an execution from every index that a state can have put it in.
@@ -233,7 +246,7 @@ function terminal.ended_attempt_state(core)
   return core.attempt_state or 'none'
 end
 
--- Cancels a record that is not terminal. `by` names who asked.
+-- Cancels a record that is not terminal. `by` names who asked. With `reported`, its worker does, when the function has returned.
 function terminal.cancel(c, execution_id, core_key, core, reason, by, o)
   o = o or {}
   local running_on = core.lifecycle_phase == 'active' and core.current_worker_instance_id
@@ -244,7 +257,7 @@ function terminal.cancel(c, execution_id, core_key, core, reason, by, o)
   })
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'cancelled', attempt_state = terminal.ended_attempt_state(core), blank = CANCELLED_FIELDS,
-    values = { 'cancellation_reason', reason, 'cancelled_by', by },
+    values = { 'cancellation_reason', reason, 'cancelled_by', by }, interrupts = not o.reported,
     terminal_key = o.terminal_key, silent = o.silent, tolerated = o.tolerated, reason = reason,
   })
   wake.stop(c, running_on, execution_id, core, 'cancelled', reason)
@@ -260,7 +273,7 @@ function terminal.expire(c, execution_id, core_key, core, reason, o)
   })
   terminal.finish(c, execution_id, core_key, core, {
     outcome = 'expired', attempt_state = terminal.ended_attempt_state(core), blank = EXPIRED_FIELDS,
-    values = { 'failure_reason', reason }, terminal_key = o.terminal_key, reason = reason, category = 'timeout',
+    values = { 'failure_reason', reason }, terminal_key = o.terminal_key, reason = reason, category = 'timeout', interrupts = true,
   })
   wake.stop(c, running_on, execution_id, core, 'expired', reason)
 end
@@ -333,6 +346,7 @@ function F.ff_cancel_execution(K, A)
   if err then return err end
   terminal.cancel(c, A.execution_id, K.core, core, A.reason, is_set(A.source) and A.source or A.execution_id, {
     worker_set = K.worker_leases, terminal_key = K.terminal, silent = A.source == 'flow_cascade',
+    reported = is_set(A.lease_id) and A.source == 'worker',
   })
   settle.run(c)
   return reply.ok('cancelled', phase)

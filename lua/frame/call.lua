@@ -49,6 +49,9 @@ local function place_of(first_key)
   return found
 end
 
+-- The place of a partition.
+function call.place(prefix, tag) return place_of(prefix .. ':ffx:' .. tag) end
+
 -- Context of a call. A first key without a hash tag is refused before anything is written.
 function call.open(first_key)
   local at = place_of(first_key)
@@ -68,6 +71,43 @@ function call.open(first_key)
     commits = nil,
     order = nil,
   }
+end
+
+-- Context of a call of a keeper, in which call.guarded keeps the error of one item from the others.
+function call.open_guarded(first_key)
+  local c = call.open(first_key)
+  c.faults, c.fault_count, c.faulty = {}, 0, {}
+  return c
+end
+
+-- Errors that say something about the server or the call, and not about the item that is worked on.
+local OF_SERVER = {
+  OOM = true, READONLY = true, MISCONF = true, NOREPLICAS = true, NOPERM = true, LOADING = true, BUSY = true,
+  TRYAGAIN = true, ASK = true, MOVED = true, CLUSTERDOWN = true, CROSSSLOT = true, MASTERDOWN = true,
+}
+
+-- Faults that one reply names; further ones are counted only.
+local MAX_FAULTS = 100
+
+-- Calls work(item, more). In a call of a keeper, an error, such as that of a damaged record, ends the work on this item
+-- and no other: it is noted in `faults` of the context, once for each item of a task. In any other call it is raised. Gives
+-- whether there was none, and up to two values that `work` gives.
+function call.guarded(c, task, item, work, more)
+  local root = c.root or c
+  if not root.faults then return true, work(item, more) end
+  local kept, reserved = c.budget, c.reserved
+  local ok, first, second = pcall(work, item, more)
+  if ok then return true, first, second end
+  c.budget, c.reserved = kept, reserved
+  local text = type(first) == 'table' and first.err or tostring(first)
+  if OF_SERVER[string.match(text, '^%u+')] then error(first, 0) end
+  root.fault_count = root.fault_count + 1
+  local name = task .. ' ' .. item
+  if not root.faulty[name] and #root.faults < MAX_FAULTS then
+    root.faulty[name] = true
+    root.faults[#root.faults + 1] = { task, item, text }
+  end
+  return false
 end
 
 -- Number of the partition that a context works in, as text.
@@ -91,10 +131,6 @@ end
 
 local HOME_TAG = '{fp:0}'
 
-local function place_beside(at, tag)
-  return place_of(at.prefix .. ':ffx:' .. tag)
-end
-
 -- The context of a call in the partition of an execution, which is that of the call but for calls that lease executions of
 -- other partitions. On a server of a cluster, an execution of another partition is none that the call finds.
 function call.at(c, execution_id)
@@ -108,7 +144,7 @@ function call.at(c, execution_id)
   local found = contexts[tag]
   if not found then
     found = {
-      at = place_beside(root.at, tag), tag = tag, now = root.now, now_text = root.now_text, more = false, budget = call.WORK_BUDGET,
+      at = call.place(root.at.prefix, tag), tag = tag, now = root.now, now_text = root.now_text, more = false, budget = call.WORK_BUDGET,
       root = root,
     }
     contexts[tag], contexts[#contexts + 1] = found, found
@@ -122,7 +158,7 @@ function call.home(c)
   local at = c.at
   local home = at.home
   if home == nil then
-    home = not call.is_clustered() and at.tag ~= HOME_TAG and { at = place_beside(at, HOME_TAG), tag = HOME_TAG }
+    home = not call.is_clustered() and at.tag ~= HOME_TAG and { at = call.place(at.prefix, HOME_TAG), tag = HOME_TAG }
     at.home = home
   end
   return home or c

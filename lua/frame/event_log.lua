@@ -4,6 +4,9 @@
 --
 -- An element is the time of the call (Unix ms), and for each event a line with what it is. Line feeds and backslashes in a
 -- detail are escaped. An empty element is what is left of a report of progress that a later one replaced.
+--
+-- The list keeps the last elements. Of those before, which it has no room for, the first of each node are kept in a list of their own, so
+-- that a node that repeats something thousands of times pushes out its own events, not those of others; and how many are gone, by node.
 
 -- @text logged {event:word} {node:word} {attempt:word} {detail}
 
@@ -15,6 +18,10 @@ local MAX_EVENTS = 64
 
 -- Empty elements that are taken out at a time when a log is too long.
 local MAX_EMPTY = 1024
+
+-- Events of a node that are kept of those that the list has no room for: the first so many, or as many as all nodes of a large run may
+-- have together, but some at least.
+local KEPT = { of_node = 32, of_all = 32768, at_least = 4 }
 
 -- Entries kept of the feed, at least: more than a reader takes at once (feedPage in runtime/internal/engine/feed.go). One that gets
 -- as many looks at all that it follows, as others may be gone.
@@ -40,12 +47,62 @@ function event_log.unescaped(detail)
   return (string.gsub(detail, '\\(.)', { n = '\n', ['\\'] = '\\' }))
 end
 
--- Takes the oldest elements off a log that is too long: first those that are empty. The positions of what is left count on from
+-- Calls a function with the node of each line of an element, "" for events of the flow.
+local function each_node(text, visit)
+  for node in string.gmatch(text, '\n[^ \n]* ([^ \n]*)') do visit(node) end
+end
+
+-- The counts of the nodes of some elements in the hash of what the list had no room for: how many of their events are kept.
+local function kept_counts(counts_key, texts)
+  local fields, nodes, counts = {}, {}, {}
+  for _, text in ipairs(texts) do
+    each_node(text, function(node)
+      if not counts[node] then
+        counts[node], nodes[#nodes + 1], fields[#fields + 1] = 0, node, 'kept ' .. node
+      end
+    end)
+  end
+  for from = 1, #fields, 500 do
+    local found = redis.call('HMGET', counts_key, unpack(fields, from, math.min(from + 499, #fields)))
+    for i = 1, #found do counts[nodes[from + i - 1]] = tonumber(found[i] or nil) or 0 end
+  end
+  return counts
+end
+
+-- Keeps those of the oldest elements that have one of the first events of a node, and counts the events of the others as gone. The first
+-- of the elements has the position `at`.
+local function keep_first(c, flow_id, texts, at)
+  local counts_key, nodes = key.flow_events_gone(c, flow_id), tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'node_count') or nil)
+  local most = math.max(KEPT.at_least, math.min(KEPT.of_node, math.floor(KEPT.of_all / math.max(1, nodes or 1))))
+  local counts, kept, changes = kept_counts(counts_key, texts), {}, {}
+  local function count(field) changes[field] = (changes[field] or 0) + 1 end
+  for i, text in ipairs(texts) do
+    local wanted = false
+    each_node(text, function(node) wanted = wanted or counts[node] < most end)
+    if wanted then kept[#kept + 1] = number.text(at + i - 1) .. ' ' .. text end
+    each_node(text, function(node)
+      counts[node] = counts[node] + (wanted and 1 or 0)
+      count((wanted and 'kept ' or 'gone ') .. node)
+    end)
+  end
+  for from = 1, #kept, 500 do
+    redis.call('RPUSH', key.flow_events_kept(c, flow_id), unpack(kept, from, math.min(from + 499, #kept)))
+  end
+  for field, by in pairs(changes) do redis.call('HINCRBY', counts_key, field, by) end
+end
+
+-- The number of elements of a flow's log that are not in the list any more.
+local function base_of(c, flow_id)
+  return tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'events_base') or '0')
+end
+
+-- Takes the oldest elements off a list that is too long: first those that are empty. The positions of what is left count on from
 -- the last element, so those at the end stay what they are.
 local function shorten(c, flow_id, list, length)
   local gone = redis.call('LREM', list, MAX_EMPTY, '')
   local over = length - gone - MAX_ENTRIES
   if over > 0 then
+    keep_first(c, flow_id, redis.call('LRANGE', list, 0, over - 1), base_of(c, flow_id) + gone)
     redis.call('LTRIM', list, over, -1)
     gone = gone + over
   end
@@ -88,6 +145,14 @@ function event_log.add(c, flow_id, event, node, attempt, detail)
   local n = #entry + 1
   entry[n] = line
   if n > MAX_EVENTS then event_log.write_flow(flow_id) end
+end
+
+-- The attempt of an event by which it fails, with the category of the failure, as a word: "2:timeout", "0:rate%20limit". Categories of
+-- activity.Category have up to 128 bytes; longer ones are left out.
+function event_log.failed_attempt(attempt, category)
+  if not is_set(category) or #category > 128 then return attempt end
+  local word = string.gsub(category, '[^%w_.-]', function(char) return string.format('%%%02X', string.byte(char)) end)
+  return (attempt or '') .. ':' .. word
 end
 
 -- An event of a member of a flow.
@@ -136,12 +201,7 @@ function event_log.drop()
   if next(touched) then touched = {} end
 end
 
--- The number of elements of a flow's log that are gone.
-local function base_of(c, flow_id)
-  return tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'events_base') or '0')
-end
-
--- How many elements a flow's log has had, with those that are gone.
+-- How many elements a flow's log has had.
 function event_log.count(c, flow_id) return base_of(c, flow_id) + redis.call('LLEN', key.flow_events(c, flow_id)) end
 
 -- Logs a report of progress of a member in place of the one before. What this gives is to be passed as `before` the next time.
@@ -196,7 +256,7 @@ local function parse_id(id)
   return created, tonumber(position), at, math.huge
 end
 
--- The index of the element at a position and with a time; nil when it is gone. Positions grow when empty elements in front of them
+-- The index of the element at a position and with a time; nil when the list does not have it. Positions grow when empty elements in front of them
 -- are taken out.
 local function find_entry(list, index, at)
   if index < 0 then return nil end
@@ -206,29 +266,87 @@ local function find_entry(list, index, at)
   return nil
 end
 
+-- The index in a list of kept elements from which reading goes on behind an event, and the events of that element that are left out.
+local function start_of_kept(kept_key, position, at, place)
+  local low, high = 0, redis.call('LLEN', kept_key)
+  local function place_of(index)
+    local there, time = string.match(redis.call('LINDEX', kept_key, index), '^(%d+) (%d+)')
+    return tonumber(there), tonumber(time)
+  end
+  -- Positions grow when empty elements before them are taken out, so the times come first.
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local there, time = place_of(middle)
+    if time < at or time == at and there < position then low = middle + 1 else high = middle end
+  end
+  if low == redis.call('LLEN', kept_key) then return low, 0 end
+  local there, time = place_of(low)
+  return low, there == position and time == at and place or 0
+end
+
 -- Where reading goes on behind an event, from the beginning when there is none: the index of an element, the events of it that
--- are left out, and whether events in between are lost. Nil when the text is the id of no event.
-local function start_of(list, created, base, after)
-  if not is_set(after) then return 0, 0, base > 0 end
-  local flow_created, position, at, place = parse_id(after)
-  if not flow_created then return nil end
-  if flow_created ~= created then return 0, 0, base > 0 end
+-- are left out, and whether events in between are not in the list. Of a list of kept elements the same, where it goes on there. Nil when
+-- the text is the id of no event.
+local function start_of(c, flow_id, list, created, base, after)
+  local flow_created, position, at, place
+  if is_set(after) then
+    flow_created, position, at, place = parse_id(after)
+    if not flow_created then return nil end
+  end
+  if flow_created ~= created then
+    if base == 0 then return 0, 0, false end
+    return 0, 0, true, 0, 0
+  end
   local index = position - base
   local text = index >= 0 and redis.call('LINDEX', list, index)
   if text and (text == '' or string.match(text, '^%d+') == at) then return index, place, false end
   index = find_entry(list, index + 1, at)
   if index then return index, place, false end
-  return 0, 0, true
+  if position >= base then return 0, 0, true end -- the server has lost it
+  return 0, 0, true, start_of_kept(key.flow_events_kept(c, flow_id), position, tonumber(at), place)
+end
+
+-- Reads the kept elements from an index on.
+local function read_kept(c, flow_id, created, from, skip, limit)
+  local events = {}
+  for _, element in ipairs(redis.call('LRANGE', key.flow_events_kept(c, flow_id), from, from + limit)) do
+    local position, text = string.match(element, '^(%d+) (.*)$')
+    split_entry(events, limit, created .. '-' .. position, text, skip)
+    if #events == limit then break end
+    skip = 0
+  end
+  return events
+end
+
+-- Nodes whose events that are gone are told.
+local MAX_GONE = 100
+
+-- How many events of a flow are gone, by node, as a list; nil when none are.
+local function gone_of(c, flow_id)
+  local list, fields = {}, redis.call('HGETALL', key.flow_events_gone(c, flow_id))
+  for i = 1, #fields, 2 do
+    local node = string.match(fields[i], '^gone (.*)$')
+    if node and #list < MAX_GONE then list[#list + 1] = { node, fields[i + 1] } end
+  end
+  return list[1] and list or nil
 end
 
 -- Up to `limit` events of a flow behind the one with the id `after`, from the first on when that is not set, or is one of another
--- flow that had this id before; and whether events behind it are lost. Nil when it is the id of no event.
+-- flow that had this id before; whether events before the first of them are lost, and of which nodes they are gone, also where the next
+-- events are behind such a gap. Nil when it is the id of no event.
 function event_log.read(c, flow_id, after, limit)
   local list, events = key.flow_events(c, flow_id), {}
   local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
   local created, base = core[1] or '0', tonumber(core[2] or '0')
-  local from, skip, lost = start_of(list, created, base, after)
+  local from, skip, is_gap, kept_from, kept_skip = start_of(c, flow_id, list, created, base, after)
   if not from then return nil end
+  local lost, gone = is_gap, nil
+  if kept_from then
+    events, gone = read_kept(c, flow_id, created, kept_from, kept_skip, limit), gone_of(c, flow_id)
+    if #events == limit then return events, false end
+    if events[1] and gone then return events, false, gone end -- up to the gap
+    lost = gone ~= nil
+  end
   local count = math.min(limit + 1, READ_ENTRIES)
   repeat
     local entries = redis.call('LRANGE', list, from, from + count - 1)
@@ -236,7 +354,7 @@ function event_log.read(c, flow_id, after, limit)
       -- Thousands of elements can be empty, one behind the other.
       if text ~= '' then
         split_entry(events, limit, created .. '-' .. number.text(base + from + i - 1), text, skip)
-        if #events == limit then return events, lost end
+        if #events == limit then return events, lost, gone end
       end
       skip = 0
     end
@@ -244,5 +362,50 @@ function event_log.read(c, flow_id, after, limit)
     local full = #entries == count
     count = READ_ENTRIES * 10
   until not full
-  return events, lost
+  return events, lost, gone
+end
+
+-- Elements that a search for the events of a node looks at in a call.
+local MAX_SEARCHED = 1000
+
+-- Appends the events of a node that an element has, the last first.
+local function add_of_node(events, node, id, text)
+  if not string.find(text, ' ' .. node .. ' ', 1, true) then return end
+  local all = {}
+  split_entry(all, math.huge, id, text, 0)
+  for i = #all, 1, -1 do
+    if all[i][4] == node then events[#events + 1] = all[i] end
+  end
+end
+
+-- Events of one node, the latest first, from a cursor on, "" to begin with: `limit` of them or some more, among a bounded number of elements.
+-- Gives the cursor to go on with, too, "" at the end.
+function event_log.read_node(c, flow_id, node, cursor, limit)
+  local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
+  local created, base, events = core[1] or '0', tonumber(core[2] or '0'), {}
+  local of, at = string.match(cursor, '^([lk])(%d+)$')
+  local list, is_kept = key.flow_events(c, flow_id), of == 'k'
+  -- The index behind the elements that are to be looked at.
+  local to = is_kept and tonumber(at) or of and tonumber(at) - base or redis.call('LLEN', list)
+  if not is_kept and to <= 0 then
+    if base == 0 then return events, '' end
+    is_kept = true
+  end
+  if is_kept then
+    list = key.flow_events_kept(c, flow_id)
+    to = of == 'k' and to or redis.call('LLEN', list)
+  end
+  local from = math.max(0, to - MAX_SEARCHED)
+  local found = to > 0 and redis.call('LRANGE', list, from, to - 1) or {}
+  local index = #found
+  while index > 0 and #events < limit do
+    local position, text = base + from + index - 1, found[index]
+    if is_kept then position, text = string.match(text, '^(%d+) (.*)$') end
+    add_of_node(events, node, created .. '-' .. (is_kept and position or number.text(position)), text)
+    index = index - 1
+  end
+  local rest = from + index
+  if is_kept then return events, rest > 0 and 'k' .. number.text(rest) or '' end
+  if rest > 0 or base > 0 then return events, 'l' .. number.text(base + rest) end
+  return events, ''
 end

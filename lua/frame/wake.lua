@@ -6,7 +6,7 @@
 -- that serves the lane, or no longer does, which workers tell each other; and that a lease has ended. The mark makes
 -- messages differ: the library sends its time (ms). The kind says whether the execution was cancelled, ran out of time
 -- (expired), or lost its lease (revoked); the reason of a cancel is a caller's text, which may be any. A worker that is told to
--- drain takes no more work.
+-- drain takes no more work. What is awaited is that a function returns which is told to stop with the next message.
 
 -- @message  work    channel.wake,channel.wake_ring work {partition} {mark}
 -- @message  none    channel.wake,channel.wake_ring none {partition}
@@ -15,6 +15,7 @@
 -- @message  left    channel.wake              left {worker_instance_id}
 -- @message  cancel  channel.worker            cancel {execution_id} {lease_id} {kind:word} {reason}
 -- @message  drain   channel.worker            drain {worker_instance_id}
+-- @message  awaited channel.worker            awaited {execution_id} {lease_id}
 
 -- To keepers: something is due in a partition at a time (ms), earlier than all that they know of there.
 
@@ -132,9 +133,14 @@ function wake.cancel(c, worker_instance_id, execution_id, lease_id, kind, reason
   cancels[#cancels + 1] = { worker_instance_id, message.cancel(execution_id, lease_id or '', kind, reason) }
 end
 
--- The worker that ran an execution, if one did, is told to stop. `core` is as it was then.
+-- The worker that ran an execution, if one did, is told to stop. `core` is as it was then; with `awaits_release`, something waits until
+-- the function has returned.
 function wake.stop(c, worker_instance_id, execution_id, core, kind, reason)
   if not is_set(worker_instance_id) or not wake.is_announced(core) then return end
+  if core.awaits_release then
+    local cancels = call.list_in(c, 'cancels')
+    cancels[#cancels + 1] = { worker_instance_id, message.awaited(execution_id, core.current_lease_id) }
+  end
   wake.cancel(c, worker_instance_id, execution_id, core.current_lease_id, kind, reason)
 end
 

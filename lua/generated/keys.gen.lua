@@ -98,6 +98,16 @@ function key.exec_journal(c, execution_id)
   return (at.of_exec or keep(at, 'of_exec', at.prefix .. ':exec:' .. at.tag .. ':')) .. execution_id .. ':journal'
 end
 
+function key.exec_past(c, execution_id)
+  local at = c.at
+  return (at.of_exec or keep(at, 'of_exec', at.prefix .. ':exec:' .. at.tag .. ':')) .. execution_id .. ':past'
+end
+
+function key.exec_past_before(c, execution_id)
+  local at = c.at
+  return (at.of_exec or keep(at, 'of_exec', at.prefix .. ':exec:' .. at.tag .. ':')) .. execution_id .. ':past:before'
+end
+
 function key.attempt_record(c, execution_id, attempt_index)
   local at = c.at
   return (at.of_attempt or keep(at, 'of_attempt', at.prefix .. ':attempt:' .. at.tag .. ':')) .. execution_id .. ':' .. attempt_index
@@ -377,6 +387,22 @@ function key.flow_events(c, flow_id)
   return text
 end
 
+function key.flow_events_kept(c, flow_id)
+  local at = c.at
+  if at.flow_events_kept_of == flow_id then return at.flow_events_kept end
+  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':events_kept'
+  at.flow_events_kept_of, at.flow_events_kept = flow_id, text
+  return text
+end
+
+function key.flow_events_gone(c, flow_id)
+  local at = c.at
+  if at.flow_events_gone_of == flow_id then return at.flow_events_gone end
+  local text = (at.of_flow or keep(at, 'of_flow', at.prefix .. ':flow:' .. at.tag .. ':')) .. flow_id .. ':events_gone'
+  at.flow_events_gone_of, at.flow_events_gone = flow_id, text
+  return text
+end
+
 function key.flow_rerun(c, flow_id)
   local at = c.at
   if at.flow_rerun_of == flow_id then return at.flow_rerun end
@@ -607,6 +633,14 @@ function key.ffx_reclaimable(c, lane_id)
   return text
 end
 
+function key.ffx_suspect_turn(c, lane_id)
+  local at = c.at
+  if at.ffx_suspect_turn_of == lane_id then return at.ffx_suspect_turn end
+  local text = (at.of_ffx_lane or keep(at, 'of_ffx_lane', at.prefix .. ':ffx:' .. at.tag .. ':lane:')) .. key.escape(lane_id) .. ':suspect_turn'
+  at.ffx_suspect_turn_of, at.ffx_suspect_turn = lane_id, text
+  return text
+end
+
 function key.ffx_order(c, lane_id)
   local at = c.at
   if at.ffx_order_of == lane_id then return at.ffx_order end
@@ -701,6 +735,11 @@ function key.ffx_run_counts_of_hour(c, hour)
   return (at.of_ffx_run_counts or keep(at, 'of_ffx_run_counts', at.prefix .. ':ffx:' .. at.tag .. ':run_counts:')) .. hour
 end
 
+function key.ffx_lane_counts(c)
+  local at = c.at
+  return at.ffx_lane_counts or keep(at, 'ffx_lane_counts', at.prefix .. ':ffx:' .. at.tag .. ':lane_counts')
+end
+
 function key.ffx_run_recount(c)
   local at = c.at
   return at.ffx_run_recount or keep(at, 'ffx_run_recount', at.prefix .. ':ffx:' .. at.tag .. ':run_recount')
@@ -776,9 +815,24 @@ function key.ffx_api_tokens(c, namespace)
   return (at.of_ffx_api_tokens or keep(at, 'of_ffx_api_tokens', at.prefix .. ':ffx:' .. at.tag .. ':api_tokens:')) .. namespace
 end
 
-function key.ffx_api_request(c, namespace, request_key)
+function key.ffx_api_sessions(c, namespace)
   local at = c.at
-  return (at.of_ffx_api_request or keep(at, 'of_ffx_api_request', at.prefix .. ':ffx:' .. at.tag .. ':api_request:')) .. key.escape(namespace) .. ':' .. request_key
+  return (at.of_ffx_api_sessions or keep(at, 'of_ffx_api_sessions', at.prefix .. ':ffx:' .. at.tag .. ':api_sessions:')) .. namespace
+end
+
+function key.ffx_api_session_ends(c, namespace)
+  local at = c.at
+  return (at.of_ffx_api_session_ends or keep(at, 'of_ffx_api_session_ends', at.prefix .. ':ffx:' .. at.tag .. ':api_session_ends:')) .. namespace
+end
+
+function key.ffx_api_requests(c, namespace, owner)
+  local at = c.at
+  return (at.of_ffx_api_requests or keep(at, 'of_ffx_api_requests', at.prefix .. ':ffx:' .. at.tag .. ':api_requests:')) .. key.escape(namespace) .. ':' .. owner
+end
+
+function key.ffx_api_request_ends(c, namespace, owner)
+  local at = c.at
+  return (at.of_ffx_api_request_ends or keep(at, 'of_ffx_api_request_ends', at.prefix .. ':ffx:' .. at.tag .. ':api_request_ends:')) .. key.escape(namespace) .. ':' .. owner
 end
 
 function key.ffx_failure_hook(c, namespace, hook)
@@ -817,6 +871,11 @@ end
 function key.ffx_schedules_due(c)
   local at = c.at
   return at.ffx_schedules_due or keep(at, 'ffx_schedules_due', at.prefix .. ':ffx:' .. at.tag .. ':schedules_due')
+end
+
+function key.ffx_schedules_taken(c)
+  local at = c.at
+  return at.ffx_schedules_taken or keep(at, 'ffx_schedules_taken', at.prefix .. ':ffx:' .. at.tag .. ':schedules_taken')
 end
 
 function key.ffx_schedule(c, schedule_id)
@@ -913,6 +972,11 @@ end
 function key.workers(c)
   local at = c.at
   return at.workers or keep(at, 'workers', at.prefix .. ':idx:workers')
+end
+
+function key.used_lanes(c)
+  local at = c.at
+  return at.used_lanes or keep(at, 'used_lanes', at.prefix .. ':idx:lanes')
 end
 
 function key.channel_completions(c)

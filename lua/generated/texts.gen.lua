@@ -18,6 +18,8 @@ function message.cancel(execution_id, lease_id, kind, reason) return 'cancel ' .
 
 function message.drain(worker_instance_id) return 'drain ' .. worker_instance_id end
 
+function message.awaited(execution_id, lease_id) return 'awaited ' .. execution_id .. ' ' .. lease_id end
+
 function message.due(partition, at) return partition .. ' ' .. at end
 
 function message.done(flow_id, outcome, result)

@@ -89,7 +89,7 @@ function graph.node_ended(c, execution_id, core, t)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   local fatal = false
-  event_log.add_for(c, core, t.outcome, core.current_attempt_index, t.reason)
+  event_log.add_for(c, core, t.outcome, event_log.failed_attempt(core.current_attempt_index, t.category), t.reason)
   if t.outcome ~= 'success' then
     redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
     flow_record.on_unusual(flow_key)

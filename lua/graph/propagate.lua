@@ -29,9 +29,7 @@ end
 -- `plain`: all of them are satisfied.
 function propagate.new_wave() return { plain = true } end
 
--- Adds an edge to a wave: child_id, upstream_id, kind, input_name, and edge_id or, of a graph, `upstream` (the ordinal). In a flow
--- that has joins it is resolved at once.
-function propagate.add_edge(c, wave, item, flow, edge)
+local function add_edge(c, wave, item, flow, edge)
   if flow.joins and (edge.edge_id or edge_group.is_join(c, item.flow_id, edge.child_id)) then
     resolve_at_join(c, item, edge)
     return
@@ -49,6 +47,13 @@ function propagate.add_edge(c, wave, item, flow, edge)
   edges = { edge }
   wave[edge.child_id] = edges
   wave[#wave + 1] = edges
+end
+
+-- Adds an edge to a wave: child_id, upstream_id, kind, input_name, and edge_id or, of a graph, `upstream` (the ordinal). In a flow
+-- that has joins it is resolved at once.
+function propagate.add_edge(c, wave, item, flow, edge)
+  if not flow.joins or not (c.root or c).faults then return add_edge(c, wave, item, flow, edge) end
+  call.guarded(c, 'propagation', edge.child_id, function() add_edge(c, wave, item, flow, edge) end)
 end
 
 -- Adds an edge by its id.
@@ -108,7 +113,14 @@ function propagate.resolve_wave(c, wave)
     call.gather(c)
     order.gather(c)
   end
-  for _, edges in ipairs(wave) do resolve_child(c, edges) end
+  local guards = (c.root or c).faults
+  for _, edges in ipairs(wave) do
+    if guards then
+      call.guarded(c, 'propagation', edges[1].child_id, function() resolve_child(c, edges) end)
+    else
+      resolve_child(c, edges)
+    end
+  end
   order.write_gathered(c)
 end
 
@@ -151,7 +163,14 @@ function propagate.run(c)
   while c.queue do
     local ended, wave = c.queue, propagate.new_wave()
     c.queue = nil
-    for _, item in ipairs(ended) do add_edges(c, wave, item) end
+    local guards = (c.root or c).faults
+    for _, item in ipairs(ended) do
+      if guards then
+        call.guarded(c, 'propagation', item.execution_id, function() add_edges(c, wave, item) end)
+      else
+        add_edges(c, wave, item)
+      end
+    end
     propagate.resolve_wave(c, wave)
   end
 end
@@ -190,19 +209,31 @@ local function drain_edges(c, execution_id)
   return redis.call('EXISTS', edges_key) == 0
 end
 
--- Works off postponed edges. Gives how many were looked at.
+-- Pause (ms) before an entry of the backlog that has raised an error is tried again.
+local FAILED_PAUSE_MS = 1000
+
+-- Works off postponed edges. An entry that raises an error goes to the end of the backlog. Gives how many were looked at.
 function propagate.drain_backlog(c, limit)
   local backlog_key = key.ffx_backlog(c)
-  c.budget = limit
-  while c.budget > 0 do
-    local entry = redis.call('LINDEX', backlog_key, 0)
-    if not entry then break end
+  local failed, failures = {}, 0
+  local function drain(entry)
     local done = propagate.drain_row(c, entry)
     if done then c.budget = c.budget - 1 end
     -- A node with a row may have edges of records besides.
     if done ~= false and drain_edges(c, entry) then redis.call('LPOP', backlog_key) end
   end
+  c.budget = limit
+  while c.budget > 0 do
+    local entry = redis.call('LINDEX', backlog_key, 0)
+    if not entry or failed[entry] then break end
+    if not call.guarded(c, 'propagation', entry, drain) then
+      failed[entry], failures = true, failures + 1
+      c.budget = c.budget - 1
+      redis.call('RPUSH', backlog_key, redis.call('LPOP', backlog_key))
+    end
+  end
   propagate.run(c)
-  if redis.call('EXISTS', backlog_key) == 1 then c.more = true end
+  if failures > 0 then wake.due(c, c.now + FAILED_PAUSE_MS) end
+  if redis.call('LLEN', backlog_key) > failures then c.more = true end
   return limit - math.max(0, c.budget)
 end

@@ -53,8 +53,9 @@ local CANCEL_COST = 3
 
 local function has_budget(c) return c.budget > (c.reserved or 0) end
 
--- Cancels one sibling at once.
+-- Cancels one sibling at once. A call that counts cancels by their reason counts it before, as other dispatchers do.
 local function stop(c, sibling_id, core, reason)
+  if c.dispatched then c.dispatched[reason] = (c.dispatched[reason] or 0) + 1 end
   c.budget = c.budget - CANCEL_COST
   c.reserved = (c.reserved or 0) + 1
   terminal.cancel(c, sibling_id, key.exec_core(c, sibling_id), core, reason, 'edge_group', { tolerated = true })
@@ -62,9 +63,14 @@ local function stop(c, sibling_id, core, reason)
 end
 
 -- Goes through upstreams of a join, as far as the call's budget goes; the rest is kept for later. `take` is
--- called with each sibling to be cancelled and its record.
+-- called with each sibling to be cancelled and its record. Those that have ended are none to be cancelled, the winner among
+-- them, and do not count.
 local function each_sibling(c, flow_id, child_id, sibling_ids, take)
   local seen = {}
+  local function look_at(sibling_id)
+    local core, why = stoppable(c, flow_id, child_id, sibling_id)
+    if core then take(sibling_id, core) elseif why ~= 'already_terminal' then count(c, why) end
+  end
   for i, sibling_id in ipairs(sibling_ids) do
     if not has_budget(c) then
       call.chunked('SADD', key.flow_siblings(c, flow_id, child_id), { unpack(sibling_ids, i) })
@@ -72,8 +78,8 @@ local function each_sibling(c, flow_id, child_id, sibling_ids, take)
     end
     if not seen[sibling_id] then
       seen[sibling_id] = true
-      local core, why = stoppable(c, flow_id, child_id, sibling_id)
-      if core then take(sibling_id, core) else count(c, why) end
+      local ok = call.guarded(c, 'sibling_cancel_dispatch', sibling_id, look_at)
+      if not ok then redis.call('SADD', key.flow_siblings(c, flow_id, child_id), sibling_id) end -- it stays owed
     end
   end
 end
@@ -162,12 +168,13 @@ local function cancel_owed(c, flow_id, child_id)
   end
   local reason = is_set(owed.cancel_siblings_reason) and owed.cancel_siblings_reason or 'sibling_quorum_satisfied'
   local rest = {}
+  local function cancel_listed(sibling_id)
+    local core, why = stoppable(c, flow_id, child_id, sibling_id)
+    if core then stop(c, sibling_id, core, reason) else count(c, why) end
+  end
   for _, sibling_id in ipairs(listed(owed.cancel_siblings_pending_members)) do
-    if not has_budget(c) then
-      rest[#rest + 1] = sibling_id
-    else
-      local core, why = stoppable(c, flow_id, child_id, sibling_id)
-      if core then stop(c, sibling_id, core, reason) else count(c, why) end
+    if not has_budget(c) or not call.guarded(c, 'sibling_cancel_dispatch', sibling_id, cancel_listed) then
+      rest[#rest + 1] = sibling_id -- one that raises an error stays owed
     end
   end
   local later = pop_later(c, flow_id, child_id, math.min(c.budget, CANCELLED_AT_A_TIME))
@@ -213,13 +220,28 @@ function sibling_cancel.drain(c, limit)
   local pending_key = key.index_pending_cancel_groups(c)
   local kept = c.budget
   c.budget, c.reserved = limit, nil
+  -- Groups with a fault are worked off once in a call.
+  local failed, failures = {}, 0
   local goes_on = true
   while goes_on and has_budget(c) do
     goes_on = false
     for _, tuple in ipairs(redis.call('SRANDMEMBER', pending_key, c.sibling_filter and FILTERED_AT_A_TIME or 1)) do
       if not has_budget(c) then break end
-      goes_on = work_off(c, pending_key, tuple) or goes_on
+      if failed[tuple] then
+        c.budget = c.budget - 1
+        goes_on = goes_on or not c.sibling_filter
+      else
+        local before = c.fault_count
+        local _, worked = call.guarded(c, 'sibling_cancel_dispatch', tuple, function() return work_off(c, pending_key, tuple) end)
+        if c.fault_count ~= before then
+          failed[tuple], failures = true, failures + 1
+          c.budget = c.budget - 1
+          worked = not c.sibling_filter
+        end
+        goes_on = worked or goes_on
+      end
     end
+    if failures > 0 then goes_on = goes_on and redis.call('SCARD', pending_key) > failures end
   end
   local used = limit - math.max(c.budget, 0)
   c.budget, c.reserved = kept, nil

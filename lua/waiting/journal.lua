@@ -27,26 +27,30 @@ end
 -- Entries that are no steps of the function: the state that it was continued with, and the plan that it has returned.
 local CARRIED, PLAN = 'carried', 'once::plan'
 
--- How many entries count.
-local function counted(journal_key)
-  local all = redis.call('HLEN', journal_key)
-  if all < MAX_ENTRIES then return all end
-  for _, present in ipairs(redis.call('HMGET', journal_key, CARRIED, PLAN)) do
-    if present then all = all - 1 end
+local function is_opened(entry) return string.sub(entry, 1, 5) == 'open:' end
+
+-- Whether one more entry is too many. Waitpoints that are opened ahead are counted by themselves: who signals waits that never begin
+-- takes nothing from the function.
+local function is_full(journal_key, opens)
+  if redis.call('HLEN', journal_key) < MAX_ENTRIES then return false end
+  local count = 0
+  for _, entry in ipairs(redis.call('HKEYS', journal_key)) do
+    if entry ~= CARRIED and entry ~= PLAN and is_opened(entry) == opens then count = count + 1 end
   end
-  return all
+  return count >= MAX_ENTRIES
 end
 
--- Refusal when there is no room for one more entry with a value of that size; nil when there is.
-function journal.check_room(c, execution_id, core, bytes)
+-- Refusal when there is no room for one more entry with a value of that size; nil when there is. `opens`: it is a waitpoint that is
+-- opened ahead.
+function journal.check_room(c, execution_id, core, bytes, opens)
   if bytes > MAX_ENTRY_BYTES then
     return reply.err('journal_full', 'a step may record at most ' .. MAX_ENTRY_BYTES .. ' bytes, got: ' .. bytes)
   end
   if not core.journal then return nil end
   if tonumber(core.journal) + bytes > MAX_BYTES then
     return reply.err('journal_full', 'the steps of an execution may record at most ' .. MAX_BYTES .. ' bytes together')
-  elseif counted(key.exec_journal(c, execution_id)) >= MAX_ENTRIES then
-    return reply.err('journal_full', 'an execution has at most ' .. MAX_ENTRIES .. ' steps, waits and opened waitpoints')
+  elseif is_full(key.exec_journal(c, execution_id), opens == true) then
+    return reply.err('journal_full', 'an execution has at most ' .. MAX_ENTRIES .. (opens and ' opened waitpoints' or ' steps and waits'))
   end
   return nil
 end
@@ -61,7 +65,7 @@ end
 -- Closes the waitpoints that were opened ahead of waits which never began: nobody would come to them any more.
 local function close_opened(c, journal_key)
   for _, entry in ipairs(redis.call('HKEYS', journal_key)) do
-    if string.sub(entry, 1, 5) == 'open:' then
+    if is_opened(entry) then
       local id = redis.call('HGET', journal_key, entry)
       local waitpoint_key = key.waitpoint_record(c, id)
       if redis.call('HGET', waitpoint_key, 'state') == 'pending' then
@@ -76,22 +80,26 @@ end
 function journal.forget(c, execution_id)
   local journal_key = key.exec_journal(c, execution_id)
   close_opened(c, journal_key)
-  redis.call('DEL', journal_key)
-  record.clear(key.exec_core(c, execution_id), 'journal', 'generation')
+  redis.call('DEL', journal_key, key.exec_past(c, execution_id), key.exec_past_before(c, execution_id))
+  local core_key = key.exec_core(c, execution_id)
+  record.clear(core_key, 'journal', 'generation')
+  local signals = redis.call('ZCARD', key.exec_signals(c, execution_id))
+  if signals > 0 then record.set(core_key, 'spent_signals', number.text(signals)) end
 end
 
--- The journal of an execution that goes on as new has nothing but the state that it carries over, and the number of its generation. Gives
--- nil, or a refusal.
-function journal.renew(c, execution_id, core_key, generation, state)
-  if #state > MAX_ENTRY_BYTES then
-    return reply.err('journal_full', 'a state may have at most ' .. MAX_ENTRY_BYTES .. ' bytes, got: ' .. #state)
-  end
-  local journal_key = key.exec_journal(c, execution_id)
-  close_opened(c, journal_key)
-  redis.call('DEL', journal_key)
+-- Refusal of the state that a function goes on with, or nil.
+function journal.check_state(state)
+  if #state <= MAX_ENTRY_BYTES then return nil end
+  return reply.err('journal_full', 'a state may have at most ' .. MAX_ENTRY_BYTES .. ' bytes, got: ' .. #state)
+end
+
+-- The journal of an execution that goes on as new has the state that it carries over, with the number of its generation, and the entries
+-- of waitpoints that go along: names and ids in turn.
+function journal.restart(c, execution_id, core_key, generation_number, state, entries)
+  redis.call('DEL', key.exec_journal(c, execution_id))
   record.clear(core_key, 'journal')
-  journal.put(c, execution_id, core_key, CARRIED, number.text(generation) .. ' ' .. state)
-  return nil
+  journal.put(c, execution_id, core_key, CARRIED, number.text(generation_number) .. ' ' .. state)
+  for i = 1, #entries, 2 do journal.put(c, execution_id, core_key, entries[i], entries[i + 1]) end
 end
 
 -- Names and values in turn, as list of entries.

@@ -114,25 +114,32 @@ local function count_signal(c, K, A, core, w, matched)
   end
 end
 
--- Payloads (bytes) of one signal and of all signals to one waitpoint, in managed flows.
+-- Bytes of the payload of one signal, and of all signals to one waitpoint with their texts, in managed flows.
 local MAX_PAYLOAD = 65536
-local MAX_PAYLOADS = 1048576
+local MAX_SIGNAL_BYTES = 1048576
+
+-- What a signal adds to the bytes of its waitpoint: its payload, and the texts that who waits receives with it.
+function signal.weight(payload_bytes, name, category, source, correlation_id)
+  return payload_bytes + #(name or '') + #(category or 'external') + #(source or '') + #(correlation_id or '')
+end
+
+local function weight_of(A)
+  return signal.weight(#(A.payload or ''), A.signal_name, A.signal_category, A.source_identity, A.correlation_id)
+end
 
 -- Refusal of a signal to a managed flow that is too large; nil when it is not.
-function signal.check_size(w, payload)
-  local bytes, before = #(payload or ''), tonumber(w.signal_bytes) or 0
+function signal.check_size(w, A)
+  local bytes, sum = #(A.payload or ''), (tonumber(w.signal_bytes) or 0) + weight_of(A)
   if bytes > MAX_PAYLOAD then
     return reply.err('signal_too_large', number.text(bytes), number.text(MAX_PAYLOAD))
-  elseif before + bytes > MAX_PAYLOADS then
-    return reply.err('signal_too_large', number.text(before + bytes), number.text(MAX_PAYLOADS))
+  elseif sum > MAX_SIGNAL_BYTES then
+    return reply.err('signal_too_large', number.text(sum), number.text(MAX_SIGNAL_BYTES))
   end
   return nil
 end
 
--- Adds a payload to what the signals of a waitpoint hold together.
-function signal.weigh(K, A)
-  if is_set(A.payload) then redis.call('HINCRBY', K.waitpoint, 'signal_bytes', #A.payload) end
-end
+-- Adds a signal to what the signals of a waitpoint hold together.
+function signal.weigh(K, A) redis.call('HINCRBY', K.waitpoint, 'signal_bytes', weight_of(A)) end
 
 -- The condition is met: closes the suspension, and wakes the execution when it sleeps.
 function signal.satisfy(c, K, A, core, delay, state)
@@ -160,6 +167,19 @@ function signal.deliver(c, K, A, core, w, state, n, delay)
   if core.managed then event_log.add_for(c, core, 'signalled', core.current_attempt_index, A.signal_name) end
   if effect == 'resume_condition_satisfied' then signal.satisfy(c, K, A, core, delay, state) end
   return effect
+end
+
+-- What the sender of a signal with such an effect is told: the outcome, and whether the signal counts. An early signal to the wait of
+-- a function does not count yet, since only the wait says which signals it needs.
+function signal.told(effect)
+  local counts = effect == 'resume_condition_satisfied' or effect == 'appended_to_waitpoint'
+  return effect == 'resume_condition_satisfied' and 'resumed' or 'accepted', counts and '1' or '0'
+end
+
+-- What a late signal to a wait that was closed for a reason is told.
+function signal.ended_as(reason)
+  reason = reason or ''
+  return (string.sub(reason, 1, 9) == 'timed_out' or reason == 'never_committed') and 'expired' or 'closed'
 end
 
 -- @function ff_deliver_signal
@@ -211,7 +231,7 @@ function F.ff_deliver_signal(K, A)
   err = check_target(core, w, state, A) or bad
   if err then return err end
   if signal.limit_reached(K, n) then return reply.err('signal_limit_exceeded') end
-  err = core.managed and signal.check_size(w, A.payload)
+  err = core.managed and signal.check_size(w, A)
   if err then return err end
   local effect = signal.deliver(c, K, A, core, w, state, n, n.resume_delay_ms)
   settle.run(c)
@@ -219,10 +239,11 @@ function F.ff_deliver_signal(K, A)
 end
 
 local BUFFERED = 'buffered_for_pending_waitpoint'
+signal.BUFFERED = BUFFERED
 
--- Keeps a signal to a pending waitpoint, after all checks.
-function signal.buffer(c, K, A, core, n)
-  accept(c, K, A, n, BUFFERED)
+-- Keeps a signal to a pending waitpoint, after all checks. `effect` is what is recorded of it.
+function signal.buffer(c, K, A, core, n, effect)
+  accept(c, K, A, n, effect)
   if not core.managed then return end
   signal.weigh(K, A)
   event_log.add_for(c, core, 'signalled', core.current_attempt_index, A.signal_name)
@@ -270,8 +291,8 @@ function F.ff_buffer_signal_for_pending_waitpoint(K, A)
   if w.state ~= 'pending' then return reply.err('waitpoint_not_pending') end
   if bad then return bad end
   if signal.limit_reached(K, n) then return reply.err('signal_limit_exceeded') end
-  err = core.managed and signal.check_size(w, A.payload)
+  err = core.managed and signal.check_size(w, A)
   if err then return err end
-  signal.buffer(c, K, A, core, n)
+  signal.buffer(c, K, A, core, n, BUFFERED)
   return reply.ok(A.signal_id, BUFFERED)
 end

@@ -53,6 +53,7 @@ end
 -- `about`: what the people who answer are told.
 local function activate(c, K, A, w, about)
   if is_set(about) then redis.call('HSET', K.waitpoint, 'about', about) end
+  if A.reason_code == timer.REASON then redis.call('HSET', K.waitpoint, 'timer', '1') end
   if w.pending then
     redis.call('HSET', K.waitpoint, 'suspension_id', A.suspension_id, 'state', 'active', 'activated_at', c.now_text,
       'expires_at', A.timeout_at or '')
@@ -64,19 +65,57 @@ local function activate(c, K, A, w, about)
     'waitpoint_token', w.token, 'state', 'active', 'created_at', c.now_text, 'activated_at', c.now_text,
     'expires_at', A.timeout_at or '', 'signal_count', '0', 'matched_signal_count', '0', 'last_signal_at', '')
   if A.step then redis.call('HSET', K.waitpoint, 'step', A.step) end
-  if A.reason_code == timer.REASON then redis.call('HSET', K.waitpoint, 'timer', '1') end
+end
+
+-- The fields of an entry of a stream of signals.
+local function fields_of(entry)
+  local fields = {}
+  for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
+  return fields
 end
 
 -- Lets the signals that came before the suspension satisfy its condition. Gives the id of the one that met it, or nil.
-local function apply_buffered(K, state)
+local function apply_buffered(c, K, state)
   local decided
   for _, entry in ipairs(redis.call('XRANGE', K.signals, '-', '+')) do
-    local fields = {}
-    for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
+    local fields = fields_of(entry)
     condition.match(state, fields.signal_name or '', fields.signal_id or '', fields.source_identity)
     if not decided and condition.is_met(state) then decided = fields.signal_id or '' end
   end
   return decided
+end
+
+-- Lets the early signals of a managed flow's wait satisfy a condition, without writing anything: those up to the one that meets it.
+function suspension_record.match_early(K, state)
+  for _, entry in ipairs(redis.call('XRANGE', K.signals, '-', '+')) do
+    local fields = fields_of(entry)
+    condition.match(state, fields.signal_name or '', fields.signal_id or '', fields.source_identity)
+    if condition.is_met(state) then return end
+  end
+end
+
+-- Early signals that are read at a time.
+local EARLY_AT_A_TIME = 64
+
+-- Lets the early signals of a wait of a managed flow satisfy its condition, in the order in which they came, up to the one that
+-- meets it: as if they had come to the open wait. Those behind it are not looked at; where they begin is noted with the
+-- waitpoint. Gives the id of the one that met the condition, or nil.
+local function apply_early(c, K, state)
+  local from = '-'
+  while true do
+    local entries = redis.call('XRANGE', K.signals, from, '+', 'COUNT', EARLY_AT_A_TIME)
+    for _, entry in ipairs(entries) do
+      local fields = fields_of(entry)
+      local place = condition.match(state, fields.signal_name or '', fields.signal_id or '', fields.source_identity)
+      redis.call('HSET', key.signal_record(c, fields.signal_id), 'observed_effect', place and 'appended_to_waitpoint' or 'no_op')
+      if place and condition.is_met(state) then
+        redis.call('HSET', K.waitpoint, 'decided_at', entry[1])
+        return fields.signal_id
+      end
+    end
+    if #entries < EARLY_AT_A_TIME then return nil end
+    from = '(' .. entries[#entries][1]
+  end
 end
 
 local function write_suspension(K, A, w, now_text)
@@ -96,7 +135,8 @@ end
 -- already, or nil; the records are closed then.
 function suspension_record.begin(c, K, A, w, state)
   activate(c, K, A, w, A.about or state.about)
-  local decided = w.pending and apply_buffered(K, state) or nil
+  local decided
+  if w.pending then decided = (A.managed and apply_early or apply_buffered)(c, K, state) end
   condition.write(c, K.condition, state)
   redis.call('SADD', K.waitpoints, w.id)
   write_suspension(K, A, w, c.now_text)

@@ -57,12 +57,81 @@ local function shown(value)
   return #text > 100 and string.sub(text, 1, 100) .. '…' or text
 end
 
--- The value at a path of field names in a JSON text, or nil and what is wrong.
-local function value_at(json, path)
+-- The place behind a JSON string that begins at a place, or nil.
+local function behind_string(json, at)
+  at = at + 1
+  while true do
+    at = string.find(json, '["\\]', at)
+    if not at then return nil end
+    if string.sub(json, at, at) == '"' then return at + 1 end
+    at = at + 2
+  end
+end
+
+-- The place behind a JSON value that begins at a place or behind blanks there, however deep it is, or nil.
+local function behind_value(json, at)
+  local depth = 0
+  repeat
+    at = string.find(json, '%S', at)
+    local first = at and string.sub(json, at, at)
+    if not first then
+      return nil
+    elseif first == '"' then
+      at = behind_string(json, at)
+      if not at then return nil end
+    elseif string.find(first, '[%[{%]},:]') then
+      depth = depth + (string.find(first, '[%[{]') and 1 or string.find(first, '[%]}]') and -1 or 0)
+      at = at + 1
+    else
+      local _, last = string.find(json, '^[%w%.%+%-]+', at)
+      if not last then return nil end
+      at = last + 1
+    end
+  until depth <= 0
+  return depth == 0 and at or nil
+end
+
+-- The text of a field of the JSON object that a text is, or nil. Of two with one name, the last.
+local function field_text(json, name)
+  local at, found = string.match(json, '^%s*{()'), nil
+  while at do
+    local from = string.match(json, '^%s*()"', at)
+    local behind = from and behind_string(json, from)
+    local value = behind and string.match(json, '^%s*:()', behind)
+    local last = value and behind_value(json, value)
+    if not last then return found end
+    if cjson.decode('[' .. string.sub(json, from, behind - 1) .. ']')[1] == name then found = string.sub(json, value, last - 1) end
+    at = string.match(json, '^%s*,()', last)
+  end
+  return found
+end
+
+-- A JSON text as a value, which need not be an object or a list; not ok when the decoder does not take it.
+local function decoded(json)
   local ok, value = pcall(cjson.decode, json)
   -- The decoder takes texts only within objects or lists on some servers.
   if not ok then ok, value = pcall(function() return cjson.decode('[' .. json .. ']')[1] end) end
-  if not ok then return nil, 'the input is not JSON' end
+  return ok, value
+end
+
+-- The value at a path of field names in a JSON text that is nested deeper than the decoder takes, or nil and what is wrong.
+local function deep_value_at(json, path)
+  local last = behind_value(json, 1)
+  if not last or string.find(json, '%S', last) then return nil, 'the input is not JSON' end
+  for i, name in ipairs(path or {}) do
+    json = field_text(json, name)
+    if not json then return nil, 'the input has no field ' .. table.concat(path, '.', 1, i) end
+  end
+  local ok, value = decoded(json)
+  if ok then return value end
+  if string.find(json, '^%s*[%[{]') then return {} end
+  return nil, 'the input is not JSON'
+end
+
+-- The value at a path of field names in a JSON text, or nil and what is wrong.
+local function value_at(json, path)
+  local ok, value = decoded(json)
+  if not ok then return deep_value_at(json, path) end
   for i, name in ipairs(path or {}) do
     if type(value) ~= 'table' or value[name] == nil then
       return nil, 'the input has no field ' .. table.concat(path, '.', 1, i)

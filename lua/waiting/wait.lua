@@ -156,7 +156,7 @@ function wait.arguments(c, execution_id, w)
     execution_id = execution_id, attempt_index = w.attempt_index or '', suspension_id = w.suspension_id, step = w.step,
     reason_code = w.sleeps and timer.REASON or 'waiting_for_signal', requested_by = w.step and 'worker' or 'engine',
     timeout_at = w.due and number.text(w.due) or w.timeout and number.text(c.now + w.timeout) or '', timeout_behavior = w.behaviour,
-    resume_condition_json = w.condition_json, resume_policy_json = '{}', about = w.about,
+    resume_condition_json = w.condition_json, resume_policy_json = '{}', about = w.about, managed = true,
   }
 end
 

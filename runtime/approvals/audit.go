@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/answerlog"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -64,20 +65,6 @@ func recordIn(client *runtime.Client) record {
 			return deliver()
 		}
 		answer.Name = w.Flow + "/" + w.Run + "/" + w.Node
-		delivered := false
-		refused := auditlink.Audited(ctx, client, answer, func() error {
-			if result, err = deliver(); err != nil {
-				return err
-			}
-			delivered = true
-			if result.Outcome != runtime.SignalAccepted && result.Outcome != runtime.SignalResumed {
-				return fmt.Errorf("nothing was recorded: the answer is %s", result.Outcome)
-			}
-			return nil
-		})
-		if delivered {
-			return result, nil
-		}
-		return result, refused
+		return answerlog.Send(ctx, client, answer, deliver)
 	}
 }

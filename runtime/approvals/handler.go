@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -48,6 +49,7 @@ func newHandler(client signaler, opts []Option) (*Handler, error) {
 		tokens:    newLimiter(config.tokenEvery, config.tokenBurst),
 	}
 	if c, ok := client.(*runtime.Client); ok {
+		h.client = c.As("") // the handler records in whose name it signals
 		h.record = recordIn(c)
 	}
 	return h, nil
@@ -204,7 +206,8 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 			slog.String("choice", d.Choice), slog.String("by", d.By), slog.Any("error", err))
 		if errors.Is(err, runtime.ErrTooLarge) {
 			h.write(w, r, http.StatusConflict, page{Heading: "No more answers are taken", Text: []string{
-				"There are too many already, or they are too long. Yours was not recorded.",
+				fmt.Sprintf("There are too many already, or they are too long: at most %d bytes together are allowed. "+
+					"Yours was not recorded.", activityspec.MaxSignalSum),
 			}})
 			return
 		}
@@ -250,7 +253,8 @@ func (h *Handler) answer(delivery runtime.SignalResult, d Decision) (int, page) 
 // invalid is the reply to every invalid token, whatever the reason.
 func (h *Handler) invalid(w http.ResponseWriter, r *http.Request) {
 	h.write(w, r, http.StatusNotFound, page{Heading: "This link is not valid", Text: []string{
-		"Please check that it is complete, or ask for a new one.",
+		"Either it is not complete, or its question was settled so long ago that nothing is kept of it. " +
+			"Please check the link, or ask for a new one.",
 	}})
 }
 

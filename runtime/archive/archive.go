@@ -43,7 +43,7 @@ func (a *Archive) Entries(flow string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for _, s := range a.manifest.Segments {
 			entries, err := s.index(a.dir)
-			err = errors.Join(checkFile(a.dir, s.Name+segmentEnd, s.Bytes), err)
+			err = errors.Join(checkSize(a.dir, s.Name+segmentEnd, s.Bytes), err)
 			if err != nil && !yield(Entry{}, fmt.Errorf("archive %s: %w", a.dir, err)) {
 				return
 			}
@@ -101,21 +101,26 @@ func (a *Archive) read(e Entry) (run *Run, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	packed, err := gzip.NewReader(io.NewSectionReader(file, e.Offset, e.Bytes))
+	return readRun(file, e)
+}
+
+// readRun reads the run of an entry from its segment, to the end, where its checksum is. The error matches ErrDamaged.
+func readRun(segment io.ReaderAt, e Entry) (*Run, error) {
+	packed, err := gzip.NewReader(io.NewSectionReader(segment, e.Offset, e.Bytes))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	run = &Run{Entry: e}
+	run := &Run{Entry: e}
 	lines := json.NewDecoder(packed)
 	for first := true; ; first = false {
 		var l line
 		err := lines.Decode(&l)
 		switch {
-		case errors.Is(err, io.EOF) && !first:
+		case errors.Is(err, io.EOF) && len(run.Pages) > 0:
 			return run, nil
 		case err != nil:
 			return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
-		case first && (l.Format != format || l.Run == nil || l.Run.FlowID != e.FlowID):
+		case first && (l.Format != format || l.Run == nil || !l.Run.sameEnd(e)), !first && l.Run != nil:
 			return nil, fmt.Errorf("%w: it has another run there", ErrDamaged)
 		}
 		run.add(l)

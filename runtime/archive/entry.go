@@ -40,6 +40,11 @@ type Entry struct {
 	Bytes  int64 `json:"bytes"`
 }
 
+// sameEnd reports whether two entries are of one end of a run.
+func (e *Entry) sameEnd(other Entry) bool {
+	return e.Flow == other.Flow && e.Run == other.Run && e.FlowID == other.FlowID && e.ClosedAt.Equal(other.ClosedAt)
+}
+
 // Run is what the archive has of a run.
 type Run struct {
 	Entry

@@ -33,15 +33,21 @@ type manifest struct {
 	Prefix    string    `json:"prefix,omitempty"`
 	Namespace string    `json:"namespace,omitempty"`
 	Segments  []segment `json:"segments"`
+	// Seen is until which end of a run Write has looked at all runs, and Scanned when it last looked at all that the
+	// engine had, by the clock of its process. Neither is in the future of that clock.
+	Seen    time.Time `json:"seen,omitzero"`
+	Scanned time.Time `json:"scanned,omitzero"`
 }
 
 // segment is one file of runs.
 type segment struct {
 	Name string `json:"name"` // of its files, without their ends
 	Runs int    `json:"runs"`
-	// Bytes and IndexBytes are the sizes of its files.
+	// Bytes and IndexBytes are the sizes of its files, and Sum and IndexSum how their content is recognized.
 	Bytes      int64 `json:"bytes"`
 	IndexBytes int64 `json:"index_bytes"`
+	Sum        sum   `json:"sum"`
+	IndexSum   sum   `json:"index_sum"`
 	// From and Until are the ends of the first and the last run that ended.
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
@@ -79,29 +85,6 @@ func readManifest(dir string) (m manifest, err error) {
 	return m, nil
 }
 
-// checkFiles returns an error that matches ErrDamaged for each file that is missing or has another size than it had.
-func (m manifest) checkFiles(dir string) error {
-	var faults []error
-	for _, s := range m.Segments {
-		faults = append(faults, checkFile(dir, s.Name+segmentEnd, s.Bytes))
-		faults = append(faults, checkFile(dir, s.Name+indexEnd, s.IndexBytes))
-	}
-	return errors.Join(faults...)
-}
-
-func checkFile(dir, name string, size int64) error {
-	file, err := os.Stat(filepath.Join(dir, name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %s is missing: restore it from a copy: %w", ErrDamaged, name, err)
-	case err != nil:
-		return err
-	case file.Size() != size:
-		return fmt.Errorf("%w: %s has %d bytes, not %d: restore it from a copy", ErrDamaged, name, file.Size(), size)
-	}
-	return nil
-}
-
 // belongTo makes the archive one of a namespace. The error matches runtime.ErrInvalid if it is one of another.
 func (m *manifest) belongTo(prefix, namespace string) (changed bool, err error) {
 	if m.Prefix == "" && m.Namespace == "" {
@@ -132,19 +115,17 @@ func segmentsIn(dir string) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// until is the latest end of a run in the archive.
-func (m manifest) until() (last time.Time) {
-	for _, s := range m.Segments {
-		if s.Until.After(last) {
-			last = s.Until
-		}
+// scanFrom returns the end before which runs are left out: zero if all are to be looked at.
+func (m manifest) scanFrom(now time.Time) time.Time {
+	if m.Seen.IsZero() || m.Scanned.After(now) || m.Seen.After(now) || now.Sub(m.Scanned) >= wholeEvery {
+		return time.Time{}
 	}
-	return last
+	return m.Seen.Add(-overlap)
 }
 
 // index returns the entries of a segment, in their order.
 func (s segment) index(dir string) ([]Entry, error) {
-	if err := checkFile(dir, s.Name+indexEnd, s.IndexBytes); err != nil {
+	if err := checkSize(dir, s.Name+indexEnd, s.IndexBytes); err != nil {
 		return nil, err
 	}
 	entries, err := s.readIndex(dir)

@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -17,8 +18,12 @@ func (w *writer) purge(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !w.known[end{s.FlowID, s.ClosedAt.UnixMilli()}] {
-			continue // it has ended since the runs were archived
+		has, err := w.has(s.FlowID, s.ClosedAt)
+		if err != nil {
+			return err
+		}
+		if !has {
+			continue // it has ended since the runs were archived, or it was left out
 		}
 		whole, err := w.wholly(ctx, s)
 		if err != nil {
@@ -43,16 +48,33 @@ func (w *writer) purge(ctx context.Context) error {
 	return nil
 }
 
-// wholly reports whether the archive has a run as it is now, and its child runs.
-func (w *writer) wholly(ctx context.Context, s runtime.RunSummary) (bool, error) {
-	pages, err := pagesOf(ctx, w.client.Run(s.Flow, s.Run), s)
-	if errors.Is(err, errChanged) {
-		return false, nil
-	}
+// has reports whether the archive has an end of a run. It reads all that the archive has of it: after the purge, this
+// is the only copy.
+func (w *writer) has(id enginecore.FlowID, at time.Time) (bool, error) {
+	e, has, err := w.known.find(w.manifest, id, at)
 	if err != nil {
 		return false, err
 	}
-	for _, page := range pages {
+	if !has {
+		w.leftOut = w.leftOut || at.Before(w.since)
+		return false, nil
+	}
+	if err := w.known.verify(e); err != nil {
+		return false, fmt.Errorf("run %s of flow %s is not purged: %s: %w: restore it from a copy", e.Run, e.Flow,
+			e.segment+segmentEnd, err)
+	}
+	return true, nil
+}
+
+// wholly reports whether the archive has a run as it is now, and its child runs.
+func (w *writer) wholly(ctx context.Context, s runtime.RunSummary) (bool, error) {
+	for page, err := range pagesOf(ctx, w.client.Run(s.Flow, s.Run), s) {
+		if errors.Is(err, errChanged) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
 		for i := range page.Nodes {
 			child := page.Nodes[i].Child
 			if child == nil || child.State == "" { // it was not created, or was purged
@@ -75,8 +97,11 @@ func (w *writer) hasChild(ctx context.Context, flow, run string, id enginecore.F
 	if err != nil {
 		return false, err
 	}
-	if d.ClosedAt.IsZero() || !w.known[end{id, d.ClosedAt.UnixMilli()}] {
+	if d.ClosedAt.IsZero() {
 		return false, nil
+	}
+	if has, err := w.has(id, d.ClosedAt); err != nil || !has {
+		return false, err
 	}
 	return w.wholly(ctx, runtime.RunSummary{Flow: flow, Run: run, FlowID: id, ClosedAt: d.ClosedAt})
 }

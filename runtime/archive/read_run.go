@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -19,39 +20,63 @@ var errChanged = errors.New("the run has changed")
 // batch is how many events and lines of logs one line has.
 const batch = 500
 
-// read returns the lines of a run that is over. They are of the end that the summary has, or the error is errChanged.
-func (w *writer) read(ctx context.Context, s runtime.RunSummary) ([]line, error) {
-	lines := []line{{Format: format, Run: &Entry{
+// entryOf returns the entry of the end that a summary has, without its place in a segment.
+func entryOf(s runtime.RunSummary) Entry {
+	return Entry{
 		Flow: s.Flow, Run: s.Run, FlowID: s.FlowID, State: s.State, CreatedAt: s.CreatedAt, ClosedAt: s.ClosedAt,
 		Tags: s.Tags, Nodes: s.Nodes.All, FailedNode: s.FailedNode,
-	}}}
+	}
+}
+
+// read hands the lines of a run that is over, behind the first one, to add, one after the other: of the run itself,
+// only the names of its nodes are in memory together. They are of the end that the summary has, or the error is
+// errChanged, also when some were handed over before.
+func (w *writer) read(ctx context.Context, s runtime.RunSummary, add func(line) error) error {
 	ref := w.client.Run(s.Flow, s.Run)
-	pages, err := pagesOf(ctx, ref, s, describe.Values(describe.MaxValueBytes), describe.Attempts())
-	if err != nil {
-		return nil, err
-	}
-	if graph := flowgraph.OfRun(pages[0]); graph != nil {
-		definition, err := json.Marshal(graph)
-		if err != nil {
-			return nil, fmt.Errorf("run %s of flow %s: definition: %w", s.Run, s.Flow, err)
+	var logging []string // nodes that may have logged
+	first := true
+	for page, err := range pagesOf(ctx, ref, s, describe.Values(describe.MaxValueBytes), describe.Attempts()) {
+		if err == nil && first {
+			err = addDefinition(page, add)
 		}
-		lines = append(lines, line{Definition: definition})
-	}
-	for _, page := range pages {
-		lines = append(lines, line{Description: page})
-	}
-	if lines, err = addEvents(ctx, ref, lines); err != nil {
-		return nil, changedIfGone(err)
-	}
-	for _, page := range pages {
+		if err == nil {
+			err = add(line{Description: page})
+		}
+		if err != nil {
+			return err
+		}
+		first = false
 		for i := range page.Nodes {
-			if lines, err = addLogs(ctx, ref, &page.Nodes[i], lines); err != nil {
-				return nil, changedIfGone(err)
+			if n := &page.Nodes[i]; n.Activity != "" && n.Attempts > 0 {
+				logging = append(logging, n.Name)
 			}
 		}
 	}
-	_, err = pagesOf(ctx, ref, s) // it is still the same end
-	return lines, err
+	if err := addEvents(ctx, ref, add); err != nil {
+		return changedIfGone(err)
+	}
+	for _, node := range logging {
+		if err := addLogs(ctx, ref, node, add); err != nil {
+			return changedIfGone(err)
+		}
+	}
+	for _, err := range pagesOf(ctx, ref, s) {
+		return err // nil if it is still the same end
+	}
+	return nil
+}
+
+// addDefinition adds the graph of a run, if it has one.
+func addDefinition(page *runtime.RunDescription, add func(line) error) error {
+	graph := flowgraph.OfRun(page)
+	if graph == nil {
+		return nil
+	}
+	definition, err := json.Marshal(graph)
+	if err != nil {
+		return fmt.Errorf("definition: %w", err)
+	}
+	return add(line{Definition: definition})
 }
 
 // changedIfGone gives the error about a run that was purged meanwhile its meaning.
@@ -65,61 +90,74 @@ func changedIfGone(err error) error {
 // pagesOf describes a run in pages. The error is errChanged if it has not the end that the summary has.
 func pagesOf(
 	ctx context.Context, ref *runtime.RunRef, s runtime.RunSummary, options ...describe.Option,
-) (pages []*runtime.RunDescription, err error) {
-	for cursor := ""; ; {
-		d, err := ref.Describe(ctx, append(options, describe.Page(cursor, describe.MaxPage))...)
-		if err != nil {
-			return nil, changedIfGone(err)
-		}
-		if !d.ClosedAt.Equal(s.ClosedAt) || d.FlowID != s.FlowID {
-			return nil, errChanged
-		}
-		pages = append(pages, d)
-		if cursor = d.Next; cursor == "" {
-			return pages, nil
+) iter.Seq2[*runtime.RunDescription, error] {
+	return func(yield func(*runtime.RunDescription, error) bool) {
+		for cursor := ""; ; {
+			d, err := ref.Describe(ctx, append(options[:len(options):len(options)],
+				describe.Page(cursor, describe.MaxPage))...)
+			if err != nil {
+				yield(nil, changedIfGone(err))
+				return
+			}
+			if !d.ClosedAt.Equal(s.ClosedAt) || d.FlowID != s.FlowID {
+				yield(nil, errChanged)
+				return
+			}
+			if cursor = d.Next; !yield(d, nil) || cursor == "" {
+				return
+			}
 		}
 	}
 }
 
 // addEvents adds the events of a run that is over.
-func addEvents(ctx context.Context, ref *runtime.RunRef, lines []line) ([]line, error) {
+func addEvents(ctx context.Context, ref *runtime.RunRef, add func(line) error) error {
 	var events []runevent.Event
+	flush := func() (err error) {
+		if len(events) > 0 {
+			err = add(line{Events: events})
+		}
+		events = events[:0]
+		return err
+	}
 	for e, err := range ref.Watch(ctx, "") {
 		if errors.Is(err, runtime.ErrEventsLost) {
-			lines = append(lines, line{EventsLost: true})
+			if err := add(line{EventsLost: true}); err != nil {
+				return err
+			}
 			continue
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if events = append(events, e); len(events) == batch {
-			lines = append(lines, line{Events: events})
-			events = nil
+			if err := flush(); err != nil {
+				return err
+			}
 		}
 	}
-	if len(events) > 0 {
-		lines = append(lines, line{Events: events})
-	}
-	return lines, nil
+	return flush()
 }
 
-// addLogs adds what the attempts of a node have logged. A node that never ran has nothing.
-func addLogs(ctx context.Context, ref *runtime.RunRef, n *runtime.NodeDescription, lines []line) ([]line, error) {
-	if n.Activity == "" || n.Attempts == 0 {
-		return lines, nil
+// addLogs adds what the attempts of a node have logged.
+func addLogs(ctx context.Context, ref *runtime.RunRef, node string, add func(line) error) error {
+	logs := nodeLogs{Node: node}
+	flush := func() (err error) {
+		if len(logs.Lines) > 0 {
+			err = add(line{Logs: &logs})
+		}
+		logs.Lines = logs.Lines[:0]
+		return err
 	}
-	logs := &nodeLogs{Node: n.Name}
-	for l, err := range ref.Logs(ctx, n.Name, runlog.Query{}) {
+	for l, err := range ref.Logs(ctx, node, runlog.Query{}) {
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if logs.Lines = append(logs.Lines, l); len(logs.Lines) == batch {
-			lines = append(lines, line{Logs: logs})
-			logs = &nodeLogs{Node: n.Name}
+			if err := flush(); err != nil {
+				return err
+			}
 		}
 	}
-	if len(logs.Lines) > 0 {
-		lines = append(lines, line{Logs: logs})
-	}
-	return lines, nil
+	return flush()
 }

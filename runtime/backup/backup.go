@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keycopy"
 	"github.com/flowfabric/flowfabric-go/lua"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
 )
 
 // Errors of this package, for errors.Is.
@@ -83,7 +83,7 @@ type Report struct {
 // whose data were moved away or are being moved, and enginecore.ErrIncomplete for one into which a move or restore is
 // under way. A file of the name stays as it was after an error.
 func Write(ctx context.Context, url, file string, config Config) (Report, error) {
-	data, err := enginelink.OpenData(ctx, url, enginelink.ReadCopy)
+	data, err := engineurl.OpenData(ctx, url, engineurl.ReadCopy)
 	if err != nil {
 		return Report{}, fmt.Errorf("backup: %w", err)
 	}
@@ -94,7 +94,7 @@ func Write(ctx context.Context, url, file string, config Config) (Report, error)
 	return report, nil
 }
 
-func write(ctx context.Context, data *enginelink.Data, path string, config Config) (report Report, err error) {
+func write(ctx context.Context, data *engineurl.Data, path string, config Config) (report Report, err error) {
 	from, err := keycopy.NewDeployment(data.Client, cmp.Or(config.Prefix, enginecore.DefaultPrefix))
 	if err != nil {
 		return Report{}, err
@@ -224,7 +224,8 @@ func check(ctx context.Context, path string, progress keycopy.Progress) (report 
 // Restore writes a backup into the engine at a URL of runtime.Open, which must not have data under the prefix; a
 // directory is created when it is missing. It first checks the whole file. Until everything is there and was compared
 // with the file, no program can open the engine: the error of runtime.Open matches enginecore.ErrIncomplete. A restore
-// that was interrupted goes on when Restore is called with the same file and URL.
+// that was interrupted goes on when Restore is called with the same file and URL. Records of workers that were live
+// when a directory in use was backed up are left out, since those workers do not use the restored engine.
 //
 // The errors are those of Check and runtime.Open, ErrNotEmpty, ErrConflict, ErrInUse while programs are connected, and
 // enginecore.ErrIncompatibleLibrary for a file of a later version.
@@ -240,7 +241,7 @@ func Restore(ctx context.Context, file, url string, config Config) (Report, erro
 	if err != nil {
 		return report, fmt.Errorf("backup %s: %w", file, err)
 	}
-	data, err := enginelink.OpenData(ctx, url, enginelink.Create)
+	data, err := engineurl.OpenData(ctx, url, engineurl.Create)
 	if err != nil {
 		return report, fmt.Errorf("restore: %w", err)
 	}
@@ -251,7 +252,7 @@ func Restore(ctx context.Context, file, url string, config Config) (Report, erro
 	return report, nil
 }
 
-func restore(ctx context.Context, data *enginelink.Data, path string, report *Report, progress keycopy.Progress) error {
+func restore(ctx context.Context, data *engineurl.Data, path string, report *Report, progress keycopy.Progress) error {
 	to, err := keycopy.NewDeployment(data.Client, report.Prefix)
 	if err != nil {
 		return err
@@ -284,6 +285,9 @@ func restore(ctx context.Context, data *enginelink.Data, path string, report *Re
 	copied, err := keycopy.Copy(ctx, source{path}, to.Store, !goesOn, progress)
 	report.Written = copied.Written
 	if err != nil {
+		return err
+	}
+	if err := to.RemoveLiveWorkers(ctx); err != nil {
 		return err
 	}
 	return to.EndMark(ctx, report.Protocol)

@@ -160,6 +160,9 @@ func TestDirectoryInUse(t *testing.T) {
 		require.NoError(t, err)
 		restored := enginetest.Open(t, testserver.Embedded, other, prefix)
 		restored.Check(t, invariant.AnyTime)
+		workers, err := restored.Client.Workers(ctx)
+		require.NoError(t, err)
+		require.Empty(t, workers, "workers of the engine that was backed up")
 		worker := restored.KeepingWorker(t, []activity.Handler{add})
 		for i := range before {
 			run, err := runtime.Attach(restored.Client.Run("adding", fmt.Sprint(i)), def)

@@ -36,9 +36,10 @@ type Attempt struct {
 	// Begun and Ended are by the engine's clock; zero when the log does not have them.
 	Begun time.Time `json:"begun,omitzero"`
 	Ended time.Time `json:"ended,omitzero"`
-	// Outcome is how it ended, and Error the reason of an end without success.
-	Outcome Outcome `json:"outcome,omitempty"`
-	Error   string  `json:"error,omitempty"`
+	// Outcome is how it ended, Error the reason of an end without success, and Category that of a failure.
+	Outcome  Outcome `json:"outcome,omitempty"`
+	Error    string  `json:"error,omitempty"`
+	Category string  `json:"category,omitempty"`
 	// Stack is where its function panicked, as runtime/debug prints it, at most about 8 KiB; a longer one
 	// ends with its size. A run keeps about 1 MiB of stacks; of further ones there is a remark alone. Empty for others.
 	Stack string `json:"stack,omitempty"`

@@ -97,7 +97,7 @@ func (n *nodeHistory) open(e runevent.Event) *Attempt {
 
 func (n *nodeHistory) end(e runevent.Event, outcome Outcome) {
 	a := n.open(e)
-	a.Outcome, a.Ended, a.Error, a.Aside = outcome, e.At, e.Detail, ""
+	a.Outcome, a.Ended, a.Error, a.Category, a.Aside = outcome, e.At, e.Detail, e.Category, ""
 }
 
 // endNode ends the last attempt with the node. A node that ends without a running attempt, as a cancelled one may, has

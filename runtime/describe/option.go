@@ -6,6 +6,9 @@ const (
 	DefaultValueBytes = 4 << 10
 	// MaxValueBytes is the largest bound of Values: 1 MiB, which is also the largest value of a run.
 	MaxValueBytes = 1 << 20
+	// MaxSumBytes bounds the values of one description together: 8 MiB, or one node that alone has more. With Page, a
+	// page has fewer nodes then; without it, the values of the last nodes are truncated.
+	MaxSumBytes = 8 << 20
 	// MaxPage is the largest number of nodes on a page, and of all nodes when values are asked for without a page: 500.
 	MaxPage = 500
 	// MaxAttempts is how many attempts of a node are returned, the last ones: 100.
@@ -29,8 +32,9 @@ type Request struct {
 }
 
 // Values asks for input and result of the run and of its nodes. Each is returned whole up to maxBytes bytes, else its
-// beginning, with Truncated set; RunRef.DescribeNode returns larger ones. 0 is DefaultValueBytes, at most MaxValueBytes
-// are allowed. Without Page, the run may have at most MaxPage nodes.
+// beginning, with Truncated set. 0 is DefaultValueBytes; at most MaxValueBytes are allowed, and MaxSumBytes with
+// RunRef.DescribeNode. Without Page, the run may have at most MaxPage nodes. All values together have at most
+// MaxSumBytes.
 func Values(maxBytes int) Option {
 	return func(r *Request) { r.Values, r.ValueBytes = true, maxBytes }
 }
@@ -38,8 +42,9 @@ func Values(maxBytes int) Option {
 // Attempts asks for the attempts of each node, from the event log of the run.
 func Attempts() Option { return func(r *Request) { r.Attempts = true } }
 
-// Page asks for nodes nodes in the order of their declaration, 1 to MaxPage. The empty cursor is the first page;
-// RunDescription.Next is the cursor of the next one. The items of a map are the nodes of its child run.
+// Page asks for nodes nodes in the order of their declaration, 1 to MaxPage, or fewer whose values have MaxSumBytes.
+// The empty cursor is the first page; RunDescription.Next is the cursor of the next one. The items of a map are the
+// nodes of its child run.
 func Page(cursor string, nodes int) Option {
 	return func(r *Request) { r.Paged, r.Cursor, r.Nodes = true, cursor, nodes }
 }

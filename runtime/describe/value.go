@@ -2,6 +2,7 @@ package describe
 
 import (
 	"encoding/json"
+	"unicode/utf8"
 )
 
 // Value is an encoded value: the input or result of a run or node, or the payload of a signal.
@@ -20,7 +21,7 @@ type Value struct {
 
 // JSON returns the value if it is whole and JSON, and nil otherwise.
 func (v *Value) JSON() json.RawMessage {
-	if v == nil || v.Truncated || v.Codec != "json" || !json.Valid(v.Data) {
+	if v == nil || v.Truncated || v.Codec != "json" || !json.Valid(v.Data) || !utf8.Valid(v.Data) {
 		return nil
 	}
 	return v.Data

@@ -10,7 +10,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// Operation is what a client does to a run.
+// Operation is what a client does: to a run, one of the constants; to anything else, what the audit log calls it, such
+// as Operation(auditlog.SetSchedule), TriggerSchedule, StartBulkJob, SetLimit or PauseLane. Keepers carry out what
+// schedules and bulk jobs ask for, and no interceptor sees that, so one that guards Start or Rerun has to see to these.
 type Operation string
 
 // The operations that interceptors of clients see.
@@ -39,15 +41,21 @@ const (
 	Result Operation = "result"
 )
 
-// ClientCall is one operation on a run.
+// ClientCall is one operation.
 type ClientCall struct {
 	Operation Operation
-	// Flow and Run name the run; both are empty for a signal by token.
+	// Flow and Run name the run; both are empty for a signal by token. Of a schedule, Flow is the flow whose runs it
+	// starts; of a bulk job, the flow to whose runs it is confined, empty for all.
 	Flow, Run string
+	// Name names what is changed that is no run: a schedule, a bulk job, a limit with its key, a budget, a lane, an
+	// activity, a worker or a published flow. Detail says how, as in the audit log.
+	Name, Detail string
+	// Action is the bulk.Kind of auditlog.StartBulkJob, such as "rerun".
+	Action string
 	// Node is the node of CancelNode, MoveTimer, SkipTimer, SetNodePriority, ResumeWait, CancelWait, and of a signal to
 	// a wait by its name.
 	Node string
-	// Input is the encoded input of Start. It must not be changed.
+	// Input is the encoded input of Start and of auditlog.SetSchedule. It must not be changed.
 	Input []byte
 }
 

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/flowfabric/flowfabric-go/internal/enginelink"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
 )
 
 // missingDirectory reports whether a URL names a directory without an engine, which Run would create.
 func missingDirectory(ctx context.Context, url string) (bool, error) {
-	data, err := enginelink.OpenData(ctx, url, enginelink.ReadCopy)
+	data, err := engineurl.OpenData(ctx, url, engineurl.ReadCopy)
 	if errors.Is(err, fs.ErrNotExist) {
 		return true, nil
 	}

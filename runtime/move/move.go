@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keycopy"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
 )
 
 // Why an engine cannot be moved, for errors.Is.
@@ -72,7 +72,7 @@ type Report struct {
 // A client that is connected and does not wait for anything is not found. What it writes during the move is copied, or
 // fails the move with ErrInUse; what it writes afterwards, until it notices the mark, is lost. So stop all programs.
 func Run(ctx context.Context, from, to string, config Config) (Report, error) {
-	m, err := open(ctx, from, to, config, enginelink.Change, enginelink.Create)
+	m, err := open(ctx, from, to, config, engineurl.Change, engineurl.Create)
 	if err != nil {
 		return Report{}, fmt.Errorf("move: %w", err)
 	}
@@ -92,7 +92,7 @@ func Plan(ctx context.Context, from, to string, config Config) (Report, error) {
 	if missing {
 		to = ""
 	}
-	m, err := open(ctx, from, to, config, enginelink.Change, enginelink.ReadCopy)
+	m, err := open(ctx, from, to, config, engineurl.Change, engineurl.ReadCopy)
 	if err != nil {
 		return Report{}, fmt.Errorf("move: %w", err)
 	}
@@ -106,7 +106,7 @@ func Plan(ctx context.Context, from, to string, config Config) (Report, error) {
 // Cancel gives up a move that has begun and is not complete: programs can open the old engine again, and what was
 // copied is removed from the new one. The error wraps ErrConflict if there is no such move.
 func Cancel(ctx context.Context, from, to string, config Config) error {
-	m, err := open(ctx, from, to, config, enginelink.Change, enginelink.Change)
+	m, err := open(ctx, from, to, config, engineurl.Change, engineurl.Change)
 	if err != nil {
 		return fmt.Errorf("cancel the move: %w", err)
 	}
@@ -119,7 +119,7 @@ func Cancel(ctx context.Context, from, to string, config Config) error {
 // end is one of the engines of a move.
 type end struct {
 	*keycopy.Deployment
-	data *enginelink.Data
+	data *engineurl.Data
 	name string
 	text string // of the key of the protocol
 	mark *enginerpc.Mark
@@ -131,7 +131,7 @@ type mover struct {
 	notSeen  []string
 }
 
-func open(ctx context.Context, from, to string, config Config, fromAccess, toAccess enginelink.Access) (*mover, error) {
+func open(ctx context.Context, from, to string, config Config, fromAccess, toAccess engineurl.Access) (*mover, error) {
 	m := &mover{progress: config.Progress}
 	prefix := cmp.Or(config.Prefix, enginecore.DefaultPrefix)
 	var err error
@@ -150,8 +150,8 @@ func open(ctx context.Context, from, to string, config Config, fromAccess, toAcc
 	return m, nil
 }
 
-func openEnd(ctx context.Context, url, prefix string, access enginelink.Access) (*end, error) {
-	data, err := enginelink.OpenData(ctx, url, access)
+func openEnd(ctx context.Context, url, prefix string, access engineurl.Access) (*end, error) {
+	data, err := engineurl.OpenData(ctx, url, access)
 	if err != nil {
 		return nil, err
 	}

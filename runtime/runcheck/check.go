@@ -94,12 +94,30 @@ func (c *checker) node(n *runtime.NodeDescription) {
 		input, output = reflect.SliceOf(input), nil // the items have their results
 	case describe.Loop, describe.Expansion:
 		output = nil // it is that of the child run
+	case describe.Condition:
+		output = nil // it is a decision
+		c.decision(n, a)
 	}
 	if !n.State.Ended() {
 		c.value(n.Name, InputMismatch, n.Input, a.Codec(), input)
 	}
 	if output != nil {
 		c.value(n.Name, ResultMismatch, n.Result, a.Codec(), output)
+	}
+}
+
+// decision checks that a condition still has the case that it has decided for.
+func (c *checker) decision(n *runtime.NodeDescription, a activity.Handler) {
+	condition, ok := a.(interface{ HasCase(name string) bool })
+	if !ok || n.Result == nil || n.Result.Truncated {
+		return
+	}
+	var decided struct{ Case string }
+	if err := json.Unmarshal(n.Result.Data, &decided); err != nil {
+		c.add(n.Name, ResultMismatch, "the stored decision does not decode: %s", err)
+	} else if !condition.HasCase(decided.Case) {
+		c.add(n.Name, ResultMismatch, "the condition %q has no case %q any more, which was decided", n.Activity,
+			decided.Case)
 	}
 }
 

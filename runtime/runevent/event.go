@@ -104,6 +104,8 @@ type Event struct {
 	Attempt int
 	// Detail is the worker that started it, the reason of a failure or cancel, and the like.
 	Detail string
+	// Category is the category of the failure, such as activity.CategoryTimeout. Retry, Failed and Expired have one.
+	Category string
 	// Percent and Message are those of Progress.
 	Percent float64
 	Message string

@@ -89,6 +89,54 @@ func TestInboxFields(t *testing.T) {
 	})
 }
 
+// A choice is answered with the number that was chosen, whatever its digits are; so are constants, defaults and values
+// that were typed as JSON before the form is shown.
+func TestNumbersOfASchema(t *testing.T) {
+	eachEngine(t, func(t *testing.T, start opener) {
+		p := start()
+		schema := `{"type": "object", "required": ["account", "one", "rate", "note"], "properties": {
+			"account": {"enum": [9007199254740993, 9007199254740992, 616581622363398142, 1.50, "a \"b\""]},
+			"one": {"type": "integer", "enum": [9007199254740993, 9007199254740992]},
+			"rate": {"const": 12345678901234567890.10}, "note": {"type": "string", "default": "none"},
+			"more": {"type": "array", "items": {"type": "integer", "default": 9007199254740995}}}}`
+		f := flow.New[json.RawMessage, json.RawMessage]("accounts.choose")
+		flow.Return(f, flow.Waitpoint[json.RawMessage](f, "choose", activity.AnswerSchema(json.RawMessage(schema))))
+		def, err := f.Build()
+		require.NoError(t, err)
+		for _, id := range []string{"form", "json"} {
+			run, err := runtime.Start(t.Context(), p.client, def, json.RawMessage(`{}`), runtime.WithID(id))
+			require.NoError(t, err)
+			await(t, run.RunRef, "choose", "suspended")
+			w := open(t, p.url)
+			w.goTo("inbox?ask=accounts.choose")
+			w.click(`[data-ask="` + id + `"]`)
+			w.see(`[data-field="/account"]`)
+			if id == "form" {
+				require.Equal(t, []string{"9007199254740993", "9007199254740992", "616581622363398142", "1.50", `a "b"`},
+					evaluate[[]string](w, `[...document.querySelectorAll('[data-field="/account"] option')].map((o) => o.textContent)`))
+				require.Equal(t, []string{"9007199254740993", "9007199254740992"},
+					evaluate[[]string](w, `[...document.querySelectorAll('[data-field="/one"] label')].map((o) => o.textContent)`))
+				w.press("Add more")
+			} else {
+				w.press("JSON")
+				w.fill("json", `{"account": 616581622363398142, "one": 9007199254740993, "rate": 12345678901234567890.10, "note": "x", "more": [9007199254740997]}`)
+				w.press("Form")
+				w.see(`[data-field="/account"]`)
+			}
+			w.fill("/note", "chosen")
+			w.press("Send answer")
+			w.shows("Answered")
+			result, err := run.Result(t.Context())
+			require.NoError(t, err)
+			want := `{"account":9007199254740993,"one":9007199254740993,"rate":12345678901234567890.10,"note":"chosen","more":[9007199254740995]}`
+			if id == "json" {
+				want = `{"account":616581622363398142,"one":9007199254740993,"rate":12345678901234567890.10,"note":"chosen","more":[9007199254740997]}`
+			}
+			require.Equal(t, want, strings.ReplaceAll(string(result), " ", ""))
+		}
+	})
+}
+
 // Who may not read payloads sees neither fields nor the choice of them, but what was answered; who may see some flows only
 // may not see the audit log, and is not offered the list of answers.
 func TestInboxOfAViewer(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -142,7 +143,9 @@ func TestStart(t *testing.T) {
 		w.press("Add remarks")
 		w.fill("/remarks/0", "two\ndoors")
 		w.fill("id", "CLM-7")
-		w.fill("tags", "claims.tenant:delta")
+		w.press("Add a tag")
+		w.fill("tag_name", "claims.tenant")
+		w.fill("tag_value", "delta & sons, EU: north")
 		w.press("Start the run")
 		w.see(`.runhead`)
 		w.goTo("runs/claims.assess/CLM-7?tab=data")
@@ -150,10 +153,15 @@ func TestStart(t *testing.T) {
 		w.goTo("flows/claims.assess/start?like=CLM-7")
 		w.see(`[data-field="/claim"]`)
 		require.Equal(t, "12345678901234567890.10", evaluate[string](w, `document.querySelector('[data-field="/amount"]').value`))
-		require.Equal(t, "claims.kind:vehicle claims.tenant:delta", evaluate[string](w, `document.querySelector("[name=tags]").value`))
+		require.Equal(t, []string{"claims.kind", "vehicle", "claims.tenant", "delta & sons, EU: north"},
+			evaluate[[]string](w, `[...document.querySelectorAll("[data-tag] input")].map((i) => i.value)`))
 		w.fill("id", "CLM-8")
 		w.press("Start the run")
 		w.see(`.runhead`)
+		for run, err := range p.client.Runs(t.Context(), runtime.RunQuery{Flow: "claims.assess"}) {
+			require.NoError(t, err)
+			require.Equal(t, map[string]string{"claims.kind": "vehicle", "claims.tenant": "delta & sons, EU: north"}, run.Tags, run.Run)
+		}
 	})
 }
 

@@ -49,6 +49,7 @@ export interface Attempt {
   ended?: string;
   outcome?: string;
   error?: string;
+  category?: string;
   stack?: string;
   aside?: string;
   percent?: number;
@@ -250,6 +251,7 @@ export interface CompleteTaskInputBody {
 }
 
 export interface CreateTokenInputBody {
+  /** Stands in URLs: no white space, control characters and slashes, and neither . nor .. */
   name: string;
   role: Role;
   rights?: ("approve" | "payloads:read" | "work")[];
@@ -328,6 +330,11 @@ export interface ExceededBudget {
 export interface Execution {
   id: string;
   flow_id?: string;
+  /** The name of the flow; listings leave it out. */
+  flow?: string;
+  /** The id of the run; listings leave it out. */
+  run?: string;
+  node?: string;
   kind: string;
   lane: string;
   namespace?: string;
@@ -491,7 +498,7 @@ export interface Item {
   name: string;
   state: string;
   attempts: number;
-  result?: unknown;
+  result?: Value;
   reason?: string;
   category?: string;
 }
@@ -596,7 +603,7 @@ export interface Limit {
   /** An operator has set it. */
   set: boolean;
   running: number;
-  /** Starts within the last per. */
+  /** Starts within the last per, and permits reserved for one. */
   started: number;
   waiting: number;
 }
@@ -644,6 +651,29 @@ export interface MoveStartInputBody {
 export interface MoveTimerInputBody {
   /** When the sleep ends. */
   until: string;
+}
+
+export interface NewRun {
+  /** Id of the run, 1 to 256 bytes; a random one if it is absent. The same id and input again is the same run. */
+  id?: string;
+  /** Input of the flow, checked against its schema. */
+  input?: unknown;
+  tags?: Record<string, string>;
+  priority?: number;
+  /** Longest time from start to end, instead of that of the flow. */
+  deadline?: string;
+  /** When the run begins; absent for at once. */
+  start_at?: string;
+  /** Begin after this time instead of at once. */
+  delay?: string;
+  /** A note for people, any JSON of at most 16 KiB. */
+  memo?: unknown;
+  /** Few runs of the flow with this key are open at a time. */
+  key?: StartKey;
+  /** Few runs of the flow with this key start within a time. */
+  throttle?: StartThrottle;
+  /** One run for all calls with this key that come close to each other. */
+  debounce?: StartDebounce;
 }
 
 export interface Node {
@@ -851,6 +881,8 @@ export interface Progress {
 export interface PushWorker {
   worker: string;
   principal?: string;
+  /** How the principal has logged in; another one may have the same name. */
+  login: string;
   url: string;
   activities: string[];
   expires_at: string;
@@ -1078,6 +1110,7 @@ export interface RunEvent {
   node?: string;
   attempt?: number;
   detail?: string;
+  category?: string;
   percent?: number;
   message?: string;
 }
@@ -1168,8 +1201,19 @@ export interface ServerInfo {
   principal: Principal;
 }
 
+export interface Session {
+  id: string;
+  principal: string;
+  /** How the principal has logged in: oidc. */
+  login: string;
+  /** Groups of the principal that grants name. */
+  groups?: string[];
+  created_at: string;
+  expires_at: string;
+}
+
 export interface SetLimitInputBody {
-  /** Starts within per; 0 is no bound. */
+  /** Functions that begin within any time of the length per; 0 is no bound. */
   at_most?: number;
   per?: string;
   /** Executions at a time; 0 is no bound. */
@@ -1239,6 +1283,41 @@ export interface SignalTokenInputBody {
   idempotency_key?: string;
 }
 
+export interface StartDebounce {
+  /** 1 to 256 bytes. */
+  key: string;
+  /** The run starts when no call has come for this time. */
+  quiet: string;
+  /** It starts at the latest this time after the first call; absent for ten times quiet. */
+  at_most?: string;
+  /** The input of the run is the list of those of the calls, instead of the last one. */
+  collect?: boolean;
+  /** Most inputs that are collected, up to 10000; absent for 1000. */
+  max_inputs?: number;
+}
+
+export interface StartKey {
+  /** 1 to 256 bytes, such as a customer or a file. */
+  key: string;
+  /** How many runs may be open, up to 1000; absent for one, or for any number with unique_for alone. */
+  at_once?: number;
+  /**
+   * What becomes of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or
+   * replaces the oldest. Absent for reject.
+   */
+  when_taken?: "reject" | "queue" | "join" | "cancel";
+  /** For this time after its start, the first run of the key is returned, also when it is over. */
+  unique_for?: string;
+}
+
+export interface StartOutcome {
+  flow: string;
+  run: string;
+  existed?: boolean;
+  delivery?: Delivery;
+  problem?: Problem;
+}
+
 export interface StartRunInputBody {
   /** Id of the run, 1 to 256 bytes; a random one if it is absent. The same id and input again is the same run. */
   id?: string;
@@ -1254,12 +1333,64 @@ export interface StartRunInputBody {
   delay?: string;
   /** A note for people, any JSON of at most 16 KiB. */
   memo?: unknown;
+  /** Few runs of the flow with this key are open at a time. */
+  key?: StartKey;
+  /** Few runs of the flow with this key start within a time. */
+  throttle?: StartThrottle;
+  /** One run for all calls with this key that come close to each other. */
+  debounce?: StartDebounce;
+  /**
+   * Delivered to the run of the id, which is started if there is none: both in one step. Requires the right answer
+   * as well.
+   */
+  signal?: StartSignal;
+}
+
+export interface StartRunsInputBody {
+  runs: NewRun[];
+}
+
+export interface StartSignal {
+  node: string;
+  step?: string;
+  /** Kind of signal, such as approve. */
+  name: string;
+  payload?: unknown;
+  /** Who answers; the name of the principal if it is absent. Another name needs the right to operate. */
+  source?: string;
+  category?: string;
+  correlation_id?: string;
+  /** A second signal with the same key gets the result of the first. */
+  idempotency_key?: string;
+}
+
+export interface StartThrottle {
+  /** Absent for all runs of the flow that are started with a throttle without a key. */
+  key?: string;
+  /** How many runs start in any span of the length per, 1 to 10000. */
+  starts: number;
+  per: string;
+  /** Further numbers and times in which there must be room, up to 7: 100 an hour beside 10 a minute. */
+  also?: StartWindow[];
+  /** Refuse a run that would be one too many with throttled, instead of starting it later. */
+  reject?: boolean;
+}
+
+export interface StartWindow {
+  /** 1 to 10000. */
+  starts: number;
+  per: string;
 }
 
 export interface StartedRun {
   flow: string;
   run: string;
   existed?: boolean;
+  delivery?: Delivery;
+}
+
+export interface StartedRuns {
+  runs: StartOutcome[];
 }
 
 export interface Step {
@@ -1516,6 +1647,17 @@ export interface StartRunInput {
 }
 
 export type StartRunOutput = StartedRun;
+
+/** start-runs: Start many runs of a published flow; each is started whole or not at all */
+export interface StartRunsInput {
+  path: {
+    /** Name of a published flow. */
+    flow: string;
+  };
+  body: StartRunsInputBody;
+}
+
+export type StartRunsOutput = StartedRuns;
 
 /** get-run: Describe a run, its nodes, and why those that wait do */
 export interface GetRunInput {
@@ -2653,11 +2795,20 @@ export interface ListPushWorkersInput {
 
 export type ListPushWorkersOutput = Page<PushWorker>;
 
-/** remove-push-worker: Send no more tasks to a URL */
+/** remove-push-worker: Send no more tasks to a URL; administrators end the registrations of others, too */
 export interface RemovePushWorkerInput {
   path: {
     /** Name of the worker; each principal has names of its own. */
     worker: string;
+  };
+  query?: {
+    /**
+     * Whose registration it is, as list-push-workers has it; absent for the caller. Those of others need the right
+     * administer.
+     */
+    principal?: string;
+    /** How that principal has logged in, as list-push-workers has it. */
+    login?: string;
   };
 }
 
@@ -2869,6 +3020,30 @@ export interface DeleteTokenInput {
 
 export type DeleteTokenOutput = void;
 
+/** list-sessions: List the sessions of browsers that have logged in */
+export interface ListSessionsInput {
+  query?: {
+    /** Only sessions of this principal. */
+    principal?: string;
+    /** Where the page begins; empty for the first page. */
+    cursor?: string;
+    /** Most items of a page. */
+    limit?: number;
+  };
+}
+
+export type ListSessionsOutput = Page<Session>;
+
+/** delete-session: End a session; its streams end within some seconds */
+export interface DeleteSessionInput {
+  path: {
+    /** Id of the session, as list-sessions has it. */
+    session: string;
+  };
+}
+
+export type DeleteSessionOutput = void;
+
 /** rotate-secrets: Sign the tokens of waits with a new secret */
 export interface RotateSecretsInput {
   body: RotateSecretsInputBody;
@@ -2885,6 +3060,10 @@ export interface Operations {
   "start-run": {
     method: "POST"; path: readonly ["flows", string, "runs"];
     right: "operate"; effect: "changes"; input: StartRunInput; output: StartRunOutput;
+  };
+  "start-runs": {
+    method: "POST"; path: readonly ["flows", string, "runs", "batch"];
+    right: "operate"; effect: "changes"; input: StartRunsInput; output: StartRunsOutput;
   };
   "get-run": {
     method: "GET"; path: readonly ["runs", string, string];
@@ -3305,6 +3484,14 @@ export interface Operations {
   "delete-token": {
     method: "DELETE"; path: readonly ["tokens", string];
     right: "administer"; effect: "destroys"; input: DeleteTokenInput; output: DeleteTokenOutput;
+  };
+  "list-sessions": {
+    method: "GET"; path: readonly ["sessions"];
+    right: "administer"; effect: "reads"; input: ListSessionsInput; output: ListSessionsOutput;
+  };
+  "delete-session": {
+    method: "DELETE"; path: readonly ["sessions", string];
+    right: "administer"; effect: "destroys"; input: DeleteSessionInput; output: DeleteSessionOutput;
   };
   "rotate-secrets": {
     method: "POST"; path: readonly ["secrets", "rotate"];

@@ -7,7 +7,8 @@ import { useSession } from "../app/session";
 import { items, members } from "../lib/json";
 import { plural } from "../lib/text";
 import { Card, JsonText, Loading, Segmented, ValueView } from "./basic";
-import { label, resolve, type Schema } from "./form";
+import type { Schema } from "../lib/schema";
+import { label, resolve } from "./form";
 
 const deepest = 3; // levels of groups; what is below them is shown as JSON
 const mostRows = 100; // rows of a group that are shown at first

@@ -1,14 +1,9 @@
 // Forms that are made of a JSON Schema. A form edits JSON text, so that no digit of a number is lost: each field keeps
 // the text of its part.
 import { useId, useState } from "preact/hooks";
+import { items, members } from "../lib/json";
+import type { Schema } from "../lib/schema";
 import { JsonText } from "./basic";
-
-export interface Schema {
-  type?: string | string[]; title?: string; description?: string; enum?: unknown[]; const?: unknown; default?: unknown;
-  properties?: Record<string, Schema>; required?: string[]; items?: Schema; oneOf?: Schema[]; anyOf?: Schema[];
-  format?: string; minimum?: number; maximum?: number; minLength?: number; maxLength?: number;
-  additionalProperties?: boolean | Schema; $ref?: string; $defs?: Record<string, Schema>;
-}
 
 // typeOf returns the type of a schema, without null.
 function typeOf(s: Schema): string {
@@ -35,8 +30,8 @@ export const leaf = (text: string): Draft => ({ kind: "leaf", text });
 // draftOf returns the empty draft of a schema.
 export function draftOf(schema: Schema, all = schema, depth = 0): Draft {
   const s = resolve(schema, all);
-  if (s.default !== undefined) return fromValue(s.default);
-  if (s.const !== undefined) return leaf(JSON.stringify(s.const));
+  if (s.default !== undefined) return fromText(s.default);
+  if (s.const !== undefined) return leaf(s.const);
   switch (typeOf(s)) {
     case "object": {
       if (!s.properties || depth > 6) return leaf("{}");
@@ -52,19 +47,24 @@ export function draftOf(schema: Schema, all = schema, depth = 0): Draft {
     case "boolean":
       return leaf("false");
     case "string":
-      return leaf(s.enum ? JSON.stringify(s.enum[0]) : '""');
+      return leaf(s.enum?.[0] ?? '""');
     default:
-      return leaf(s.enum ? JSON.stringify(s.enum[0]) : typeOf(s) ? "" : "null");
+      return leaf(s.enum?.[0] ?? (typeOf(s) ? "" : "null"));
   }
 }
 
-export function fromValue(v: unknown): Draft {
-  if (Array.isArray(v)) return { kind: "list", items: v.map(fromValue) };
-  if (v && typeof v === "object") {
-    return { kind: "object", fields: Object.fromEntries(Object.entries(v).map(([k, x]) => [k, fromValue(x)])) };
-  }
-  return leaf(JSON.stringify(v));
+// fromText reads JSON into a draft, each part of which is as it was written.
+function fromText(text: string): Draft {
+  if (!isJson(text)) return leaf(text);
+  const list = items(text);
+  if (list) return { kind: "list", items: list.map(fromText) };
+  const fields = members(text);
+  if (fields) return { kind: "object", fields: Object.fromEntries(fields.map(([k, v]) => [k, fromText(v)])) };
+  return leaf(text.trim());
 }
+
+// shown is the text of a value in a list of choices.
+const shown = (text: string) => (text[0] === '"' ? (JSON.parse(text) as string) : text);
 
 // toText returns the JSON of a draft.
 export function toText(d: Draft): string {
@@ -123,14 +123,14 @@ function Input({ name, schema: s, draft, required, pointer, errors, onChange, ty
   const text = draft?.kind === "leaf" ? draft.text : draft ? toText(draft) : "";
   const error = errors[pointer];
   const isText = type === "string";
-  const shown = isText && text ? String(safe(text) ?? "") : text;
+  const typed = isText && text ? String(safe(text) ?? "") : text;
   const set = (v: string) => {
     if (!v && !required) return onChange(undefined);
     onChange(leaf(isText ? JSON.stringify(v) : v));
   };
   const common = {
     id, "data-field": pointer, "aria-invalid": !!error, "aria-describedby": error ? `${id}-fault` : undefined,
-    onInput: (e: Event) => set((e.currentTarget as HTMLInputElement).value), value: shown,
+    onInput: (e: Event) => set((e.currentTarget as HTMLInputElement).value), value: typed,
   };
   const long = isText && !s.format && !s.enum && (s.maxLength ?? 100) > 200;
   const unknown = !["string", "number", "integer"].includes(type);
@@ -141,7 +141,7 @@ function Input({ name, schema: s, draft, required, pointer, errors, onChange, ty
         <select {...common} class="input" value={text}
           onChange={(e) => onChange(e.currentTarget.value ? leaf(e.currentTarget.value) : undefined)}>
           {!required && <option value="">–</option>}
-          {s.enum.map((v) => <option key={String(v)} value={JSON.stringify(v)}>{String(v)}</option>)}
+          {s.enum.map((v) => <option key={v} value={v}>{shown(v)}</option>)}
         </select>
       ) : long || unknown ? (
         <textarea {...common} class={`input ${unknown ? "mono" : ""}`} rows={unknown ? 4 : 3}
@@ -185,15 +185,12 @@ function Choice({ name, schema: s, draft, pointer, errors, onChange }: FieldProp
     <fieldset class="field" data-field={pointer}>
       <legend>{label(name, s)}</legend>
       <div class="choice">
-        {s.enum!.map((v) => {
-          const value = JSON.stringify(v);
-          return (
-            <label key={value} class={value === text ? "on" : ""}>
-              <input type="radio" name={id} value={value} checked={value === text} onChange={() => onChange(leaf(value))} />
-              {String(v)}
-            </label>
-          );
-        })}
+        {s.enum!.map((value) => (
+          <label key={value} class={value === text ? "on" : ""}>
+            <input type="radio" name={id} value={value} checked={value === text} onChange={() => onChange(leaf(value))} />
+            {shown(value)}
+          </label>
+        ))}
       </div>
       <Hint s={s} id={id} error={errors[pointer]} />
     </fieldset>
@@ -289,31 +286,6 @@ export function useSchemaEditor({ schema, text, onChange, errors, name }: Editor
       onChange={change} />
   );
   return { choice, body };
-}
-
-// fromText reads JSON into a draft. Numbers keep their digits.
-function fromText(text: string): Draft {
-  try {
-    const kept = JSON.parse(text, function (this: unknown, _k: string, v: unknown, c?: { source?: string }) {
-      return typeof v === "number" && c?.source && String(v) !== c.source ? new Digits(c.source) : v;
-    } as (k: string, v: unknown) => unknown) as unknown;
-    return fromKept(kept);
-  } catch {
-    return leaf(text);
-  }
-}
-
-class Digits {
-  constructor(readonly text: string) {}
-}
-
-function fromKept(v: unknown): Draft {
-  if (v instanceof Digits) return leaf(v.text);
-  if (Array.isArray(v)) return { kind: "list", items: v.map(fromKept) };
-  if (v && typeof v === "object") {
-    return { kind: "object", fields: Object.fromEntries(Object.entries(v).map(([k, x]) => [k, fromKept(x)])) };
-  }
-  return leaf(JSON.stringify(v));
 }
 
 export { JsonText };

@@ -14,16 +14,16 @@ import (
 // exportedNames is how many package-level names a package exports at most. Every one of them is a promise, and a word
 // that users meet: a number is raised only for something that users miss, and lowered with every name that goes.
 var exportedNames = map[string]int{
-	"activity":              114,
+	"activity":              119,
 	"activity/activitytest": 3,
 	"admin":                 54,
-	"flow":                  91,
+	"flow":                  92,
 	"flow/layout":           55,
 	"flowtest":              33,
-	"runtime":               215,
+	"runtime":               220,
 	"runtime/approvals":     19,
 	"runtime/archive":       10,
-	"runtime/auditlog":      40,
+	"runtime/auditlog":      42,
 	"runtime/backup":        10,
 	"runtime/catalogue":     5,
 	"runtime/fleet":         5,
@@ -34,12 +34,12 @@ var exportedNames = map[string]int{
 	"runtime/openwaits":     6,
 	"runtime/propagate":     3,
 	"runtime/runcount":      5,
-	"runtime/runevent":      42,
+	"runtime/runevent":      43,
 	"runtime/runfeed":       3,
 	"runtime/runlog":        5,
 	"runtime/valuefault":    3,
 	"runtime/why":           31,
-	"runtime/describe":      28,
+	"runtime/describe":      29,
 }
 
 // Packages that users meet do not grow without a decision.

@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -248,8 +250,27 @@ func (b *Bench) Check(tb testing.TB, mode invariant.Mode) *invariant.Snapshot {
 	require.NoError(tb, err)
 	if report := b.report(s, mode); report.Err() != nil {
 		tb.Errorf("the keyspace is not in order:\n%v", report.Err())
+		for _, v := range report.Violations {
+			for _, id := range executionID.FindAllString(v.Key, 1) {
+				tb.Logf("%s:\n%s", id, b.History(ctx, enginecore.ExecutionID(id)))
+			}
+		}
 	}
 	return s
+}
+
+var executionID = regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`)
+
+// History returns the record of an execution and the history of its leases, to explain a fault.
+func (b *Bench) History(ctx context.Context, id enginecore.ExecutionID) string {
+	client, keys := b.Operator(), enginerpc.ConnOf(b.Engine).Keys()
+	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.ExecCore(id)).Build()).AsStrMap()
+	text := fmt.Sprintln(core, err)
+	entries, err := client.Do(ctx, client.B().Xrange().Key(keys.ExecLeaseHistory(id)).Start("-").End("+").Build()).AsXRange()
+	for _, e := range entries {
+		text += fmt.Sprintln(e.ID, e.FieldValues)
+	}
+	return text + fmt.Sprintln(err)
 }
 
 // RunKeeperTasks performs each task of keepers once, in all partitions, until no work is left.

@@ -295,7 +295,7 @@ func (g *graph) submit(run *runsubmit.Run) {
 func (g *graph) claim() {
 	g.t.Helper()
 	for {
-		reply, err := g.e.Claim(g.ctx, enginerpc.ClaimCall{Partition: g.p, ClaimRequest: enginerpc.ClaimRequest{
+		reply, err := g.e.Claim(g.ctx, enginerpc.ClaimCall{Partition: g.p, Alone: true, ClaimRequest: enginerpc.ClaimRequest{
 			LaneID: g.lane, WorkerID: "w", WorkerInstanceID: "w1", ClaimID: uuid.NewString(), Count: 100,
 			LeaseTTL: time.Hour, Kinds: "\n" + groupKind + "\n",
 		}})

@@ -31,7 +31,7 @@ func (x *opMix) claimSome() {
 	request.Count = 1 + int64(x.r.IntN(3))
 	x.send("claim "+string(request.WorkerInstanceID), func(repeated bool) error {
 		request.Repeated = repeated
-		reply, err := x.e.Claim(x.ctx, enginerpc.ClaimCall{Partition: x.p, ClaimRequest: request})
+		reply, err := x.e.Claim(x.ctx, enginerpc.ClaimCall{Partition: x.p, Alone: true, ClaimRequest: request})
 		x.take(request.WorkerInstanceID, reply.Executions)
 		return err
 	})

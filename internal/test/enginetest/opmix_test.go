@@ -199,6 +199,29 @@ func (x *opMix) compare() {
 	}
 	head, _ := x.rows()
 	require.Equal(x.t, open, head.Open, "open nodes")
+	x.compareLane()
+}
+
+// compareLane compares how many nodes the lane counts as active and as waiting for upstreams with those that are.
+func (x *opMix) compareLane() {
+	x.t.Helper()
+	var want, counted [2]int64
+	for _, name := range x.names {
+		switch core := x.core(name); {
+		case core["lifecycle_phase"] == "active":
+			want[0]++
+		case core["lifecycle_phase"] == "runnable" && core["eligibility_state"] == "blocked_by_dependencies":
+			want[1]++
+		}
+	}
+	reply, err := x.e.Lanes(x.ctx, enginerpc.LanesCall{Partition: x.p})
+	require.NoError(x.t, err)
+	for _, lane := range reply.Lanes {
+		if lane.LaneID == x.lane {
+			counted = [2]int64{lane.Active, lane.BlockedDependencies}
+		}
+	}
+	require.Equal(x.t, want, counted, "active nodes of the lane, and those that wait for upstreams")
 }
 
 // check reads all that the engine has, and compares each key with the others.

@@ -273,10 +273,14 @@ func TestWaitLimits(t *testing.T) {
 		refused(l.signalling(gate, "x", "ann", strings.Repeat("x", 65537)), enginecore.ErrSignalTooLarge, "65536")
 		refused(l.signalling(gate, strings.Repeat("x", 257), "ann", ""), enginecore.ErrInvalidInput, "signal_name")
 		refused(l.signalling(gate, "x", strings.Repeat("x", 257), ""), enginecore.ErrInvalidInput, "source_identity")
+		// All that who waits receives counts: of each signal 12 bytes beside the payload, its name, category and source.
 		for range 16 {
-			assert.Equal(t, "accepted", l.send("gate", "x", "ann", strings.Repeat("x", 65536)))
+			assert.Equal(t, "accepted", l.send("gate", "x", "ann", strings.Repeat("x", 65536-20)))
 		}
-		refused(l.signalling(gate, "x", "ann", "1"), enginecore.ErrSignalTooLarge, "1048576")
+		refused(l.signalling(gate, "x", "ann", strings.Repeat("x", 16*8-12+1)), enginecore.ErrSignalTooLarge, "1048577, 1048576")
+		refused(l.signalling(gate, "x", strings.Repeat("b", 16*8-8), ""), enginecore.ErrSignalTooLarge, "1048576")
+		assert.Equal(t, "accepted", l.send("gate", "x", "ann", strings.Repeat("x", 16*8-12)))
+		refused(l.signalling(gate, "x", "", ""), enginecore.ErrSignalTooLarge, "1048576")
 		early := l.at("task")
 		for i := range 1024 {
 			require.Equal(t, "accepted", l.signal(l.signalling(early, "x", "ann", "")).Outcome, i)

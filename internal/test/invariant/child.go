@@ -2,9 +2,9 @@ package invariant
 
 import "strings"
 
-// waitsForChild reports whether an execution is put aside until a run of its own is over.
+// waitsForChild reports whether an execution is put aside until a run of its own is over, or its end is.
 func (e *execution) waitsForChild() bool {
-	return e.get("child_flow_id") != "" && e.get("child_outcome") == "" && e.get("attempt_state") == "attempt_interrupted"
+	return e.get("ending") != "" || e.get("child_flow_id") != "" && e.get("child_outcome") == "" && e.get("attempt_state") == "attempt_interrupted"
 }
 
 // children checks child runs, as far as one partition has their data.

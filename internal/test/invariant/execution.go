@@ -55,6 +55,9 @@ func publicState(e *execution) string {
 	case "not_eligible_until_time":
 		return "delayed"
 	case "blocked_by_dependencies":
+		if e.get("ending_lease") != "" {
+			return "active" // its function is told to stop
+		}
 		return "waiting_children"
 	}
 	return "rate_limited"
@@ -78,8 +81,12 @@ func (c *checker) state(e *execution) {
 	case "runnable":
 		expect("ownership_state", "unowned")
 		expect("terminal_outcome", "none")
-		expect("attempt_state", "pending_first_attempt", "pending_retry_attempt", "pending_replay_attempt", "attempt_interrupted",
-			"none", "")
+		if e.get("ending") != "" {
+			expect("attempt_state", "attempt_terminal")
+		} else {
+			expect("attempt_state", "pending_first_attempt", "pending_retry_attempt", "pending_replay_attempt", "attempt_interrupted",
+				"none", "")
+		}
 		if _, ok := blockedIndex(e.get("eligibility_state")); !ok {
 			c.fault(RuleState, e.key, "eligibility_state is %q", e.get("eligibility_state"))
 		}

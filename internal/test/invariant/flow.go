@@ -56,8 +56,10 @@ func (c *checker) deps(p *partition, e *execution) {
 	if open := e.waitsFor(); !blocked && !e.terminal() && open > 0 {
 		c.fault(RuleDeps, e.key, "is %s, %s with %d unresolved edges", e.get("lifecycle_phase"), e.get("eligibility_state"), open)
 	}
-	if e.get("terminal_outcome") == "skipped" && impossible == 0 && !e.upstreamReplayed() {
-		c.fault(RuleDeps, e.key, "was skipped, but no edge is impossible")
+	// A node is skipped, too, if the run that it stands for has no result. A fork keeps it skipped, and has no such run.
+	hollow := e.get("child_outcome") == "success" || p.keeps(e)
+	if e.get("terminal_outcome") == "skipped" && impossible == 0 && !e.upstreamReplayed() && !hollow {
+		c.fault(RuleDeps, e.key, "node %s of flow %s was skipped (%s), but no edge is impossible", e.node(), e.get("flow_id"), e.get("failure_reason"))
 	}
 	if e.get("terminal_outcome") == "success" && impossible > 0 && join == nil && !e.upstreamReplayed() {
 		c.fault(RuleDeps, e.key, "succeeded, but %d edges are impossible", impossible)
@@ -280,7 +282,7 @@ func (c *checker) outcome(p *partition, f *flowRecord, outcomes map[string]int) 
 	cancelled := outcomes["cancelled"] - tolerated["cancelled"]
 	switch outcome {
 	case "success":
-		if failed+cancelled > 0 || (outcomes["skipped"] > 0 && f.core["joins"] == "" && !f.hasKinds()) {
+		if failed+cancelled > 0 || (outcomes["skipped"] > 0 && f.core["joins"] == "" && !f.hasKinds() && f.core["children"] == "") {
 			c.fault(RuleClosed, f.key, "outcome is success, members are %s", counts(outcomes))
 		}
 	case "failed":
@@ -325,6 +327,8 @@ func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 		// it may end by itself
 	case p.isFinally(e):
 		// it runs although the flow is over
+	case e.get("ending") != "":
+		// it ends when its run has ended, or its function has returned
 	case !f.open() && !f.closed() && !f.owed(e):
 		c.fault(RuleStuck, e.key, "is %s in a flow that is %s, but is not owed its end", e.get("lifecycle_phase"),
 			f.core["public_flow_state"])

@@ -1,6 +1,7 @@
 package invariant
 
 import (
+	"maps"
 	"strings"
 )
 
@@ -125,6 +126,7 @@ func members(v value) set {
 }
 
 func newSnapshot(prefix string, values map[string]value) *Snapshot {
+	maps.DeleteFunc(values, func(_ string, v value) bool { return v.kind == gone })
 	s := &Snapshot{prefix: prefix, values: values, partitions: make(map[string]*partition)}
 	for key, v := range values {
 		if fault := s.sort(key, v); fault != "" {
@@ -229,7 +231,7 @@ func (s *Snapshot) sort(key string, v value) string {
 
 func sortGlobal(rest string, v value) string {
 	switch {
-	case rest == "config:partitions", rest == "idx:workers":
+	case rest == "config:partitions", rest == "idx:workers", rest == "idx:lanes":
 		return ""
 	case rest == "ffx:min_protocol":
 		return wrongType(v, "string")
@@ -265,7 +267,7 @@ func (p *partition) sortExecution(text string, v value) string {
 		"core": "hash", "payload": "string", "policy": "string", "tags": "hash", "result": "string", "lease:current": "hash",
 		"lease:history": "stream", "claim_grant": "hash", "attempts": "zset", "suspension:current": "hash",
 		"waitpoints": "set", "signals": "zset", "deps:meta": "hash", "deps:unresolved": "set", "deps:all_edges": "set",
-		"wait": "string", "journal": "hash",
+		"wait": "string", "journal": "hash", "past": "hash", "past:before": "hash",
 	}
 	e := p.execution(id)
 	if edge, isDep := strings.CutPrefix(part, "dep:"); isDep {
@@ -338,7 +340,7 @@ func (p *partition) sortFlow(text string, v value) string {
 	}
 	types := map[string]string{
 		"core": "hash", "members": "set", "tags": "hash", "pending_cancels": "set", "input": "string",
-		"budgets": "string", "events": "list", "summary": "hash", "grant": "hash",
+		"budgets": "string", "events": "list", "events_kept": "list", "events_gone": "hash", "summary": "hash", "grant": "hash",
 		"rerun": "set", "nodes": "string", "more": "hash", "results": "hash",
 	}
 	want, known := types[kind]
@@ -403,6 +405,8 @@ func (p *partition) sortLane(key, text string, v value) string {
 		return wrongType(v, "zset")
 	case "order":
 		return wrongType(v, "hash")
+	case "suspect_turn":
+		return wrongType(v, "string")
 	case "partitions":
 		p.sharesLanes = true
 		return wrongType(v, "set")
@@ -484,7 +488,7 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	types := map[string]string{
 		"worker_reports": "zset", "worker_builds": "hash", "worker_builds_by_use": "zset",
-		"run_counts": "hash", "run_recount": "hash", "open_feeds": "hash",
+		"run_counts": "hash", "run_recount": "hash", "lane_counts": "hash", "schedules_taken": "hash", "open_feeds": "hash",
 		"run_keys_due": "zset", "bulk_jobs": "set", "bulk_jobs_due": "zset", "schedules": "set", "schedules_due": "zset", "all_runs": "zset", "lanes": "set", "backlog": "list", "flow_deadlines": "zset", "start_deadlines": "zset", "closed_flows": "zset", "open_waits": "zset",
 		"purge_due": "zset", "unused_graphs": "zset", "reruns": "set", "workers": "hash", "pauses": "hash", "held": "zset", "unadmitted": "zset",
 		"children": "zset", "unwanted": "zset", "feed": "stream",

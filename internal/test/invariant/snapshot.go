@@ -53,6 +53,10 @@ const readBatch = 500
 // stableReads bounds how often a partition that changes meanwhile is read.
 const stableReads = 25
 
+// gone is the kind of a key that was listed, and was not there any more when it was read. A reading with such a key does
+// not agree with one that did not list it: the key was there in between, with what belongs to other keys.
+const gone = "gone"
+
 // Read reads every key of a prefix. A partition is taken when two readings in a row agree, so that what belongs
 // together is seen together although the keys are read one by one; Unsettled lists those that never held still.
 func Read(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot, error) {
@@ -206,7 +210,7 @@ func Keys(ctx context.Context, client rueidis.Client, prefix string) ([]string, 
 	return keys, nil
 }
 
-// readKeys reads a batch of keys. It omits keys deleted meanwhile.
+// readKeys reads a batch of keys.
 func readKeys(ctx context.Context, client rueidis.Client, keys []string, values map[string]value) error {
 	types := make([]rueidis.Completed, len(keys))
 	for i, key := range keys {
@@ -226,13 +230,15 @@ func readKeys(ctx context.Context, client rueidis.Client, keys []string, values 
 		if read, ok := readCommand(client, key, kinds[i]); ok {
 			reads = append(reads, read)
 			wanted = append(wanted, i)
+		} else if kinds[i] == "none" {
+			values[key] = value{kind: gone}
 		}
 	}
 	for j, result := range client.DoMulti(ctx, reads...) {
 		i := wanted[j]
 		v, err := parseValue(result, kinds[i])
-		if rueidis.IsRedisNil(err) {
-			continue
+		if rueidis.IsRedisNil(err) || err == nil && v.isEmpty() {
+			v, err = value{kind: gone}, nil
 		}
 		if err != nil {
 			return fmt.Errorf("read %s: %w", keys[i], err)
@@ -240,6 +246,15 @@ func readKeys(ctx context.Context, client rueidis.Client, keys []string, values 
 		values[keys[i]] = v
 	}
 	return nil
+}
+
+// isEmpty reports whether a key cannot have the value: it has been deleted since its type was read.
+func (v value) isEmpty() bool {
+	switch v.kind {
+	case "hash", "set", "zset", "list":
+		return len(v.hash)+len(v.set)+len(v.scores)+len(v.list) == 0
+	}
+	return false
 }
 
 func readCommand(client rueidis.Client, key, kind string) (rueidis.Completed, bool) {

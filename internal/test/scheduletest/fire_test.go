@@ -2,11 +2,13 @@ package scheduletest
 
 import (
 	"context"
+	"encoding/json"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -14,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -257,4 +260,55 @@ func TestCatchUpBound(t *testing.T) {
 	l.awaitRuns(t, madeUp)
 	l.onceEach(t)
 	b.Settle(t)
+}
+
+// A keeper that dies while it starts a fire does not hold up its schedule: the next one continues at once, whatever the
+// dead one had done, and however often that happens.
+func TestNextKeeperContinuesAtOnce(t *testing.T) {
+	t.Parallel()
+	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
+		l := newFixture(t, b)
+		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
+		l.worker(t)
+		l.schedule(t, runtime.ScheduleConfig{})
+		hour := l.lastHour(t)
+		p, id := l.place(t)
+		told := func(keeper string) {
+			reply, err := core.Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 16, Keeper: keeper, TakesOver: true})
+			require.NoError(t, err)
+			require.Contains(t, reply.Schedules, id)
+		}
+		begun := func(keeper string) {
+			told(keeper)
+			read, err := core.ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
+			require.NoError(t, err)
+			state, until := decode(t, read.State), read.Now.Add(10*time.Second)
+			delete(state, "due")
+			state["serial"] = 2
+			state["waiting"] = []any{map[string]any{"at": hour.UnixMilli(), "serial": 2, "start_before": until.UnixMilli(), "plan": 1}}
+			text, err := json.Marshal(state)
+			require.NoError(t, err)
+			_, err = core.WriteSchedule(ctx, enginerpc.WriteScheduleCall{
+				Partition: p, ScheduleID: id, Version: read.Version, WriteID: uuid.NewString(), State: text,
+				DueAt: until.Add(time.Millisecond), Keeper: keeper,
+			})
+			require.NoError(t, err)
+		}
+		for i, die := range []func(keeper string){told, begun} {
+			l.fireAt(t, hour)
+			for _, keeper := range []string{"first", "second", "third"} {
+				die(keeper)
+			}
+			before := l.now(t)
+			keeper := b.Keeper(t)
+			l.await(t, "started by the next keeper", func(d *runtime.ScheduleDescription) bool {
+				return d.Started == int64(i)+1 && d.Waiting == 0
+			})
+			if b.Kind == testserver.Embedded { // its clock shows how long that took
+				require.Less(t, l.now(t).Sub(before), 2*time.Second)
+			}
+			require.NoError(t, keeper.Stop())
+		}
+		b.Settle(t)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -153,7 +154,7 @@ func (s *randomDAG) ready(f invariant.Flow, n *dagNode) bool {
 		return f.Nodes[n.itemsName()].Outcome == "success"
 	case slept:
 		return f.Nodes[n.timerName()].Outcome == "success"
-	case barred:
+	case barred, hollow:
 		return false
 	case always:
 		return true
@@ -283,10 +284,50 @@ func (j *checker) effects() {
 				j.t.Errorf("%s: the durable step has result %s, and had %s", place, e.Nonce, before)
 			}
 			steps[place] = e.Nonce
+			if within := steps[half(place, 0)] + " " + steps[half(place, 1)]; !strings.Contains(e.Node, "/") && e.Nonce != within {
+				j.t.Errorf("%s: the durable step has result %s, the steps within it have %s", place, e.Nonce, within)
+			}
 		}
 	}
 	if most > limitPlace && !j.jumps {
 		j.t.Errorf("%d calls at a time, the limit allows %d", most, limitPlace)
 	}
 	j.tallies["most under the limit"] = most
+}
+
+// cleanups checks that a node with flow.Finally began when all other functions of its run, and of the runs below it, had
+// returned or lost their leases.
+func (j *checker) cleanups() {
+	j.t.Helper()
+	working := make(map[string]entry) // calls, by nonce
+	over := make(map[string][]entry)  // cleanups that began during a call, by its nonce
+	for _, e := range j.entries {
+		switch e.What {
+		case began:
+			if e.Node == closing {
+				j.tallies["cleanups"]++
+				for nonce, w := range working {
+					if w.Node != closing && (w.Run == e.Run || strings.Contains(w.Run, flowName+"/"+e.Run+"/")) {
+						over[nonce] = append(over[nonce], e)
+					}
+				}
+			}
+			working[e.Nonce] = e
+		case ended:
+			delete(working, e.Nonce)
+			for _, cleanup := range over[e.Nonce] {
+				if e.Lost {
+					j.tallies["cleanups beside a lost function"]++
+				} else {
+					j.t.Errorf("run %s was cleaned up while the function of %s/%s worked, which had its lease", cleanup.Run, e.Run, e.Node)
+				}
+			}
+		case died: // whether it had its leases is not known
+			for nonce, w := range working {
+				if w.Pid == e.Pid {
+					delete(working, nonce)
+				}
+			}
+		}
+	}
 }

@@ -41,6 +41,8 @@ func (c *customer) work(ctx context.Context, r *rand.Rand) {
 		choice, seed, pause := r.IntN(100), r.Uint64(), time.Duration(r.Int64N(int64(c.pace)))
 		if choice < 5 {
 			c.startKeyed(ctx, seed)
+		} else if choice < 8 {
+			c.mail(ctx)
 		} else if choice < 45 && c.open.Load() < customerRuns {
 			c.start(ctx, fmt.Sprintf("%s-%d", c.name, i), seed)
 		} else if len(c.runs) > 0 {

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // event is the kind of a diary entry.
@@ -32,6 +34,8 @@ const (
 	spends   event = "spends"   // a function reports what it spends,
 	spent    event = "spent"    // and was told that it is counted
 	keyed    event = "keyed"    // a client was told that this run stands for a call with a key
+	mailing  event = "mailing"  // a client sends a message to a mailbox,
+	mailed   event = "mailed"   // and was told that it counts
 	died     event = "died"     // a process has been killed
 )
 
@@ -45,6 +49,8 @@ type entry struct {
 	Seed    uint64 `json:"seed,omitempty"`
 	Limited bool   `json:"limited,omitempty"`
 	Amount  int64  `json:"amount,omitempty"`
+	// Lost reports of a function's end that its worker had lost the lease.
+	Lost bool `json:"lost,omitempty"`
 	// At is the time by the clock of the process that wrote the entry.
 	At time.Time `json:"at"`
 }
@@ -118,7 +124,10 @@ func (d *diary) step(ctx context.Context, o order) (product, error) {
 	e := entry{Run: info.RunID, Node: info.Node, Nonce: uuid.NewString(), Limited: o.Task.Limited}
 	note := func(what event) { e.What = what; d.note(e) }
 	note(began)
-	defer note(ended)
+	defer func() {
+		e.Lost = errors.Is(context.Cause(ctx), runtime.ErrLeaseLost)
+		note(ended)
+	}()
 	if info.Attempt <= o.Task.Fails || o.Task.Dies {
 		if o.Task.Later {
 			return product{}, activity.RetryAfter(errScripted, 3*time.Millisecond)
@@ -155,14 +164,9 @@ func (d *diary) step(ctx context.Context, o order) (product, error) {
 	}
 	p.Turn++
 	if o.Task.Once {
-		charge, err := activity.Step(ctx, "charge", func(context.Context) (string, error) {
-			d.note(entry{What: charged, Run: e.Run, Node: e.Node, Nonce: e.Nonce})
-			return e.Nonce, nil
-		})
-		if err != nil {
+		if err := d.charge(ctx, e); err != nil {
 			return product{}, err
 		}
-		d.note(entry{What: recorded, Run: e.Run, Node: e.Node, Nonce: charge})
 	}
 	if o.Task.Asks {
 		if _, err := activity.Await[product](ctx, "ask"); err != nil {
@@ -170,4 +174,37 @@ func (d *diary) step(ctx context.Context, o order) (product, error) {
 		}
 	}
 	return p, nil
+}
+
+// half is the place of one of the two steps within a durable step.
+func half(node string, n int) string { return fmt.Sprintf("%s/half-%d", node, n) }
+
+// charge is a durable step with two others in it, which run at the same time.
+func (d *diary) charge(ctx context.Context, e entry) error {
+	once := func(node string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) {
+			d.note(entry{What: charged, Run: e.Run, Node: node, Nonce: e.Nonce})
+			return e.Nonce, nil
+		}
+	}
+	both, err := activity.Step(ctx, "charge", func(ctx context.Context) (string, error) {
+		d.note(entry{What: charged, Run: e.Run, Node: e.Node, Nonce: e.Nonce})
+		halves := make([]*activity.Future[string], 2)
+		for i := range halves {
+			halves[i] = activity.Go(ctx, "half", once(half(e.Node, i)))
+		}
+		nonces := make([]string, 2)
+		for i, h := range halves {
+			var err error
+			if nonces[i], err = h.Result(ctx); err != nil {
+				return "", err
+			}
+			d.note(entry{What: recorded, Run: e.Run, Node: half(e.Node, i), Nonce: nonces[i]})
+		}
+		return strings.Join(nonces, " "), nil
+	})
+	if err == nil {
+		d.note(entry{What: recorded, Run: e.Run, Node: e.Node, Nonce: both})
+	}
+	return err
 }

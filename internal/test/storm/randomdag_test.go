@@ -58,6 +58,7 @@ const (
 	slept   kind = "slept"   // runs when a timer behind its upstreams has ended
 	chosen  kind = "chosen"  // runs if a condition holds, which it does
 	barred  kind = "barred"  // runs if the same condition does not hold
+	hollow  kind = "hollow"  // is another flow, whose result is skipped for a condition
 )
 
 // dagNode is one node of a random flow.
@@ -76,7 +77,9 @@ type dagNode struct {
 func (n *dagNode) isJoin() bool { return n.kind == anyOf || n.kind == quorum }
 
 // isFlow reports whether the node runs another flow, whose nodes do not do its task.
-func (n *dagNode) isFlow() bool { return n.kind == nested || n.kind == looped || n.kind == grown }
+func (n *dagNode) isFlow() bool {
+	return n.kind == nested || n.kind == looped || n.kind == grown || n.kind == hollow
+}
 
 // isWait reports whether signals end the node.
 func (n *dagNode) isWait() bool { return n.kind == waits || n.kind == hurried }
@@ -95,6 +98,7 @@ type activities struct {
 	step  *activity.Activity[order, product]
 	until *activity.Activity[product, bool] // ends loops
 	plan  *activity.Activity[int, flow.Plan[product]]
+	mail  *activity.Activity[[]string, []string]
 }
 
 func (a activities) handlers() []activity.Handler {
@@ -104,7 +108,11 @@ func (a activities) handlers() []activity.Handler {
 	if err != nil {
 		panic(err)
 	}
-	return append(def.Handlers(), a.until, a.plan)
+	empty, err := hollowFlow(a.step)
+	if err != nil {
+		panic(err)
+	}
+	return append(append(def.Handlers(), a.until, a.plan, a.mail), empty.Handlers()...)
 }
 
 // holds is the condition of the flows, which is true.
@@ -182,6 +190,8 @@ func (n *dagNode) wire(r *rand.Rand, i int) {
 		n.kind = chosen
 	case 15:
 		n.kind = barred
+	case 16:
+		n.kind = hollow
 	}
 }
 
@@ -244,6 +254,12 @@ func (s *randomDAG) define(a activities) (*flow.Definition[int, product], error)
 				return nil, err
 			}
 			refs[i] = flow.Sub(f, n.name, inner, flow.Const(1), flow.AfterEach(up))
+		case hollow:
+			empty, err := hollowFlow(step)
+			if err != nil {
+				return nil, err
+			}
+			refs[i] = flow.Sub(f, n.name, empty, flow.Const(1), flow.AfterEach(up))
 		case looped:
 			turn, err := turnFlow(step)
 			if err != nil {
@@ -292,6 +308,16 @@ func innerFlow(step *activity.Activity[order, product]) (*flow.Definition[int, p
 	first := flow.Node(f, "first", step, flow.Const(order{}))
 	second := flow.Struct[order](flow.Field("task", flow.Const(task{Fails: 1})), flow.Field("all", flow.List(first)))
 	flow.Return(f, flow.Node(f, "second", step, second, activity.Retry(activity.Fixed{Delay: time.Millisecond, Attempts: 1 + retries})))
+	return f.Build()
+}
+
+// hollowFlow is the flow that hollow nodes run: what it returns is skipped, and it has a cleanup.
+func hollowFlow(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
+	f := flow.New[int, product]("hollow")
+	never := flow.When(f.Input(), "never", func(n int) bool { return n != 1 })
+	flow.Return(f, flow.Node(f, "only", step, flow.Const(order{}), never))
+	flow.Node(f, "work", step, flow.Const(order{Task: task{Pace: 5 * time.Millisecond}}))
+	flow.Node(f, closing, step, flow.Const(order{}), flow.Finally(0))
 	return f.Build()
 }
 
@@ -351,5 +377,6 @@ func newActivities(d *diary) activities {
 			}
 			return flow.PlanOf(inner, 1)
 		}),
+		mail: activity.New("storm.mail", collect),
 	}
 }

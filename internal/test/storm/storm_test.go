@@ -248,6 +248,7 @@ func (s *storm) calm(t *testing.T) *checker {
 		s.end(ctx, t, run)
 	}
 	s.endForks(ctx, t)
+	letters := s.endMail(ctx, t, own, entries)
 	s.released(ctx, t)
 	snapshot := s.check(ctx, t, invariant.Quiescent)
 	entries, err = readDiary(s.path)
@@ -257,6 +258,8 @@ func (s *storm) calm(t *testing.T) *checker {
 		j.run(snapshot, runs[id])
 	}
 	j.effects()
+	j.cleanups()
+	j.letters(letters)
 	j.coins()
 	j.settleLedger(ctx, s)
 	j.keys(ctx, s)
@@ -328,25 +331,18 @@ func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 
 // history returns the engine's records about an execution and its flow.
 func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
+	text := s.bench.History(ctx, id)
 	client, keys := enginerpc.ConnOf(s.bench.Engine).Client(), enginerpc.ConnOf(s.bench.Engine).Keys()
-	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.ExecCore(id)).Build()).AsStrMap()
+	of, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(id)).Field("flow_id", "node").Build()).AsStrSlice()
 	if err != nil {
-		return err.Error()
+		return text + err.Error()
 	}
-	text := fmt.Sprintln(core)
 	p, err := id.Partition()
 	if err != nil {
-		return err.Error()
+		return text + err.Error()
 	}
-	text += s.eventsOf(ctx, p, enginecore.FlowID(core["flow_id"]), func(e enginerpc.FlowEvent) bool { return e.Node == core["node"] || e.Node == "" })
-	entries, err := client.Do(ctx, client.B().Xrange().Key(keys.ExecLeaseHistory(id)).Start("-").End("+").Build()).AsXRange()
-	if err != nil {
-		return err.Error()
-	}
-	for _, e := range entries {
-		text += fmt.Sprintln(e.ID, e.FieldValues)
-	}
-	return text
+	return text + s.eventsOf(ctx, p, enginecore.FlowID(of[0]),
+		func(e enginerpc.FlowEvent) bool { return e.Node == of[1] || e.Node == "" })
 }
 
 // eventsOf returns the events of a flow's log, without the excluded ones.
@@ -362,7 +358,7 @@ func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginec
 				text += fmt.Sprintln(e.ID, e.Event, e.Node, e.Attempt, e.Detail)
 			}
 		}
-		if len(reply.Events) < page {
+		if len(reply.Events) < page && len(reply.Gone) == 0 {
 			return text
 		}
 	}

@@ -28,6 +28,7 @@ type Cluster struct {
 	Nodes     []*Server
 	Primaries int
 	kind      Kind
+	secure    []string // addresses with TLS of the primaries
 }
 
 // ClusterOptions describe a cluster that [NewCluster] runs.
@@ -44,6 +45,8 @@ type ClusterOptions struct {
 	Persist bool
 	// Clock is that of [Options].
 	Clock bool
+	// TLS lets each server speak TLS too, at an address of its own, with a certificate for that address alone.
+	TLS *Authority
 }
 
 // StartCluster runs a cluster of primaries without replicas.
@@ -58,14 +61,34 @@ func NewCluster(tb testing.TB, o ClusterOptions) *Cluster {
 	tb.Helper()
 	c := &Cluster{kind: o.Kind, Primaries: o.Primaries}
 	for i := range o.Primaries * (1 + o.Replicas) {
+		var secured []string
+		if o.TLS != nil {
+			secured = c.secureNode(tb, o.TLS, i)
+		}
 		s, bus := startNode(tb, o, func(args []string) *Server {
-			return Start(tb, Options{Kind: o.Kind, Persist: o.Persist, Clock: o.Clock, Args: args})
+			return Start(tb, Options{Kind: o.Kind, Persist: o.Persist, Clock: o.Clock, Args: append(args, secured...)})
 		})
 		tb.Cleanup(bus.release)
 		c.join(tb, s, bus, i)
 	}
 	c.settle(tb)
 	return c
+}
+
+// secureNode returns the lines of the configuration by which the i-th server speaks TLS at an address of its own.
+func (c *Cluster) secureNode(tb testing.TB, a *Authority, i int) []string {
+	tb.Helper()
+	secure, err := reservePort()
+	if err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	tb.Cleanup(secure.release)
+	ip := fmt.Sprintf("127.0.0.%d", i+2)
+	if i < c.Primaries {
+		c.secure = append(c.secure, net.JoinHostPort(ip, strconv.Itoa(secure.number)))
+	}
+	return append(a.Lines(tb, ip),
+		fmt.Sprintf("tls-port %d", secure.number), "bind 127.0.0.1 "+ip, "cluster-announce-ip "+ip)
 }
 
 // sharedClusters are the clusters of this process, by name.
@@ -324,6 +347,15 @@ func (c *Cluster) URL() string {
 	return string(c.kind) + "+cluster://" + strings.Join(hosts, ",")
 }
 
+// TLSURL is URL with the ports that speak TLS.
+func (c *Cluster) TLSURL() string {
+	scheme := "valkeys"
+	if c.kind == Redis {
+		scheme = "rediss"
+	}
+	return scheme + "+cluster://" + strings.Join(c.secure, ",")
+}
+
 // nudge publishes a message on each server, so that links that are not known yet are closed and made anew. The servers
 // would find out by themselves, but take seconds.
 func (c *Cluster) nudge(tb testing.TB) {
@@ -368,6 +400,15 @@ func (s *Server) Command(tb testing.TB, words ...string) string {
 	return text
 }
 
+// Try is Command that returns the error, for example a refusal.
+func (s *Server) Try(words ...string) error {
+	_, err := s.send(words...)
+	return err
+}
+
+// SetPassword is called after a test has changed the password that clients must give.
+func (s *Server) SetPassword(password string) { s.opts.Password = password }
+
 // Query is Command for commands that only read: it asks again when the server closes the connection instead of
 // answering, as one does that is promoted or demoted.
 func (s *Server) Query(tb testing.TB, words ...string) string {
@@ -406,5 +447,11 @@ func (s *Server) send(words ...string) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return "", err
 	}
-	return call(conn, bufio.NewReader(conn), words...)
+	r := bufio.NewReader(conn)
+	if s.opts.Password != "" {
+		if _, err := call(conn, r, "AUTH", s.opts.Password); err != nil {
+			return "", err
+		}
+	}
+	return call(conn, r, words...)
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -65,6 +66,38 @@ func (w *Watched) Announce(tb testing.TB, primary, replica string) {
 	awaitLink(tb, w.Replica)
 	w.Sentinel.Command(tb, "SENTINEL", "REMOVE", watchedName)
 	w.monitor(tb)
+}
+
+// AddSentinel runs another sentinel and returns once it watches the primary. It stops with the test.
+func (w *Watched) AddSentinel(tb testing.TB) *Server {
+	tb.Helper()
+	s := Start(tb, Options{Kind: w.Sentinel.opts.Kind, Sentinel: true})
+	host, number := split(tb, w.addr(w.Primary))
+	s.Command(tb, "SENTINEL", "MONITOR", watchedName, host, number, "1")
+	s.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", "3600000")
+	await(tb, "the sentinel does not find the replica", func() bool { return s.says("slaves=1", "INFO", "sentinel") })
+	return s
+}
+
+// Promote makes a sentinel replace the primary, which may be gone, by the replica.
+func (w *Watched) Promote(tb testing.TB, by *Server) {
+	tb.Helper()
+	await(tb, "the replica does not take over", func() bool {
+		if w.Replica.says("role:master", "INFO", "replication") {
+			return true
+		}
+		_, _ = by.send("SENTINEL", "FAILOVER", watchedName) // an error says that one is going on, or why not
+		return within(5*time.Second, func() bool { return w.Replica.says("role:master", "INFO", "replication") })
+	})
+}
+
+// URLOf returns the URL of a primary that several sentinels watch.
+func (w *Watched) URLOf(sentinels ...*Server) string {
+	addresses := make([]string, len(sentinels))
+	for i, s := range sentinels {
+		addresses[i] = s.Addr()
+	}
+	return string(w.Sentinel.opts.Kind) + "+sentinel://" + strings.Join(addresses, ",") + "/" + watchedName
 }
 
 // addr is where others reach a server.

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,62 +28,105 @@ type TLSServer struct {
 // StartTLS runs a server that also speaks TLS. It stops with the test.
 func StartTLS(tb testing.TB, k Kind) *TLSServer {
 	tb.Helper()
-	certificate, key, roots := selfSigned(tb)
-	s := StartTLSWith(tb, k, []string{
-		"tls-cert-file " + certificate, "tls-key-file " + key, "tls-ca-cert-file " + certificate, "tls-auth-clients no",
-	})
-	s.Roots = roots
+	authority := NewAuthority(tb)
+	s := StartTLSWith(tb, k, authority.Lines(tb, "127.0.0.1"))
+	s.Roots = authority.Roots
 	return s
 }
 
 // StartTLSWith is StartTLS with the lines of the configuration that a test brings, but for the port. Roots is nil.
 func StartTLSWith(tb testing.TB, k Kind, lines []string) *TLSServer {
 	tb.Helper()
+	return StartTLSOf(tb, Options{Kind: k}, lines)
+}
+
+// StartTLSOf is StartTLSWith with options.
+func StartTLSOf(tb testing.TB, o Options, lines []string) *TLSServer {
+	tb.Helper()
 	bus, err := reservePort()
 	if err != nil {
 		tb.Fatalf("testserver: %v", err)
 	}
 	tb.Cleanup(bus.release)
-	return &TLSServer{
-		Server:  Start(tb, Options{Kind: k, Args: append([]string{fmt.Sprintf("tls-port %d", bus.number)}, lines...)}),
-		TLSAddr: address(bus.number),
+	o.Args = append(append([]string{fmt.Sprintf("tls-port %d", bus.number)}, lines...), o.Args...)
+	return &TLSServer{Server: Start(tb, o), TLSAddr: address(bus.number)}
+}
+
+// Authority signs certificates for servers.
+type Authority struct {
+	// Roots has its own certificate alone.
+	Roots       *x509.CertPool
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+	path, dir   string
+}
+
+// NewAuthority returns an authority whose files are gone with the test.
+func NewAuthority(tb testing.TB) *Authority {
+	tb.Helper()
+	a := &Authority{dir: tb.TempDir(), Roots: x509.NewCertPool()}
+	var der []byte
+	template := certificateTemplate(1)
+	template.IsCA, template.KeyUsage = true, x509.KeyUsageDigitalSignature|x509.KeyUsageCertSign
+	a.key, der = a.sign(tb, template, template, nil)
+	var err error
+	if a.certificate, err = x509.ParseCertificate(der); err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	a.Roots.AddCert(a.certificate)
+	a.path = a.write(tb, "authority", "CERTIFICATE", der)
+	return a
+}
+
+// Lines are the lines of the configuration of a server at an IP address whose certificate is for another one, or the
+// same.
+func (a *Authority) Lines(tb testing.TB, certified string) []string {
+	tb.Helper()
+	template := certificateTemplate(2)
+	template.IPAddresses = []net.IP{net.ParseIP(certified)}
+	key, der := a.sign(tb, template, a.certificate, a.key)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		tb.Fatalf("testserver: %v", err)
+	}
+	return []string{
+		"tls-cert-file " + a.write(tb, certified, "CERTIFICATE", der),
+		"tls-key-file " + a.write(tb, certified+"-key", "PRIVATE KEY", secret),
+		"tls-ca-cert-file " + a.path, "tls-auth-clients no",
 	}
 }
 
-// selfSigned writes a certificate for 127.0.0.1, which is its own authority, and its key.
-func selfSigned(tb testing.TB) (certificate, key string, roots *x509.CertPool) {
-	tb.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		tb.Fatalf("testserver: %v", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "testserver"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+func certificateTemplate(serial int64) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "testserver"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true, IsCA: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+}
+
+// sign makes a key and its certificate, which signs itself when by is nil.
+func (a *Authority) sign(
+	tb testing.TB, template, parent *x509.Certificate, by *ecdsa.PrivateKey,
+) (*ecdsa.PrivateKey, []byte) {
+	tb.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		tb.Fatalf("testserver: %v", err)
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, cmp.Or(by, key))
 	if err != nil {
 		tb.Fatalf("testserver: %v", err)
 	}
-	dir := tb.TempDir()
-	write := func(name, kind string, content []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
-			tb.Fatalf("testserver: %v", err)
-		}
-		return path
-	}
-	roots = x509.NewCertPool()
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
+	return key, der
+}
+
+func (a *Authority) write(tb testing.TB, name, kind string, content []byte) string {
+	tb.Helper()
+	path := filepath.Join(a.dir, name+".pem")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
 		tb.Fatalf("testserver: %v", err)
 	}
-	roots.AddCert(parsed)
-	return write("certificate.pem", "CERTIFICATE", der), write("key.pem", "PRIVATE KEY", secret), roots
+	return path
 }

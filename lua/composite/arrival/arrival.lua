@@ -3,12 +3,13 @@
 local WHEN_TAKEN = { reject = true, queue = true, join = true, cancel = true }
 
 -- Most runs of a key that may be open at a time, starts that are counted, and inputs that are gathered.
-local MOST = { at_once = 1000, starts = 10000, max_inputs = 10000 }
+local MOST = { at_once = 1000, max_inputs = 10000 }
+local MOST_STARTS = 10000
 
 -- The longest of the times (ms): ten years.
 local MAX_MS = 316224000000
 
-local NUMBERS = { 'at_once', 'unique_for', 'starts', 'per', 'quiet', 'at_most', 'max_inputs' }
+local NUMBERS = { 'at_once', 'unique_for', 'quiet', 'at_most', 'max_inputs' }
 
 local function refuse(name, rule, value)
   return reply.err('invalid_input', name .. ' must be ' .. rule .. ', got: ' .. tostring(value))
@@ -22,8 +23,8 @@ local function check(A, a)
   end
   if a.at_once > 0 and not WHEN_TAKEN[a.when_taken] then
     return refuse('when_taken', 'reject, queue, join or cancel', a.when_taken)
-  elseif a.starts > 0 and (a.per < 1 or a.when_many ~= 'delay' and a.when_many ~= 'reject') then
-    return refuse('a throttle', 'of a time, and delay or reject', a.per .. ' ' .. a.when_many)
+  elseif a.windows and a.when_many ~= 'delay' and a.when_many ~= 'reject' then
+    return refuse('when_many', 'delay or reject', a.when_many)
   elseif a.quiet > 0 and (a.at_most < a.quiet or not is_set(a.call_id)) then
     return refuse('at_most', 'at least quiet', a.at_most)
   elseif a.quiet > 0 and #A.budgets > 0 then
@@ -31,7 +32,7 @@ local function check(A, a)
   elseif a.max_inputs > 0 and not string.match(A.runs[1].input or '', '^%[.*%]$') then
     return reply.err('invalid_input', 'the input of a call that is collected must be a JSON array')
   end
-  local ways = (a.at_once + a.unique_for > 0 and 1 or 0) + (a.starts > 0 and 1 or 0) + (a.quiet > 0 and 1 or 0)
+  local ways = (a.at_once + a.unique_for > 0 and 1 or 0) + (a.windows and 1 or 0) + (a.quiet > 0 and 1 or 0)
   if ways ~= 1 or ways == 1 and is_set(A.start_at) then return refuse('an arrival', 'of one kind, without start_at', ways) end
   return nil
 end
@@ -46,6 +47,9 @@ function arrival.parse(A)
     if value > (MOST[name] or MAX_MS) then return nil, refuse(name, 'at most ' .. number.digits(MOST[name] or MAX_MS), a[name]) end
     a[name] = value
   end
+  local text = a.windows
+  a.windows = is_set(text) and throttle.windows(text, MOST_STARTS, MAX_MS) or nil
+  if is_set(text) and not a.windows then return nil, refuse('windows', 'up to 8 of up to 10000 starts within a time', text) end
   local err = #A.arrivals > 1 and refuse('arrivals', 'one', #A.arrivals) or check(A, a)
   if err then return nil, err end
   A.runs[1].arrival = a
@@ -57,7 +61,7 @@ function arrival.judge(c, A, n, run)
   local a, outcome = run.arrival, nil
   if a.quiet > 0 then
     outcome = debounce.judge(c, A, n, run, a)
-  elseif a.starts > 0 then
+  elseif a.windows then
     outcome = throttle.judge(c, n, run, a)
   else
     outcome = run_key.judge(c, n, run, a)
@@ -68,7 +72,7 @@ end
 
 -- Whether runs of a graph can arrive in this way: nil, or the error reply.
 function arrival.check_graph(g, run)
-  if run.arrival.starts > 0 then return nil end
+  if run.arrival.windows then return nil end
   local roots = #graph_store.roots(g)
   if roots <= run_key.MAX_ROOTS then return nil end
   return reply.err('invalid_input', 'a run with a key or a debounce may have ' .. run_key.MAX_ROOTS ..
@@ -87,7 +91,7 @@ function arrival.created(c, A, n, run)
   local a = run.arrival
   if a.quiet > 0 then
     debounce.created(c, n, run, a)
-  elseif a.starts > 0 then
+  elseif a.windows then
     throttle.created(c, run, a)
   else
     run_key.created(c, run, a, A.creator_identity)

@@ -7,13 +7,23 @@ local MAX_INPUT = 1048576
 -- For this time (ms) after the start of its run, a call that is sent again is known.
 local KNOWN_MS = 600000
 
-local PENDING_FIELDS = { 'flow_id', 'run_id', 'first_at', 'inputs', 'mode' }
+local PENDING_FIELDS = { 'flow_id', 'run_id', 'first_at', 'inputs', 'mode', 'quiet_until', 'start_by' }
 local FLOW_FIELDS = { 'public_flow_state', 'purging', 'start_at', 'deadline_at', 'graph_hash' }
 
 local function mode_of(a) return a.max_inputs > 0 and 'collect' or 'latest' end
 
--- When a run starts to which a call has come, if the first one came at `first_at`.
-local function start_of(c, a, first_at) return math.max(c.now, math.min(c.now + a.quiet, first_at + a.at_most)) end
+-- When a run starts to which a call has come, and the two times from which that follows: when all calls have been quiet for the times that
+-- they say, and by when the first of them wants the start. `pending`: what is known of the calls before.
+local function start_of(c, a, pending)
+  local quiet_until = math.max(c.now + a.quiet, tonumber(pending and pending.quiet_until) or 0)
+  local start_by = (tonumber(pending and pending.first_at) or c.now) + a.at_most
+  start_by = math.min(start_by, tonumber(pending and pending.start_by) or start_by)
+  return math.max(c.now, math.min(quiet_until, start_by)), quiet_until, start_by
+end
+
+local function note_times(c, a, quiet_until, start_by)
+  redis.call('HSET', key.ffx_run_key_pending(c, a.key_id), 'quiet_until', number.digits(quiet_until), 'start_by', number.digits(start_by))
+end
 
 -- Keeps what is known of the calls of a key until some time after the start.
 local function keep(c, a, start_at)
@@ -66,15 +76,16 @@ function debounce.judge(c, A, n, run, a)
   end
   local flow = gathering(c, A, a, pending)
   if not flow then
-    n.start_at = start_of(c, a, c.now)
+    n.start_at = start_of(c, a, nil)
     return nil
   end
   local input, refused = joined_input(c, run, a, pending)
   if not input then return refused end
   write_input(c, pending, run, input)
-  local at = start_of(c, a, tonumber(pending.first_at) or c.now)
+  local at, quiet_until, start_by = start_of(c, a, pending)
   run_start.move_all(c, row.run(c, pending.flow_id), flow, at)
   redis.call('HINCRBY', pending_key, 'inputs', 1)
+  note_times(c, a, quiet_until, start_by)
   redis.call('SADD', calls_key, a.call_id)
   keep(c, a, at)
   return { 'joined', pending.run_id, pending.flow_id, 'gathered' }
@@ -85,6 +96,7 @@ function debounce.created(c, n, run, a)
   local pending_key, calls_key = key.ffx_run_key_pending(c, a.key_id), key.ffx_run_key_calls(c, a.key_id)
   redis.call('DEL', pending_key, calls_key)
   redis.call('HSET', pending_key, 'flow_id', run.flow_id, 'run_id', run.run_id, 'first_at', c.now_text, 'inputs', '1', 'mode', mode_of(a))
+  note_times(c, a, c.now + a.quiet, c.now + a.at_most)
   redis.call('SADD', calls_key, a.call_id)
   keep(c, a, n.start_at or c.now)
 end

@@ -26,11 +26,15 @@ local function running(c, id)
   return redis.call('ZRANGE', key.ffx_run_key_open(c, id), -1, -1)[1] or redis.call('ZRANGE', key.ffx_run_key_queue(c, id), 0, 0)[1]
 end
 
--- The first run within the time of its policy: its flow id and run id; nil without one.
+-- The last run that was the first within the time of its policy: its flow id and run id, when it was started, and the longest time of a
+-- policy that counts such runs; nil without one. A run that was purged is none.
 local function first(c, id)
-  local till, flow_id, run_id = string.match(redis.call('GET', key.ffx_run_key_first(c, id)) or '', '^(%d+) (%S+) (.*)$')
-  if not till or tonumber(till) <= c.now then return nil end
-  return flow_id, run_id
+  local at, longest, flow_id, run_id = string.match(redis.call('GET', key.ffx_run_key_first(c, id)) or '', '^(%d+) (%d+) (%S+) (.*)$')
+  at, longest = tonumber(at), tonumber(longest)
+  if not at or at + longest <= c.now then return nil end
+  local flow = record.read(key.flow_core(c, flow_id), { 'run_id', 'purging' })
+  if not flow or flow.purging then return nil end
+  return flow_id, run_id, at, longest
 end
 
 -- The score of a run that enters a queue at its end: later than all others, also of the same millisecond.
@@ -43,8 +47,8 @@ end
 -- the queue, and one that replaces others `cancels`. Nothing is written.
 function run_key.judge(c, n, run, a)
   if a.unique_for > 0 then
-    local flow_id, run_id = first(c, a.key_id)
-    if flow_id then return { 'joined', run_id, flow_id, 'unique' } end
+    local flow_id, run_id, at = first(c, a.key_id)
+    if flow_id and c.now < at + a.unique_for then return { 'joined', run_id, flow_id, 'unique' } end
   end
   if a.at_once == 0 or not is_taken(c, a.key_id, a.at_once) then return nil end
   if a.when_taken == 'reject' or a.when_taken == 'join' then
@@ -72,17 +76,23 @@ local QUEUE_FIELDS = { 'at_once', 'queued', 'public_flow_state', 'start_at', 'de
 -- Starts the next runs of a queue as far as there are places.
 local function promote(c, id)
   local queue_key = key.ffx_run_key_queue(c, id)
-  for _ = 1, RUNS_PER_CALL do
-    local flow_id = redis.call('ZRANGE', queue_key, 0, 0)[1]
-    if not flow_id then return end
+  local function start_next(flow_id)
     local flow = record.read(key.flow_core(c, flow_id), QUEUE_FIELDS)
     if not flow or not flow.queued or flow_record.is_over(flow) then
       redis.call('ZREM', queue_key, flow_id)
     elseif redis.call('ZCARD', key.ffx_run_key_open(c, id)) >= (tonumber(flow.at_once) or 1) then
-      return
+      return true
     else
       start(c, id, flow_id, flow)
     end
+  end
+  for _ = 1, RUNS_PER_CALL do
+    local flow_id = redis.call('ZRANGE', queue_key, 0, 0)[1]
+    if not flow_id then return end
+    local ok, is_full = call.guarded(c, 'run_key', flow_id, start_next)
+    if is_full then return end
+    -- A run that raises an error holds up no others. When it can be read again, the index reconciliation enters it again.
+    if not ok then redis.call('ZREM', queue_key, flow_id) end
   end
   redis.call('ZADD', key.ffx_run_keys_due(c), c.now, id)
   wake.due(c, c.now)
@@ -113,8 +123,9 @@ end
 function run_key.created(c, run, a, actor)
   local id = a.key_id
   if a.unique_for > 0 then
-    local value = number.digits(c.now + a.unique_for) .. ' ' .. run.flow_id .. ' ' .. run.run_id
-    redis.call('SET', key.ffx_run_key_first(c, id), value, 'PX', number.digits(a.unique_for))
+    local _, _, _, longest = first(c, id)
+    local kept = number.digits(math.max(a.unique_for, longest or 0))
+    redis.call('SET', key.ffx_run_key_first(c, id), c.now_text .. ' ' .. kept .. ' ' .. run.flow_id .. ' ' .. run.run_id, 'PX', kept)
   end
   if run.queued then
     enqueue(c, id, run.flow_id, run.queued)
@@ -154,25 +165,27 @@ end
 -- Takes runs that are over, or gone, off what their key has, and starts those whose turn it is.
 local function check(c, id)
   for _, set_key in ipairs({ key.ffx_run_key_open(c, id), key.ffx_run_key_queue(c, id) }) do
-    for _, flow_id in ipairs(redis.call('ZRANGE', set_key, 0, RUNS_PER_CALL - 1)) do
+    local function look_at(flow_id)
       local flow = record.read(key.flow_core(c, flow_id), { 'closed_at', 'run_key_id' })
       if not flow or flow.closed_at or flow.run_key_id ~= id then redis.call('ZREM', set_key, flow_id) end
+    end
+    for _, flow_id in ipairs(redis.call('ZRANGE', set_key, 0, RUNS_PER_CALL - 1)) do
+      call.guarded(c, 'run_key', flow_id, look_at)
     end
   end
   promote(c, id)
   if redis.call('EXISTS', key.ffx_run_key_queue(c, id)) == 0 then
     redis.call('ZREM', key.ffx_run_keys_due(c), id)
   elseif not c.more then
-    redis.call('ZADD', key.ffx_run_keys_due(c), c.now + CHECK_MS, id)
+    redis.call('ZADD', key.ffx_run_keys_due(c), scan.again(c, CHECK_MS), id)
   end
 end
 
 -- Checks keys with a queue. Gives how many.
 function run_key.check_due(c)
-  local ids = scan.due(c, key.ffx_run_keys_due(c), KEYS_PER_TICK)
-  for _, id in ipairs(ids) do check(c, id) end
-  if #ids == KEYS_PER_TICK then c.more = true end
-  return #ids
+  local count = scan.each_due(c, 'run_key', key.ffx_run_keys_due(c), KEYS_PER_TICK, function(id) check(c, id) end)
+  if count == KEYS_PER_TICK then c.more = true end
+  return count
 end
 
 -- Enters a run wherever its record says that it belongs. `flow` has its run_key_id, at_once, queued, created_at, and closed_at. Reports

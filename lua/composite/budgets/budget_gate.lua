@@ -157,15 +157,22 @@ end
 -- @key      partition       ffx.partition
 -- @group    leases          execution_id:execution_id epoch:int
 -- @group    runs            flow_id:flow_id
--- @reply    OK live_until:list(int) again_at:list(int)
+-- @reply    OK live_until:list(int) again_at:list(int) faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_verify_budget_use(K, A)
   if not A.leases or not A.runs then return reply.err('invalid_input', 'the counts do not fit the arguments') end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local live, again = {}, {}
-  for i, entry in ipairs(A.leases) do live[i] = held_until(c, entry) end
-  for i, entry in ipairs(A.runs) do again[i] = look_again(c, entry.flow_id) end
-  return reply.ok(live, again)
+  -- What raises an error is taken for live until it is looked at again.
+  for i, entry in ipairs(A.leases) do
+    local _, at = call.guarded(c, 'budget', entry.execution_id, function() return held_until(c, entry) end)
+    live[i] = at or scan.put_off_until(c)
+  end
+  for i, entry in ipairs(A.runs) do
+    local _, at = call.guarded(c, 'budget', entry.flow_id, function(flow_id) return look_again(c, flow_id) end)
+    again[i] = at or scan.put_off_until(c)
+  end
+  return reply.ok(live, again, c.faults)
 end
 
 -- Budgets of a flow that is purged: what this partition knows of them. Those that belong to the run alone are not heard of any

@@ -10,7 +10,7 @@ local PAGE = 100
 local function reset_due(c)
   local count = 0
   local resets_key = key.index_budget_resets(c)
-  for _, id in ipairs(redis.call('ZRANGE', resets_key, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_RESETS)) do
+  scan.each_due(c, 'budget', resets_key, MAX_RESETS, function(id)
     local b = budget_use.keys(c, id)
     local stored = record.read(b.definition, budget.RESET_FIELDS)
     if stored and stored.budget_id then
@@ -21,13 +21,14 @@ local function reset_due(c)
     else
       redis.call('ZREM', resets_key, id)
     end
-  end
+  end)
   return number.text(count)
 end
 
 -- An owed text with what is needed to carry it out; nil when there is nothing to do any more.
 local function task(c, text)
   local kind, id, rest = decode.budget_task(text)
+  if not kind then return nil end
   local stored = record.read(key.budget_record(c, id), { 'budget_id', 'gate', 'closed', 'scope_type', 'scope_id', 'wide' }) or {}
   if kind == 'gate' and not stored.budget_id then return nil end
   local flow_id = stored.scope_type == 'run' and stored.scope_id or ''
@@ -43,13 +44,13 @@ end
 --           time: see the calls of ffx_use_budget. Gates come with how they stand, and with the run that a budget belongs to.
 -- @flags    derives repeatable
 -- @key      policies        index.budget_policies
--- @reply    OK now:unix_ms next_due_at:unix_ms resets:int tasks:list(budget_task)
+-- @reply    OK now:unix_ms next_due_at:unix_ms resets:int tasks:list(budget_task) faults:list(item_fault)?
 function F.ffx_budget_tick(K)
-  local c = call.open(K.policies)
+  local c = call.open_guarded(K.policies)
   local resets = reset_due(c)
   local due_key = key.budget_due(c)
   local tasks = {}
-  for _, text in ipairs(redis.call('ZRANGE', due_key, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_OWED)) do
+  scan.each_due(c, 'budget', due_key, MAX_OWED, function(text)
     local found = task(c, text)
     if found then
       tasks[#tasks + 1] = found
@@ -57,7 +58,7 @@ function F.ffx_budget_tick(K)
     else
       redis.call('ZREM', due_key, text)
     end
-  end
+  end)
   local at
   for _, index in ipairs({ key.index_budget_resets(c), due_key }) do
     local first = redis.call('ZRANGE', index, 0, 0, 'WITHSCORES')
@@ -65,7 +66,7 @@ function F.ffx_budget_tick(K)
     if score and (not at or score < at) then at = score end
   end
   wake.visited(c, at)
-  return reply.ok(c.now_text, at and number.text(at) or '', resets, tasks)
+  return reply.ok(c.now_text, at and number.text(at) or '', resets, tasks, c.faults)
 end
 
 -- A text is done. That of a gate stays when the gate has changed since.
@@ -84,7 +85,7 @@ end
 -- Takes back reservations. Gives how many there were.
 local function take_back(c, list)
   local used, count = {}, 0
-  for _, entry in ipairs(list) do
+  local function take(_, entry)
     local b = used[entry.budget_id] or budget_use.keys(c, entry.budget_id)
     used[entry.budget_id] = b
     if budget_use.take_back(b, entry.reservation) then
@@ -93,10 +94,13 @@ local function take_back(c, list)
       redis.call('ZREM', key.budget_due(c), encode.held_task(entry.budget_id, entry.reservation))
     end
   end
-  for _, b in pairs(used) do
+  for _, entry in ipairs(list) do call.guarded(c, 'budget', entry.budget_id, take, entry) end
+  for id, b in pairs(used) do
     if b.given_back then
-      budget_use.write(b)
-      budget_use.given_back(c, b)
+      call.guarded(c, 'budget', id, function()
+        budget_use.write(b)
+        budget_use.given_back(c, b)
+      end)
     end
   end
   return count
@@ -109,14 +113,14 @@ end
 -- @key      policies        index.budget_policies
 -- @group    done            text:text gate:int again_at:unix_ms
 -- @group    over            budget_id:budget_id reservation:text
--- @reply    OK released:int
+-- @reply    OK released:int faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_budget_done(K, A)
   if not A.done or not A.over then return reply.err('invalid_input', 'the counts do not fit the arguments') end
-  local c = call.open(K.policies)
+  local c = call.open_guarded(K.policies)
   local released = take_back(c, A.over)
-  for _, entry in ipairs(A.done) do done(c, entry) end
-  return reply.ok(number.text(released))
+  for _, entry in ipairs(A.done) do call.guarded(c, 'budget', entry.text, function() done(c, entry) end) end
+  return reply.ok(number.text(released), c.faults)
 end
 
 -- @record budget_amount name:text spent:int reserved:int hard:int soft:int

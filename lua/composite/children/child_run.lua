@@ -4,10 +4,18 @@
 -- acknowledged.
 
 -- An entry that has been handed out is handed out again after this time (ms), unless it was acknowledged. What an open
--- run's parent wants is asked for the first time sooner: whoever started the run may have been too late.
+-- run's parent wants is asked once: whoever started the run may have been too late.
 local RETRY_MS = 2000
 local FIRST_LOOK_MS = 10000
-local LOOK_MS = 60000
+
+-- Where partitions are on several servers, the failover of one may take back the end of a run, its start, or that the node was
+-- told. So a node and its run are asked about each other as long as both are open: after this time (ms), and then after as
+-- long as the wait has lasted, at most an hour. Elsewhere nobody asks once the parent wants its run: what one server has lost, all
+-- partitions have.
+local LOOK_MS, MAX_LOOK_MS = 60000, 3600000
+
+-- When an open run is due of which nobody asks (ms from now).
+local NEVER_MS = 3155760000000
 
 local ENTRIES_PER_CALL = 32
 
@@ -17,8 +25,13 @@ local PARENT_FIELDS = {
   'current_worker_id', 'current_worker_instance_id', 'lease_expires_at', 'lane_id', 'current_lane',
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'replay_count', 'blocking_reason',
   'delay_until', 'child_flow_id', 'child_number', 'child_try', 'child_input', 'child_mode', 'child_ends', 'child_outcome',
-  'child_kept',
+  'child_kept', 'last_mutation_at', 'ending', 'ending_lease',
 }
+
+-- When what has waited since a time (ms) is asked about again.
+local function look_again(c, since)
+  return c.now + math.max(LOOK_MS, math.min(c.now - (tonumber(since) or c.now), MAX_LOOK_MS))
+end
 
 -- A run that belongs to a node has been submitted.
 function child_run.submitted(c, flow_id)
@@ -35,14 +48,10 @@ end
 
 -- It is open again.
 function child_run.reopened(c, flow_id, flow_key)
-  if redis.call('HEXISTS', flow_key, 'parent_execution_id') == 1 then
-    redis.call('ZADD', key.ffx_children(c), c.now + LOOK_MS, flow_id)
-    wake.due(c, c.now + LOOK_MS)
-  end
+  if redis.call('HEXISTS', flow_key, 'parent_execution_id') == 1 then child_run.submitted(c, flow_id) end
 end
 
--- A node that waits for its run looks after it now and then: in a cluster, a failover may take back the end of the run, or its
--- start, or that the node was told.
+-- That a node asks how its run is.
 local function awaiting(execution_id, flow_id)
   return 'await ' .. flow_id .. ' ' .. execution_id
 end
@@ -52,15 +61,27 @@ local function is_waiting(core)
     and core.attempt_state == 'attempt_interrupted'
 end
 
--- Whether a node waits for its run, whose end has not been told: none of its upstreams lets it go.
+-- Whether a node is ended, and waits for the end of its run.
+local function is_ending(core)
+  return core.ending ~= nil and not core.ending_lease and not core.child_outcome
+end
+
+-- Whether a node waits for its run, whose end has not been told, or for its own end: none of its upstreams lets it go.
 function child_run.is_awaited(core)
-  return is_waiting(core) and core.child_flow_id ~= nil and not core.child_outcome
+  return core.ending ~= nil or is_waiting(core) and core.child_flow_id ~= nil and not core.child_outcome
 end
 
 -- Owes a run its cancellation or its removal.
 local function owe(c, kind, flow_id, reason)
   redis.call('ZADD', key.ffx_unwanted(c), c.now, kind .. ' ' .. flow_id .. ' ' .. (reason or ''))
   wake.due(c, c.now)
+end
+
+-- A node is ended, and its run with it. `awaits`: the node is to hear of the end of the run.
+function child_run.stop(c, execution_id, flow_id, reason, awaits)
+  owe(c, 'cancel', flow_id, reason)
+  if not awaits then return end
+  redis.call('ZADD', key.ffx_unwanted(c), c.now, awaiting(execution_id, flow_id))
 end
 
 -- A node has ended without success: its run, if it has one that is not known to be over, is to end as well.
@@ -92,12 +113,13 @@ end
 
 -- How a run stands that belongs to a node, as a relay entry; nil when it is none such any more.
 local function child_entry(c, flow_id)
-  local flow = record.read(key.flow_core(c, flow_id), { 'parent_execution_id', 'closed_at', 'ends', 'outcome' })
+  local flow = record.read(key.flow_core(c, flow_id), { 'parent_execution_id', 'closed_at', 'ends', 'outcome', 'created_at' })
   if not flow or not flow.parent_execution_id then
     redis.call('ZREM', key.ffx_children(c), flow_id)
     return nil
   end
-  redis.call('ZADD', key.ffx_children(c), c.now + (flow.closed_at and RETRY_MS or LOOK_MS), flow_id)
+  local again = flow.closed_at and c.now + RETRY_MS or look_again(c, flow.created_at)
+  redis.call('ZADD', key.ffx_children(c), again, flow_id)
   return { flow.closed_at and 'ended' or 'open', flow_id, flow.parent_execution_id, flow.ends or '0',
     flow.closed_at and flow.outcome or '', '' }
 end
@@ -110,12 +132,20 @@ local function owed_entry(c, owed)
     return { kind, flow_id, '', '0', '', rest }
   end
   local core = record.read(key.exec_core(c, rest), PARENT_FIELDS)
-  if not core or core.child_flow_id ~= flow_id or not is_waiting(core) then
+  if not core or core.child_flow_id ~= flow_id or not (is_waiting(core) or is_ending(core)) then
     redis.call('ZREM', key.ffx_unwanted(c), owed)
     return nil
   end
-  redis.call('ZADD', key.ffx_unwanted(c), c.now + LOOK_MS, owed)
+  redis.call('ZADD', key.ffx_unwanted(c), look_again(c, core.last_mutation_at), owed)
   return { kind, flow_id, rest, '0', '', '' }
+end
+
+-- After a start of the server, what it has lost is asked for soon. Looks at an entry of one of the due indexes.
+function child_run.look_soon(c, index_key, entry)
+  if recovery.in_doubt(c) then
+    redis.call('ZADD', index_key, 'XX', 'LT', c.now, entry)
+    wake.due(c, c.now)
+  end
 end
 
 -- Hands out relay entries that are due, to a caller that carries them: open (ask whether the parent still wants the run), ended
@@ -125,19 +155,18 @@ function child_run.take_relay_entries(c, limit)
   if not c.carries then return 0 end
   local entries = {}
   limit = math.min(limit, ENTRIES_PER_CALL)
-  for _, flow_id in ipairs(scan.due(c, key.ffx_children(c), limit)) do
-    entries[#entries + 1] = child_entry(c, flow_id)
-  end
-  for _, owed in ipairs(scan.due(c, key.ffx_unwanted(c), limit - #entries)) do
-    entries[#entries + 1] = owed_entry(c, owed)
-  end
+  scan.each_due(c, 'child_runs', key.ffx_children(c), limit,
+    function(flow_id) entries[#entries + 1] = child_entry(c, flow_id) end)
+  scan.each_due(c, 'child_runs', key.ffx_unwanted(c), limit - #entries,
+    function(owed) entries[#entries + 1] = owed_entry(c, owed) end)
   c.relay_entries = entries
   return #entries
 end
 
 -- @function ffx_end_errand
 -- @go       EndRelayEntry
--- @summary  A relay entry has been carried out. That a run has ended is done only as long as it has not been run again since.
+-- @summary  A relay entry has been carried out. That a run has ended is done only as long as it has not been run again since; that
+--           an open run is wanted means that nobody asks again.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      kind               text
@@ -152,6 +181,10 @@ function F.ffx_end_errand(K, A)
     return reply.ok()
   end
   local flow = record.read(key.flow_core(c, A.flow_id), { 'closed_at', 'ends' })
+  if A.kind == 'open' and flow and not flow.closed_at then
+    redis.call('ZADD', key.ffx_children(c), 'XX', c.now + NEVER_MS, A.flow_id)
+    return reply.ok()
+  end
   if flow and not (flow.closed_at and flow.ends == A.ends) then return reply.ok() end
   redis.call('ZREM', key.ffx_children(c), A.flow_id)
   if flow then redis.call('HSET', key.flow_core(c, A.flow_id), 'told', A.ends) end
@@ -237,7 +270,7 @@ end
 --           that has been told already, the lease stays, and the answer is ALREADY_SATISFIED. Otherwise the worker is leased
 --           its next executions of the same partition when it asks for some (count > 0). After a lost reply, send it again
 --           with `repeated`, which is answered OK, too, when the attempt has been resumed since: what the repeat leases may
---           be this execution.
+--           be this execution. With `looks`, keepers ask how the run is as long as the node waits.
 -- @flags    derives fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -246,6 +279,7 @@ end
 -- @arg      attempt_id         attempt_id
 -- @arg      child_flow_id      flow_id
 -- @arg      detail             text
+-- @arg      looks              bool optional
 -- @include  claim_request
 -- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @reply    ALREADY_SATISFIED remaining:int executions:list(claimed_execution) candidates:list(candidate)
@@ -286,8 +320,10 @@ function F.ffx_await_child(K, A)
   if not record.node(core_key) then
     redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
   end
-  redis.call('ZADD', key.ffx_unwanted(c), c.now + FIRST_LOOK_MS, awaiting(A.execution_id, A.child_flow_id))
-  wake.due(c, c.now + FIRST_LOOK_MS)
+  if A.looks == '1' then
+    redis.call('ZADD', key.ffx_unwanted(c), c.now + LOOK_MS, awaiting(A.execution_id, A.child_flow_id))
+    wake.due(c, c.now + LOOK_MS)
+  end
   event_log.add_for(c, core, 'waiting_children', core.current_attempt_index, A.detail)
   return claim_next()
 end
@@ -344,15 +380,20 @@ function F.ffx_child_ended(K, A)
   if string.find(core.child_kept or '', A.child_flow_id, 1, true) then return reply.ok('over') end
   if core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
   local state = core.lifecycle_phase == 'terminal' and 'over' or 'waiting'
+  -- Nobody wants the run of a node that is ended.
+  if core.ending and not is_set(A.outcome) then return reply.ok('over') end
   if state == 'over' and A.outcome == 'lost' then return reply.ok(state) end
   if A.outcome == 'lost' then
     forget(core_key)
-  elseif not is_set(A.outcome) or ends <= (tonumber(core.child_ends) or 0) then
-    return reply.ok(state)
+  elseif not is_set(A.outcome) or ends <= (tonumber(core.child_ends) or 0) and not is_ending(core) then
+    return reply.ok(state) -- a node that is ended does not run its run again: the former end of the run counts
   else
     record.set(core_key, 'child_ends', A.ends, 'child_outcome', A.outcome)
   end
-  if is_waiting(core) then
+  if is_ending(core) then
+    redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
+    terminal.finish_deferred(c, A.execution_id, core_key)
+  elseif is_waiting(core) then
     redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
     if not record.node(core_key) then
       redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), A.execution_id)

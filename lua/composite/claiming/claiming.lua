@@ -107,6 +107,7 @@ local function suitable_abandoned(c, request, execution_id)
     return nil
   end
   if claim_request.unfit(request, core) or is_paused(c, request, core) then return nil, nil, true end
+  if lost_worker.waits(c, request, execution_id, core) then return nil, nil, true end
   if core.limits and not limit_admission.may_take_over(c, request, execution_id, core) then return nil, nil, true end
   return core_key, core
 end
@@ -289,26 +290,32 @@ end
 --           nothing (tell_none), also when there was nothing (tell_empty), or more than it could take (tell_more): the
 --           former those that heard of it at the same slot of the wake ring (`place`), or all; the latter as many as it
 --           takes. On a server with all partitions, what was set aside is looked for in the named partition, and
---           executions outside of managed flows that wait there come before the lane.
+--           executions outside of managed flows that wait there come before the lane. A worker that has lived for less than
+--           a lease says so (is_new), and one that runs nothing else and claims one execution (alone): what may kill its
+--           worker is leased to the latter only. `suspect` asks the worker to claim alone once it runs nothing.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      tell_none          bool
 -- @arg      tell_empty         bool
 -- @arg      tell_more          bool
 -- @arg      place              text optional
+-- @arg      is_new             bool
+-- @arg      alone              bool
 -- @include  claim_request
--- @reply    OK remaining:int executions:list(claimed_execution) candidates:list(candidate)
+-- @reply    OK remaining:int suspect:bool executions:list(claimed_execution) candidates:list(candidate)
 -- @error    invalid_input message:text
 -- @error    invalid_capabilities reason:text
 function F.ffx_claim(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end
-  request.named = true
+  request.named, request.is_new, request.alone = true, A.is_new == '1', A.alone == '1'
   request.tell = { none = A.tell_none == '1', empty = A.tell_empty == '1', more = A.tell_more == '1', place = A.place }
   local c = call.open(K.partition)
   local executions = claiming.claim(c, request)
   local remaining = claiming.remaining(c, request)
   tell_others(c, request, #executions, remaining)
+  lost_worker.end_turn(c, request)
+  local suspect = lost_worker.is_asked(c, request)
   settle.run(c)
-  return reply.ok(remaining, executions, request.candidates or {})
+  return reply.ok(remaining, suspect and '1' or '0', executions, request.candidates or {})
 end

@@ -87,7 +87,7 @@ local function recheck(c, execution_id)
   pauses.of(c)
   local flow = is_set(core.flow_id) and record.read(key.flow_core(c, core.flow_id), { 'paused' }) or {}
   if pauses.why(c, core, flow) then
-    redis.call('ZADD', key.ffx_held(c), c.now + RECHECK_MS, execution_id)
+    redis.call('ZADD', key.ffx_held(c), scan.again(c, RECHECK_MS), execution_id)
     return false
   end
   redis.call('ZREM', key.ffx_held(c), execution_id)
@@ -99,9 +99,8 @@ end
 
 -- Looks again at what is held, the longest not looked at first.
 function pauses.recheck_due(c, limit)
-  local ids = scan.due(c, key.ffx_held(c), limit)
-  for _, execution_id in ipairs(ids) do recheck(c, execution_id) end
-  return #ids
+  return scan.each_due(c, 'pause_recheck', key.ffx_held(c), limit,
+    function(execution_id) recheck(c, execution_id) end)
 end
 
 -- Whether an execution that waits for its first start is kept from it by a pause.
@@ -294,23 +293,28 @@ local function oldest_eligible(c, lane)
   return oldest and number.text(math.floor(oldest)) or ''
 end
 
-local function count(index_key) return number.text(redis.call('ZCARD', index_key)) end
+-- How many executions are in an index, and besides.
+local function count(index_key, others) return number.text(redis.call('ZCARD', index_key) + (others or 0)) end
+
+local NO_NODES = { 0, 0 }
 
 -- @function ffx_lanes
--- @summary  The lanes of a partition with what stands in each of their indexes. On a server that has all partitions,
+-- @summary  The lanes of a partition with the executions in each of their indexes, and the nodes of runs that are active or wait
+--           for upstreams, which are counted as they change: no run is read. On a server that has all partitions,
 --           what is eligible is counted in partition 0, but for executions outside of managed flows.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @reply    OK lanes:list(lane_state)
 function F.ffx_lanes(K)
   local c = call.open(K.partition)
-  local list = {}
+  local list, nodes = {}, lane_counts.of(c)
   for _, lane in ipairs(redis.call('SMEMBERS', key.ffx_lanes(c))) do
+    local of_lane = nodes[lane] or NO_NODES
     list[#list + 1] = {
       lane, pauses.of(c).lane[lane] or '',
       number.text(redis.call('ZCOUNT', key.lane_eligible(c, lane), '(-inf', '+inf')),
-      count(key.lane_delayed(c, lane)), count(key.lane_active(c, lane)), count(key.lane_suspended(c, lane)),
-      count(key.lane_blocked_dependencies(c, lane)), count(key.lane_blocked_budget(c, lane)),
+      count(key.lane_delayed(c, lane)), count(key.lane_active(c, lane), of_lane[1]), count(key.lane_suspended(c, lane)),
+      count(key.lane_blocked_dependencies(c, lane), of_lane[2]), count(key.lane_blocked_budget(c, lane)),
       count(key.lane_blocked_quota(c, lane)), count(key.lane_blocked_route(c, lane)),
       count(key.lane_blocked_operator(c, lane)), oldest_eligible(c, lane),
     }

@@ -50,6 +50,7 @@ end
 local function release(c, flow, node, stem, name, result)
   local execution_id, next_up = stem .. node.suffix, c.next_up
   local active = next_up and row_lease.take(c, next_up, flow, execution_id, node, name, result)
+  lane_counts.add(c.at, flow, node.ordinal, node.lane_id, active and 1 or 0, -1)
   if active then return active, node.line_started or row_lease.line_of(node, 'started', 'line_started'), next_up.logged_instance end
   local core = { created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '' }
   order.enter(c, node.lane_id, execution_id, core)
@@ -64,15 +65,16 @@ local function resolve_edge(c, flow, successors, i, stem, result)
   return release(c, flow, successors[i], stem, successors.names[i], result)
 end
 
--- Writes rows, the first of them at a place, and before them what changes of the header at another, if anything does.
-local function write(flow, bytes, head_at, head, at, rows)
+-- Writes adjacent rows, beginning with the row of `node`. `head`, unless it is nil, is written at `head_at` of the header.
+local function write(flow, bytes, head_at, head, node, rows)
+  local at = node.place
   if not head then
-    redis.call('SETRANGE', flow.nodes_key, at, rows)
+    redis.call('SETRANGE', flow.nodes_key, node.place_text, rows)
   elseif at <= #bytes and at - BEHIND_OPEN <= MAX_GAP then
     redis.call('SETRANGE', flow.nodes_key, head_at, head .. string.sub(bytes, BEHIND_OPEN + 1, at) .. rows)
   else
     redis.call('SETRANGE', flow.nodes_key, head_at, head)
-    redis.call('SETRANGE', flow.nodes_key, at, rows)
+    redis.call('SETRANGE', flow.nodes_key, node.place_text, rows)
   end
 end
 
@@ -86,7 +88,7 @@ local function resolve_edges(c, flow, successors, stem, result)
     events[i] = line .. by
     local next_one = successors[i + 1]
     if not next_one or next_one.ordinal ~= successors[i].ordinal + 1 then
-      redis.call('SETRANGE', flow.nodes_key, first.place, table.concat(rows))
+      redis.call('SETRANGE', flow.nodes_key, first.place_text, table.concat(rows))
       rows, first = {}, next_one
     end
   end
@@ -111,7 +113,7 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
   local count, line = successors.count, node.line_success or row_lease.line_of(node, 'success', 'line_success')
   if count == 1 and successors.last == node.ordinal + 1 then
     local child, event, by = resolve_edge(c, flow, successors, 1, stem, result)
-    write(flow, bytes, head_at, head, node.place, done .. child)
+    write(flow, bytes, head_at, head, node, done .. child)
     return c.now_text .. line .. event .. by
   end
   if behind then
@@ -120,7 +122,7 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
         .. row_inputs.between(flow, bytes) .. behind)
     return c.now_text .. line
   end
-  write(flow, bytes, head_at, head, node.place, done)
+  write(flow, bytes, head_at, head, node, done)
   return c.now_text .. line .. (count > 0 and resolve_edges(c, flow, successors, stem, result) or '')
 end
 
@@ -158,7 +160,7 @@ local function find_rows(flow, bytes, node)
   local successors = graph_store.successors(flow.graph, node)
   local last = row.place((successors and successors.last or node.ordinal) + 1)
   if last - place > MAX_READ then last = place + ROW_BYTES end
-  return redis.call('GETRANGE', flow.nodes_key, place, last - 1), place
+  return redis.call('GETRANGE', flow.nodes_key, node.place_text, last - 1), place
 end
 
 -- How many nodes of a small run are open; nil when nodes are behind the one that is to end, so that others are. `bytes`: those that were
@@ -205,8 +207,9 @@ function row_complete.commit(c, completion)
   if successors.others then row_edges.postpone(c, execution_id) end
   local result, left = completion.result, commits.left
   local behind = behind_row(flow, result)
-  if result ~= '' and not behind then redis.call('HSET', flow.results_key, ordinal, result) end
+  if not behind then redis.call('HSET', flow.results_key, node.ordinal_text, result) end
   left[#left + 1] = execution_id
+  lane_counts.add(c.at, flow, ordinal, node.lane_id, -1, 0)
   local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then

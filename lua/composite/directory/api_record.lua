@@ -1,14 +1,21 @@
--- What servers of the HTTP API keep beside the runs of a namespace: the tokens of principals, and the replies to requests with an
--- idempotency key. Both are in the partition that programs name, by convention the first one.
+-- What servers of the HTTP API keep beside the runs of a namespace: the tokens of principals, the sessions of browsers, and the replies to
+-- requests with an idempotency key. All are in the partition that programs name, by convention the first one.
 
--- Tokens of a namespace, and bytes of a token's record and of a stored reply.
+-- Tokens of a namespace, its sessions and those of one principal, and bytes of a token's or session's record and of a stored reply.
 local MAX_TOKENS = 1000
+local MAX_SESSIONS = 10000
+local MAX_SESSIONS_EACH = 100
 local MAX_RECORD = 16 * 1024
 local MAX_REPLY = 256 * 1024
 
 -- How long (ms) the reply to a request is kept, and how long a request may be carried out before a repeat is.
 local REPLY_MS = 24 * 3600 * 1000
 local REQUEST_MS = 60 * 1000
+
+-- Requests of a principal that are kept at a time, bytes of their replies, and how many a call forgets whose time is over.
+local MAX_REQUESTS = 100000
+local MAX_REPLIES = 64 * 1024 * 1024
+local FORGOTTEN = 16
 
 -- @function ffx_add_api_token
 -- @summary  Adds a token of the HTTP API to a namespace. The name of a token is unique; its record has the hash of its secret.
@@ -65,23 +72,166 @@ function F.ffx_remove_api_token(K, A)
   return reply.ok(number.text(removed))
 end
 
+-- Sessions of a namespace: a hash of their records, and when each ends.
+local function sessions_of(c, A)
+  return { stored = key.ffx_api_sessions(c, A.namespace), ends = key.ffx_api_session_ends(c, A.namespace) }
+end
+
+local function end_session(of, session_id)
+  redis.call('ZREM', of.ends, session_id)
+  return redis.call('HDEL', of.stored, session_id)
+end
+
+-- The record of a session; nil when it has ended.
+local function session(c, of, session_id)
+  local ends = redis.call('ZSCORE', of.ends, session_id)
+  if not ends or tonumber(ends) <= c.now then return nil end
+  return redis.call('HGET', of.stored, session_id) or nil
+end
+
+-- Makes room for a session of an owner: whose time is over goes, and beyond a bound what would end first.
+local function make_room(c, of, owner)
+  local ids, own = redis.call('ZRANGE', of.ends, 0, -1, 'WITHSCORES'), {}
+  for i = 1, #ids, 2 do
+    if tonumber(ids[i + 1]) <= c.now or #ids / 2 - (i - 1) / 2 >= MAX_SESSIONS then
+      end_session(of, ids[i])
+    elseif string.sub(ids[i], 1, #owner) == owner then
+      own[#own + 1] = ids[i]
+    end
+  end
+  for i = 1, #own - MAX_SESSIONS_EACH + 1 do end_session(of, own[i]) end
+end
+
+-- @function ffx_add_api_session
+-- @summary  Adds the session of a browser to a namespace, for the time ttl. Its id begins with the text of its owner, who has at most 100 at a
+--           time; a namespace has 10,000. Beyond that, those end that would end first.
+-- @flags    derives repeatable intake
+-- @key      partition          ffx.partition
+-- @arg      namespace          text
+-- @arg      session_id         text
+-- @arg      owner              text
+-- @arg      about              json
+-- @arg      ttl                ms
+-- @reply    OK
+-- @error    invalid_input message:text
+function F.ffx_add_api_session(K, A)
+  if #A.about > MAX_RECORD then
+    return reply.err('invalid_input', 'about must have at most ' .. MAX_RECORD .. ' bytes, got: ' .. #A.about)
+  elseif A.owner == '' or string.sub(A.session_id, 1, #A.owner) ~= A.owner then
+    return reply.err('invalid_input', 'session_id must begin with owner')
+  end
+  local ttl, err = number.count('ttl', A.ttl)
+  if err then return err end
+  local c = call.open(K.partition)
+  local of = sessions_of(c, A)
+  if redis.call('HEXISTS', of.stored, A.session_id) == 1 then return reply.ok() end
+  make_room(c, of, A.owner)
+  redis.call('HSET', of.stored, A.session_id, A.about)
+  redis.call('ZADD', of.ends, c.now + ttl, A.session_id)
+  local last = redis.call('ZRANGE', of.ends, -1, -1, 'WITHSCORES')[2]
+  local left = number.digits(math.max(1, tonumber(last) - c.now))
+  redis.call('PEXPIRE', of.stored, left)
+  redis.call('PEXPIRE', of.ends, left)
+  return reply.ok()
+end
+
+-- @function ffx_read_api_session
+-- @summary  The record of a session; empty when it has ended.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      namespace          text
+-- @arg      session_id         text
+-- @reply    OK about:text
+function F.ffx_read_api_session(K, A)
+  local c = call.open(K.partition)
+  return reply.ok(session(c, sessions_of(c, A), A.session_id) or '')
+end
+
+-- @record api_session session_id:text about:json
+
+-- @function ffx_list_api_sessions
+-- @summary  The sessions of a namespace, those first that end first. There are at most 10,000.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      namespace          text
+-- @reply    OK sessions:list(api_session)
+function F.ffx_list_api_sessions(K, A)
+  local c = call.open(K.partition)
+  local of, list = sessions_of(c, A), {}
+  for _, session_id in ipairs(redis.call('ZRANGEBYSCORE', of.ends, '(' .. c.now_text, '+inf')) do
+    local about = redis.call('HGET', of.stored, session_id)
+    if about then list[#list + 1] = { session_id, about } end
+  end
+  return reply.ok(list)
+end
+
+-- @function ffx_remove_api_session
+-- @summary  Ends a session. `removed` is false when there was none of that id.
+-- @flags    derives repeatable
+-- @key      partition          ffx.partition
+-- @arg      namespace          text
+-- @arg      session_id         text
+-- @reply    OK removed:bool
+function F.ffx_remove_api_session(K, A)
+  local c = call.open(K.partition)
+  return reply.ok(number.text(end_session(sessions_of(c, A), A.session_id)))
+end
+
+-- The requests of one principal: a hash of each request's digest with its reply behind, and when each is forgotten. The hash has the
+-- bytes of all replies in a field of its own.
+local BYTES = 'bytes'
+
+local function requests_of(c, A)
+  return { stored = key.ffx_api_requests(c, A.namespace, A.owner), ends = key.ffx_api_request_ends(c, A.namespace, A.owner) }
+end
+
+local function forget(of, request_key)
+  redis.call('HINCRBY', of.stored, BYTES, -redis.call('HSTRLEN', of.stored, request_key))
+  redis.call('HDEL', of.stored, request_key)
+  redis.call('ZREM', of.ends, request_key)
+  if redis.call('EXISTS', of.ends) == 0 then redis.call('DEL', of.stored) end
+end
+
+local function keep_request(c, of, request_key, text, ms)
+  redis.call('HINCRBY', of.stored, BYTES, #text - redis.call('HSTRLEN', of.stored, request_key))
+  redis.call('HSET', of.stored, request_key, text)
+  redis.call('ZADD', of.ends, c.now + ms, request_key)
+  redis.call('PEXPIRE', of.stored, REPLY_MS)
+  redis.call('PEXPIRE', of.ends, REPLY_MS)
+end
+
+-- What is kept of a request, or nil. Some requests whose time is over are forgotten first.
+local function kept(c, of, request_key)
+  for _, over in ipairs(redis.call('ZRANGEBYSCORE', of.ends, '-inf', c.now, 'LIMIT', 0, FORGOTTEN)) do forget(of, over) end
+  local until_ms = redis.call('ZSCORE', of.ends, request_key)
+  if until_ms and tonumber(until_ms) <= c.now then forget(of, request_key) end
+  return redis.call('HGET', of.stored, request_key)
+end
+
+local function is_full(of)
+  return redis.call('ZCARD', of.ends) >= MAX_REQUESTS or tonumber(redis.call('HGET', of.stored, BYTES) or '0') >= MAX_REPLIES
+end
+
 -- @function ffx_begin_api_request
 -- @summary  Begins a request with an idempotency key. `first` is true for the caller that is to carry it out. Otherwise the stored reply of
 --           the request is returned, which is empty while it is carried out. The digest is that of the request; one with the same key and
---           another digest is refused.
+--           another digest is refused. `owner` is the principal, who has at most 100,000 keys and 64 MiB of replies at a time.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
+-- @arg      owner              text
 -- @arg      request_key        text
 -- @arg      digest             text
 -- @reply    OK first:bool stored:text
 -- @error    api_request_conflict
+-- @error    api_requests_full
 function F.ffx_begin_api_request(K, A)
   local c = call.open(K.partition)
-  local request = key.ffx_api_request(c, A.namespace, A.request_key)
-  local stored = redis.call('GET', request)
+  local of = requests_of(c, A)
+  local stored = kept(c, of, A.request_key)
   if not stored then
-    redis.call('SET', request, A.digest, 'PX', REQUEST_MS)
+    if is_full(of) then return reply.err('api_requests_full') end
+    keep_request(c, of, A.request_key, A.digest, REQUEST_MS)
     return reply.ok('1', '')
   end
   if string.sub(stored, 1, #A.digest) ~= A.digest then return reply.err('api_request_conflict') end
@@ -94,6 +244,7 @@ end
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
+-- @arg      owner              text
 -- @arg      request_key        text
 -- @arg      digest             text
 -- @arg      stored             text optional
@@ -101,14 +252,14 @@ end
 -- @error    invalid_input message:text
 function F.ffx_end_api_request(K, A)
   local c = call.open(K.partition)
-  local request = key.ffx_api_request(c, A.namespace, A.request_key)
+  local of = requests_of(c, A)
   if not is_set(A.stored) then
-    redis.call('DEL', request)
+    forget(of, A.request_key)
     return reply.ok()
   end
   if #A.stored > MAX_REPLY then
     return reply.err('invalid_input', 'stored must have at most ' .. MAX_REPLY .. ' bytes, got: ' .. #A.stored)
   end
-  redis.call('SET', request, A.digest .. A.stored, 'PX', REPLY_MS)
+  keep_request(c, of, A.request_key, A.digest .. A.stored, REPLY_MS)
   return reply.ok()
 end

@@ -12,6 +12,9 @@ local MAX_BUILDS = 10000
 -- Records of one answer, and those that one call looks through for a worker.
 local MAX_LISTED, MAX_SEARCHED = 200, 2000
 
+-- Workers that one report looks at to forget them.
+local MAX_FORGOTTEN = 100
+
 local STATES = { running = true, draining = true, stopped = true }
 
 local FIELDS = {
@@ -36,8 +39,11 @@ local function as_reply(r)
   }
 end
 
+-- Forgets those whose records are gone. Looks at a bounded number: one call brings one worker.
 local function forget_old(c, index)
-  redis.call('ZREMRANGEBYSCORE', index, '-inf', c.now - KEPT_MS)
+  for _, instance in ipairs(redis.call('ZRANGE', index, '-inf', c.now - KEPT_MS, 'BYSCORE', 'LIMIT', 0, MAX_FORGOTTEN)) do
+    if redis.call('EXISTS', key.ffx_worker_record(c, instance)) == 0 then redis.call('ZREM', index, instance) end
+  end
 end
 
 -- Stores what a program was built of, under its id. The builds that no worker has begun with for the longest time go first.
@@ -93,7 +99,7 @@ function F.ffx_report_worker(K, A)
   if not known[1] then return reply.ok('0', '0') end
   redis.call('HSET', record_key, 'state', A.state, 'used', number.text(used), 'started', A.started or '', 'reported_at', c.now_text,
     'expires_at', number.text(A.state == 'stopped' and c.now or c.now + ttl))
-  redis.call('PEXPIRE', record_key, KEPT_MS)
+  redis.call('PEXPIRE', record_key, number.text(KEPT_MS + (A.state == 'stopped' and 0 or ttl)))
   redis.call('ZADD', index, c.now, instance)
   return reply.ok('1', known[2] and '1' or '0')
 end

@@ -130,12 +130,11 @@ local function ffx_submit_arrivals(args, at)
     at_once = args[at + 5],
     when_taken = args[at + 6],
     unique_for = args[at + 7],
-    starts = args[at + 8],
-    per = args[at + 9],
-    when_many = args[at + 10],
-    quiet = args[at + 11],
-    at_most = args[at + 12],
-    max_inputs = args[at + 13],
+    windows = args[at + 8],
+    when_many = args[at + 9],
+    quiet = args[at + 10],
+    at_most = args[at + 11],
+    max_inputs = args[at + 12],
   }
 end
 
@@ -145,6 +144,10 @@ end
 
 local function ffx_submit_kept(args, at)
   return { node = args[at + 1], result = args[at + 2] }
+end
+
+local function ffx_submit_skips(args, at)
+  return { node = args[at + 1], reason = args[at + 2] }
 end
 
 redis.register_function('ffx2_submit', function(keys, args)
@@ -178,13 +181,16 @@ redis.register_function('ffx2_submit', function(keys, args)
   signals, at = group(args, at, 12, ffx_submit_signals)
   local arrivals_count = args[at]
   local arrivals
-  arrivals, at = group(args, at, 13, ffx_submit_arrivals)
+  arrivals, at = group(args, at, 12, ffx_submit_arrivals)
   local forks_count = args[at]
   local forks
   forks, at = group(args, at, 2, ffx_submit_forks)
   local kept_count = args[at]
   local kept
   kept, at = group(args, at, 2, ffx_submit_kept)
+  local skips_count = args[at]
+  local skips
+  skips, at = group(args, at, 2, ffx_submit_skips)
   return call.finish(F.ffx_submit({ partition = keys[1] }, {
     graph = args[1],
     graph_hash = args[2],
@@ -219,6 +225,8 @@ redis.register_function('ffx2_submit', function(keys, args)
     forks_count = forks_count,
     kept = kept,
     kept_count = kept_count,
+    skips = skips,
+    skips_count = skips_count,
   }))
 end)
 
@@ -253,24 +261,26 @@ redis.register_function{ function_name = 'ffx2_set_priority', flags = { 'allow-o
 end }
 
 redis.register_function{ function_name = 'ffx2_claim', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 13 then return call.refuse(keys, 1, args, 13, 'count', 10, 'lease_ttl', 11) end
+  if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'count', 12, 'lease_ttl', 13) end
   call.begin(keys[1])
   return call.finish(F.ffx_claim({ partition = keys[1] }, {
     tell_none = args[1],
     tell_empty = args[2],
     tell_more = args[3],
     place = args[4],
-    lane_id = args[5],
-    worker_id = args[6],
-    worker_instance_id = args[7],
-    claim_id = args[8],
-    repeated = args[9],
-    count = args[10],
-    lease_ttl = args[11],
-    aside = args[12],
-    kinds = args[13],
-    capabilities = args[14],
-    rooms = args[15],
+    is_new = args[5],
+    alone = args[6],
+    lane_id = args[7],
+    worker_id = args[8],
+    worker_instance_id = args[9],
+    claim_id = args[10],
+    repeated = args[11],
+    count = args[12],
+    lease_ttl = args[13],
+    aside = args[14],
+    kinds = args[15],
+    capabilities = args[16],
+    rooms = args[17],
   }))
 end }
 
@@ -286,12 +296,6 @@ redis.register_function{ function_name = 'ffx2_grant_next', flags = { 'allow-oom
     capabilities = args[6],
     passed_over = args[7],
   }))
-end }
-
-redis.register_function{ function_name = 'ffx2_count_lane_nodes', flags = { 'no-writes' }, callback = function(keys, args)
-  if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.begin(keys[1])
-  return F.ffx_count_lane_nodes({ partition = keys[1] }, { cursor = args[1] })
 end }
 
 redis.register_function{ function_name = 'ffx2_pause', flags = { 'allow-oom' }, callback = function(keys, args)
@@ -438,6 +442,12 @@ redis.register_function{ function_name = 'ffx2_continue_as_new', flags = { 'allo
   }))
 end }
 
+redis.register_function{ function_name = 'ffx2_end_stopped', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_end_stopped({ partition = keys[1] }, { execution_id = args[1], lease_id = args[2] }))
+end }
+
 redis.register_function{ function_name = 'ffx2_fail', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'jitter_permille', 10) end
   call.begin(keys[1])
@@ -466,6 +476,29 @@ redis.register_function{ function_name = 'ffx2_release', flags = { 'allow-oom' }
     lease_epoch = args[3],
     attempt_id = args[4],
     reason = args[5],
+  }))
+end }
+
+redis.register_function{ function_name = 'ffx2_skip', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 14 then return call.refuse(keys, 1, args, 14, 'count', 11, 'lease_ttl', 12) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_skip({ partition = keys[1] }, {
+    execution_id = args[1],
+    lease_id = args[2],
+    lease_epoch = args[3],
+    attempt_id = args[4],
+    reason = args[5],
+    lane_id = args[6],
+    worker_id = args[7],
+    worker_instance_id = args[8],
+    claim_id = args[9],
+    repeated = args[10],
+    count = args[11],
+    lease_ttl = args[12],
+    aside = args[13],
+    kinds = args[14],
+    capabilities = args[15],
+    rooms = args[16],
   }))
 end }
 
@@ -815,6 +848,12 @@ redis.register_function{ function_name = 'ffx2_read_events', flags = { 'no-write
   return F.ffx_read_events({ partition = keys[1] }, { flow_id = args[1], after = args[2], limit = args[3] })
 end }
 
+redis.register_function{ function_name = 'ffx2_read_node_events', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'limit', 3) end
+  call.begin(keys[1])
+  return F.ffx_read_node_events({ partition = keys[1] }, { flow_id = args[1], node = args[2], limit = args[3], cursor = args[4] })
+end }
+
 redis.register_function{ function_name = 'ffx2_move_start', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3, 'from', 3) end
   call.begin(keys[1])
@@ -861,7 +900,7 @@ redis.register_function{ function_name = 'ffx2_link_child', flags = { 'allow-oom
 end }
 
 redis.register_function{ function_name = 'ffx2_await_child', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 15 then return call.refuse(keys, 1, args, 15, 'count', 12, 'lease_ttl', 13) end
+  if #keys < 1 or #args < 16 then return call.refuse(keys, 1, args, 16, 'count', 13, 'lease_ttl', 14) end
   call.begin(keys[1])
   return call.finish(F.ffx_await_child({ partition = keys[1] }, {
     execution_id = args[1],
@@ -870,17 +909,18 @@ redis.register_function{ function_name = 'ffx2_await_child', flags = { 'allow-oo
     attempt_id = args[4],
     child_flow_id = args[5],
     detail = args[6],
-    lane_id = args[7],
-    worker_id = args[8],
-    worker_instance_id = args[9],
-    claim_id = args[10],
-    repeated = args[11],
-    count = args[12],
-    lease_ttl = args[13],
-    aside = args[14],
-    kinds = args[15],
-    capabilities = args[16],
-    rooms = args[17],
+    looks = args[7],
+    lane_id = args[8],
+    worker_id = args[9],
+    worker_instance_id = args[10],
+    claim_id = args[11],
+    repeated = args[12],
+    count = args[13],
+    lease_ttl = args[14],
+    aside = args[15],
+    kinds = args[16],
+    capabilities = args[17],
+    rooms = args[18],
   }))
 end }
 
@@ -985,17 +1025,18 @@ local function ffx_exchange_requests(args, at)
     score = args[at + 3],
     needs = args[at + 4],
     ready = args[at + 5],
+    again = args[at + 6],
   }
 end
 
 redis.register_function{ function_name = 'ffx2_exchange', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'rate', 4, 'window_ms', 5, 'cap', 6, 'want', 7) end
+  if #keys < 1 or #args < 10 then return call.refuse(keys, 1, args, 10, 'rate', 4, 'window_ms', 5, 'cap', 6, 'want', 7, 'within_ms', 10) end
   call.begin(keys[1])
-  local releases_count = args[9]
-  local releases, at = group(args, 9, 5, ffx_exchange_releases)
+  local releases_count = args[11]
+  local releases, at = group(args, 11, 5, ffx_exchange_releases)
   local requests_count = args[at]
   local requests
-  requests, at = group(args, at, 5, ffx_exchange_requests)
+  requests, at = group(args, at, 6, ffx_exchange_requests)
   return call.finish(F.ffx_exchange({ definition = keys[1] }, {
     quota_policy_id = args[1],
     name = args[2],
@@ -1005,6 +1046,8 @@ redis.register_function{ function_name = 'ffx2_exchange', flags = { 'allow-oom' 
     cap = args[6],
     want = args[7],
     full = args[8],
+    begins = args[9],
+    within_ms = args[10],
     releases = releases,
     releases_count = releases_count,
     requests = requests,
@@ -1248,7 +1291,8 @@ redis.register_function{ function_name = 'ffx2_write_schedule', flags = { 'allow
     definition = args[8],
     input = args[9],
     dropped_plans = args[10],
-    history = rest(args, 11),
+    keeper = args[11],
+    history = rest(args, 12),
   }))
 end }
 
@@ -1306,20 +1350,56 @@ redis.register_function{ function_name = 'ffx2_remove_api_token', flags = { 'all
   return call.finish(F.ffx_remove_api_token({ partition = keys[1] }, { namespace = args[1], token_name = args[2] }))
 end }
 
-redis.register_function{ function_name = 'ffx2_begin_api_request', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
+redis.register_function('ffx2_add_api_session', function(keys, args)
+  if #keys < 1 or #args < 5 then return call.refuse(keys, 1, args, 5, 'ttl', 5) end
   call.begin(keys[1])
-  return call.finish(F.ffx_begin_api_request({ partition = keys[1] }, { namespace = args[1], request_key = args[2], digest = args[3] }))
+  return call.finish(F.ffx_add_api_session({ partition = keys[1] }, {
+    namespace = args[1],
+    session_id = args[2],
+    owner = args[3],
+    about = args[4],
+    ttl = args[5],
+  }))
+end)
+
+redis.register_function{ function_name = 'ffx2_read_api_session', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return F.ffx_read_api_session({ partition = keys[1] }, { namespace = args[1], session_id = args[2] })
+end }
+
+redis.register_function{ function_name = 'ffx2_list_api_sessions', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_list_api_sessions({ partition = keys[1] }, { namespace = args[1] })
+end }
+
+redis.register_function{ function_name = 'ffx2_remove_api_session', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_remove_api_session({ partition = keys[1] }, { namespace = args[1], session_id = args[2] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_begin_api_request', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_begin_api_request({ partition = keys[1] }, {
+    namespace = args[1],
+    owner = args[2],
+    request_key = args[3],
+    digest = args[4],
+  }))
 end }
 
 redis.register_function('ffx2_end_api_request', function(keys, args)
-  if #keys < 1 or #args < 3 then return call.refuse(keys, 1, args, 3) end
+  if #keys < 1 or #args < 4 then return call.refuse(keys, 1, args, 4) end
   call.begin(keys[1])
   return call.finish(F.ffx_end_api_request({ partition = keys[1] }, {
     namespace = args[1],
-    request_key = args[2],
-    digest = args[3],
-    stored = args[4],
+    owner = args[2],
+    request_key = args[3],
+    digest = args[4],
+    stored = args[5],
   }))
 end)
 
@@ -1550,7 +1630,10 @@ redis.register_function{ function_name = 'ffx2_keep', flags = { 'allow-oom' }, c
     sibling_namespace = args[3],
     sibling_tag = args[4],
     sibling_tag_value = args[5],
-    lanes = rest(args, 6),
+    quiet = args[6],
+    keeper = args[7],
+    takes_over = args[8],
+    lanes = rest(args, 9),
   }))
 end }
 

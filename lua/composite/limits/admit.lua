@@ -118,17 +118,18 @@ end
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @group    admissions         execution_id:execution_id token:int stale:bool
--- @reply    OK states:list(admission_state)
+-- @reply    OK states:list(admission_state) faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_verify_admissions(K, A)
   if not A.admissions then return reply.err('invalid_input', 'the count of admissions does not fit the arguments') end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local states = {}
   for i, entry in ipairs(A.admissions) do
-    states[i] = { entry.execution_id, entry.token, verify(c, {}, entry), '' }
+    local _, state = call.guarded(c, 'quota', entry.execution_id, function() return verify(c, {}, entry) end)
+    states[i] = { entry.execution_id, entry.token, state or 'unread', '' }
   end
   wake.flush(c)
-  return reply.ok(states)
+  return reply.ok(states, c.faults)
 end
 
 -- @function ffx_leased_ahead
@@ -138,14 +139,16 @@ end
 -- @arg      worker_instance_id worker_instance_id
 -- @reply    OK executions:int
 function F.ffx_leased_ahead(K, A)
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local n = 0
-  for _, execution_id in ipairs(worker_leases.of(c, A.worker_instance_id)) do
+  local function count(execution_id)
     local core = record.read(key.exec_core(c, execution_id),
       { 'ownership_state', 'current_worker_instance_id', 'current_lease_epoch', 'admission' })
     if core and core.ownership_state == 'leased' and core.current_worker_instance_id == A.worker_instance_id and limit_admission.asking_token(core) then
       n = n + 1
     end
   end
+  -- What raises an error is not known to be held; the index reconciliation reports it.
+  for _, execution_id in ipairs(worker_leases.of(c, A.worker_instance_id)) do call.guarded(c, 'quota', execution_id, count) end
   return reply.ok(number.text(n))
 end

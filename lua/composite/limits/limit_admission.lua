@@ -266,7 +266,7 @@ end
 function limit_admission.offer_due(c, count)
   if count <= 0 then return {} end
   local offered = {}
-  for _, execution_id in ipairs(scan.due(c, key.ffx_unadmitted(c), count)) do
+  scan.each_due(c, 'admission', key.ffx_unadmitted(c), count, function(execution_id)
     local core = record.read(key.exec_core(c, execution_id), claim.FIELDS)
     if core and core.limits and awaits(core, number.text(epoch_of(core))) then
       redis.call('ZADD', key.ffx_unadmitted(c), offer_again_at(c, execution_id, core), execution_id)
@@ -274,6 +274,6 @@ function limit_admission.offer_due(c, count)
     else
       redis.call('ZREM', key.ffx_unadmitted(c), execution_id)
     end
-  end
+  end)
   return offered
 end

@@ -40,7 +40,7 @@ end
 -- @arg      places             int
 -- @arg      needed             int
 -- @arg      seq                int
--- @reply    OK held:int last_seq:int granted:list(place) contended:bool room:int
+-- @reply    OK held:int last_seq:int granted:list(place) contended:bool room:int rated:bool
 -- @error    invalid_input message:text
 function F.ffx_hold_places(K, A)
   local n, err = quota_permits.check_limits(A, { { 'places', 0 }, { 'needed', 0 }, { 'seq', 1 } })
@@ -66,7 +66,7 @@ function F.ffx_hold_places(K, A)
   quota_permits.write_count(q)
   local _, waiting = quota_permits.schedule(c, q, l, free, at)
   return reply.ok(number.text(held), number.text(last), out, waiting and '1' or '0',
-    waiting and '0' or number.text(quota_permits.spare(c, q, l)))
+    waiting and '0' or number.text(quota_permits.spare(c, q, l)), l.rate > 0 and '1' or '0')
 end
 
 -- Blocks of a quota, some at a time, of which nothing has been heard for a while. Those without places are forgotten, once

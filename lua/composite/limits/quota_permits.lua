@@ -5,15 +5,14 @@
 local MAX_AT_A_TIME = 1000
 
 -- One call grants at most so many places.
-local MAX_GRANTS = 256
-quota_permits.MAX_GRANTS = MAX_GRANTS
+quota_permits.MAX_GRANTS = 256
 
--- Without a window, the guard of the contract says for this time (ms) that an execution has been admitted.
-local GUARD_MS = 86400000
+-- For this time (ms) the guard of the contract says that an execution has been admitted, without a window; and for no
+-- longer does a place count for the rate that nobody begins with or gives back.
+local KEPT_MS = 86400000
 
 -- Holders are verified this often (ms): while others wait, and else.
-local VERIFY_SOON_MS, VERIFY_LATER_MS = 1000, 15000
-quota_permits.VERIFY_SOON_MS, quota_permits.VERIFY_LATER_MS = VERIFY_SOON_MS, VERIFY_LATER_MS
+quota_permits.VERIFY_SOON_MS, quota_permits.VERIFY_LATER_MS = 1000, 15000
 
 -- What a caller had no use for is granted by the keeper after this time (ms).
 local LEFT_OVER_MS = 20
@@ -26,7 +25,7 @@ local MAX_LOOKED_AT = 1000
 
 local DEFINITION_FIELDS = {
   'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window', 'active_concurrency_cap', 'pinned',
-  'skipped',
+  'skipped', 'other_windows', 'was_pinned',
 }
 
 function quota_permits.keys_of(c, id)
@@ -44,6 +43,39 @@ function quota_permits.limits_from(stored)
     rate = number.finite(stored.max_requests_per_window) or 0,
     cap = number.finite(stored.active_concurrency_cap) or 0,
   }
+end
+
+-- Programs may declare windows of different lengths for a quota. All of them hold, each with the number of the latest
+-- request with that length. `other_windows` has those that the latest request of all did not have, as
+-- "<rate> <window> <until>\n" each: until (ms) a time of its length has passed without a request. Adds them to limits.
+function quota_permits.with_others(c, l, text)
+  l.others, l.longest = {}, l.window
+  for rate, window, till in string.gmatch(text or '', '(%d+) (%d+) (%d+)\n') do
+    local other = { rate = tonumber(rate), window = tonumber(window), till = till }
+    if tonumber(till) > c.now and other.window ~= l.window then
+      if l.rate == 0 then l.rate, l.window = other.rate, other.window else l.others[#l.others + 1] = other end
+      l.longest = math.max(l.longest, other.window)
+    end
+  end
+  return l
+end
+
+-- The field for a request that brings other limits than those that are stored.
+function quota_permits.other_windows(c, stored, n)
+  if not (stored and stored.quota_policy_id) or stored.was_pinned or n.pin then return '' end
+  local before = quota_permits.limits_from(stored)
+  local list = {}
+  if before.rate > 0 and before.window ~= n.window_ms then
+    list[1] = number.text(before.rate) .. ' ' .. number.text(before.window) .. ' ' .. number.text(c.now + before.window)
+      .. '\n'
+  end
+  for rate, window, till in string.gmatch(stored.other_windows or '', '(%d+) (%d+) (%d+)\n') do
+    window = tonumber(window)
+    if tonumber(till) > c.now and window ~= n.window_ms and window ~= before.window then
+      list[#list + 1] = rate .. ' ' .. number.text(window) .. ' ' .. till .. '\n'
+    end
+  end
+  return table.concat(list)
 end
 
 -- Executions with several limits wait at the one that refused them, and return the permits of the others. If such a
@@ -91,23 +123,31 @@ function quota_permits.define(c, q, A, n)
   if stored and stored.quota_policy_id and (stored.pinned and not n.pin
     or stored.requests_per_window_seconds == seconds and stored.max_requests_per_window == A.rate
     and stored.active_concurrency_cap == A.cap) then
-    return quota_permits.limits_from(stored)
+    if stored.was_pinned and not stored.pinned then redis.call('HDEL', q.record, 'was_pinned') end
+    return quota_permits.with_others(c, quota_permits.limits_from(stored), stored.other_windows)
   end
+  local others = quota_permits.other_windows(c, stored, n)
   if not (stored and stored.quota_policy_id) then
     redis.call('HSET', q.record, 'quota_policy_id', q.id, 'created_at', c.now_text)
     redis.call('SET', q.concurrency, '0')
     redis.call('SADD', key.index_quota_policies(c), q.id)
   end
   redis.call('HSET', q.record, 'requests_per_window_seconds', seconds, 'max_requests_per_window', A.rate,
-    'active_concurrency_cap', A.cap, 'name', A.name or '', 'key', A.key or '')
-  return { window = n.window_ms, rate = n.rate, cap = n.cap }
+    'active_concurrency_cap', A.cap, 'name', A.name or '', 'key', A.key or '', 'other_windows', others)
+  if stored and stored.was_pinned then redis.call('HDEL', q.record, 'was_pinned') end
+  return quota_permits.with_others(c, { window = n.window_ms, rate = n.rate, cap = n.cap }, others)
 end
 
 -- A member of the queue is `execution token needs`, where `needs` are the other limits of the execution, separated by
--- commas, and is left out when there are none. A place is `token since grant`. The grant numbers the answers by which a place
--- was given: who gives one back that it does not need names its own, so it cannot take the place from somebody who was
--- given the same one later.
-function quota_permits.split(text) return string.match(text, '^(%S+) (%S+) ?(%S*)$') end
+-- commas, and is left out when there are none. A place is `token since grant`, and ` r` when it is reserved. The grant
+-- numbers the answers by which a place was given: who gives one back that it does not need names its own, so it cannot take
+-- the place from somebody who was given the same one later.
+--
+-- A rate counts functions that begin. The window has the latest time at which each may have begun: a caller that asks for
+-- places to begin with them says within which time it will, and asks again for those with which it is late. Other places are
+-- reserved: nobody begins with them before asking again. They count as well, and do not leave the window, so that one
+-- who asks again for a reserved place gets it.
+function quota_permits.split(text) return string.match(text, '^(%S+) (%S+) ?(%S*) ?(%S*)$') end
 
 local function member_of(execution_id, token, needs)
   return execution_id .. ' ' .. token .. (is_set(needs) and ' ' .. needs or '')
@@ -137,7 +177,7 @@ end
 -- Reads the places that a call is about, as far as there are such, before it changes any.
 local function read_places(q, ...)
   local ids = {}
-  q.places, q.released, q.refunded, q.joining, q.at_once = {}, {}, {}, {}, {}
+  q.places, q.released, q.refunded, q.joining, q.at_once, q.renewing = {}, {}, {}, {}, {}, {}
   for _, list in ipairs({ ... }) do
     for _, entry in ipairs(list) do
       if q.places[entry.execution] == nil then
@@ -153,9 +193,9 @@ local function read_places(q, ...)
 end
 
 -- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
--- not count for the rate. `answer` is the number of the one by which it was given, or 0. It is written down by write_requests.
+-- not count for the rate; nor does one that is still reserved. `answer` is the number of the one by which it was given, or 0. It is written down by write_requests.
 local function release(q, execution_id, token, refund, answer, needs)
-  local held, _, given = quota_permits.split(q.places[execution_id] or '')
+  local held, _, given, reserved = quota_permits.split(q.places[execution_id] or '')
   if held ~= token then
     redis.call('ZREM', q.waiting, member_of(execution_id, token, needs))
     return
@@ -163,11 +203,11 @@ local function release(q, execution_id, token, refund, answer, needs)
   if answer ~= '0' and answer ~= given then return end
   q.places[execution_id] = false
   q.released[#q.released + 1] = execution_id
-  if refund then q.refunded[#q.refunded + 1] = execution_id .. ' ' .. token end
+  if refund or is_set(reserved) then q.refunded[#q.refunded + 1] = execution_id .. ' ' .. token end
 end
 
--- Writes down who gave a place back, and who waits for one.
-local function write_requests(c, q)
+-- Writes down who gave a place back.
+function quota_permits.write_released(c, q)
   if #q.released > 0 then
     local guards = {}
     for i, execution_id in ipairs(q.released) do guards[i] = key.quota_admitted(c, q.id, execution_id) end
@@ -176,24 +216,34 @@ local function write_requests(c, q)
     call.chunked('SREM', q.admitted_set, q.released)
     call.chunked('ZREM', q.window, q.refunded)
     quota_permits.count(q, -#q.released)
+    q.released, q.refunded, q.in_window, q.given_back = {}, {}, nil, (q.given_back or 0) + #q.released
   end
+end
+
+-- Writes down who waits for a place.
+local function write_joining(q)
   for from = 1, #q.joining, MAX_AT_A_TIME do
     redis.call('ZADD', q.waiting, unpack(q.joining, from, math.min(from + MAX_AT_A_TIME - 1, #q.joining)))
   end
 end
 
--- How many were admitted within the window, read once in a call.
+-- How many starts count in a window of another length.
+function quota_permits.counted(c, q, other)
+  return redis.call('ZCOUNT', q.window, '(' .. number.text(c.now - other.window), '+inf')
+end
+
+-- How many starts count in the window, read once in a call.
 local function in_window(c, q, l)
   if not q.in_window then
-    redis.call('ZREMRANGEBYSCORE', q.window, '-inf', c.now - l.window)
-    q.in_window = redis.call('ZCARD', q.window)
+    redis.call('ZREMRANGEBYSCORE', q.window, '-inf', c.now - l.longest)
+    q.in_window = l.longest > l.window and quota_permits.counted(c, q, l) or redis.call('ZCARD', q.window)
   end
   return q.in_window
 end
 
 -- How many more may be admitted now, and when the next place of a full window is free (ms).
 function quota_permits.room(c, q, l)
-  local free, at = MAX_GRANTS, nil
+  local free, at = quota_permits.MAX_GRANTS, nil
   if l.cap > 0 then free = math.min(free, l.cap - quota_permits.running(q)) end
   if l.rate > 0 then
     local left = l.rate - in_window(c, q, l)
@@ -201,17 +251,24 @@ function quota_permits.room(c, q, l)
       -- When the limit was lowered, more than one entry has to leave the window.
       local oldest = redis.call('ZRANGE', q.window, 0 - left, 0 - left, 'WITHSCORES')
       at = (tonumber(oldest[2] or nil) or c.now) + l.window
+      if l.longest > l.window then at = nil end -- it is looked at again soon
     end
     free = math.min(free, left)
+    for _, other in ipairs(l.others) do free = math.min(free, other.rate - quota_permits.counted(c, q, other)) end
   end
   return math.max(0, free), at
 end
 
 -- How many places there are before the limit comes near, which is when half of it is used.
 function quota_permits.spare(c, q, l)
-  local places = MAX_GRANTS
+  local places = quota_permits.MAX_GRANTS
   if l.cap > 0 then places = math.min(places, math.floor(l.cap / 2) - quota_permits.running(q)) end
-  if l.rate > 0 then places = math.min(places, math.floor(l.rate / 2) - in_window(c, q, l)) end
+  if l.rate > 0 then
+    places = math.min(places, math.floor(l.rate / 2) - in_window(c, q, l))
+    for _, other in ipairs(l.others) do
+      places = math.min(places, math.floor(other.rate / 2) - quota_permits.counted(c, q, other))
+    end
+  end
   return math.max(0, places)
 end
 
@@ -285,38 +342,45 @@ local function next_in_queue(q, n)
   return kept, last
 end
 
--- Writes down who got a place. Gives how many of them had none before.
-local function write_places(c, q, l, list)
+-- Writes down who got a place. `begins`: they begin with it in time; else it is reserved.
+local function write_places(c, q, l, list, begins)
   local places, entries, ids = {}, {}, {}
   local given = next_grant(q)
+  local counts_at, mark = c.now + (begins and q.within or KEPT_MS), l.rate > 0 and not begins and ' r' or ''
   for _, entry in ipairs(list) do
     entry.grant = given
     places[#places + 1] = entry[1]
-    places[#places + 1] = entry[2] .. ' ' .. c.now_text .. ' ' .. given
-    entries[#entries + 1] = c.now
+    places[#places + 1] = entry[2] .. ' ' .. c.now_text .. ' ' .. given .. mark
+    entries[#entries + 1] = counts_at
     entries[#entries + 1] = entry[3]
     ids[#ids + 1] = entry[1]
-    redis.call('SET', key.quota_admitted(c, q.id, entry[1]), '1', 'PX', math.max(l.window, GUARD_MS))
+    redis.call('SET', key.quota_admitted(c, q.id, entry[1]), '1', 'PX', math.max(l.window, KEPT_MS))
   end
   local added = redis.call('HSET', q.holders, unpack(places))
-  if l.rate > 0 then q.in_window = in_window(c, q, l) + redis.call('ZADD', q.window, unpack(entries)) end
+  if l.rate > 0 then
+    q.in_window = in_window(c, q, l) + redis.call('ZADD', q.window, unpack(entries))
+    if l.longest > l.window then q.in_window = nil end
+  end
   redis.call('SADD', q.admitted_set, unpack(ids))
   quota_permits.count(q, added)
 end
 
-local function hand_out(c, q, l, list, out)
+local function hand_out(c, q, l, list, out, begins)
   if #list == 0 then return end
-  write_places(c, q, l, list)
-  for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2], entry.grant } end
+  begins = begins and q.within ~= nil and l.rate > 0
+  write_places(c, q, l, list, begins)
+  for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2], entry.grant, begins and '1' or '0' } end
 end
 
--- Gives the places that are free to the first who wait, at most `most`. Adds them to `out`.
-function quota_permits.grant(c, q, l, most, out)
+-- Gives the places that are free to the first who wait, at most `most`. Adds them to `out`. The caller begins with the
+-- first `begin` of them.
+function quota_permits.grant(c, q, l, most, out, begin)
   local free, at = quota_permits.room(c, q, l)
+  begin = begin or 0
   while free > 0 and most > 0 do
-    local list, last = next_in_queue(q, math.min(free, most))
-    hand_out(c, q, l, list, out)
-    most = most - #list
+    local list, last = next_in_queue(q, math.min(free, most, begin > 0 and begin or most))
+    hand_out(c, q, l, list, out, begin > 0)
+    most, begin = most - #list, begin - #list
     free, at = quota_permits.room(c, q, l)
     if last then
       q.waits = q.all_skipped or false
@@ -337,7 +401,7 @@ local function grant_at_once(c, q, l, free, at, out)
   if #q.at_once == 0 or free <= 0 or quota_permits.waits(q) then return free, at end
   local list = {}
   for i = 1, math.min(free, #q.at_once) do list[i] = q.at_once[i] end
-  hand_out(c, q, l, list, out)
+  hand_out(c, q, l, list, out, true)
   return quota_permits.room(c, q, l)
 end
 
@@ -350,9 +414,9 @@ function quota_permits.schedule(c, q, l, free, at, now_due)
   elseif waiting and free > 0 then
     next_at = c.now + LEFT_OVER_MS
   elseif waiting then
-    next_at = math.min(at or c.now + VERIFY_SOON_MS, c.now + VERIFY_SOON_MS)
+    next_at = math.min(at or c.now + quota_permits.VERIFY_SOON_MS, c.now + quota_permits.VERIFY_SOON_MS)
   elseif quota_permits.running(q) > 0 or redis.call('EXISTS', q.holders, q.window, q.blocks) > 0 then
-    next_at = c.now + VERIFY_LATER_MS
+    next_at = c.now + quota_permits.VERIFY_LATER_MS
   end
   local before = not now_due and tonumber(redis.call('ZSCORE', q.due, q.id) or nil)
   if not next_at then
@@ -375,21 +439,8 @@ function quota_permits.check_limits(A, further)
   return n
 end
 
--- A request stands in the queue under execution and token. One that holds a place already keeps it; under another token
--- it is a new lease of the same execution, whose earlier one is over.
-local function request_place(q, entry, out)
-  local place = q.places[entry.execution]
-  if place then
-    local token, since = quota_permits.split(place)
-    if token == entry.token then
-      local given = next_grant(q)
-      redis.call('HSET', q.holders, entry.execution, token .. ' ' .. since .. ' ' .. given)
-      out[#out + 1] = { entry.execution, token, given }
-      return
-    end
-    if (tonumber(token) or 0) > (tonumber(entry.token) or 0) then return end
-    release(q, entry.execution, token, false, '0', entry.needs)
-  end
+-- A request stands in the queue under execution and token. One without a score does not wait.
+function quota_permits.join_queue(q, entry)
   if entry.score == '' then
     q.at_once[#q.at_once + 1] = { entry.execution, entry.token, entry.execution .. ' ' .. entry.token }
     return
@@ -404,7 +455,70 @@ local function request_place(q, entry, out)
   q.joining[#q.joining + 1] = member
 end
 
--- @record place execution:text token:int grant:int
+-- A request of one that holds a place already keeps it, or is renewed when its function begins now. Under another token
+-- it is a new lease of the same execution, whose earlier one is over.
+local function request_place(q, l, entry, out)
+  local place = q.places[entry.execution]
+  if place then
+    local token, since, _, reserved = quota_permits.split(place)
+    if token == entry.token and q.within and l.rate > 0 then
+      q.renewing[#q.renewing + 1] = entry
+      return
+    end
+    if token == entry.token then
+      local given = next_grant(q)
+      redis.call('HSET', q.holders, entry.execution,
+        token .. ' ' .. since .. ' ' .. given .. (is_set(reserved) and ' ' .. reserved or ''))
+      out[#out + 1] = { entry.execution, token, given, '0' }
+      return
+    end
+    if (tonumber(token) or 0) > (tonumber(entry.token) or 0) then return end
+    release(q, entry.execution, token, false, '0', entry.needs)
+  end
+  quota_permits.join_queue(q, entry)
+end
+
+-- Whether the start of one that holds a place may count from now on: in each window its place still counts, or there is
+-- room. What has begun with this place before counts on, under a name of its own.
+function quota_permits.may_renew(c, q, l, entry, added)
+  local member = entry.execution .. ' ' .. entry.token
+  local in_use = in_window(c, q, l) -- first, since it drops what has left the window
+  local score = tonumber(redis.call('ZSCORE', q.window, member) or nil)
+  if score and entry.again == '1' then
+    local _, _, given, reserved = quota_permits.split(q.places[entry.execution])
+    if not is_set(reserved) then
+      redis.call('ZREM', q.window, member)
+      redis.call('ZADD', q.window, score, member .. ' ' .. given)
+      score = nil
+    end
+  end
+  local fits = score and score > c.now - l.window or in_use + added < l.rate
+  for _, other in ipairs(l.others) do
+    fits = fits and (score and score > c.now - other.window or quota_permits.counted(c, q, other) + added < other.rate)
+  end
+  return fits, score and score > c.now - l.window and added or added + 1
+end
+
+-- Renews the places of those that begin now. One that cannot be renewed has lost its place, and asks like any other.
+function quota_permits.renew(c, q, l, out)
+  local kept, added = {}, 0
+  for _, entry in ipairs(q.renewing) do
+    local held = quota_permits.split(q.places[entry.execution] or '')
+    local may, all = held == entry.token, added
+    if may then may, all = quota_permits.may_renew(c, q, l, entry, added) end
+    if may then
+      kept[#kept + 1] = { entry.execution, entry.token, entry.execution .. ' ' .. entry.token }
+      added = all
+    else
+      release(q, entry.execution, entry.token, false, '0', entry.needs)
+      quota_permits.join_queue(q, entry)
+    end
+  end
+  hand_out(c, q, l, kept, out, true)
+  quota_permits.write_released(c, q)
+end
+
+-- @record place execution:text token:int grant:int begins:bool
 
 -- @function ffx_exchange
 -- @summary  Gives places of a quota back and asks for others. Places go to those who wait, in the order of their scores:
@@ -414,6 +528,10 @@ end
 --           are before the limit comes near; 0 while somebody waits. `needs` are the other quotas of an execution, and
 --           `ready` tells that it holds a place of them. `full` are quotas that have refused executions which give places
 --           back: for a while, these go to nobody who needs one of those too, until somebody asks who is `ready`.
+--           With `begins`, the caller begins within `within_ms` of sending the call with the places that it asks for
+--           without a score or again, and with `want` others: those that say `begins` in the reply. All other places of a
+--           rate are asked for again before anything begins with them. `again`: something has begun with this place
+--           before. `rated` tells that the quota has a rate.
 -- @flags    derives repeatable
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id
@@ -424,12 +542,14 @@ end
 -- @arg      cap                int
 -- @arg      want               int
 -- @arg      full               csv optional
+-- @arg      begins             bool
+-- @arg      within_ms          int
 -- @group    releases           execution:text token:int refund:bool grant:int needs:csv
--- @group    requests           execution:text token:int score:text needs:csv ready:bool
--- @reply    OK granted:list(place) contended:bool room:int
+-- @group    requests           execution:text token:int score:text needs:csv ready:bool again:bool
+-- @reply    OK granted:list(place) contended:bool room:int rated:bool
 -- @error    invalid_input message:text
 function F.ffx_exchange(K, A)
-  local n, err = quota_permits.check_limits(A, { { 'want', 0 } })
+  local n, err = quota_permits.check_limits(A, { { 'want', 0 }, { 'within_ms', 0 } })
   if err then return err end
   if not A.releases or not A.requests then
     return reply.err('invalid_input', 'the counts of releases and requests do not fit the arguments')
@@ -440,26 +560,32 @@ function F.ffx_exchange(K, A)
   local c = call.open(K.definition)
   local q = quota_permits.keys_of(c, A.quota_policy_id)
   local l = quota_permits.define(c, q, A, n)
+  if A.begins == '1' then q.within = n.within_ms end
   read_places(q, A.releases, A.requests)
   skip_full(c, q, A.full)
   for _, entry in ipairs(A.releases) do
     release(q, entry.execution, entry.token, entry.refund == '1', entry.grant, entry.needs)
   end
   local out = {}
-  for _, entry in ipairs(A.requests) do request_place(q, entry, out) end
-  write_requests(c, q)
-  local free, at = quota_permits.grant(c, q, l, beyond(c, q, l, math.max(n.want, #q.released, q.ready_count)), out)
+  for _, entry in ipairs(A.requests) do request_place(q, l, entry, out) end
+  quota_permits.write_released(c, q)
+  if #q.renewing > 0 then quota_permits.renew(c, q, l, out) end
+  write_joining(q)
+  local most = math.max(n.want, q.given_back or 0, q.ready_count)
+  local free, at = quota_permits.grant(c, q, l, beyond(c, q, l, most), out, n.want)
   free, at = grant_at_once(c, q, l, free, at, out)
   end_skipping(q, A.full)
   write_skipped(q)
   quota_permits.write_count(q)
   local _, waiting = quota_permits.schedule(c, q, l, free, at)
-  return reply.ok(out, waiting and '1' or '0', waiting and '0' or number.text(quota_permits.spare(c, q, l)))
+  return reply.ok(out, waiting and '1' or '0', waiting and '0' or number.text(quota_permits.spare(c, q, l)),
+    l.rate > 0 and '1' or '0')
 end
 
 -- @record quota_state quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int pinned:bool running:int in_window:int waiting:int next_at:unix_ms?
 
--- How a quota stands. `next_at` is when the window has room again; 0 when it has, or when there is none.
+-- How a quota stands. `next_at` is when the window has room again, at the earliest where its places are reserved; 0 when it
+-- has, or when there is none.
 local function state_of(c, id)
   local q = quota_permits.keys_of(c, id)
   local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
@@ -469,7 +595,7 @@ local function state_of(c, id)
   local in_window, next_at = redis.call('ZCOUNT', q.window, begin, '+inf'), nil
   if l.rate > 0 and in_window >= l.rate then
     local oldest = redis.call('ZRANGE', q.window, begin, '+inf', 'BYSCORE', 'LIMIT', in_window - l.rate, 1, 'WITHSCORES')
-    next_at = oldest[2] and tonumber(oldest[2]) + l.window
+    next_at = oldest[2] and math.min(tonumber(oldest[2]), c.now) + l.window
   end
   return {
     id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window), number.text(l.cap),
@@ -541,13 +667,13 @@ function F.ffx_set_quota(K, A)
     return reply.err('changed_meanwhile')
   end
   if A.pin ~= '1' then
-    redis.call('HDEL', q.record, 'pinned')
+    if redis.call('HDEL', q.record, 'pinned') > 0 then redis.call('HSET', q.record, 'was_pinned', '1') end
   else
     local n, err = quota_permits.check_limits(A, {})
     if err then return err end
     n.pin = true
     quota_permits.define(c, q, A, n)
-    redis.call('HSET', q.record, 'pinned', '1')
+    redis.call('HSET', q.record, 'pinned', '1', 'other_windows', '')
   end
   redis.call('ZADD', q.due, c.now, q.id)
   wake.tell_keepers(c, 'q', c.now)

@@ -40,16 +40,16 @@ end
 --           while. `quotas` describes those that are named.
 -- @flags    derives repeatable
 -- @key      policies           index.quota_policies
--- @reply    OK now:unix_ms next_due_at:unix_ms granted:list(quota_grant) checks:list(quota_check) quotas:list(quota_limits) blocks:list(quota_block)
+-- @reply    OK now:unix_ms next_due_at:unix_ms granted:list(quota_grant) checks:list(quota_check) quotas:list(quota_limits) blocks:list(quota_block) faults:list(item_fault)?
 function F.ffx_quota_tick(K)
-  local c = call.open(K.policies)
+  local c = call.open_guarded(K.policies)
   local granted, checks, named, blocks = {}, {}, {}, {}
-  for _, id in ipairs(redis.call('ZRANGE', key.quota_due(c), '-inf', c.now, 'BYSCORE', 'LIMIT', 0, MAX_DUE)) do
+  scan.each_due(c, 'quota', key.quota_due(c), MAX_DUE, function(id)
     local q = quota_permits.keys_of(c, id)
     local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
-      'active_concurrency_cap', 'pinned', 'skipped', 'name', 'key' }) or {}
+      'active_concurrency_cap', 'pinned', 'skipped', 'name', 'key', 'other_windows' }) or {}
     quota_permits.read_skipped(c, q, stored.skipped)
-    local l = quota_permits.limits_from(stored)
+    local l = quota_permits.with_others(c, quota_permits.limits_from(stored), stored.other_windows)
     local out = {}
     local free, at = quota_permits.grant(c, q, l, quota_permits.MAX_GRANTS, out)
     quota_permits.write_count(q)
@@ -59,8 +59,8 @@ function F.ffx_quota_tick(K)
     if not quota_permits.schedule(c, q, l, free, at, true) then forget(c, q, stored) end
     named[#named + 1] = { id, stored.name or '', stored.key or '', number.text(l.rate), number.text(l.window),
       number.text(l.cap) }
-  end
+  end)
   local first = redis.call('ZRANGE', key.quota_due(c), 0, 0, 'WITHSCORES')
   wake.visited(c, tonumber(first[2] or nil))
-  return reply.ok(c.now_text, first[2] or '', granted, checks, named, blocks)
+  return reply.ok(c.now_text, first[2] or '', granted, checks, named, blocks, c.faults)
 end

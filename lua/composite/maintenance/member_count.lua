@@ -2,7 +2,7 @@
 -- When the run changes between two pages they are dropped, and the next pass counts anew; a run that keeps changing is
 -- not counted.
 
-local COUNTED = { 'all', 'open', 'success', 'failed', 'expired', 'cancelled', 'skipped' }
+local COUNTED = { 'all', 'open', 'success', 'failed', 'expired', 'cancelled', 'skipped', 'unread' }
 
 -- What changes with every step of a run: the number of its events, and what it counts of its members.
 local function mark_of(c, flow_id, flow)
@@ -41,7 +41,7 @@ local function count(c, work, flow_id, inner, more_than)
   if before and before ~= mark then return nil end
   local page, rest = member_list.page(c, flow_id, from, work.limit)
   run_rows.load(c, page)
-  for _, execution_id in ipairs(page) do repair_flow.member(c, flow_id, flow, execution_id, counts) end
+  for _, execution_id in ipairs(page) do repair_flow.member(c, 'member_reconciliation', flow_id, flow, execution_id, counts) end
   work.checked = work.checked + #page
   flow = repair_flow.read(c, flow_id)
   if c.queue or not flow or mark_of(c, flow_id, flow) ~= mark then return nil end
@@ -58,7 +58,7 @@ end
 -- @arg      limit              int
 -- @arg      more_than          int
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int large:int repaired:list(repaired_index)
+-- @reply    OK next_cursor:text checked:int large:int repaired:list(repaired_index) faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_count_members(K, A)
   local limit, err = number.whole('limit', A.limit)
@@ -66,12 +66,12 @@ function F.ffx_count_members(K, A)
   local more_than
   more_than, err = number.whole('more_than', A.more_than)
   if err then return err end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local work = scan.begin(limit)
   work.large = 0
-  local cursor = scan.set(work, key.index_flow_index(c), A.cursor or '', function(flow_id, inner)
+  local cursor = scan.set(c, 'member_reconciliation', work, key.index_flow_index(c), A.cursor or '', function(flow_id, inner)
     return count(c, work, flow_id, inner, more_than)
   end)
   settle.run(c)
-  return reply.ok(cursor, number.text(work.checked), number.text(work.large), repair_index.report(c))
+  return reply.ok(cursor, number.text(work.checked), number.text(work.large), repair_index.report(c), c.faults)
 end

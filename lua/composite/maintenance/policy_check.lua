@@ -56,16 +56,16 @@ end
 -- @key      policies           index.quota_policies
 -- @arg      limit              int
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int repaired:int admitted:list(admitted)
+-- @reply    OK next_cursor:text checked:int repaired:int admitted:list(admitted) faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_reconcile_quotas(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
-  local c = call.open(K.policies)
+  local c = call.open_guarded(K.policies)
   local work = scan.begin(limit)
   work.admitted, work.repaired = {}, 0
-  local cursor = scan.set(work, K.policies, A.cursor or '', function(id, inner) return visit_quota(c, work, id, inner) end)
-  return reply.ok(cursor, number.text(work.checked), number.text(work.repaired), work.admitted)
+  local cursor = scan.set(c, 'quota_reconciliation', work, K.policies, A.cursor or '', function(id, inner) return visit_quota(c, work, id, inner) end)
+  return reply.ok(cursor, number.text(work.checked), number.text(work.repaired), work.admitted, c.faults)
 end
 
 -- @function ffx_drop_admissions
@@ -76,13 +76,13 @@ end
 -- @flags    derives repeatable
 -- @key      policies           index.quota_policies
 -- @group    admissions         quota_policy_id:quota_policy_id execution:text admitted_at:text guarded:bool
--- @reply    OK dropped:int again:list(admitted)?
+-- @reply    OK dropped:int again:list(admitted)? faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_drop_admissions(K, A)
   if not A.admissions then return reply.err('invalid_input', 'the count of admissions does not fit the arguments') end
-  local c = call.open(K.policies)
+  local c = call.open_guarded(K.policies)
   local dropped, touched, again = 0, {}, {}
-  for _, entry in ipairs(A.admissions) do
+  local function drop(_, entry)
     local id = entry.quota_policy_id
     local at, guarded = admission_of(c, id, entry.execution)
     if at == entry.admitted_at and guarded == entry.guarded then
@@ -95,8 +95,9 @@ function F.ffx_drop_admissions(K, A)
       end
     end
   end
-  for id in pairs(touched) do policy_check.correct(c, id) end
-  return reply.ok(number.text(dropped), again)
+  for _, entry in ipairs(A.admissions) do call.guarded(c, 'quota_reconciliation', entry.quota_policy_id, drop, entry) end
+  for id in pairs(touched) do call.guarded(c, 'quota_reconciliation', id, function() policy_check.correct(c, id) end) end
+  return reply.ok(number.text(dropped), again, c.faults)
 end
 
 -- Whether a hard limit of a budget is reached.
@@ -140,14 +141,14 @@ end
 -- @key      policies           index.budget_policies
 -- @arg      limit              int
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int repaired:int
+-- @reply    OK next_cursor:text checked:int repaired:int faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_reconcile_budgets(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
-  local c = call.open(K.policies)
+  local c = call.open_guarded(K.policies)
   local work, repaired = scan.begin(limit), 0
-  local cursor = scan.set(work, K.policies, A.cursor or '', function(id)
+  local cursor = scan.set(c, 'budget_reconciliation', work, K.policies, A.cursor or '', function(id)
     local stored = record.read(key.budget_record(c, id), { 'budget_id', 'reset_interval_ms', 'next_reset_at', 'gate', 'name' })
     if not stored or not stored.budget_id then
       repaired = repaired + redis.call('SREM', K.policies, id)
@@ -156,5 +157,5 @@ function F.ffx_reconcile_budgets(K, A)
     end
     if not stored.gate and not stored.name and repair_budget(c, id, stored) then repaired = repaired + 1 end
   end)
-  return reply.ok(cursor, number.text(work.checked), number.text(repaired))
+  return reply.ok(cursor, number.text(work.checked), number.text(repaired), c.faults)
 end

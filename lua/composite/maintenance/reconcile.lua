@@ -32,10 +32,11 @@ function reconcile.timers(c)
   }
 end
 
--- Indexes of flows: every entry leads to its flow, which enters itself and leaves what it has no business in.
+-- Indexes of flows: every entry leads to its flow, which enters itself and leaves what it has no business in. The first of them has all
+-- flows, so of the others only those entries are looked at whose flow it does not have.
 function reconcile.of_flows(c)
   return {
-    { name = 'flow_index', key = key.index_flow_index(c), is_set = true },
+    { name = 'flow_index', key = key.index_flow_index(c), is_set = true, is_first = true },
     { name = 'closed_flows', key = key.ffx_closed_flows(c) },
     { name = 'purge_due', key = key.ffx_purge_due(c) },
     { name = 'flow_deadlines', key = key.ffx_flow_deadlines(c) },
@@ -67,6 +68,7 @@ local function check_timer(c, index, execution_id)
 end
 
 local function check_flow(c, index, flow_id)
+  if not index.is_first and redis.call('SISMEMBER', key.index_flow_index(c), flow_id) == 1 then return 0.1 end
   local looked = repair_flow.flow(c, flow_id)
   if looked then return looked end
   repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id)
@@ -103,7 +105,8 @@ local function check_reclaimable(c, lane, index_key, execution_id)
 end
 
 local function check_waitpoint(c, index_key, waitpoint_id)
-  if redis.call('HGET', key.waitpoint_record(c, waitpoint_id), 'state') ~= 'pending' then
+  local w = redis.call('HMGET', key.waitpoint_record(c, waitpoint_id), 'state', 'spent')
+  if w[1] ~= 'pending' and not w[2] then
     repair_index.drop(c, 'pending_waitpoint_expiry', 'ZREM', index_key, waitpoint_id)
   end
   return 1
@@ -152,6 +155,7 @@ local function check_schedule(c, schedule_id)
   if not state then
     repair_index.drop(c, 'schedules', 'SREM', key.ffx_schedules(c), schedule_id)
     repair_index.drop(c, 'schedules_due', 'ZREM', key.ffx_schedules_due(c), schedule_id)
+    redis.call('HDEL', key.ffx_schedules_taken(c), schedule_id)
     return 1
   end
   repair_index.add(c, 'schedules', key.ffx_schedules(c), schedule_id)
@@ -193,7 +197,11 @@ function reconcile.steps(c, lanes, workers)
     end
     local index_key = key.ffx_reclaimable(c, lane)
     step('reclaimable/' .. lane, 'ZSCAN', index_key, function(id) return check_reclaimable(c, lane, index_key, id) end)
-    for _, fair_key in ipairs(redis.call('ZRANGE', key.ffx_turns(c, lane), 0, MAX_KEYS - 1)) do
+    local turns_key = key.ffx_turns(c, lane)
+    local _, fair_keys = call.guarded(c, 'index_reconciliation', turns_key, function()
+      return redis.call('ZRANGE', turns_key, 0, MAX_KEYS - 1)
+    end)
+    for _, fair_key in ipairs(fair_keys or {}) do
       local queue_key = key.ffx_queue(c, lane, fair_key)
       step(queue_key, 'ZSCAN', queue_key, function(id) return check_queued(c, lane, fair_key, id) end)
       step('turn/' .. queue_key, nil, nil, function() check_turn(c, lane, fair_key) end)
@@ -216,6 +224,11 @@ function reconcile.steps(c, lanes, workers)
     if redis.call('HEXISTS', key.flow_core(c, id), 'parent_execution_id') == 0 then
       repair_index.drop(c, 'children', 'ZREM', key.ffx_children(c), id)
     end
+    child_run.look_soon(c, key.ffx_children(c), id)
+    return 1
+  end)
+  step('owed to runs', 'ZSCAN', key.ffx_unwanted(c), function(owed)
+    child_run.look_soon(c, key.ffx_unwanted(c), owed)
     return 1
   end)
   step('workers', nil, nil, function() worker_registry.forget_gone(c) end)
@@ -227,8 +240,9 @@ function reconcile.steps(c, lanes, workers)
 end
 
 -- Goes on from a cursor, "<scan cursor> <step>", until about `limit` records were looked at. Gives how many were, and the next
--- cursor, "" at the end. Where the step of a lane is gone meanwhile, it begins anew.
-local function go_on(c, steps, cursor, limit)
+-- cursor, "" at the end. Where the step of a lane is gone meanwhile, it begins anew. An index that cannot be read, and a member that
+-- raises an error, are faults of the task, and passed over.
+local function go_on(c, task, steps, cursor, limit)
   local from, name = string.match(cursor, '^(%d+) (.*)$')
   local at, checked = 1, 0
   for i, step in ipairs(steps) do
@@ -239,13 +253,18 @@ local function go_on(c, steps, cursor, limit)
     local step = steps[at]
     local next_scan = '0'
     if not step.command then
-      local looked
-      next_scan, looked = step.check(math.max(1, limit - checked), from)
-      next_scan, checked = next_scan or '0', checked + (looked or 0)
+      local _, rest, looked = call.guarded(c, task, step.name, function() return step.check(math.max(1, limit - checked), from) end)
+      next_scan, checked = rest or '0', checked + (looked or 0)
     else
-      local members
-      members, next_scan = page_of(step.command, step.key, from, math.max(1, limit - checked))
-      for _, member in ipairs(members) do checked = checked + step.check(member) end
+      local _, members, rest = call.guarded(c, task, step.key, function(index_key)
+        return page_of(step.command, index_key, from, math.max(1, limit - checked))
+      end)
+      next_scan = rest or '0'
+      for _, member in ipairs(members or {}) do
+        local _, looked = call.guarded(c, task, member, step.check)
+        checked = checked + (looked or 1)
+      end
+      checked = math.ceil(checked)
     end
     from = next_scan
     if from == '0' then at = at + 1 end
@@ -267,7 +286,7 @@ local MAX_CHECKED = 1000
 -- @arg      cursor             text optional
 -- @group    lanes              lane_id:lane_id
 -- @group    workers            worker_instance_id:worker_instance_id
--- @reply    OK next_cursor:text checked:int repaired:list(repaired_index)
+-- @reply    OK next_cursor:text checked:int repaired:list(repaired_index) faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_reconcile(K, A)
   local limit, err = number.whole('limit', A.limit)
@@ -275,7 +294,7 @@ function F.ffx_reconcile(K, A)
   if not A.lanes or not A.workers then
     return reply.err('invalid_input', 'the counts of lanes and workers do not fit the arguments')
   end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local lanes, workers = {}, {}
   for i, entry in ipairs(A.lanes) do lanes[i] = entry.lane_id end
   for i, entry in ipairs(A.workers) do workers[i] = entry.worker_instance_id end
@@ -283,12 +302,12 @@ function F.ffx_reconcile(K, A)
   if not is_set(A.cursor) then recovery.pass_begins(c) end
   if #workers > 0 or #lanes > 0
     or redis.call('EXISTS', key.index_all_executions(c), key.index_flow_index(c), key.ffx_lanes(c), key.ffx_schedules(c), key.ffx_run_counts(c)) > 0 then
-    checked, cursor = go_on(c, reconcile.steps(c, timers.lanes(c, lanes), workers), A.cursor or '',
+    checked, cursor = go_on(c, 'index_reconciliation', reconcile.steps(c, timers.lanes(c, lanes), workers), A.cursor or '',
       math.max(1, math.min(limit, MAX_CHECKED)))
   end
   settle.run(c)
   if cursor == '' then recovery.pass_ends(c) end
-  return reply.ok(cursor, number.text(checked), repair_index.report(c))
+  return reply.ok(cursor, number.text(checked), repair_index.report(c), c.faults)
 end
 
 -- Edges of one execution that are resolved per call.
@@ -302,12 +321,12 @@ local EDGES_AT_A_TIME = 64
 -- @arg      limit              int
 -- @arg      cursor             text optional
 -- @args     lanes              lane_id
--- @reply    OK next_cursor:text checked:int resolved:int
+-- @reply    OK next_cursor:text checked:int resolved:int faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_reconcile_edges(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local steps, resolved = {}, 0
   for i, lane in ipairs(timers.lanes(c, A.lanes)) do
     steps[i] = {
@@ -319,9 +338,9 @@ function F.ffx_reconcile_edges(K, A)
     }
   end
   local checked, cursor = 0, ''
-  if #steps > 0 then checked, cursor = go_on(c, steps, A.cursor or '', math.max(1, math.min(limit, MAX_CHECKED))) end
+  if #steps > 0 then checked, cursor = go_on(c, 'dependency_reconciliation', steps, A.cursor or '', math.max(1, math.min(limit, MAX_CHECKED))) end
   settle.run(c)
-  return reply.ok(cursor, number.text(checked), number.text(resolved))
+  return reply.ok(cursor, number.text(checked), number.text(resolved), c.faults)
 end
 
 -- What may be found among all keys that no index leads to. Each look gives roughly how many records that took and, of a
@@ -347,7 +366,9 @@ end
 function ORPHAN_CHECKS.worker(c, worker, cursor, limit)
   local index_key = key.index_worker_leases(c, worker)
   local found, rest = page_of('SSCAN', index_key, cursor, limit)
-  for _, execution_id in ipairs(found) do check_holder(c, worker, index_key, execution_id) end
+  for _, execution_id in ipairs(found) do
+    call.guarded(c, 'key_reconciliation', execution_id, function() check_holder(c, worker, index_key, execution_id) end)
+  end
   return #found, rest
 end
 
@@ -356,17 +377,21 @@ function ORPHAN_CHECKS.graph(c, graph_hash)
   return 1
 end
 
+local function check_listed(c, list_key, flow_id)
+  local flow = record.read(key.flow_core(c, flow_id), { 'flow_kind', 'managed', 'purging' })
+  local belongs = false
+  if flow and flow.managed and not flow.purging then
+    for _, list in ipairs(run_list.of_run(c, flow_id, flow.flow_kind)) do belongs = belongs or list == list_key end
+  end
+  if not belongs then repair_index.drop(c, 'runs', 'ZREM', list_key, flow_id) end
+end
+
 -- A list of runs: of a flow, or of those with a tag.
 function ORPHAN_CHECKS.list(c, name, cursor, limit)
   local list_key = key.ffx_partition(c) .. ':' .. name
   local found, rest = page_of('ZSCAN', list_key, cursor, limit)
   for _, flow_id in ipairs(found) do
-    local flow = record.read(key.flow_core(c, flow_id), { 'flow_kind', 'managed', 'purging' })
-    local belongs = false
-    if flow and flow.managed and not flow.purging then
-      for _, list in ipairs(run_list.of_run(c, flow_id, flow.flow_kind)) do belongs = belongs or list == list_key end
-    end
-    if not belongs then repair_index.drop(c, 'runs', 'ZREM', list_key, flow_id) end
+    call.guarded(c, 'key_reconciliation', flow_id, function() check_listed(c, list_key, flow_id) end)
   end
   return #found, rest
 end
@@ -382,7 +407,7 @@ end
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @group    found              kind:text name:text cursor:text
--- @reply    OK repaired:list(repaired_index) left:list(orphan)
+-- @reply    OK repaired:list(repaired_index) left:list(orphan) faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_check_keys(K, A)
   local limit, err = number.whole('limit', A.limit)
@@ -391,19 +416,20 @@ function F.ffx_check_keys(K, A)
   for _, entry in ipairs(A.found) do
     if not ORPHAN_CHECKS[entry.kind] then return reply.err('invalid_input', 'kind is unknown: ' .. entry.kind) end
   end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   limit = math.max(1, math.min(limit, MAX_CHECKED))
   local checked, left = 0, {}
   for _, entry in ipairs(A.found) do
     local rest = entry.cursor
     if checked < limit then
-      local looked
-      looked, rest = ORPHAN_CHECKS[entry.kind](c, entry.name, is_set(rest) and rest or '0', limit - checked)
-      checked = checked + looked
+      local _, looked, next_from = call.guarded(c, 'key_reconciliation', entry.name, function(name)
+        return ORPHAN_CHECKS[entry.kind](c, name, is_set(entry.cursor) and entry.cursor or '0', limit - checked)
+      end)
+      checked, rest = checked + (looked or 1), next_from
       if rest == '0' then rest = nil end
     end
     if rest then left[#left + 1] = { entry.kind, entry.name, rest } end
   end
   settle.run(c)
-  return reply.ok(repair_index.report(c), left)
+  return reply.ok(repair_index.report(c), left, c.faults)
 end

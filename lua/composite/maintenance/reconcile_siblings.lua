@@ -9,15 +9,15 @@
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int closed:int stale:int owing:int
+-- @reply    OK next_cursor:text checked:int closed:int stale:int owing:int faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_reconcile_siblings(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local pending_key = key.index_pending_cancel_groups(c)
   local work, counts = scan.begin(limit), { completed_drain = 0, sremmed_stale = 0, no_op = 0 }
-  local cursor = scan.set(work, pending_key, A.cursor or '', function(tuple)
+  local cursor = scan.set(c, 'sibling_cancel_reconciliation', work, pending_key, A.cursor or '', function(tuple)
     local flow_id, child_id = string.match(tuple, '^([^|]+)|(.+)$')
     local action = 'sremmed_stale'
     c.budget = call.WORK_BUDGET
@@ -31,5 +31,5 @@ function F.ffx_reconcile_siblings(K, A)
     return nil, action ~= 'no_op'
   end)
   return reply.ok(cursor, number.text(work.checked), number.text(counts.completed_drain), number.text(counts.sremmed_stale),
-    number.text(counts.no_op))
+    number.text(counts.no_op), c.faults)
 end

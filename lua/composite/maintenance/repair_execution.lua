@@ -53,7 +53,7 @@ local function repair_lease(c, execution_id, core)
   -- Whoever looks for lapsed leases offers it anew, to workers or to its limits.
   if not leased and core.admission ~= limit_admission.WAITING
     and not redis.call('ZSCORE', key.ffx_reclaimable(call.home(c), record.running_lane(core)), execution_id)
-    and tonumber(redis.call('ZSCORE', expiry_key, execution_id)) > c.now then
+    and tonumber(redis.call('ZSCORE', expiry_key, execution_id)) > math.max(c.now, lost_worker.due(c, execution_id, core)) then
     redis.call('ZADD', expiry_key, c.now, execution_id)
     repair_index.note(c, 'reclaimable')
     wake.due(c, c.now)
@@ -91,7 +91,10 @@ end
 -- A runnable execution of a flow that something holds back is where that is looked at again.
 local function repair_waiting(c, execution_id, core)
   local state = core.eligibility_state
-  if state == 'eligible_now' and tonumber(core.start_timeout) and not is_set(core.current_attempt_index) then
+  local till = core.ending and number.finite(core.ending_until)
+  if till then
+    if repair_index.place(c, 'execution_deadline', key.index_execution_deadline(c), execution_id, till, true) then wake.due(c, till) end
+  elseif state == 'eligible_now' and tonumber(core.start_timeout) and not is_set(core.current_attempt_index) then
     local at = c.now + tonumber(core.start_timeout)
     if repair_index.place(c, 'start_deadlines', key.ffx_start_deadlines(c), execution_id, at, false) then wake.due(c, at) end
   elseif state == 'blocked_by_operator' and pauses.is_held(core) then
@@ -103,11 +106,11 @@ local function repair_waiting(c, execution_id, core)
   end
 end
 
--- Waitpoints that were opened ahead of a wait are closed when nobody comes.
+-- Waitpoints that were opened ahead of a wait are closed when it does not begin, and those of former generations removed.
 local function repair_waitpoints(c, execution_id)
   for _, waitpoint_id in ipairs(redis.call('SMEMBERS', key.exec_waitpoints(c, execution_id))) do
-    local w = redis.call('HMGET', key.waitpoint_record(c, waitpoint_id), 'state', 'expires_at')
-    local at = w[1] == 'pending' and number.finite(w[2])
+    local w = redis.call('HMGET', key.waitpoint_record(c, waitpoint_id), 'state', 'expires_at', 'spent')
+    local at = w[3] and c.now or w[1] == 'pending' and number.finite(w[2])
     if at then repair_index.place(c, 'pending_waitpoint_expiry', key.index_pending_waitpoint_expiry(c), waitpoint_id, at, true) end
   end
 end

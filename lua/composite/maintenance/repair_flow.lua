@@ -7,7 +7,7 @@ local FIELDS = {
   'managed', 'flow_kind', 'created_at', 'public_flow_state', 'closed_at', 'outcome', 'deadline_at', 'retention', 'purging',
   'rerun_state', 'joins', 'open_nodes', 'node_count', 'cancellation_policy', 'nodes_failed', 'nodes_expired',
   'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'edge_count',
-  'parent_execution_id', 'ends', 'told', 'owed_from', 'run_key_id', 'at_once', 'queued',
+  'parent_execution_id', 'children', 'ends', 'told', 'owed_from', 'run_key_id', 'at_once', 'queued',
 }
 
 -- The record of a flow, with how many of its nodes are open.
@@ -23,7 +23,7 @@ local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
 -- have ended is closed.
 local function correct(c, flow_id, flow, counts)
   local nodes = (tonumber(flow.graph_revision) or 0) - (tonumber(flow.edge_count) or 0)
-  if counts.all == 0 or counts.all ~= nodes and counts.all ~= tonumber(flow.node_count) then return end
+  if (counts.unread or 0) > 0 or counts.all == 0 or counts.all ~= nodes and counts.all ~= tonumber(flow.node_count) then return end
   local flow_key = key.flow_core(c, flow_id)
   local function set(field, want)
     if (tonumber(flow[field]) or 0) == want then return end
@@ -45,7 +45,7 @@ end
 repair_flow.correct_counts = correct
 
 -- Enters a member wherever it belongs, and counts it. Those that are none leave the flow.
-function repair_flow.member(c, flow_id, flow, execution_id, counts)
+local function repair_member(c, flow_id, flow, execution_id, counts)
   local core = repair_execution.execution(c, execution_id)
   if not core or core.flow_id ~= flow_id then
     repair_index.drop(c, 'members', 'SREM', key.flow_members(c, flow_id), execution_id)
@@ -57,6 +57,13 @@ function repair_flow.member(c, flow_id, flow, execution_id, counts)
   if flow.joins then repair_execution.group(c, flow_id, execution_id) end
 end
 
+-- Does so for one of several members. One that raises an error is a fault of the task: what the flow counts of its
+-- members is not known then.
+function repair_flow.member(c, task, flow_id, flow, execution_id, counts)
+  local ok = call.guarded(c, task, execution_id, function() repair_member(c, flow_id, flow, execution_id, counts) end)
+  if not ok then counts.unread = (counts.unread or 0) + 1 end
+end
+
 -- Goes through the members of a flow. Gives how many it has looked at.
 local function repair_members(c, flow_id, flow)
   local size = member_list.count(c, flow_id)
@@ -64,7 +71,9 @@ local function repair_members(c, flow_id, flow)
   local over = is_set(flow.closed_at) and flow.open_nodes == '0'
   if over and size == (tonumber(flow.node_count) or 0) or size > MAX_MEMBERS then return 1 end
   local counts = { all = 0, open = 0 }
-  for _, execution_id in ipairs(member_list.all(c, flow_id)) do repair_flow.member(c, flow_id, flow, execution_id, counts) end
+  for _, execution_id in ipairs(member_list.all(c, flow_id)) do
+    repair_flow.member(c, 'index_reconciliation', flow_id, flow, execution_id, counts)
+  end
   -- What the look at a member has set going may have changed the flow.
   local now = repair_flow.read(c, flow_id)
   if now and now.open_nodes == flow.open_nodes and not c.queue then correct(c, flow_id, now, counts) end
@@ -87,7 +96,7 @@ local function repair_owed_ends(c, flow_id, flow)
   end
   if owes and not listed then
     redis.call('ZADD', backlog_key, c.now, flow_id)
-  elseif not owes and flow.joins ~= finally.JOINS and flow.cancellation_policy ~= 'cancel_pending' then
+  elseif not owes and flow.joins ~= finally.JOINS and not flow.children and flow.cancellation_policy ~= 'cancel_pending' then
     run_stop.owe_all(c, flow_id)
   elseif not owes and listed then
     redis.call('ZREM', backlog_key, flow_id)

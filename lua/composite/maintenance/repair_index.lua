@@ -46,7 +46,7 @@ local FIELDS = {
   'attempt_state', 'lane_id', 'current_lane', 'created_at', 'priority', 'delay_until', 'completed_at', 'flow_id', 'managed',
   'node', 'current_worker_instance_id', 'current_lease_epoch', 'lease_expires_at', 'start_timeout', 'attempt_timeout',
   'current_attempt_index', 'fair_key', 'limits', 'admission', 'execution_id', 'replay_count', 'wait', 'prior_eligibility_state',
-  'child_flow_id', 'child_outcome', 'is_row',
+  'child_flow_id', 'child_outcome', 'is_row', 'ending', 'ending_until',
 }
 
 function repair_index.read(c, execution_id) return record.read(key.exec_core(c, execution_id), FIELDS) end

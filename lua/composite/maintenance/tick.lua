@@ -1,8 +1,8 @@
 -- The calls by which a keeper runs what is due in one partition.
 
--- Earliest score of an index, or nil.
+-- Earliest score of an index, or nil; nil for a key of another type, too.
 local function head(index_key)
-  local first = redis.call('ZRANGE', index_key, 0, 0, 'WITHSCORES')
+  local first = redis.pcall('ZRANGE', index_key, 0, 0, 'WITHSCORES')
   return tonumber(first[2] or nil)
 end
 
@@ -27,7 +27,8 @@ local function see_to(c, some, limit, lanes)
   local left, done = limit, {}
   for _, task in ipairs(some) do
     c.lag = 0
-    local count = task.work(c, left, lanes)
+    local _, count = call.guarded(c, task.name, '', function() return task.work(c, left, lanes) end)
+    count = count or 0
     if count > 0 then done[#done + 1] = { task.name, number.text(count), number.text(c.lag) } end
     if not task.free then left = left - count end
   end
@@ -64,7 +65,7 @@ local function time_text(at) return at and number.text(math.max(at, 0)) or '' en
 function F.ffx_tick(K, A)
   local limit, err = limit_of(A)
   if err then return err end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local done, at = see_to(c, timers.list(), limit, timers.lanes(c, A.lanes))
   wake.visited(c, at)
   local counts = {}
@@ -90,8 +91,18 @@ local function disposed(c)
   return list
 end
 
+-- Cancels of such siblings, by the reason of the join.
+local function dispatched(c)
+  local list = {}
+  for reason, count in pairs(c.dispatched) do list[#list + 1] = { reason, number.text(count) } end
+  table.sort(list, function(a, b) return a[1] < b[1] end)
+  return list
+end
+
 -- @record task_done task:text done:int lag:ms
 -- @record sibling_count disposition:text count:int
+-- @record sibling_dispatch reason:text count:int
+-- @record item_fault task:text item:text error:text
 
 -- @function ffx_keep
 -- @summary  Does what is due in one partition, as ffx_tick does, and tells for each task how much that was and how late
@@ -100,8 +111,11 @@ end
 --           only one that is seen to; `next_due_at` is then that of this task. `unchecked` is 0 when the records have been
 --           gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings` counts the
 --           upstreams that decided joins did not need, by what became of them. With a sibling namespace or tag, those of
---           other programs' flows are left alone unless the join's execution has it. `now_micros` are the microseconds
---           beyond `now`, by which a keeper sets its clock.
+--           other programs' flows are left alone unless the join's execution has it. With `quiet`, what waits is not
+--           looked at again just in case a part of a call was lost. `now_micros` are the microseconds
+--           beyond `now`, by which a keeper sets its clock. With `takes_over`, the schedules and bulk jobs that other keepers than
+--           `keeper` have been told of, or have taken, are due again. `faults` are the items that could not be worked on: they are put off, and hold up no
+--           others. `dispatched` counts the cancels of siblings by the reason of the join.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
@@ -109,8 +123,11 @@ end
 -- @arg      sibling_namespace  text optional
 -- @arg      sibling_tag        text optional
 -- @arg      sibling_tag_value  text optional
+-- @arg      quiet              bool optional
+-- @arg      keeper             text optional
+-- @arg      takes_over         bool optional
 -- @args     lanes              lane_id
--- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int? siblings:list(sibling_count)? bulk_jobs:list(bulk_job_id)? now_micros:int?
+-- @reply    OK now:unix_ms next_due_at:unix_ms more:bool done:list(task_done) candidates:list(candidate) schedules:list(schedule_id)? relay_entries:list(relay_entry)? unchecked:int? siblings:list(sibling_count)? bulk_jobs:list(bulk_job_id)? now_micros:int? faults:list(item_fault)? dispatched:list(sibling_dispatch)?
 -- @error    invalid_input message:text
 function F.ffx_keep(K, A)
   local limit, err = limit_of(A)
@@ -124,15 +141,22 @@ function F.ffx_keep(K, A)
     if not named then return reply.err('invalid_input', 'task is unknown: ' .. A.task) end
     some = { named }
   end
-  local c = call.open(K.partition)
-  c.schedules, c.bulk_jobs, c.relay_entries, c.carries, c.siblings = {}, {}, {}, true, {}
+  local c = call.open_guarded(K.partition)
+  c.schedules, c.bulk_jobs, c.relay_entries, c.carries, c.siblings, c.dispatched = {}, {}, {}, true, {}, {}
+  c.quiet = A.quiet == '1'
   if is_set(A.sibling_namespace) or is_set(A.sibling_tag) then
     c.sibling_filter = { namespace = A.sibling_namespace, tag = A.sibling_tag, value = A.sibling_tag_value or '' }
   end
+  c.keeper = A.keeper
+  if A.takes_over == '1' then
+    call.guarded(c, 'schedule', key.ffx_schedules_taken(c), function() schedule.take_over(c, A.keeper) end)
+    call.guarded(c, 'bulk_job', key.ffx_bulk_jobs_due(c), function() bulk_job.take_over(c, A.keeper) end)
+  end
   local done, at = see_to(c, some, limit, timers.lanes(c, A.lanes))
+  call.guarded(c, 'index_reconciliation', key.ffx_lane_counts(c), function() lane_counts.write_all(c) end)
   if not is_set(A.task) then wake.visited(c, at) end
   return reply.ok(c.now_text, time_text(at), c.more and '1' or '0', done, c.candidates or {}, c.schedules,
-    c.relay_entries, number.text(recovery.state(c)), disposed(c), c.bulk_jobs, number.text(call.micros()))
+    c.relay_entries, number.text(recovery.state(c)), disposed(c), c.bulk_jobs, number.text(call.micros()), c.faults, dispatched(c))
 end
 
 -- @function ffx_end_leases
@@ -142,10 +166,10 @@ end
 -- @key      partition          ffx.partition
 -- @reply    OK ended:int more:bool
 function F.ffx_end_leases(K, A)
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local expiry_key = key.index_lease_expiry(c)
   local ended, seen = 0, redis.call('ZRANGE', expiry_key, 0, MAX_LIMIT - 1)
-  for _, execution_id in ipairs(seen) do
+  local function end_lease(execution_id)
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, fence.FIELDS)
     if core and core.lifecycle_phase == 'active' and core.ownership_state == 'leased' then
@@ -154,6 +178,9 @@ function F.ffx_end_leases(K, A)
       lease.offer_reclaim(c, execution_id, core)
       ended = ended + 1
     end
+  end
+  for _, execution_id in ipairs(seen) do
+    call.guarded(c, 'lease_expiry', execution_id, end_lease) -- what raises an error is left to the keeper
     redis.call('ZADD', expiry_key, c.now + number.MAX_LEASE_MS, execution_id)
   end
   local rest = redis.call('ZRANGE', expiry_key, '-inf', c.now + number.MAX_LEASE_MS - 1, 'BYSCORE', 'LIMIT', 0, 1)

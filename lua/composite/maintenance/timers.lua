@@ -18,25 +18,26 @@ end
 
 local function promote_in_lane(c, lane, limit)
   local delayed_key, eligible_key = key.lane_delayed(c, lane), key.lane_eligible(c, lane)
-  local ids = scan.due(c, delayed_key, limit)
-  for _, execution_id in ipairs(ids) do
+  return scan.each_due(c, 'delayed_promotion', delayed_key, limit, function(execution_id)
     requeue.promote(c, execution_id, key.exec_core(c, execution_id), delayed_key, eligible_key, c.now)
-  end
-  return #ids
+  end)
 end
 
 local OFFERED = { marked_expired = true, already_expired = true, already_revoked = true }
 
 local function expire_leases(c, limit)
   local expiry_key = key.index_lease_expiry(c)
-  local ids = scan.due(c, expiry_key, limit)
-  for _, execution_id in ipairs(ids) do
+  return scan.each_due(c, 'lease_expiry', expiry_key, limit, function(execution_id)
     local outcome, core = lease.expire_if_due(c, execution_id, key.exec_core(c, execution_id), expiry_key)
     if OFFERED[outcome] and not run_stop.end_late(c, execution_id, key.exec_core(c, execution_id), core) then
-      lease.offer_reclaim(c, execution_id, core)
+      local due = outcome == 'already_revoked' and c.now or lost_worker.due(c, execution_id, core)
+      if due > c.now then
+        redis.call('ZADD', expiry_key, 'XX', number.time(due), execution_id)
+      else
+        lease.offer_reclaim(c, execution_id, core)
+      end
     end
-  end
-  return #ids
+  end)
 end
 
 -- A member that overstayed its attempt timeout fails this attempt and is retried by its policy. Executions
@@ -60,37 +61,35 @@ local function time_out_attempt(c, execution_id)
   if delay then
     retry.schedule(c, execution_id, core_key, core, f, reason, 'timeout', c.now + delay)
   else
-    retry.give_up(c, execution_id, core_key, core, f, reason, 'timeout')
+    retry.give_up(c, execution_id, core_key, core, f, reason, 'timeout', nil, nil, true)
   end
-  if is_set(running_on) then
+  if core.awaits_release then
+    wake.stop(c, running_on, execution_id, core, 'expired', 'attempt_timeout')
+  elseif is_set(running_on) then
     wake.cancel(c, running_on, execution_id, core.current_lease_id, 'expired', 'attempt_timeout')
   end
 end
 
 local function time_out_attempts(c, limit)
-  local ids = scan.due(c, key.index_attempt_timeout(c), limit)
-  for _, execution_id in ipairs(ids) do time_out_attempt(c, execution_id) end
-  return #ids
+  return scan.each_due(c, 'attempt_timeout', key.index_attempt_timeout(c), limit,
+    function(execution_id) time_out_attempt(c, execution_id) end)
 end
 
 local function expire_executions(c, limit)
-  local ids = scan.due(c, key.index_execution_deadline(c), limit)
-  for _, execution_id in ipairs(ids) do
+  return scan.each_due(c, 'execution_deadline', key.index_execution_deadline(c), limit, function(execution_id)
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, terminal.END_FIELDS)
-    if core and core.lifecycle_phase ~= 'terminal' then
+    redis.call('ZREM', key.index_execution_deadline(c), execution_id)
+    if core and core.lifecycle_phase ~= 'terminal' and not (core.managed and terminal.lapse_deferred(c, execution_id, core_key)) then
       terminal.expire(c, execution_id, core_key, core, 'execution_deadline')
     end
-    redis.call('ZREM', key.index_execution_deadline(c), execution_id)
-  end
-  return #ids
+  end)
 end
 
 -- A node that found no worker in time fails.
 local function fail_unstarted(c, limit)
   local index_key = key.ffx_start_deadlines(c)
-  local ids = scan.due(c, index_key, limit)
-  for _, execution_id in ipairs(ids) do
+  return scan.each_due(c, 'start_deadline', index_key, limit, function(execution_id)
     redis.call('ZREM', index_key, execution_id)
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, terminal.END_FIELDS)
@@ -106,46 +105,44 @@ local function fail_unstarted(c, limit)
         reason = reason, category = 'timeout',
       })
     end
-  end
-  return #ids
+  end)
 end
 
 -- Waits that one tick ends at most: each may end its execution, and with it what depends on it.
 local WAITS_PER_TICK = 64
 
 local function expire_suspensions(c, limit)
-  limit = math.min(limit, WAITS_PER_TICK)
   local index_key = key.index_suspension_timeout(c)
-  local ids = scan.due(c, index_key, limit)
-  for _, execution_id in ipairs(ids) do
+  local count = scan.each_due(c, 'suspension_timeout', index_key, math.min(limit, WAITS_PER_TICK), function(execution_id)
     local core_key = key.exec_core(c, execution_id)
     local k = suspension_record.keys(c, execution_id, record.read(core_key, { 'current_waitpoint_id' }) or {})
     k.core, k.suspension_timeout = core_key, index_key
     suspension.expire_if_due(c, k, execution_id)
-  end
-  if #ids == WAITS_PER_TICK then c.more = true end
-  return #ids
+  end)
+  if count == WAITS_PER_TICK then c.more = true end
+  return count
 end
 
--- Waitpoints that were opened ahead of a suspension that never came.
+-- Waitpoints that were opened ahead of a suspension that never came, and those of former generations, which are removed.
 local function close_pending_waitpoints(c, limit)
   local index_key = key.index_pending_waitpoint_expiry(c)
-  local ids = scan.due(c, index_key, limit)
-  for _, waitpoint_id in ipairs(ids) do
+  local work = past.work()
+  return scan.each_due(c, 'pending_waitpoint_expiry', index_key, limit, function(waitpoint_id)
     local waitpoint_key = key.waitpoint_record(c, waitpoint_id)
+    local w = redis.call('HMGET', waitpoint_key, 'state', 'spent', 'execution_id')
     redis.call('ZREM', index_key, waitpoint_id)
-    if redis.call('HGET', waitpoint_key, 'state') == 'pending' then
+    if w[2] then
+      past.go_on(c, work, waitpoint_id, w[3])
+    elseif w[1] == 'pending' then
       suspension_record.close(c, { waitpoint = waitpoint_key, condition = key.waitpoint_condition(c, waitpoint_id) },
         'never_committed')
     end
-  end
-  return #ids
+  end)
 end
 
 local function expire_flows(c, limit)
   local index_key = key.ffx_flow_deadlines(c)
-  local ids = scan.due(c, index_key, limit)
-  for _, flow_id in ipairs(ids) do
+  return scan.each_due(c, 'flow_deadline', index_key, limit, function(flow_id)
     redis.call('ZREM', index_key, flow_id)
     local flow_key = key.flow_core(c, flow_id)
     local flow = record.read(flow_key, { 'public_flow_state', 'joins', 'finally_until', 'closed_at' })
@@ -159,19 +156,18 @@ local function expire_flows(c, limit)
       run_stop.stop(c, flow_id, flow_key, 'failed', 'outcome', 'expired',
         'failure_reason', 'the flow ran longer than its deadline', 'failure_category', 'timeout')
     end
-  end
-  return #ids
+  end)
 end
 
 local function end_owed(c, limit)
   local ended = 0
-  for _, flow_id in ipairs(scan.due(c, key.index_cancel_backlog(c), 16)) do
+  scan.each_due(c, 'cancel_backlog', key.index_cancel_backlog(c), 16, function(flow_id)
     if ended >= limit then
       c.more = true
-      break
+    else
+      ended = ended + run_stop.end_owed(c, flow_id, limit - ended)
     end
-    ended = ended + run_stop.end_owed(c, flow_id, limit - ended)
-  end
+  end)
   return ended
 end
 

@@ -4,16 +4,13 @@
 --
 -- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON; of a graph with several chunks
 -- it comes in parts: d1, d2 …), chunks of CHUNK nodes (n1, n2 …, msgpack), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of their lanes (l1 …, msgpack, each
--- once), the ordinal of each node under `@<name>`, the budgets that all runs of it have (`budgets`, JSON; `blocking`, the ids of those
+-- once, with the number of nodes that have upstreams), the ordinal of each node under `@<name>`, the budgets that all runs of it have (`budgets`, JSON; `blocking`, the ids of those
 -- that may keep nodes from starting), and `complete` once all is in; until then the totals of the edges of each chunk
 -- (c1 …, see graph_check.totals). The rows of a run as they begin are in it, too, where the graph has one chunk (`rows`); of a graph with
 -- more, they are a text of its own, header included, which runs are copies of.
 
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
-
--- Where some fields of a node are in a chunk.
-local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17
 
 -- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
@@ -45,7 +42,8 @@ local function read_node(values, ordinal)
   ups = ups or ''
   local special = capabilities .. start_timeout .. delay .. wait_for .. policy_of_join
   return {
-    ordinal = ordinal, suffix = row.suffix(ordinal), place = row.place(ordinal), name = given(name), kind = given(kind),
+    ordinal = ordinal, suffix = row.suffix(ordinal), place = row.place(ordinal), place_text = number.text(row.place(ordinal)),
+    ordinal_text = number.text(ordinal), name = given(name), kind = given(kind),
     lane_id = given(lane_id), priority = given(priority), uses_flow_input = given(uses_flow_input),
     input_count = given(input_count) or '0', capabilities = given(capabilities), policy = given(policy), tags = given(tags),
     start_timeout = given(start_timeout), attempt_timeout = given(attempt_timeout), delay = given(delay), wait = given(wait_for),
@@ -96,6 +94,14 @@ function graph_store.of_row(r)
   return node
 end
 
+-- The lane of the node of a row by its graph; nil where that is gone.
+function graph_store.lane_of_row(r)
+  local node = r.node or graph_store.of_run(r.run).nodes[r.ordinal]
+  if node then return node.lane_id end
+  local found, read = pcall(graph_store.of_row, r)
+  return found and read.lane_id or nil
+end
+
 graph_store.edge = edge_list.edge
 
 function graph_store.edge_count(list) return #list / edge_list.EDGE_BYTES end
@@ -138,7 +144,7 @@ end
 graph_store.KEPT_MS = 3600000
 
 -- No run uses a graph: it is in the index of such graphs, with the time at which it goes.
-local function set_unused(c, graph_hash)
+function graph_store.set_unused(c, graph_hash)
   redis.call('ZADD', key.ffx_unused_graphs(c), c.now + graph_store.KEPT_MS, graph_hash)
 end
 
@@ -275,19 +281,20 @@ function graph_store.definition(g)
   return whole or table.concat(pieces(g, 'd'))
 end
 
--- The lanes of a graph.
+-- The lanes of a graph; and by lane how many nodes have upstreams, where there are any.
 function graph_store.lanes(g)
-  if g.lanes then return g.lanes end
-  local lanes, seen = {}, {}
-  local last
+  if g.lanes then return g.lanes, g.waiting end
+  local lanes, waiting, seen = {}, {}, {}
   for _, part in ipairs(pieces(g, 'l')) do
-    for _, lane in ipairs(part ~= last and cmsgpack.unpack(part) or {}) do
+    local pairs_of = cmsgpack.unpack(part)
+    for i = 1, #pairs_of, 2 do
+      local lane, count = pairs_of[i], pairs_of[i + 1]
       if not seen[lane] then lanes[#lanes + 1], seen[lane] = lane, true end
+      if count > 0 then waiting[lane] = (waiting[lane] or 0) + count end
     end
-    last = part
   end
-  if #lanes <= MAX_KEPT_NODES then g.lanes = lanes end
-  return lanes
+  if #lanes <= MAX_KEPT_NODES then g.lanes, g.waiting = lanes, waiting end
+  return lanes, waiting
 end
 
 -- The budgets that all runs of a graph have, as JSON; "" for none.
@@ -320,131 +327,7 @@ function F.ffx_read_graph(K, A)
   local found = redis.call('HMGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1), 'budgets')
   if not found[1] then return reply.err('graph_unknown') end
   local nodes = cmsgpack.unpack(found[1])
+  local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17 -- where the fields are in a chunk
   for i, values in ipairs(nodes) do nodes[i] = { values[NAME], values[KIND], values[POLICY], values[TAGS], values[LIMITS] } end
   return reply.ok(nodes, found[2] or '')
-end
-
-local function positive(n) return n > 0 and number.text(n) or '' end
-
--- First rows by how many edges lead to their nodes.
-local FIRST_ROWS, MAX_FIRST_ROWS = {}, 64
-
-local function first_row(open)
-  local text = FIRST_ROWS[open]
-  if not text then
-    text = row.initial(open)
-    if open <= MAX_FIRST_ROWS then FIRST_ROWS[open] = text end
-  end
-  return text
-end
-
--- A node of a call as its chunk has it: its fields in order.
-local function stored_node(node, numbers)
-  return {
-    node.name, node.kind, node.lane_id, number.exact(numbers.priority), node.uses_flow_input == '1' and '1' or '', number.text(numbers.input_count),
-    node.capabilities, node.policy, node.tags, positive(numbers.start_timeout), positive(numbers.attempt_timeout),
-    positive(numbers.delay), node.wait, node.join, node.ups, node.downs, node.limits,
-  }
-end
-
--- The fields of a graph that a call brings: those of chunk `at`. Gives the rows of its nodes, too.
-local function fields_of(A, part, at)
-  local chunk, rows, roots, joins, lanes, seen, waits = {}, {}, {}, {}, {}, {}, false
-  local values, count, nodes = {}, 0, A.nodes
-  for i = 1, #nodes do
-    local node, ordinal = nodes[i], part.first + i - 1
-    chunk[i], rows[i] = stored_node(node, part.numbers[i]), first_row(#node.ups / edge_list.EDGE_BYTES)
-    values[count + 1], values[count + 2] = part.fields[i], number.text(ordinal)
-    count = count + 2
-    if node.ups == '' then roots[#roots + 1] = struct.pack('<H', ordinal) end
-    if not seen[node.lane_id] then lanes[#lanes + 1], seen[node.lane_id] = node.lane_id, true end
-    if node.wait ~= '' then waits = true end
-    if node.join ~= '' then joins[#joins + 1] = struct.pack('<H', ordinal) end
-  end
-  local pieces_of = { n = cmsgpack.pack(chunk), o = table.concat(roots), j = table.concat(joins), l = cmsgpack.pack(lanes) }
-  for letter, piece in pairs(pieces_of) do
-    values[#values + 1] = letter .. at
-    values[#values + 1] = piece
-  end
-  if waits then record.append(values, 'waits', '1') end
-  record.append(values, at == '1' and A.last == '1' and 'definition' or 'd' .. at, A.definition)
-  record.append(values, 'budgets', A.budgets)
-  record.append(values, 'blocking', A.blocking)
-  return values, table.concat(rows)
-end
-
--- Stores the rows of a chunk of several, with the header before them when it is the last.
-local function write_rows(c, A, part, rows)
-  local rows_key = key.ffx_graph_rows(c, A.graph)
-  redis.call('SETRANGE', rows_key, row.place(part.first), rows)
-  if A.last == '1' then redis.call('SETRANGE', rows_key, '0', row.first_head(part.first + #A.nodes - 1, A.graph)) end
-end
-
--- The last call of a graph: checks all of it, and adds what says that it is complete. Nil, or the error reply.
-local function complete(c, graph_key, A, part, chunks, values, rows)
-  local fields, totals = {}, { graph_check.totals(part) }
-  for i = 1, chunks do fields[i] = 'c' .. number.digits(i) end
-  if chunks > 1 then
-    totals = redis.call('HMGET', graph_key, unpack(fields))
-    totals[chunks] = graph_check.totals(part)
-  end
-  local nodes = part.first + #A.nodes - 1
-  local err = graph_check.whole(totals, nodes, A)
-  if err then return err end
-  set_unused(c, A.graph)
-  if chunks == 1 then record.append(values, 'rows', rows) else write_rows(c, A, part, rows) end
-  record.append(values, 'nodes', number.text(nodes))
-  for _, name in ipairs({ 'edges', 'result' }) do
-    values[#values + 1] = name
-    values[#values + 1] = A[name]
-  end
-  record.append(values, 'complete', '1')
-  redis.call('HSET', graph_key, unpack(values))
-  if chunks > 1 then call.chunked('HDEL', graph_key, fields) end
-  return nil
-end
-
--- @function ffx_put_graph
--- @summary  Brings nodes of a graph into a partition, 32 of them in a call but the last, in any order but the last, which comes
---           when all others have been answered. Each brings a part of the definition, or one brings all of it. Runs of the graph can be submitted once `last` has come. Sent again it
---           changes nothing. A graph of which no run is submitted for an hour goes.
--- @flags    derives repeatable intake
--- @key      partition          ffx.partition
--- @arg      graph              text
--- @arg      first              int
--- @arg      last               bool
--- @arg      edges              int
--- @arg      result             int
--- @arg      definition         bytes optional
--- @arg      budgets            json optional
--- @arg      blocking           csv optional
--- @group    nodes              name:text kind:text lane_id:lane_id priority:int uses_flow_input:bool input_count:int capabilities:csv policy:json tags:json start_timeout:ms attempt_timeout:ms delay:ms wait:json join:text ups:bytes downs:bytes limits:text
--- @reply    OK
--- @error    invalid_input message:text
-function F.ffx_put_graph(K, A)
-  local part, err = graph_check.part(A, CHUNK)
-  if err then return err end
-  local c = call.open(K.partition)
-  local graph_key = key.ffx_graph(c, A.graph)
-  local known_as = redis.call('HMGET', graph_key, 'complete', 'runs')
-  if known_as[1] then
-    if (tonumber(known_as[2] or nil) or 0) <= 0 then set_unused(c, A.graph) end
-    return reply.ok()
-  end
-  err = graph_check.names(graph_key, A, part)
-  if err then return err end
-  local chunks = math.floor((part.first - 1) / CHUNK) + 1
-  local at = number.digits(chunks)
-  local values, rows = fields_of(A, part, at)
-  if A.last == '1' then
-    err = complete(c, graph_key, A, part, chunks, values, rows)
-    if err then return err end
-  else
-    values[#values + 1] = 'c' .. at
-    values[#values + 1] = graph_check.totals(part)
-    set_unused(c, A.graph)
-    write_rows(c, A, part, rows)
-    redis.call('HSET', graph_key, unpack(values))
-  end
-  return reply.ok()
 end

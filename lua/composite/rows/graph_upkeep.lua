@@ -6,15 +6,15 @@ local GRAPHS_PER_CALL = 16
 -- Removes graphs that have waited long enough for a run. Gives how many are gone.
 function graph_upkeep.remove_due(c)
   local unused_key = key.ffx_unused_graphs(c)
-  local due, gone = scan.due(c, unused_key, GRAPHS_PER_CALL), 0
-  for _, graph_hash in ipairs(due) do
+  local gone = 0
+  local count = scan.each_due(c, 'retention', unused_key, GRAPHS_PER_CALL, function(graph_hash)
     local graph_key = key.ffx_graph(c, graph_hash)
     if (tonumber(redis.call('HGET', graph_key, 'runs') or nil) or 0) <= 0 then
       if graph_store.remove(c, graph_hash) then gone = gone + 1 end
     end
     redis.call('ZREM', unused_key, graph_hash)
-  end
-  if #due == GRAPHS_PER_CALL then c.more = true end
+  end)
+  if count == GRAPHS_PER_CALL then c.more = true end
   return gone
 end
 

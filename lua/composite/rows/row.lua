@@ -74,6 +74,16 @@ local function pack(r)
 end
 row.pack = pack
 
+-- States of which lanes count their nodes: active, and waiting for upstreams; 0 is every other one.
+row.COUNTED_ACTIVE, row.COUNTED_WAITING = 1, 2
+
+function row.counted_state(phase, eligibility)
+  return phase == 2 and 1 or phase == 1 and eligibility == 3 and 2 or 0
+end
+
+-- @hook A row that is written has another of these states than it had.
+function row.on_counted(r, before, after) end
+
 -- The row at a place of a string. The table is made with all of its fields at once, since one that grows costs more than all else.
 local function unpack_at(bytes, from, run, ordinal)
   local phase, owner, elig, why, outcome, attempt, public, flags, index, total, retries, reclaims, epoch, open, told, expires, acquired,
@@ -82,7 +92,7 @@ local function unpack_at(bytes, from, run, ordinal)
     run = run, ordinal = ordinal, phase = phase, owner = owner, elig = elig, why = why, outcome = outcome, attempt = attempt,
     public = public, flags = flags, index = index, total = total, retries = retries, reclaims = reclaims, epoch = epoch, open = open,
     told = told, expires = expires, acquired = acquired, started = started, ended = ended,
-    changed = changed > 0 and changed or run.created, worker = worker, lease = lease_id,
+    changed = changed > 0 and changed or run.created, worker = worker, lease = lease_id, was = row.counted_state(phase, elig),
   }
 end
 
@@ -112,8 +122,7 @@ end
 
 -- The last byte that the first look at a run reads: of a small one, all of it. The server's interpreter goes through all bytes of
 -- each text that it makes, so that more would take longer than a further command.
-local LAST_OF_FIRST_READ = 1023
-row.LAST_OF_FIRST_READ = LAST_OF_FIRST_READ
+row.LAST_OF_FIRST_READ = 1023
 
 -- A run is small up to so many nodes, of which the first look reads all. Of small plain runs with nothing but
 -- the nodes of their graph, none of which was replayed, the header does not say how many nodes are open, as their rows do: so a node
@@ -124,9 +133,10 @@ row.SMALL_RUN = SMALL_RUN
 -- The phase of a node that has ended, as rows have it.
 local TERMINAL = 4
 
-local function new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
+-- `at` is the place of the partition (see call.open), false where only a key of the run is known.
+local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   return {
-    prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
+    at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
     flags = flags, open = open, created = created, graph = graph_hash, rows = {}, dirty = {},
   }
 end
@@ -144,12 +154,12 @@ function row.more_key(run)
   return more_key
 end
 
-local function load_run(prefix, tag, id, nodes_key)
-  local bytes = redis.call('GETRANGE', nodes_key, '0', LAST_OF_FIRST_READ)
+local function load_run(at, prefix, tag, id, nodes_key)
+  local bytes = redis.call('GETRANGE', nodes_key, '0', row.LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
   local form, count, flags, open, created, graph_hash = struct.unpack(HEAD, bytes)
   if form ~= FORM then error('rows of an unknown form: ' .. nodes_key) end
-  local run = new_run(prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
+  local run = new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   run.bytes = bytes
   if count <= SMALL_RUN and flags % 16 == row.PLAIN then run.open = nil end
   return run
@@ -181,7 +191,7 @@ function row.run(c, flow_id)
   if string.byte(flow_id, 15) ~= 56 then return nil end
   local run = runs[flow_id]
   if run == nil then
-    run = load_run(c.at.prefix, c.at.tag, flow_id, key.flow_nodes(c, flow_id)) or false
+    run = load_run(c.at, c.at.prefix, c.at.tag, flow_id, key.flow_nodes(c, flow_id)) or false
     runs[flow_id] = run
   end
   return run or nil
@@ -202,7 +212,7 @@ function row.first_head(count, graph_hash) return first_head(count, graph_hash, 
 -- call changes of them is written when it ends. `behind`: what comes behind the rows, "" for nothing.
 function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind)
   local nodes_key = key.flow_nodes(c, flow_id)
-  local run = new_run(c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
+  local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
   local head = first_head(count, graph_hash, flags, c.now)
   if initial then
     run.bytes = head .. initial .. behind
@@ -261,12 +271,12 @@ function row.created_text(run)
   return run.created_text
 end
 
--- Small ordinals as the ids of executions have them.
-local ORDINALS, MAX_ORDINALS = {}, 256
+-- Small ordinals, up to 256, as the ids of executions have them.
+local ORDINALS = {}
 
 local function ordinal_text(ordinal)
   local text = string.format('%04x', ordinal)
-  if ordinal <= MAX_ORDINALS then ORDINALS[ordinal] = text end
+  if ordinal <= 256 then ORDINALS[ordinal] = text end
   return text
 end
 
@@ -309,7 +319,7 @@ local function find_run(any_key, kind, id)
   local run = runs[id]
   if run == nil then
     local prefix, tag = string.match(any_key, '^([^:]*):' .. kind .. ':({[^}]*})')
-    run = prefix and load_run(prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
+    run = prefix and load_run(false, prefix, tag, id, prefix .. ':flow:' .. tag .. ':' .. id .. ':nodes') or false
     runs[id] = run
   end
   return run or nil
@@ -395,6 +405,11 @@ local function write_rows(run)
     if count == 0 then from = at end
     count = count + 1
     parts[count], to, r.dirty = pack(r), at + ROW_BYTES, nil
+    local state = row.counted_state(r.phase, r.elig)
+    if state ~= r.was then
+      row.on_counted(r, r.was, state)
+      r.was = state
+    end
   end
   if count == 0 then return end
   redis.call('SETRANGE', run.key, from, table.concat(parts))

@@ -128,10 +128,11 @@ function row_inputs.of_timer(c, execution_id, core, of)
   return inputs[1] and inputs[1][2] or ''
 end
 
--- Writes the result of the one node of a run behind its row, or takes away what is there (nil). Reports whether the result is there.
+-- Writes the result of the one node of a run behind its row, or takes away what is there (nil). Reports whether the result is there,
+-- which one without bytes is not.
 local function write_one(run, text)
   local behind, at = read_one(run)
-  local result = text and row_inputs.behind(text)
+  local result = is_set(text) and row_inputs.behind(text) or nil
   if result or #behind > at then redis.call('SETRANGE', run.key, row.place(2) + at, result or row_inputs.behind('')) end
   return result ~= nil
 end

@@ -114,7 +114,7 @@ local function find_ready(c, request, execution_id)
   if node.known_to ~= request.kinds and not is_known(request, node) then return nil end
   if not row_bytes.is_ready(bytes, node.place) or flow.budget_ids and budget_gate.closed(c, flow) then return nil end
   if node.limits and not limit_admission.take_room(request, node.limits) then return nil end
-  return flow, node, bytes
+  return flow, node, bytes, ordinal
 end
 
 -- Leases an execution of a plain run that waits in a lane for its first attempt, as the n-th of a claim, and gives its description. Nil
@@ -122,12 +122,13 @@ end
 -- runs alone that the call has loaded; and what pauses may hold back.
 function row_lease.claim(c, request, execution_id, n)
   if (c.root or c).pauses then return nil end
-  local flow, node, bytes = find_ready(c, request, execution_id)
+  local flow, node, bytes, ordinal = find_ready(c, request, execution_id)
   if not flow then return nil end
   local terms = c.claim_terms
   if not terms or terms.request ~= request then terms = terms_of_claim(c, request) end
   local lease_id, ahead = claim_request.lease_id(c, request, n), node.limits
-  redis.call('SETRANGE', flow.nodes_key, node.place, row_bytes.leased(terms.rows, lease_id, ahead))
+  redis.call('SETRANGE', flow.nodes_key, node.place_text, row_bytes.leased(terms.rows, lease_id, ahead))
+  lane_counts.add(c.at, flow, ordinal, node.lane_id, 1, 0)
   order.leave_index(c, request.lane, execution_id, terms.eligible, flow.fair_key or order.is_fair(c, request.lane) and '' or nil)
   call.enter(c, terms.index, execution_id, terms.expires)
   if node.attempt_timeout then leasing.arm_timeout(c, execution_id, node) end

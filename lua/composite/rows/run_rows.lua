@@ -104,6 +104,7 @@ local function last_to_read(flow, ordinal)
   to = row.place(last + 1) - 1
   if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
+  to = number.text(to)
   if node then node.read_to = to end
   return to
 end
@@ -114,7 +115,7 @@ end
 function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
   if flow and flow.at ~= c.at then flow = nil end
-  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), 0, last_to_read(flow, ordinal))
+  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), '0', last_to_read(flow, ordinal))
   if #bytes < HEAD_BYTES then return nil end
   local count, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) ~= PLAIN then return nil end
@@ -170,20 +171,6 @@ function run_rows.next_open(c, run, from, limit, looked_at)
     at = at + 1
   end
   return ids, at <= run.count and at or nil
-end
-
--- Calls a function for each node of a run from an ordinal on that runs, or waits for upstreams: with its lane, and whether it
--- runs. For calls that change nothing. Gives how many nodes were looked at, at most `limit`, and the ordinal to go on with, nil behind the last.
-function run_rows.count_states(c, flow_id, from, limit, visit)
-  local run = row.run(c, flow_id)
-  if not run or row.open(run) == 0 or row.is_purging(run) or from > run.count then return 0, nil end
-  local to = math.min(run.count, from + limit - 1)
-  local g = graph_store.of_run(run)
-  row.each_state(run, from, to, function(ordinal, phase, eligibility)
-    if phase ~= 2 and (phase ~= 1 or eligibility ~= 3) then return end
-    visit(graph_store.node(g, ordinal).lane_id, phase == 2)
-  end)
-  return to - from + 1, to < run.count and to + 1 or nil
 end
 
 -- @function ffx_find_node

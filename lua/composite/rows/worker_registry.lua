@@ -72,9 +72,12 @@ local function in_use(c)
   local expiry_key = key.index_lease_expiry(c)
   if redis.call('ZCARD', expiry_key) > MAX_ROWS then return nil end
   local used = {}
-  for _, execution_id in ipairs(redis.call('ZRANGE', expiry_key, 0, -1)) do
+  local function note(execution_id)
     local r = row.of(c, execution_id)
     if r then used[r.worker] = true end
+  end
+  for _, execution_id in ipairs(redis.call('ZRANGE', expiry_key, 0, -1)) do
+    call.guarded(c, 'index_reconciliation', execution_id, note)
   end
   return used
 end

@@ -4,7 +4,8 @@
 -- A keeper that was told of a job has this time (ms) to take it, before another one is told.
 local TOLD_MS = 5000
 
--- A job belongs to the keeper that has taken it for this time (ms) after its last word; then another one may have it.
+-- A job belongs to the keeper that has taken it for this time (ms) after its last word; then another one may have it, or as soon as that
+-- takes over the partition.
 local TAKEN_MS = 20000
 local TAKEN_PER_TICK = 16
 
@@ -15,10 +16,34 @@ local MAX_LISTED = 100
 
 local FIELDS = { 'spec', 'progress', 'state', 'created_at', 'closed_at', 'stopped_by' }
 
+-- Whether another keeper has the job. A time that is too far ahead was written before the clock was set back.
+local function is_taken(c, stored, claimant)
+  local held = tonumber(stored.taken_until) or 0
+  return is_set(stored.claimant) and stored.claimant ~= claimant and held > c.now and held <= c.now + TAKEN_MS
+end
+
 local function remove(c, id)
   redis.call('UNLINK', key.ffx_bulk_job(c, id))
   redis.call('SREM', key.ffx_bulk_jobs(c), id)
   redis.call('ZREM', key.ffx_bulk_jobs_due(c), id)
+end
+
+-- A keeper takes over a partition: jobs that others have been told of, or have taken, are due. They may be gone; one that is not is
+-- refused when it saves its progress, and what it was doing to a run is counted once.
+function bulk_job.take_over(c, keeper)
+  local due_key = key.ffx_bulk_jobs_due(c)
+  local ids = redis.call('ZRANGE', due_key, '(' .. c.now_text, c.now + TAKEN_MS, 'BYSCORE')
+  for _, id in ipairs(ids) do
+    call.guarded(c, 'bulk_job', id, function()
+      local job_key = key.ffx_bulk_job(c, id)
+      local stored = record.read(job_key, { 'state', 'claimant', 'taken_until', 'told' })
+      if stored and stored.state == 'running'
+        and (is_taken(c, stored, keeper) or is_set(stored.told) and stored.told ~= keeper) then
+        redis.call('HSET', job_key, 'taken_until', '0')
+        redis.call('ZADD', due_key, c.now, id)
+      end
+    end)
+  end
 end
 
 -- Takes jobs that are due, for the keeper that makes the call and for nobody else, and removes those whose time is over. A
@@ -26,17 +51,18 @@ end
 function bulk_job.take_due(c)
   if not c.bulk_jobs then return 0 end
   local due_key = key.ffx_bulk_jobs_due(c)
-  local ids = scan.due(c, due_key, TAKEN_PER_TICK)
-  for _, id in ipairs(ids) do
-    if redis.call('HGET', key.ffx_bulk_job(c, id), 'state') == 'running' then
+  local count = scan.each_due(c, 'bulk_job', due_key, TAKEN_PER_TICK, function(id)
+    local job_key = key.ffx_bulk_job(c, id)
+    if redis.call('HGET', job_key, 'state') == 'running' then
       redis.call('ZADD', due_key, c.now + TOLD_MS, id)
+      if is_set(c.keeper) then redis.call('HSET', job_key, 'told', c.keeper) end
       c.bulk_jobs[#c.bulk_jobs + 1] = id
     else
       remove(c, id)
     end
-  end
-  if #ids == TAKEN_PER_TICK then c.more = true end
-  return #ids
+  end)
+  if count == TAKEN_PER_TICK then c.more = true end
+  return count
 end
 
 -- A job is over: no keeper looks at it until its record is to be removed.
@@ -67,15 +93,9 @@ function F.ffx_start_bulk_job(K, A)
   return reply.ok(c.now_text, A.spec)
 end
 
--- Whether another keeper has the job. A time that is too far ahead was written before the clock was set back.
-local function is_taken(c, stored, claimant)
-  local held = tonumber(stored.taken_until) or 0
-  return is_set(stored.claimant) and stored.claimant ~= claimant and held > c.now and held <= c.now + TAKEN_MS
-end
-
 -- @function ffx_take_bulk_job
 -- @summary  Takes a job for a keeper, which may save its progress until another one has taken it. That may happen when
---           nothing was saved for 20 s.
+--           nothing was saved for 20 s, and when that keeper takes over the partition.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
@@ -92,6 +112,7 @@ function F.ffx_take_bulk_job(K, A)
   if stored.state ~= 'running' then return reply.err('bulk_job_over', stored.state) end
   if is_taken(c, stored, A.claimant) then return reply.err('bulk_job_taken') end
   redis.call('HSET', record_key, 'claimant', A.claimant, 'taken_until', number.text(c.now + TAKEN_MS))
+  redis.call('HDEL', record_key, 'told')
   redis.call('ZADD', key.ffx_bulk_jobs_due(c), c.now + TAKEN_MS, A.bulk_job_id)
   return reply.ok(c.now_text, stored.namespace, stored.created_at, stored.spec, stored.progress or '')
 end

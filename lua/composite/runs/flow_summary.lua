@@ -100,14 +100,14 @@ end
 -- @key      partition          ffx.partition
 -- @arg      limit              int
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int unmanaged:int projected:int
+-- @reply    OK next_cursor:text checked:int unmanaged:int projected:int faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_project_flows(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local work = scan.begin(limit)
   work.unmanaged, work.projected = 0, 0
-  local cursor = scan.set(work, key.index_flow_index(c), A.cursor or '', function(flow_id) return flow_summary.flow(c, work, flow_id) end)
-  return reply.ok(cursor, number.text(work.checked), number.text(work.unmanaged), number.text(work.projected))
+  local cursor = scan.set(c, 'flow_projection', work, key.index_flow_index(c), A.cursor or '', function(flow_id) return flow_summary.flow(c, work, flow_id) end)
+  return reply.ok(cursor, number.text(work.checked), number.text(work.unmanaged), number.text(work.projected), c.faults)
 end

@@ -5,16 +5,19 @@ local MAX_KEPT = 256
 
 -- Checks the nodes that the runs of a call keep: nil, or the error reply.
 function fork.check(A, nodes)
-  if #A.kept > MAX_KEPT then
-    return reply.err('invalid_input', 'at most ' .. MAX_KEPT .. ' nodes are kept in one call, got: ' .. #A.kept)
+  local skips = A.skips or {}
+  if #A.kept + #skips > MAX_KEPT then
+    return reply.err('invalid_input', 'at most ' .. MAX_KEPT .. ' nodes are kept in one call, got: ' .. #A.kept + #skips)
   end
   local seen = {}
-  for _, entry in ipairs(A.kept) do
-    local ordinal = number.finite(entry.node)
-    if not ordinal or ordinal % 1 ~= 0 or ordinal < 1 or ordinal > nodes or seen[ordinal] then
-      return reply.err('invalid_input', 'a kept node must be named by its ordinal, once, got: ' .. tostring(entry.node))
+  for _, list in ipairs({ A.kept, skips }) do
+    for _, entry in ipairs(list) do
+      local ordinal = number.finite(entry.node)
+      if not ordinal or ordinal % 1 ~= 0 or ordinal < 1 or ordinal > nodes or seen[ordinal] then
+        return reply.err('invalid_input', 'a kept node must be named by its ordinal, once, got: ' .. tostring(entry.node))
+      end
+      seen[ordinal] = true
     end
-    seen[ordinal] = true
   end
   return nil
 end
@@ -24,24 +27,35 @@ local WAIT_FIELDS = { 'current_suspension_id', 'current_waitpoint_id' }
 
 local LEFT = { attempt_state = 'ended_success', stream_reason = 'kept', close_reason = 'kept', released = 'kept' }
 
--- Ends a node that nothing has happened to, with a result.
-local function succeed(c, run, ordinal, result)
-  local execution_id = row.execution_id(run, ordinal)
+-- Ends a node that nothing has happened to as the entry says: with a result, or skipped for a reason.
+local function finish(c, run, entry)
+  local execution_id = row.execution_id(run, entry.ordinal)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, terminal.END_FIELDS)
   terminal.leave_phase(c, execution_id, core, LEFT)
-  call.list_in(c, 'completed')[execution_id] = result
-  results.write(c, execution_id, result)
+  if entry.result then
+    call.list_in(c, 'completed')[execution_id] = entry.result
+    results.write(c, execution_id, entry.result)
+  end
   terminal.finish(c, execution_id, core_key, core, {
-    outcome = 'success', attempt_state = terminal.ended_attempt_state(core), blank = WAIT_FIELDS, silent = true,
+    outcome = entry.result and 'success' or 'skipped', attempt_state = terminal.ended_attempt_state(core), blank = WAIT_FIELDS,
+    silent = true, reason = entry.reason, values = entry.reason and { 'failure_reason', entry.reason },
   })
 end
 
 -- Ends the nodes of a new run that it keeps. A node comes before those that it depends on, so that none of them is let go.
-function fork.keep(c, flow_id, kept)
+function fork.keep(c, flow_id, kept, skips)
   local run = row.run(c, flow_id)
   local ordered = {}
-  for i, entry in ipairs(kept) do ordered[i] = { tonumber(entry.node), entry.result or '' } end
-  table.sort(ordered, function(a, b) return a[1] > b[1] end)
-  for _, entry in ipairs(ordered) do succeed(c, run, entry[1], entry[2]) end
+  for i, entry in ipairs(kept) do ordered[i] = { ordinal = tonumber(entry.node), result = entry.result or '' } end
+  for _, entry in ipairs(skips) do ordered[#ordered + 1] = { ordinal = tonumber(entry.node), reason = entry.reason or '' } end
+  table.sort(ordered, function(a, b) return a.ordinal > b.ordinal end)
+  for _, entry in ipairs(ordered) do finish(c, run, entry) end
+  -- What follows from each comes in their order, as in the run that they are of: a condition skips its other branches before a join of
+  -- the branches has what it needs, and cancels the rest.
+  local ended = c.queue or {}
+  for i = #ended, 1, -1 do
+    c.queue = { ended[i] }
+    propagate.run(c)
+  end
 end

@@ -129,7 +129,8 @@ local function remove_member(c, work, flow_id, id)
   remove(work, {
     core_key, key.exec_payload(c, id), key.exec_policy(c, id), key.exec_tags(c, id), key.exec_result(c, id),
     key.exec_lease_current(c, id), key.exec_lease_history(c, id), key.exec_claim_grant(c, id),
-    key.exec_attempts(c, id), key.exec_suspension(c, id), key.exec_wait(c, id), key.exec_journal(c, id), key.exec_deps_meta(c, id), key.exec_deps_unresolved(c, id),
+    key.exec_attempts(c, id), key.exec_suspension(c, id), key.exec_wait(c, id), key.exec_journal(c, id),
+    key.exec_past(c, id), key.exec_past_before(c, id), key.exec_deps_meta(c, id), key.exec_deps_unresolved(c, id),
     key.flow_out(c, flow_id, id), key.flow_edgegroup(c, flow_id, id), key.flow_siblings(c, flow_id, id),
     key.ffx_unresolved_edges(c, id),
   })
@@ -208,7 +209,7 @@ function purge.remove_record(c, flow_id, flow_key)
   purge_rows.finish(c, flow_id)
   redis.call('UNLINK', flow_key, key.flow_members(c, flow_id), key.flow_tags(c, flow_id),
     key.flow_pending_cancels(c, flow_id), key.flow_input(c, flow_id),
-    key.flow_events(c, flow_id), key.flow_budgets(c, flow_id), key.flow_summary(c, flow_id))
+    key.flow_events(c, flow_id), key.flow_events_kept(c, flow_id), key.flow_events_gone(c, flow_id), key.flow_budgets(c, flow_id), key.flow_summary(c, flow_id))
   redis.call('UNLINK', unpack(rerun.keys(c, flow_id)))
   redis.call('SREM', key.ffx_reruns(c), flow_id)
   redis.call('ZREM', key.ffx_closed_flows(c), flow_id)
@@ -217,7 +218,10 @@ function purge.remove_record(c, flow_id, flow_key)
   redis.call('ZREM', key.ffx_flow_deadlines(c), flow_id)
   redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
   redis.call('SREM', key.index_flow_index(c), flow_id)
-  if redis.call('EXISTS', key.index_flow_index(c)) == 0 then event_log.drop_feed(c) end
+  if redis.call('EXISTS', key.index_flow_index(c)) == 0 then
+    event_log.drop_feed(c)
+    lane_counts.forget(c)
+  end
 end
 
 -- Removes a part of a closed run, or all of it. Gives how many members are gone, and whether that is all.
@@ -252,19 +256,18 @@ end
 
 -- Removes runs that have been kept long enough. Gives how many are gone.
 function purge.run_due(c)
-  local due = scan.due(c, key.ffx_purge_due(c), FLOWS_PER_TICK)
   local work = { left = KEYS_PER_CALL, lanes = {} }
   local purged = 0
-  for _, flow_id in ipairs(due) do
-    if work.left <= 0 then break end
+  local count = scan.each_due(c, 'retention', key.ffx_purge_due(c), FLOWS_PER_TICK, function(flow_id)
+    if work.left <= 0 then return end
     local flow_key = key.flow_core(c, flow_id)
     local flow = record.read(flow_key, FIELDS)
     if may_go(c, flow_id, flow) and select(2, remove_run(c, flow_id, flow_key, flow, work)) then
       purged = purged + 1
     end
-  end
+  end)
   purge.forget_lanes(c, work.lanes)
-  if #due == FLOWS_PER_TICK or work.left <= 0 then c.more = true end
+  if count == FLOWS_PER_TICK or work.left <= 0 then c.more = true end
   return purged
 end
 

@@ -8,8 +8,8 @@ local MAX_NODES_PER_CALL = 256
 local NODES_PER_STEP = 32
 local EDGES_PER_STEP = 128
 
--- Reruns that one tick takes up.
-local RERUNS_PER_TICK = 1
+-- Reruns that one tick tries to lead on, until one of them raises no error.
+local TRIED_PER_TICK = 64
 
 local FLOW_FIELDS = {
   'public_flow_state', 'closed_at', 'outcome', 'created_at', 'deadline_at', 'open_nodes', 'joins', 'purging',
@@ -226,13 +226,17 @@ local function step(c, flow_id)
   return false
 end
 
--- Leads on what others began. Gives how many reruns were looked at.
+-- Leads on what others began, one rerun at a time. Gives how many reruns were looked at.
 function rerun.advance(c)
-  local ids = redis.call('SRANDMEMBER', key.ffx_reruns(c), RERUNS_PER_TICK)
-  for _, flow_id in ipairs(ids) do
-    if step(c, flow_id) then c.more = true end
+  local reruns_key, failures = key.ffx_reruns(c), 0
+  for _, flow_id in ipairs(redis.call('SRANDMEMBER', reruns_key, TRIED_PER_TICK)) do
+    if call.guarded(c, 'rerun', flow_id, function() return step(c, flow_id) end) then
+      if redis.call('SCARD', reruns_key) > failures then c.more = true end
+      return failures + 1
+    end
+    failures = failures + 1
   end
-  return #ids
+  return failures
 end
 
 -- @function ffx_rerun

@@ -91,22 +91,34 @@ function F.ffx_describe_flow(K, A)
   return out
 end
 
+-- The result of a flow that has succeeded; nil without one, and then the node whose result it would be and why there is none, or nil
+-- when its graph returns none. A result may have no bytes, so it is there when its node has succeeded.
+local function result_of(c, flow_id)
+  local result_id = graph.result_execution(c, flow_id)
+  if not result_id then return nil end
+  local core = record.read(key.exec_core(c, result_id), { 'terminal_outcome', 'node', 'failure_reason', 'cancellation_reason' }) or {}
+  if core.terminal_outcome == 'success' then return results.read(c, result_id) or '' end
+  return nil, core.node or '', is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
+end
+
 -- @function ffx_flow_result
--- @summary  How a flow stands and, once all nodes have ended (closed_at is set), its result.
+-- @summary  How a flow stands and, once all nodes have ended (closed_at is set), its result. A flow that has succeeded has none if its
+--           graph returns none, or if it was skipped: the node whose result it would be did not run, or a join has made up for its
+--           failure. That node is then the failed node, and why is the failure reason.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
--- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:bytes failed_node:text failure_reason:text failure_category:text cancel_reason:text
+-- @reply    OK state:text outcome:text closed_at:unix_ms has_result:bool result:bytes failed_node:text failure_reason:text failure_category:text cancel_reason:text result_skipped:bool?
 -- @error    flow_not_found
 function F.ffx_flow_result(K, A)
   local c = call.open(K.partition)
   local flow = fields_of(key.flow_core(c, A.flow_id), { 'public_flow_state', 'outcome', 'closed_at', 'failed_node',
     'failure_reason', 'failure_category', 'cancel_reason' })
   if not flow then return reply.err('flow_not_found') end
-  local result_id = flow[2] == 'success' and graph.result_execution(c, A.flow_id)
-  local result = result_id and results.read(c, result_id)
-  return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', flow[4], flow[5], flow[6],
-    flow[7])
+  local result, node, reason
+  if flow[2] == 'success' and flow[3] ~= '' then result, node, reason = result_of(c, A.flow_id) end
+  return reply.ok(flow[1], flow[2], flow[3], result and '1' or '0', result or '', node or flow[4], node and reason or flow[5], flow[6],
+    flow[7], node and '1' or '0')
 end
 
 -- @record read_value state:text has:bool size:int part:bytes
@@ -142,7 +154,7 @@ function F.ffx_read_values(K, A)
   local out, bytes = {}, 0
   for i, execution_id in ipairs(A.executions) do
     local core = record.read(key.exec_core(c, execution_id), { 'public_state', 'terminal_outcome' }) or {}
-    local result = core.terminal_outcome == 'success' and results.read(c, execution_id) or nil
+    local result = core.terminal_outcome == 'success' and (results.read(c, execution_id) or '') or nil
     out[i] = { core.public_state or '', part_of(result, max) }
     bytes = bytes + (result and #result or 0)
     if bytes > MAX_VALUE_BYTES then break end
@@ -152,11 +164,11 @@ function F.ffx_read_values(K, A)
   return reply.ok(has, size, part, out)
 end
 
--- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool details:bytes?
+-- @record flow_failure execution_id:execution_id node:text outcome:text ended_at:unix_ms attempts:int reason:text category:text tolerated:bool details:bytes? unreleased:bool?
 
 local FAILURE_FIELDS = {
   'terminal_outcome', 'execution_id', 'node', 'completed_at', 'total_attempt_count', 'failure_reason', 'failure_category',
-  'cancellation_reason', 'absorbed', 'failure_details',
+  'cancellation_reason', 'absorbed', 'failure_details', 'unreleased', 'stopped_at',
 }
 
 -- Whether the end of a member is a failure of its own: it did not end with its flow, and no join cancelled it.
@@ -201,9 +213,10 @@ function F.ffx_flow_failures(K, A)
     if outcome and (failed_itself(outcome, core, stopped) or all and did_not_succeed(outcome, core)) then
       local cancelled = outcome == 'cancelled'
       failures[#failures + 1] = {
-        execution_id, core.node or execution_id, outcome, core.completed_at or '', core.total_attempt_count or '0',
+        execution_id, core.node or execution_id, outcome, core.stopped_at or core.completed_at or '', core.total_attempt_count or '0',
         (cancelled and core.cancellation_reason or core.failure_reason) or '', not cancelled and core.failure_category or '',
         is_set(core.absorbed) and not flow.joins_impossible and '1' or '0', not cancelled and core.failure_details or '',
+        core.unreleased and '1' or '0',
       }
     end
   end
@@ -239,24 +252,45 @@ function F.ffx_read_inputs(K, A)
   return reply.ok(page[1] == '0' and '' or page[1], inputs)
 end
 
+-- @record gone_events node:text events:int
 -- @record flow_event id:text at:unix_ms event:text node:text attempt:text detail:text
 
 -- @function ffx_read_events
 -- @summary  Events of a flow's log after the one with the given id, oldest first. From the first event on when the id is that of
 --           an event of another flow, which had this id before and is removed. lost tells that events behind the given one are
---           gone, and those that are left follow.
+--           gone, and those that are left follow. `gone` counts those that the log had no room for, by node, "" for the flow
+--           itself, of up to 100 nodes; it comes also with the last events before that gap, behind which others follow.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
 -- @arg      after              text optional
 -- @arg      limit              int
--- @reply    OK lost:bool events:list(flow_event)
+-- @reply    OK lost:bool events:list(flow_event) gone:list(gone_events)?
 -- @error    invalid_input message:text
 function F.ffx_read_events(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local c = call.open(K.partition)
-  local events, lost = event_log.read(c, A.flow_id, A.after, math.max(1, math.min(limit, MAX_PAGE)))
+  local events, lost, gone = event_log.read(c, A.flow_id, A.after, math.max(1, math.min(limit, MAX_PAGE)))
   if not events then return reply.err('invalid_input', 'after must be the id of an event, got: ' .. A.after) end
-  return reply.ok(lost and '1' or '0', events)
+  return reply.ok(lost and '1' or '0', events, gone or {})
+end
+
+-- @function ffx_read_node_events
+-- @summary  Events of one node in a flow's log, the latest first: about `limit` of them, or fewer, as a call looks at a bounded number.
+--           Go on with next_cursor until it is empty.
+-- @flags    derives readonly
+-- @key      partition          ffx.partition
+-- @arg      flow_id            flow_id
+-- @arg      node               text
+-- @arg      limit              int
+-- @arg      cursor             text optional
+-- @reply    OK next_cursor:text events:list(flow_event)
+-- @error    invalid_input message:text
+function F.ffx_read_node_events(K, A)
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local c = call.open(K.partition)
+  local events, cursor = event_log.read_node(c, A.flow_id, A.node, A.cursor or '', math.max(1, math.min(limit, MAX_PAGE)))
+  return reply.ok(cursor, events)
 end

@@ -1,4 +1,4 @@
--- Counting the runs of a partition anew, a bounded number per call, while runs start, end and go. What is counted is how it stood
+-- Counting the runs of a partition anew, and their nodes by lane (see lane_counts), a bounded number per call, while runs start, end and go. What is counted is how it stood
 -- when the pass began, which the time of each change tells; the difference from what the counts said at that moment is what they
 -- are wrong by, whatever has been counted since.
 --
@@ -71,6 +71,7 @@ local function begin(c, pass_key)
     values[#values + 1] = number.text(runs)
   end
   call.chunked('HSET', pass_key, values)
+  lane_counts.pass_begins(c, c.now)
   if begun[c.at.probe] == nil then
     if begun_count >= MAX_BEGUN then begun, begun_count = {}, 0 end
     begun_count = begun_count + 1
@@ -92,6 +93,7 @@ local function finish(c, pass_key)
       repair_index.note(c, 'run_counts')
     end
   end
+  lane_counts.pass_ends(c)
   begun[c.at.probe] = false
   redis.call('UNLINK', pass_key)
 end
@@ -112,17 +114,27 @@ function run_recount.step(c, limit, tried)
   local list_key = key.ffx_all_runs(c)
   local rank = run_list.rank_behind(list_key, tonumber(pass[2]), is_set(pass[3]) and pass[3] or nil, true)
   local page = redis.call('ZRANGE', list_key, rank, rank + limit - 1, 'WITHSCORES')
-  for i = 1, #page, 2 do
-    local flow = record.read(key.flow_core(c, page[i]), RUN_FIELDS)
-    if flow and not flow.purging and redis.call('HEXISTS', pass_key, 'seen ' .. page[i]) == 0 then
+  local looked, done = 0, 0
+  local function count_one(flow_id, created)
+    local rows, all = lane_counts.count_run(c, flow_id, tonumber(created))
+    if not all then return rows, true end
+    local flow = record.read(key.flow_core(c, flow_id), RUN_FIELDS)
+    if flow and not flow.purging and redis.call('HEXISTS', pass_key, 'seen ' .. flow_id) == 0 then
       count_run(pass_key, tonumber(pass[1]), flow)
     end
+    return rows, false
   end
-  local looked = #page / 2
-  if looked < limit then
+  while done < #page and looked < limit do
+    -- One that raises an error is counted as if it was not there.
+    local _, rows, has_more = call.guarded(c, 'index_reconciliation', page[done + 1], count_one, page[done + 2])
+    looked = looked + 1 + (rows or 0)
+    if has_more then break end
+    done = done + 2
+  end
+  if done == #page and #page < 2 * limit then
     finish(c, pass_key)
     return '0', looked
   end
-  redis.call('HSET', pass_key, 'at', page[#page], 'id', page[#page - 1])
+  if done > 0 then redis.call('HSET', pass_key, 'at', page[done], 'id', page[done - 1]) end
   return '1', looked
 end

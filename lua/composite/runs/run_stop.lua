@@ -37,7 +37,7 @@ function run_stop.end_owed(c, flow_id, limit)
   local ended = 0
   local ids, more = owed_nodes(c, flow_id, flow_key, limit)
   for _, execution_id in ipairs(#ids < limit and redis.call('SPOP', pending_key, limit - #ids) or {}) do ids[#ids + 1] = execution_id end
-  for _, execution_id in ipairs(ids) do
+  local function end_one(execution_id)
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, terminal.END_FIELDS)
     if core and core.lifecycle_phase ~= 'terminal' and not (spares and is_worked_on(core)) and not (has_more and finally.is_one(core_key)) then
@@ -51,6 +51,8 @@ function run_stop.end_owed(c, flow_id, limit)
       ended = ended + 1
     end
   end
+  -- One that raises an error is owed its end again when the indexes are reconciled.
+  for _, execution_id in ipairs(ids) do call.guarded(c, 'cancel_backlog', execution_id, end_one) end
   if more or redis.call('EXISTS', pending_key) == 1 then
     c.more = true
   else
@@ -63,7 +65,7 @@ end
 function run_stop.end_late(c, execution_id, core_key, core)
   if not core.managed or not finally.is_over(flow_record.read(c, core.flow_id), core_key) then return false end
   terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
-    { silent = true })
+    { silent = true, reported = true })
   return true
 end
 
@@ -157,6 +159,7 @@ function F.ffx_cancel_node(K, A)
   local phase = core.lifecycle_phase
   if phase == 'terminal' and core.terminal_outcome == 'cancelled' then return reply.already(phase, '0') end
   if phase == 'terminal' then return reply.not_active(core) end
+  if record.value(core_key, 'ending') == 'cancelled' then return reply.already(phase, '0') end
   terminal.cancel(c, A.execution_id, core_key, core, A.reason, A.actor)
   settle.run(c)
   return reply.ok(phase, c.more and '1' or '0')

@@ -86,7 +86,8 @@ local PARTS = {
   },
 }
 
--- One page of a pass. Gives the next cursor, "" at the end. A page that this call could not finish is looked at again.
+-- One page of a pass. Gives the next cursor, "" at the end. A page that this call could not finish is looked at again. A member
+-- that raises an error is passed over.
 function trim.go_on(c, work, cursor, limit)
   local letter, from = string.match(cursor, '^([ef])(%d+)$')
   letter, from = letter or 'e', from or '0'
@@ -95,7 +96,7 @@ function trim.go_on(c, work, cursor, limit)
   for _, member in ipairs(page[2]) do
     if work.left <= 0 then return letter .. from end
     work.checked = work.checked + 1
-    part.visit(c, work, member)
+    call.guarded(c, 'execution_retention', member, function() part.visit(c, work, member) end)
   end
   if work.left <= 0 then return letter .. from end
   if page[1] ~= '0' then return letter .. page[1] end
@@ -113,19 +114,19 @@ end
 -- @arg      limit              int
 -- @arg      keep               ms
 -- @arg      cursor             text optional
--- @reply    OK next_cursor:text checked:int unmanaged:int trimmed:int flows:int lag:ms
+-- @reply    OK next_cursor:text checked:int unmanaged:int trimmed:int flows:int lag:ms faults:list(item_fault)?
 -- @error    invalid_input message:text
 function F.ffx_trim(K, A)
   local limit, err = number.whole('limit', A.limit)
   if err then return err end
   local keep = number.finite(A.keep)
   if not keep then return number.refuse('keep', A.keep) end
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local work = {
     left = KEYS_PER_CALL, lanes = {}, flow = {}, joins = true, keep = keep, checked = 0, unmanaged = 0, trimmed = 0, flows = 0, lag = 0,
   }
   local cursor = trim.go_on(c, work, A.cursor or '', math.max(1, math.min(limit, MAX_CHECKED)))
   purge.forget_lanes(c, work.lanes)
   return reply.ok(cursor, number.text(work.checked), number.text(work.unmanaged), number.text(work.trimmed),
-    number.text(work.flows), number.text(work.lag))
+    number.text(work.flows), number.text(work.lag), c.faults)
 end

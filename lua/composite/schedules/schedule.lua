@@ -1,7 +1,8 @@
 -- Schedules. The record of a schedule is written as a whole by a client that has read its present version. The rules of
 -- time are in the client; the library makes every step happen once.
 
--- A schedule that is due belongs to the keeper that was told of it for this time (ms); then another one may have it.
+-- A schedule that is due belongs to the keeper that was told of it for this time (ms); then another one may have it, or as soon as that
+-- takes over the partition. Until the keeper has written the record, a hash has its name under the schedule.
 local TAKEN_MS = 10000
 local TAKEN_PER_TICK = 16
 
@@ -13,13 +14,31 @@ local FIRED_MEMORY_MS = 86400000
 
 local MAX_LISTED = 100
 
+-- A keeper takes over a partition: what others have taken there is due. They may be gone; where they are not, a step is written once
+-- nevertheless.
+function schedule.take_over(c, keeper)
+  local taken_key = key.ffx_schedules_taken(c)
+  local taken = redis.call('HGETALL', taken_key)
+  for i = 1, #taken, 2 do
+    if taken[i + 1] ~= keeper then
+      redis.call('ZADD', key.ffx_schedules_due(c), 'XX', c.now, taken[i])
+      redis.call('HDEL', taken_key, taken[i])
+    end
+  end
+end
+
 -- Takes schedules that are due, for the keeper that makes the call and for nobody else. A caller that is no keeper gets
 -- none. Gives how many.
 function schedule.take_due(c)
   if not c.schedules then return 0 end
   local due_key = key.ffx_schedules_due(c)
   local ids = scan.due(c, due_key, TAKEN_PER_TICK)
-  for _, id in ipairs(ids) do redis.call('ZADD', due_key, c.now + TAKEN_MS, id) end
+  for _, id in ipairs(ids) do
+    redis.call('ZADD', due_key, c.now + TAKEN_MS, id)
+    if is_set(c.keeper) then
+      call.guarded(c, 'schedule', id, function() redis.call('HSET', key.ffx_schedules_taken(c), id, c.keeper) end)
+    end
+  end
   if #ids == TAKEN_PER_TICK then c.more = true end
   c.schedules = ids
   return #ids
@@ -72,6 +91,11 @@ local function write_record(c, A, record_key, version, due_at)
     redis.call('UNLINK', key.ffx_schedule_plan(c, id, revision))
   end
   if version == 0 then redis.call('SADD', key.ffx_schedules(c), id) end
+  if is_set(A.keeper) then
+    redis.call('HSET', key.ffx_schedules_taken(c), id, A.keeper)
+  else
+    redis.call('HDEL', key.ffx_schedules_taken(c), id)
+  end
   if due_at then
     redis.call('ZADD', key.ffx_schedules_due(c), due_at, id)
     wake.due(c, due_at)
@@ -89,7 +113,8 @@ end
 -- @summary  Writes the record of a schedule if it still has the version that the caller has read; 0 is that there is none.
 --           `due_at` is when a keeper has to look at it; without it none does. `plan` is the revision under which
 --           spec, definition and input are stored for the runs to come, `dropped_plans` are revisions that no run needs any more. `history` gets
---           entries in front, and keeps the last 50. The same write, sent again, is known by `write_id`.
+--           entries in front, and keeps the last 50. The same write, sent again, is known by `write_id`. `keeper` starts a fire
+--           until `due_at`.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      schedule_id        schedule_id
@@ -102,6 +127,7 @@ end
 -- @arg      definition         bytes optional
 -- @arg      input              bytes optional
 -- @arg      dropped_plans      csv optional
+-- @arg      keeper             text optional
 -- @args     history            text
 -- @reply    OK version:int
 -- @reply    ALREADY_SATISFIED version:int
@@ -185,6 +211,7 @@ function F.ffx_delete_schedule(K, A)
   redis.call('UNLINK', unpack(names))
   redis.call('SREM', key.ffx_schedules(c), A.schedule_id)
   redis.call('ZREM', key.ffx_schedules_due(c), A.schedule_id)
+  redis.call('HDEL', key.ffx_schedules_taken(c), A.schedule_id)
   return reply.ok()
 end
 
@@ -203,18 +230,19 @@ end
 
 -- @function ffx_list_schedules
 -- @summary  The schedules of a partition, in pages and in no particular order. One that is there all the time is in at
---           least one page.
+--           least one page. `faults` are those that cannot be read.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      cursor             text optional
--- @reply    OK now:unix_ms next_cursor:text schedules:list(schedule_record)
+-- @reply    OK now:unix_ms next_cursor:text schedules:list(schedule_record) faults:list(item_fault)?
 function F.ffx_list_schedules(K, A)
-  local c = call.open(K.partition)
+  local c = call.open_guarded(K.partition)
   local page = redis.call('SSCAN', key.ffx_schedules(c), is_set(A.cursor) and A.cursor or '0', 'COUNT', MAX_LISTED)
   local list = {}
-  for _, id in ipairs(page[2]) do
+  local function add(id)
     local stored = record.read(key.ffx_schedule(c, id), { 'version', 'spec', 'state' })
     if stored then list[#list + 1] = { id, stored.version, stored.spec or '', stored.state or '' } end
   end
-  return reply.ok(c.now_text, page[1] == '0' and '' or page[1], list)
+  for _, id in ipairs(page[2]) do call.guarded(c, 'schedule_reconciliation', id, add) end
+  return reply.ok(c.now_text, page[1] == '0' and '' or page[1], list, c.faults)
 end

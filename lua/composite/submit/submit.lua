@@ -53,7 +53,7 @@ local function assign(A)
   end
   for _, entry in ipairs(A.signals) do
     run, err = run_at(A, entry.run, 'a signal')
-    err = err or wait_control.check_signal(entry) or signal.check_size({}, entry.payload)
+    err = err or wait_control.check_signal(entry) or signal.check_size({}, entry)
     if err then return err end
     run.signal = entry
   end
@@ -167,7 +167,7 @@ end
 local function graph_for(c, A, count)
   local g = graph_store.find(c, A.graph)
   if not g then return nil, reply.err('graph_unknown') end
-  local err = #A.arrivals > 0 and arrival.check_graph(g, A.runs[1]) or #A.kept > 0 and fork.check(A, g.head.nodes) or (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
+  local err = #A.arrivals > 0 and arrival.check_graph(g, A.runs[1]) or #A.forks > 0 and fork.check(A, g.head.nodes) or (g.head.waits or #A.signals > 0) and waitpoint_token.check_secret(key.waitpoint_secrets(c))
   if err then return nil, err end
   if not graph_store.use(c, g, A.graph, count) then return nil, reply.err('graph_unknown') end
   if g.has_joins == nil then g.has_joins = #graph_store.joins(g) > 0 end
@@ -185,6 +185,7 @@ local function create_run(c, batch, A, n, run, g)
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags,
     run.behind or '')
   r.known_graph, r.start_at = g, n.start_at
+  lane_counts.created(c, r, g)
   run_record.write(c, batch, flow_key, A, run, g, n)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
   if g.has_joins or run.limits then write_special(c, r, run, g) end
@@ -215,7 +216,7 @@ local function create_all(c, A, n, runs)
   for i = 1, #runs do create_run(c, batch, A, n, runs[i], g) end
   batch_writes.finish(batch)
   if n.arrival then arrival.created(c, A, n, runs[1]) end
-  if n.fork then fork.keep(c, runs[1].flow_id, A.kept) end
+  if n.fork then fork.keep(c, runs[1].flow_id, A.kept, A.skips or {}) end
   return nil
 end
 
@@ -256,10 +257,12 @@ end
 --           `at_once` runs of the key are open; where they are, `when_taken` says what becomes of the run: reject (`run_key_taken`,
 --           with the run id and flow id of one of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with
 --           those ids), or cancel, which cancels the oldest. Within `unique_for` after the first run of the key, others are joined to
---           it. Of more than `starts` within `per`, the start is put off or `throttled`, with the time at which it could be. With
+--           it. Of more than `starts` within `per` (ms), for each `starts/per` of its windows, the start is put off or `throttled`, with the
+--           time at which it could be. With
 --           `quiet`, the run starts so long after the last call, or `at_most` after the first one: a later call is joined, and its
 --           input replaces that of the run, or is added to it, up to `max_inputs` (`debounce_full`). The same `call_id` counts once.
---           A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded with these results from the beginning on.
+--           A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded with these results from the beginning on,
+--           and its `skips` have been skipped for these reasons, since runs that they stand for had no result.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text
@@ -280,9 +283,10 @@ end
 -- @group    fires              schedule_id:schedule_id name:text incarnation:text serial:int fire_at:unix_ms start_before:unix_ms
 -- @group    memos              run:int text:bytes
 -- @group    signals            run:int node:text step:text signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text payload:bytes signal_category:text correlation_id:text checked:text
--- @group    arrivals           run:int key_id:run_key_id key:text call_id:text at_once:int when_taken:text unique_for:ms starts:int per:ms when_many:text quiet:ms at_most:ms max_inputs:int
+-- @group    arrivals           run:int key_id:run_key_id key:text call_id:text at_once:int when_taken:text unique_for:ms windows:csv when_many:text quiet:ms at_most:ms max_inputs:int
 -- @group    forks              run:int forked_from:text
 -- @group    kept               node:int result:bytes
+-- @group    skips              node:int reason:text
 -- @reply    OK outcomes:list(submission_outcome) more:bool signals:list(sent_signal)?
 -- @error    graph_unknown
 -- @error    flow_purging

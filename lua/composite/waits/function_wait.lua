@@ -210,7 +210,7 @@ function F.ffx_open_waitpoint(K, A)
     if is_set(A.about) then redis.call('HSETNX', key.waitpoint_record(c, id), 'about', A.about) end -- a signal has opened it
     return reply.already(id, redis.call('HGET', key.waitpoint_record(c, id), 'waitpoint_token') or '')
   end
-  err = not id and journal.check_room(c, A.execution_id, core, 0)
+  err = not id and journal.check_room(c, A.execution_id, core, 0, true)
   if err then return err end
   if redis.call('EXISTS', key.waitpoint_record(c, A.waitpoint_id)) == 1 then
     return reply.err('waitpoint_already_exists')

@@ -3,6 +3,7 @@
 -- Core fields of an execution that is signalled.
 local FIELDS = {
   'lifecycle_phase', 'terminal_outcome', 'current_attempt_index', 'current_waitpoint_id', 'flow_id', 'node', 'wait', 'journal',
+  'generation',
 }
 
 -- The signal came too late, or to a wait that never was.
@@ -52,7 +53,7 @@ local function of_step(c, s, core)
   local last = latest.step == s.step and latest.waitpoint_id or journal.get(c, s.execution_id, core, entry)
   if last and is_open(c, last) or journal.get(c, s.execution_id, core, 'await:' .. s.step) then return last end
   if core.lifecycle_phase == 'terminal' then return last end
-  err = not journal.get(c, s.execution_id, core, entry) and journal.check_room(c, s.execution_id, core, 0)
+  err = not journal.get(c, s.execution_id, core, entry) and journal.check_room(c, s.execution_id, core, 0, true)
   if err then return nil, err end
   local waitpoint_id = wait.uuid(s.signal_id .. ':' .. s.step)
   err = open_ahead(c, s, core, waitpoint_id, 'wpk:' .. waitpoint_id)
@@ -72,7 +73,10 @@ function named_signal.send(c, flow_id, s)
     return nil, reply.err('invalid_input', 'node ' .. s.node .. ' starts runs of its own, and waits for no signals')
   end
   local core = record.read(key.exec_core(c, s.execution_id), FIELDS)
+  local before = core.generation and is_set(s.step) and past.signal(c, s.execution_id, s.step, s)
+  if before then return before end
   local err
+  s.target_scope = 'step'
   s.waitpoint_id, err = (core.wait and of_node or of_step)(c, s, core)
   if err then return nil, err end
   if not s.waitpoint_id then return closed(s) end

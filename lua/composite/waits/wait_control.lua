@@ -12,6 +12,21 @@ local MAX_TEXT = 256
 -- A signal is recognised as long as its waitpoint exists.
 local LIMITS = { dedup_ttl_ms = 1, keep_dedup = true, signal_maxlen = MAX_SIGNALS, max_signals_per_execution = MAX_SIGNALS }
 
+-- How deep the JSON of a signal may be nested: as deep as that which the decoder of the servers takes, where signals are listed.
+local MAX_DEPTH = 1000
+
+-- How deep a JSON text is nested. Texts with few brackets are not looked at closely, and give 0.
+local function depth_of(json)
+  if #json <= MAX_DEPTH or select(2, string.gsub(json, '[%[{]', '')) <= MAX_DEPTH then return 0 end
+  local bare = string.gsub(string.gsub(json, '\\.', ''), '"[^"]*"', '')
+  local depth, deepest = 0, 0
+  for bracket in string.gmatch(bare, '[%[%]{}]') do
+    depth = depth + ((bracket == '[' or bracket == '{') and 1 or -1)
+    deepest = math.max(deepest, depth)
+  end
+  return deepest
+end
+
 -- Refusal of arguments that no waitpoint takes; nil when they are fine.
 function wait_control.check_signal(A)
   if #(A.signal_id or '') ~= 36 then return reply.err('invalid_input', 'signal_id must be a UUID') end
@@ -21,6 +36,10 @@ function wait_control.check_signal(A)
     end
   end
   if not is_set(A.signal_name) then return reply.err('invalid_input', 'signal_name must be given') end
+  local depth = depth_of(A.payload or '')
+  if depth > MAX_DEPTH then
+    return reply.err('invalid_input', 'payload is nested ' .. depth .. ' deep, at most ' .. MAX_DEPTH .. ' is allowed')
+  end
   return nil
 end
 
@@ -43,10 +62,6 @@ local function delivered_before(c, k, A)
   return { id = id, effect = s.observed_effect, here = s.target_waitpoint_id == A.waitpoint_id }
 end
 
-local function outcome_of(effect)
-  return effect == 'resume_condition_satisfied' and 'resumed' or 'accepted'
-end
-
 -- Why a waitpoint takes no signal any more, or nil.
 local function over(c, core, w, A)
   local expires = number.finite(w.expires_at)
@@ -54,12 +69,40 @@ local function over(c, core, w, A)
     if core.lifecycle_phase == 'terminal' then return 'closed' end
     return expires and expires <= c.now and 'expired' or nil
   elseif w.state ~= 'active' then
-    local reason = w.close_reason or ''
-    return (string.sub(reason, 1, 9) == 'timed_out' or reason == 'never_committed') and 'expired' or 'closed'
+    return signal.ended_as(w.close_reason)
   elseif core.lifecycle_phase ~= 'suspended' or core.current_waitpoint_id ~= A.waitpoint_id then
     return 'closed'
   end
   return nil
+end
+
+-- The effect of an early signal, or nil when the wait is decided already: those of a waitpoint node are held against its condition, as
+-- if it were open.
+local function early_effect(k, A, core)
+  if not core.wait then return signal.BUFFERED end
+  local state = wait.parse_node('', record.value(k.core, 'wait_spec')).condition
+  suspension_record.match_early(k, state)
+  if condition.is_met(state) then return nil end
+  return condition.match(state, A.signal_name, A.signal_id, A.source_identity) and 'appended_to_waitpoint' or 'no_op'
+end
+
+-- Hands a signal to a pending waitpoint, as take does.
+local function take_early(c, k, A, core)
+  if redis.call('XLEN', k.signals) >= MAX_EARLY then
+    return nil, reply.err('signal_limit_exceeded', number.text(MAX_EARLY))
+  end
+  local effect = early_effect(k, A, core)
+  if not effect then return { 'closed', A.signal_id, '', '0' } end
+  signal.buffer(c, k, A, core, LIMITS, effect)
+  if not core.wait and A.target_scope ~= 'step' then redis.call('HINCRBY', k.waitpoint, 'by_token', 1) end
+  local outcome, counts = signal.told(effect)
+  return { outcome, A.signal_id, '', counts }
+end
+
+-- Whether an execution takes no more signals in its generation.
+local function is_full(k)
+  return signal.limit_reached(k, LIMITS)
+    and redis.call('ZCARD', k.exec_signals) - past.signals(k.core) >= MAX_SIGNALS
 end
 
 -- Hands a signal to a waitpoint, for a caller that may do so. Gives the outcome, the signal's id, the outcome of the first delivery,
@@ -69,26 +112,30 @@ local function take(c, k, A, core, w)
   if before and not before.here then
     return nil, reply.err('invalid_input', 'signal_id ' .. A.signal_id .. ' belongs to another waitpoint')
   elseif before then
-    return { 'duplicate', before.id, outcome_of(before.effect), before.effect == 'no_op' and '0' or '1' }
+    return { 'duplicate', before.id, signal.told(before.effect) }
   end
   local ended = over(c, core, w, A)
   if ended then return { ended, A.signal_id, '', '0' } end
   local schema = wait.unchecked(k.core, core, w, A)
   if schema then return { 'unchecked', A.signal_id, '', '0', schema } end
-  if signal.limit_reached(k, LIMITS) then return nil, reply.err('signal_limit_exceeded', number.text(MAX_SIGNALS)) end
-  local err = signal.check_size(w, A.payload)
+  if is_full(k) then return nil, reply.err('signal_limit_exceeded', number.text(MAX_SIGNALS)) end
+  local err = signal.check_size(w, A)
   if err then return nil, err end
-  if w.state == 'pending' then
-    if redis.call('XLEN', k.signals) >= MAX_EARLY then
-      return nil, reply.err('signal_limit_exceeded', number.text(MAX_EARLY))
-    end
-    signal.buffer(c, k, A, core, LIMITS)
-    return { 'accepted', A.signal_id, '', '1' }
-  end
+  if w.state == 'pending' then return take_early(c, k, A, core) end
   local state = condition.read(k.condition)
   if not state or state.closed then return { 'closed', A.signal_id, '', '0' } end
   local effect = signal.deliver(c, k, A, core, w, state, LIMITS, 0)
-  return { outcome_of(effect), A.signal_id, '', effect == 'no_op' and '0' or '1' }
+  local outcome, counts = signal.told(effect)
+  return { outcome, A.signal_id, '', counts }
+end
+
+-- What a signal to a wait of a former generation is told, as take gives it; nil unless its token is one for such a wait.
+local function take_late(c, k, A)
+  local step, outcome = past.wait(c, k.secrets, A)
+  if not step then return nil end
+  local before, waitpoint_id = past.signal(c, A.execution_id, step, A)
+  if before and waitpoint_id == A.waitpoint_id then return before end
+  return { outcome, A.signal_id, '', '0' }
 end
 
 -- The same for a waitpoint by its id, with the checks of its arguments made.
@@ -129,7 +176,10 @@ function F.ffx_signal(K, A)
   local w = record.read(k.waitpoint, signal.WAITPOINT_FIELDS) or {}
   local code = waitpoint_token.check(c, k.secrets, A.waitpoint_token, A.waitpoint_id, w.waitpoint_key or '', w.created_at or '')
   local core = record.read(k.core, suspension.FIELDS)
-  if code or not core or not w.created_at or w.execution_id ~= A.execution_id then return reply.err('invalid_token') end
+  if code or not core or not w.created_at or w.execution_id ~= A.execution_id then
+    local late = core and take_late(c, k, A)
+    return late and reply.ok(unpack(late)) or reply.err('invalid_token')
+  end
   local answer
   answer, err = take(c, k, A, core, w)
   if err then return err end

@@ -236,7 +236,7 @@ local function received(c, waitpoint_id, cursor)
       local payload = redis.call('GET', key.signal_payload(c, signal_id)) or ''
       bytes = bytes + #payload
       list[#list + 1] = { signal_id, s.signal_name or '', s.signal_category or '', s.source_type or '', s.source_identity or '',
-        s.correlation_id or '', s.accepted_at or '', s.observed_effect == 'no_op' and '0' or '1', payload }
+        s.correlation_id or '', s.accepted_at or '', select(2, signal.told(s.observed_effect)), payload }
     end
     if bytes >= PAYLOADS_PER_CALL and i < #entries then return list, entry[1] end
   end

@@ -28,6 +28,9 @@ type Claimant interface {
 	TakeReturns(limit enginecore.QuotaPolicyID) []PermitReturn
 	// UpdateLimit records the state of a limit as the limit's last reply reported it.
 	UpdateLimit(limit enginecore.QuotaPolicyID, state LimitState)
+	// BeginsWithin returns within which time of asking a limit for permits the claimant begins with the executions that
+	// get them; false if it begins with none, so that whoever leases them asks again.
+	BeginsWithin(limit submit.StoredLimit) (time.Duration, bool)
 	// IsContended reports whether executions wait for a permit of a limit, by its last recorded state.
 	IsContended(limit enginecore.QuotaPolicyID) bool
 }
@@ -37,6 +40,29 @@ type Claimant interface {
 type LimitState struct {
 	Contended bool  // an execution waits for a permit
 	Room      int64 // further permits before the limit comes near; 0 while an execution waits
+	Rate      Rate
+}
+
+// Rate says whether a limit bounds starts in a time, which may be set for the limit and not declared.
+type Rate int8
+
+// Values of Rate.
+const (
+	RateUnknown Rate = iota
+	Rated
+	Unrated
+)
+
+func rateOf(rated bool) Rate {
+	if rated {
+		return Rated
+	}
+	return Unrated
+}
+
+// StateOf returns the state of a limit from a reply of the limit.
+func StateOf(contended bool, room int64, rated bool) LimitState {
+	return LimitState{contended, room, rateOf(rated)}
 }
 
 // LeasedExecution is an execution that an Admit call leased to its claimant.
@@ -45,6 +71,8 @@ type LeasedExecution struct {
 	Partition enginecore.Partition
 	Claimed   enginerpc.ClaimedExecution
 	SentAt    time.Time // when the call was sent; the lease duration counts from it
+	// BeginBy is until when its function may begin under the permits with which it was leased, see [permit].
+	BeginBy time.Time
 }
 
 // Admit acquires the permits of candidates and returns the executions that were leased to the claimant, at
@@ -81,26 +109,29 @@ func (a Admitter) Deliver(
 ) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
 	for _, g := range granted {
-		p.addGrant(limit, permitKey{limit.Quota, g.Execution, g.Token}, g.Grant)
+		p.addGrant(limit, permitKey{limit.Quota, g.Execution, g.Token}, permit{grant: g.Grant})
 	}
 	p.deliver()
 	return p.leased
 }
 
-// Acquire acquires the permits of executions that are leased already, and calls acquired for each with its
-// index in held and whether it got all of its permits. It then admits the other executions to which the
-// limits granted permits meanwhile.
-func (a Admitter) Acquire(ctx context.Context, held []PermitReturn, by Claimant, acquired func(i int, all bool)) {
+// Acquire acquires the permits of executions that are leased already, and renews those that they have: their starts
+// count from now on. It calls acquired for each with its index in held, whether it got all of its permits, and until
+// when its function may begin under them. It then admits the other executions to which the limits granted
+// permits meanwhile.
+func (a Admitter) Acquire(
+	ctx context.Context, held []PermitReturn, by Claimant, acquired func(i int, all bool, beginBy time.Time),
+) {
 	p := a.newPass(ctx, by, 0)
 	candidates := make([]*candidate, len(held))
 	for i, h := range held {
 		candidates[i] = &candidate{
-			Candidate: enginerpc.Candidate{ExecutionID: h.execution, Token: h.token}, limits: h.Limits,
+			Candidate: enginerpc.Candidate{ExecutionID: h.execution, Token: h.token}, limits: h.Limits, again: h.Again,
 		}
 	}
 	p.run(candidates)
 	for i, c := range candidates {
-		acquired(i, c.isComplete())
+		acquired(i, c.isComplete(), beginBy(c.grants))
 	}
 	p.dropComplete()
 	p.deliver()
@@ -131,6 +162,9 @@ func (promoter) TakeReturns(enginecore.QuotaPolicyID) []PermitReturn { return ni
 
 // UpdateLimit does nothing: a promoter keeps no state of limits.
 func (promoter) UpdateLimit(enginecore.QuotaPolicyID, LimitState) {}
+
+// BeginsWithin returns false: a promoter runs nothing.
+func (promoter) BeginsWithin(submit.StoredLimit) (time.Duration, bool) { return 0, false }
 
 // IsContended returns false: a promoter keeps no state of limits.
 func (promoter) IsContended(enginecore.QuotaPolicyID) bool { return false }

@@ -33,14 +33,14 @@ type admission struct {
 	token     int64
 	complete  bool // under all its limits
 	limits    []submit.StoredLimit
-	grants    []int64 // of the limits
+	grants    []permit // of the limits
 	// verified is set if a verification found the permit, rather than a reply that granted it just now. Then
 	// another pass may be about to return it.
 	verified bool
 }
 
 func (a admission) permits() PermitReturn {
-	return PermitReturn{a.execution, a.token, a.limits, a.grants}
+	return PermitReturn{execution: a.execution, token: a.token, Limits: a.limits, grants: a.grants}
 }
 
 func (a Admitter) newPass(ctx context.Context, by Claimant, slots int) *admissionPass {
@@ -56,7 +56,8 @@ func (p *admissionPass) slotsLeft() int { return max(0, p.slots-len(p.leased)) }
 type candidate struct {
 	enginerpc.Candidate
 	limits []submit.StoredLimit
-	grants []int64 // of the limits that it has passed
+	grants []permit // of the limits that it has passed
+	again  bool     // its function has begun under these permits before
 }
 
 func (c *candidate) isComplete() bool { return len(c.grants) == len(c.limits) }
@@ -166,7 +167,7 @@ func (c *candidate) returns() []limitReturn {
 	returns := make([]limitReturn, len(c.grants))
 	for i, grant := range c.grants {
 		returns[i] = limitReturn{c.limits[i], full, enginerpc.ExchangeRelease{
-			Execution: string(c.ExecutionID), Token: c.Token, Refund: true, Grant: grant,
+			Execution: string(c.ExecutionID), Token: c.Token, Refund: true, Grant: grant.grant,
 		}}
 	}
 	return returns
@@ -174,10 +175,10 @@ func (c *candidate) returns() []limitReturn {
 
 // addGrant adds a permit that a limit granted to an execution which had been waiting for it. The pass does
 // not know whether the execution needs further permits.
-func (p *admissionPass) addGrant(limit submit.StoredLimit, to permitKey, grant int64) {
+func (p *admissionPass) addGrant(limit submit.StoredLimit, to permitKey, grant permit) {
 	p.admitted = append(p.admitted, admission{
 		execution: enginecore.ExecutionID(to.execution), token: to.token, limits: []submit.StoredLimit{limit},
-		grants: []int64{grant},
+		grants: []permit{grant},
 	})
 }
 
@@ -262,6 +263,9 @@ func (p *admissionPass) notifyExecutions(at enginecore.Partition, list []admissi
 	if err != nil {
 		p.warn("the admission pass could not notify admitted executions; keepers do", err)
 		return result
+	}
+	for i, x := range leased {
+		leased[i].BeginBy = beginBy(byID[x.Claimed.ExecutionID].grants)
 	}
 	result.leased, result.incomplete = leased, reply.Incomplete
 	for _, id := range reply.Gone {

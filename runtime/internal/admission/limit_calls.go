@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -88,7 +89,7 @@ func (calls limitCalls) add(session *engine.Session, returns []limitReturn) {
 // the grants by permit, and the limits that replied. Permits that a limit granted to other executions in its
 // reply are added to admitted.
 func (p *admissionPass) requestPermits(candidates []*candidate, returns []limitReturn) (
-	granted map[permitKey]int64, answered map[enginecore.QuotaPolicyID]bool,
+	granted map[permitKey]permit, answered map[enginecore.QuotaPolicyID]bool,
 ) {
 	requested := make(map[permitKey]bool, len(candidates))
 	calls := make(limitCalls)
@@ -97,12 +98,12 @@ func (p *admissionPass) requestPermits(candidates []*candidate, returns []limitR
 		call := calls.to(p.Session, c.limits[len(c.grants)])
 		call.Requests = append(call.Requests, enginerpc.ExchangeRequest{
 			Execution: string(c.ExecutionID), Token: c.Token, Score: c.Score, Needs: c.needs(),
-			Ready: len(c.grants) > 0,
+			Ready: len(c.grants) > 0, Again: c.again,
 		})
 		requested[c.permit()] = true
 	}
-	granted, answered = make(map[permitKey]int64), make(map[enginecore.QuotaPolicyID]bool)
-	p.send(calls, func(limit submit.StoredLimit, to permitKey, grant int64) {
+	granted, answered = make(map[permitKey]permit), make(map[enginecore.QuotaPolicyID]bool)
+	p.send(calls, func(limit submit.StoredLimit, to permitKey, grant permit) {
 		if requested[to] {
 			granted[to] = grant
 		} else {
@@ -123,7 +124,7 @@ func (p *admissionPass) returnPermits(returns []PermitReturn, refund bool) {
 		for i, limit := range r.Limits {
 			release := enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token, Refund: refund}
 			if r.grants != nil {
-				release.Grant = r.grants[i]
+				release.Grant = r.grants[i].grant
 			} else {
 				release.Needs = otherLimits(r.Limits, i)
 			}
@@ -140,10 +141,16 @@ func (p *admissionPass) sendReturns(returns []limitReturn) {
 	p.send(calls, p.addGrant, nil)
 }
 
+// usable returns how much of the time within which an execution has to begin may pass before it is told to: the limit
+// counts in milliseconds, and the function may lose its processor before its first instruction.
+func usable(within time.Duration) time.Duration {
+	return max(0, within-within/5-time.Millisecond)
+}
+
 // send sends the calls and passes each granted permit to grant. It adds the limits that replied to answered
 // unless that is nil. A limit that does not reply is logged, and keepers repeat its call.
 func (p *admissionPass) send(
-	calls limitCalls, grant func(submit.StoredLimit, permitKey, int64), answered map[enginecore.QuotaPolicyID]bool,
+	calls limitCalls, grant func(submit.StoredLimit, permitKey, permit), answered map[enginecore.QuotaPolicyID]bool,
 ) {
 	if len(calls) == 0 {
 		return
@@ -153,6 +160,8 @@ func (p *admissionPass) send(
 	for _, call := range calls {
 		call.Want = int64(p.slotsLeft())
 		call.Full = joinLimits(slices.Collect(maps.Keys(call.full)))
+		within, begins := p.by.BeginsWithin(call.limit)
+		call.Begins, call.WithinMs = begins, within.Milliseconds()
 		for _, r := range p.by.TakeReturns(call.QuotaPolicyID) {
 			call.Releases = append(call.Releases,
 				enginerpc.ExchangeRelease{Execution: string(r.execution), Token: r.token})
@@ -160,6 +169,7 @@ func (p *admissionPass) send(
 		list = append(list, call.ExchangeCall)
 		limits = append(limits, call.limit)
 	}
+	sentAt := time.Now() // a call that the connection repeats counts from the first time
 	answers, _ := engine.SendAll[enginerpc.ExchangeReply](p.ctx, p.Session.Core, list)
 	for i, a := range answers {
 		if a.Err != nil {
@@ -171,9 +181,16 @@ func (p *admissionPass) send(
 			answered[limit] = true
 		}
 		p.contended[limit] = a.Reply.Contended
-		p.by.UpdateLimit(limit, LimitState{a.Reply.Contended, a.Reply.Room})
+		p.by.UpdateLimit(limit, StateOf(a.Reply.Contended, a.Reply.Room, a.Reply.Rated))
 		for _, g := range a.Reply.Granted {
-			grant(limits[i], permitKey{limit, g.Execution, g.Token}, g.Grant)
+			got := permit{grant: g.Grant}
+			switch {
+			case !a.Reply.Rated:
+				got.beginBy = unbounded
+			case g.Begins:
+				got.beginBy = sentAt.Add(usable(time.Duration(list[i].WithinMs) * time.Millisecond))
+			}
+			grant(limits[i], permitKey{limit, g.Execution, g.Token}, got)
 		}
 	}
 }

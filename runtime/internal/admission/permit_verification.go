@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -23,7 +24,8 @@ func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickRep
 	}
 	p := a.newPass(ctx, promoter{a.Session.Core}, 0)
 	for _, g := range reply.Granted {
-		p.addGrant(limits[g.QuotaPolicyID], permitKey{g.QuotaPolicyID, g.Execution, g.Token}, g.Grant)
+		p.addGrant(limits[g.QuotaPolicyID], permitKey{g.QuotaPolicyID, g.Execution, g.Token},
+			permit{grant: g.Grant})
 	}
 	p.deliver() // before the verification, which takes further calls
 	p.verify(reply.Checks, limits)
@@ -64,12 +66,16 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 			p.warn("the permit verification could not read the states of executions", a.Err)
 			continue
 		}
+		for _, fault := range a.Reply.Faults {
+			p.warn("the permit verification could not read the state of an execution",
+				fmt.Errorf("%s: %s", fault.Item, fault.Error))
+		}
 		for i, state := range a.Reply.States {
 			check := checked[partitions[n]][i]
 			limit := limits[check.QuotaPolicyID]
 			p.settle(state.State, admission{
 				execution: state.ExecutionID, token: state.Token, limits: []submit.StoredLimit{limit},
-				grants: []int64{check.Grant}, verified: true,
+				grants: []permit{{grant: check.Grant}}, verified: true,
 			})
 		}
 	}
@@ -120,7 +126,7 @@ func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.Store
 		return
 	}
 	for _, g := range reply.Granted {
-		p.addGrant(limit, permitKey{limit.Quota, g.Execution, g.Token}, g.Grant)
+		p.addGrant(limit, permitKey{limit.Quota, g.Execution, g.Token}, permit{grant: g.Grant})
 	}
 }
 

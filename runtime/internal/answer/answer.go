@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/valueschema"
 )
 
 // tries bounds how often an answer is sent: the schema of a wait changes at most when its function says it anew.

@@ -35,6 +35,19 @@ func isSkip(err error) bool {
 	return false
 }
 
+// isDone reports an error of a repeated action that says that the first try, whose outcome is not known, was carried
+// out.
+func (a *actor) isDone(err error) bool {
+	switch a.spec.Action.Kind {
+	case bulk.KindPurge:
+		return errors.Is(err, engine.ErrRunNotFound) || errors.Is(err, enginecore.ErrFlowNotFound)
+	case bulk.KindCancel:
+		return errors.Is(err, engine.ErrRunOver) || errors.Is(err, enginecore.ErrFlowAlreadyTerminal)
+	default:
+		return false // the engine knows it by the job, or does it again
+	}
+}
+
 // isPassing reports an error of the engine or of the caller, not of the run: the same run is tried again later.
 func isPassing(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {

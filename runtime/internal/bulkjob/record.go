@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/runsearch"
 )
@@ -63,6 +64,9 @@ type progress struct {
 	bulk.Progress
 	// Cursor is behind the run that was handled last.
 	Cursor string `json:"cursor,omitempty"`
+	// Acting is the run that is being acted on; nil between two runs. A keeper that is killed leaves it, and what its
+	// action has done to it, so that the run may not be found again.
+	Acting *enginerpc.Run `json:"acting,omitempty"`
 }
 
 func readProgress(data []byte) (p progress, err error) {

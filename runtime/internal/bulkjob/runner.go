@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
@@ -46,10 +44,10 @@ type Runner struct {
 	tasks     sync.WaitGroup
 }
 
-// NewRunner returns a runner; the caller must Close it.
-func NewRunner(s *engine.Session) *Runner {
+// NewRunner returns a runner for a keeper, whose ID is unique; the caller must Close it.
+func NewRunner(s *engine.Session, keeper string) *Runner {
 	return &Runner{
-		session: s, submitter: submit.NewSubmitter(s), claimant: uuid.NewString(),
+		session: s, submitter: submit.NewSubmitter(s), claimant: keeper,
 		slots: make(chan struct{}, jobsAtOnce),
 	}
 }
@@ -102,6 +100,8 @@ type step struct {
 	partition enginecore.Partition
 	taken     enginerpc.TakeBulkJobReply
 	progress  progress
+	// again reports whether the action on a run is repeated.
+	again bool
 	// now is the engine's time of the last reply.
 	now time.Time
 }
@@ -192,11 +192,14 @@ func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, e
 	if err != nil {
 		return due, false, err
 	}
+	query := s.spec.query(string(s.taken.Namespace), s.began)
+	if err := s.finish(ctx, query); err != nil {
+		return due, false, err
+	}
 	share := s.share()
 	if share <= 0 {
 		return due, true, nil
 	}
-	query := s.spec.query(string(s.taken.Namespace), s.began)
 	search, err := runsearch.New(s.Runner.session, index, query, s.progress.Cursor, share)
 	if err != nil {
 		return due, false, err
@@ -213,18 +216,17 @@ func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, e
 			next = s.progress.Cursor
 			break
 		}
-		if i > 0 { // the one before
-			if err := s.save(acting, time.Time{}, false); err != nil {
-				return due, false, err
-			}
-		}
 		if ctx.Err() != nil {
 			return due, false, ctx.Err()
+		}
+		s.progress.Acting = &run
+		if err := s.save(acting, time.Time{}, false); err != nil { // with the one before
+			return due, false, err
 		}
 		if err := s.handle(acting, run); err != nil {
 			return due, false, err
 		}
-		s.progress.Cursor = runsearch.CursorBehind(query, run)
+		s.passed(query, run)
 		handled++
 	}
 	if next == "" {
@@ -238,6 +240,29 @@ func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, e
 	return due, s.share() <= 0, nil
 }
 
+// finish acts again on the run that a step before this one had begun with, as far as is known, and counts it.
+func (s *step) finish(ctx context.Context, query runsearch.Query) error {
+	if s.progress.Acting == nil {
+		return nil
+	}
+	acting, end := outlasting(ctx, stopPatience)
+	defer end()
+	run := *s.progress.Acting
+	s.again = true
+	err := s.handle(acting, run)
+	s.again = false
+	if err != nil {
+		return err
+	}
+	s.passed(query, run)
+	return nil
+}
+
+// passed notes that a run was handled.
+func (s *step) passed(query runsearch.Query, run enginerpc.Run) {
+	s.progress.Cursor, s.progress.Acting = runsearch.CursorBehind(query, run), nil
+}
+
 // failureText is the text of an error, cut to what is stored.
 func failureText(err error) string {
 	text := err.Error()
@@ -248,7 +273,7 @@ func failureText(err error) string {
 func (s *step) handle(ctx context.Context, run enginerpc.Run) error {
 	err := s.act(ctx, run)
 	switch {
-	case err == nil:
+	case err == nil, s.again && s.isDone(err):
 		s.progress.Done++
 	case isPassing(ctx, err):
 		return err

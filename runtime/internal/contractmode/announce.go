@@ -10,11 +10,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// EnterWorker records a worker where schedulers and scanners of the contract look for capabilities. A worker without
-// any is not listed.
+// EnterWorker records a worker where schedulers and scanners of the contract look for capabilities, and its lanes where
+// keepers look for lanes. A worker without capabilities is not listed.
 func (c *contract) EnterWorker(
-	ctx context.Context, instance enginecore.WorkerInstanceID, capabilities string,
+	ctx context.Context, instance enginecore.WorkerInstanceID, capabilities string, lanes []enginecore.LaneID,
 ) error {
+	if err := c.core.EnterLanesAgain(ctx, lanes...); err != nil {
+		return err
+	}
 	if capabilities == "" {
 		return c.LeaveWorker(ctx, instance)
 	}
@@ -40,21 +43,36 @@ func (c *contract) write(ctx context.Context, commands ...rueidis.Completed) err
 	return nil
 }
 
-// Announce makes the executions at the head of a lane eligible that another program has set aside for a worker with
-// the capabilities of this one.
+// Announce makes the executions of a lane eligible that another program or worker has set aside for a worker with the
+// capabilities of this one. It looks at up to searchPages pages of them.
 func (c *contract) Announce(
 	ctx context.Context, call enginerpc.AnnounceCall,
 ) (enginerpc.AnnounceReply, error) {
 	reply := enginerpc.AnnounceReply{Status: enginerpc.StatusOK}
-	results, err := c.read(ctx, c.client.B().Zrange().Key(c.keys.LaneBlockedRoute(call.Partition, call.LaneID)).
-		Min("0").Max(engine.Decimal(maxCandidates-1)).Build())
-	if err != nil {
-		return reply, err
+	for offset, page := int64(0), 0; page < searchPages; page++ {
+		results, err := c.read(ctx, c.client.B().Zrange().Key(c.keys.LaneBlockedRoute(call.Partition, call.LaneID)).
+			Min(engine.Decimal(offset)).Max(engine.Decimal(offset+maxCandidates-1)).Build())
+		if err != nil {
+			return reply, err
+		}
+		ids := idsOf[enginecore.ExecutionID](results[0])
+		released, err := c.releaseRouted(ctx, call, ids)
+		if err != nil || len(ids) < maxCandidates {
+			return reply, err
+		}
+		offset += maxCandidates - released
 	}
-	ids := idsOf[enginecore.ExecutionID](results[0])
-	cores, err := c.readCores(ctx, ids, append([]string{"blocking_reason"}, engine.ClaimFields...))
-	if err != nil {
-		return reply, err
+	return reply, nil
+}
+
+// releaseRouted makes those of the executions eligible that the announcing worker can run, and returns how many. Those
+// that fail are left to keepers, which report them.
+func (c *contract) releaseRouted(
+	ctx context.Context, call enginerpc.AnnounceCall, ids []enginecore.ExecutionID,
+) (released int64, err error) {
+	ids, cores, err := c.readable(ctx, ids, append([]string{"blocking_reason"}, engine.ClaimFields...))
+	if engine.IsUnavailable(err) {
+		return 0, err
 	}
 	request := enginerpc.ClaimRequest{LaneID: call.LaneID, Kinds: call.Kinds, Capabilities: call.Capabilities}
 	var calls []enginerpc.UnblockExecutionCall
@@ -66,8 +84,15 @@ func (c *contract) Announce(
 			})
 		}
 	}
-	_, err = accepted(sendContract[enginerpc.UnblockExecutionReply](ctx, c, calls))
-	return reply, err
+	for _, a := range sendContract[enginerpc.UnblockExecutionReply](ctx, c, calls) {
+		if engine.IsUnavailable(a.Err) {
+			return released, a.Err
+		}
+		if a.Err == nil {
+			released++
+		}
+	}
+	return released, nil
 }
 
 // reasonRoute is the reason of executions that wait for a worker with their capabilities.

@@ -38,6 +38,7 @@ type contract struct {
 	core    *enginerpc.Conn
 	keys    enginerpc.Keys
 	client  rueidis.Client
+	present presentKeys
 	logger  *slog.Logger
 	config  ContractConfig
 
@@ -50,9 +51,11 @@ type contract struct {
 	ends   endWatch
 
 	extended extensions
+	lanes    laneList
+	putOff   putOff
+	searched searchCursors
 
 	mu         sync.Mutex
-	lanes      map[enginecore.LaneID]bool // seen in this process
 	reconciled map[enginecore.Partition]reconcileState
 }
 
@@ -60,6 +63,7 @@ var _ interface {
 	engine.Backend
 	engine.OverdueIndexes
 	engine.LaneDirectory
+	engine.PolledTick
 	engine.WorkerDirectory
 	engine.CompletionFollower
 	engine.WaitStore
@@ -75,14 +79,15 @@ func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) 
 	config.Reconcile = cmp.Or(config.Reconcile, DefaultReconcileInterval)
 	c := &contract{
 		session: e, core: e.Core, keys: e.Core.Keys(), client: e.Client, logger: e.Logger, config: config,
-		lanes: make(map[enginecore.LaneID]bool), reconciled: make(map[enginecore.Partition]reconcileState),
+		reconciled: make(map[enginecore.Partition]reconcileState),
 	}
 	c.waitWorker = enginecore.WorkerInstanceID("flowfabric-waits-" + uuid.NewString())
 	_, err := c.readClock(ctx)
 	return c, err
 }
 
-// PollEvery returns the interval at which workers look for executions that other programs made eligible.
+// PollEvery returns the interval at which workers look for executions that other programs made eligible, and keepers
+// for what they made due.
 func (c *contract) PollEvery() time.Duration { return c.config.Poll }
 
 // Claimable returns the key of the lane's index of eligible executions.

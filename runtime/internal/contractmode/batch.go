@@ -18,6 +18,7 @@ type contractBatch struct {
 	commands rueidis.Commands
 	settle   []func(context.Context, rueidis.RedisResult)
 	reads    []*rueidis.RedisResult
+	looks    []*rueidis.RedisResult
 }
 
 func (c *contract) batch() *contractBatch { return &contractBatch{contract: c} }
@@ -28,6 +29,15 @@ func (b *contractBatch) get(command rueidis.Completed) *rueidis.RedisResult {
 	b.commands = append(b.commands, command)
 	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { *result = r })
 	b.reads = append(b.reads, result)
+	return result
+}
+
+// look adds a read whose refusal by the server is an error of its result alone.
+func (b *contractBatch) look(command rueidis.Completed) *rueidis.RedisResult {
+	result := new(rueidis.RedisResult)
+	b.commands = append(b.commands, command)
+	b.settle = append(b.settle, func(_ context.Context, r rueidis.RedisResult) { *result = r })
+	b.looks = append(b.looks, result)
 	return result
 }
 
@@ -80,6 +90,11 @@ func (b *contractBatch) run(ctx context.Context) error {
 	for _, result := range b.reads {
 		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) && fault == nil {
 			fault = engine.ReadError(ctx, "read", err)
+		}
+	}
+	for _, result := range b.looks {
+		if err := readFault(ctx, *result); engine.IsUnavailable(err) && fault == nil {
+			fault = err
 		}
 	}
 	return fault

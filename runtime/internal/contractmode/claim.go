@@ -24,10 +24,6 @@ const (
 	// contractGrant is the lifetime of a grant. The claim that follows uses it up at once; a grant left over by a
 	// lost call keeps other workers from the execution for that long.
 	contractGrant = 5 * time.Second
-	// minCandidates and maxCandidates bound the executions at the head of a lane that a claim reads. It skips those
-	// that the worker cannot run.
-	minCandidates = 16
-	maxCandidates = 128
 )
 
 // contractCandidate is an execution that may be claimed, with its engine.ClaimFields.
@@ -38,21 +34,25 @@ type contractCandidate struct {
 	granted bool
 }
 
+// isEligible reports whether a worker may claim the execution for its next attempt.
+func (x contractCandidate) isEligible() bool {
+	return x.core["lifecycle_phase"] == "runnable" && x.core["eligibility_state"] == "eligible_now"
+}
+
 // suits reports whether the requesting worker can claim the execution.
 func (x contractCandidate) suits(r *enginerpc.ClaimRequest) bool {
-	eligible := x.core["lifecycle_phase"] == "runnable" && x.core["eligibility_state"] == "eligible_now"
-	if !eligible && !x.core.IsReclaimable() {
-		return false
-	}
-	return x.isKnown(r)
+	return (x.isEligible() || x.core.IsReclaimable()) && x.isKnown(r)
 }
 
 // isKnown reports whether the requesting worker can run the execution, whatever state it is in.
 func (x contractCandidate) isKnown(r *enginerpc.ClaimRequest) bool {
-	if x.core.Lane() != r.LaneID || !enginerpc.InKindSet(r.Kinds, x.core["execution_kind"]) {
-		return false
-	}
-	offered := strings.Split(r.Capabilities, ",")
+	return x.core.Lane() == r.LaneID && enginerpc.InKindSet(r.Kinds, x.core["execution_kind"]) &&
+		x.isRoutable(r.Capabilities)
+}
+
+// isRoutable reports whether capabilities, separated by commas, are all that the execution needs.
+func (x contractCandidate) isRoutable(capabilities string) bool {
+	offered := strings.Split(capabilities, ",")
 	for need := range strings.SplitSeq(x.core["required_capabilities"], ",") {
 		if need != "" && !slices.Contains(offered, need) {
 			return false
@@ -64,7 +64,6 @@ func (x contractCandidate) isKnown(r *enginerpc.ClaimRequest) bool {
 // Claim reads the head of the lane and the executions without a worker, and claims those that the worker can run:
 // each with a grant and a claim. A repeated call returns what an earlier try has claimed.
 func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginerpc.ClaimReply, error) {
-	c.noteLane(call.LaneID)
 	reply := enginerpc.ClaimReply{Status: enginerpc.StatusOK}
 	if call.Repeated {
 		var err error
@@ -73,11 +72,10 @@ func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginer
 			return reply, err
 		}
 	}
-	candidates, err := c.candidates(ctx, call.Partition, call.LaneID, call.Count)
+	candidates, err := c.candidates(ctx, call.Partition, &call.ClaimRequest)
 	if err != nil {
 		return reply, err
 	}
-	candidates = slices.DeleteFunc(candidates, func(x contractCandidate) bool { return !x.suits(&call.ClaimRequest) })
 	reply.Executions, reply.Remaining, err = c.takeSome(ctx, call.Partition, &call.ClaimRequest, candidates)
 	return reply, err
 }
@@ -86,7 +84,6 @@ func (c *contract) Claim(ctx context.Context, call enginerpc.ClaimCall) (enginer
 func (c *contract) ClaimGranted(
 	ctx context.Context, call enginerpc.ClaimGrantedCall,
 ) (enginerpc.ClaimGrantedReply, error) {
-	c.noteLane(call.LaneID)
 	reply := enginerpc.ClaimGrantedReply{Status: enginerpc.StatusOK}
 	var err error
 	if call.Repeated {
@@ -104,41 +101,6 @@ func (c *contract) ClaimGranted(
 		reply.Executions, err = c.take(ctx, call.Partition, &call.ClaimRequest, []contractCandidate{x})
 	}
 	return reply, err
-}
-
-// candidates returns the first executions of a lane, and those whose worker was lost.
-func (c *contract) candidates(
-	ctx context.Context, p enginecore.Partition, lane enginecore.LaneID, count int64,
-) ([]contractCandidate, error) {
-	last := min(max(2*count, minCandidates), maxCandidates) - 1
-	lists, err := c.read(ctx,
-		c.client.B().Zrange().Key(c.keys.LaneEligible(p, lane)).Min("0").Max(engine.Decimal(last)).Build(),
-		c.client.B().Zrangebyscore().Key(c.keys.IndexLeaseExpiry(p)).Min("-inf").Max(engine.Decimal(c.now().UnixMilli())).Limit(0, last+1).Build(),
-		c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min("0").Max(engine.Decimal(last)).Build())
-	if err != nil {
-		return nil, err
-	}
-	ids := idsOf[enginecore.ExecutionID](lists[0])
-	enough := int64(len(ids)) >= count
-	for i, list := range lists[1:] {
-		if enough && i > 0 {
-			break // executions whose lease was revoked wait until there are fewer others
-		}
-		for _, id := range idsOf[enginecore.ExecutionID](list) {
-			if !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-		}
-	}
-	cores, err := c.readCores(ctx, ids, engine.ClaimFields)
-	if err != nil {
-		return nil, err
-	}
-	candidates := make([]contractCandidate, len(ids))
-	for i, id := range ids {
-		candidates[i] = contractCandidate{id: id, core: cores[i]}
-	}
-	return candidates, nil
 }
 
 // takeSome claims up to r.Count of the candidates; where another worker was faster, it tries the next one. It returns
@@ -193,6 +155,10 @@ func (c *contract) take(
 	var ended []contractEnd
 	for _, x := range claims {
 		reply, err := x.claim()
+		if err == nil && fault == nil {
+			err = x.damage(ctx)
+			c.warnOfDamage(ctx, x.id, err)
+		}
 		if errors.Is(err, enginecore.ErrMaxRetriesExhausted) {
 			ended = append(ended, contractEnd{id: x.id, flow: enginecore.FlowID(x.core["flow_id"]), outcome: "failed"})
 		}
@@ -262,12 +228,33 @@ func (c *contract) addClaim(b *contractBatch, x *contractClaim, r *enginerpc.Cla
 
 // addReads adds the reads of what a worker needs of an execution to a batch.
 func (c *contract) addReads(b *contractBatch, x *contractClaim, p enginecore.Partition) {
-	x.policy = b.get(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
-	x.input = b.get(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())
-	x.tags = b.get(c.client.B().Hgetall().Key(c.keys.ExecTags(x.id)).Build())
+	x.policy = b.look(c.client.B().Get().Key(c.keys.ExecPolicy(x.id)).Build())
+	x.input = b.look(c.client.B().Get().Key(c.keys.ExecPayload(x.id)).Build())
+	x.tags = b.look(c.client.B().Hgetall().Key(c.keys.ExecTags(x.id)).Build())
 	if id := enginecore.FlowID(x.core["flow_id"]); id != "" {
-		x.flow = b.get(c.hmget(c.keys.FlowCore(p, id), claimFlow))
-		x.header = b.get(c.hmget(c.keys.FlowTags(p, id), claimHeader))
+		x.flow = b.look(c.hmget(c.keys.FlowCore(p, id), claimFlow))
+		x.header = b.look(c.hmget(c.keys.FlowTags(p, id), claimHeader))
+	}
+}
+
+// damage returns the error of a read without which the execution cannot run. Its lease is given back or runs out, and
+// it is tried again.
+func (x *contractClaim) damage(ctx context.Context) error {
+	for _, result := range []*rueidis.RedisResult{x.policy, x.input, x.tags, x.flow, x.header} {
+		if result != nil {
+			if err := readFault(ctx, *result); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// warnOfDamage logs that a worker left out an execution whose records it cannot read.
+func (c *contract) warnOfDamage(ctx context.Context, id enginecore.ExecutionID, err error) {
+	if err != nil && ctx.Err() == nil {
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot read an execution, and leaves it out",
+			engine.EventClaimFailed.Attr(), slog.String("execution", string(id)), slog.Any("error", err))
 	}
 }
 

@@ -3,7 +3,9 @@ package contractmode
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -94,16 +96,15 @@ func (c *contract) follow(ctx context.Context, batch []completion) error {
 			byPartition[p] = append(byPartition[p], m)
 		}
 	}
+	var faults error
 	for p, ends := range byPartition {
-		for len(ends) > 0 {
-			page := ends[:min(len(ends), contractPage)]
-			ends = ends[len(page):]
-			if err := c.followPage(ctx, p, page); err != nil {
-				return err
+		for page := range slices.Chunk(ends, contractPage) {
+			if faults = errors.Join(faults, c.followPage(ctx, p, page)); engine.IsUnavailable(faults) {
+				return faults
 			}
 		}
 	}
-	return nil
+	return faults
 }
 
 // followPage does so for ends of one partition.
@@ -114,41 +115,55 @@ func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page 
 		commands[i] = c.client.B().Smembers().Key(c.keys.FlowOut(m.FlowID, m.ExecutionID)).Build()
 		ids[i] = m.ExecutionID
 	}
-	results, err := c.read(ctx, commands...)
+	results, err := c.readEach(ctx, commands...)
 	if err != nil {
 		return err
 	}
-	cores, err := c.readCores(ctx, ids, []string{
-		"lifecycle_phase", "terminal_outcome", "current_attempt_index", "cancellation_reason", "failure_reason",
-	})
-	if err != nil {
-		return err
-	}
+	edges := make(map[enginecore.ExecutionID][]enginecore.EdgeID, len(page))
+	flows := make(map[enginecore.ExecutionID]enginecore.FlowID, len(page))
 	for i, m := range page {
+		edges[m.ExecutionID], flows[m.ExecutionID] = idsOf[enginecore.EdgeID](results[i]), m.FlowID
+	}
+	ids, cores, faults := c.readable(ctx, ids, followFields)
+	for i, id := range ids {
+		if engine.IsUnavailable(faults) {
+			return faults
+		}
 		outcome := cores[i]["terminal_outcome"]
 		if !cores[i].IsTerminal() || outcome == "" || outcome == "none" {
 			continue // it has been replayed
 		}
-		end := contractEnd{id: m.ExecutionID, flow: m.FlowID, outcome: outcome}
-		done, err := c.isFollowed(ctx, p, end, idsOf[enginecore.EdgeID](results[i]))
-		if err != nil {
-			return err
+		end := contractEnd{id: id, flow: flows[id], outcome: outcome}
+		if err := c.followEnd(ctx, p, end, cores[i], edges[id]); err != nil {
+			faults = errors.Join(faults, &engine.ItemError{Item: string(id), Err: err})
 		}
-		if !done {
-			if _, err := c.propagate(ctx, p, "", end); err != nil {
-				return err
-			}
-		}
-		if outcome == "cancelled" || outcome == "expired" || outcome == "skipped" {
-			if err := c.tellLast(ctx, m.ExecutionID, cores[i]); err != nil {
-				return err
-			}
-		}
-		if err := c.ends.check(ctx, c, p, m.FlowID); err != nil {
+	}
+	return faults
+}
+
+var followFields = []string{
+	"lifecycle_phase", "terminal_outcome", "current_attempt_index", "cancellation_reason", "failure_reason",
+}
+
+// followEnd does so for one end.
+func (c *contract) followEnd(
+	ctx context.Context, p enginecore.Partition, end contractEnd, core engine.Record, edges []enginecore.EdgeID,
+) error {
+	done, err := c.isFollowed(ctx, p, end, edges)
+	if err != nil {
+		return err
+	}
+	if !done {
+		if _, err := c.propagate(ctx, p, "", end); err != nil {
 			return err
 		}
 	}
-	return nil
+	if end.outcome == "cancelled" || end.outcome == "expired" || end.outcome == "skipped" {
+		if err := c.tellLast(ctx, end.id, core); err != nil {
+			return err
+		}
+	}
+	return c.ends.check(ctx, c, p, end.flow)
 }
 
 // tellLast notifies the worker of the last attempt that the execution was ended by another program. A worker that has

@@ -57,7 +57,6 @@ const (
 	featureLoops    = "loops (flow.Loop)"
 	featureExpand   = "plans (flow.Expand)"
 	featureStart    = "schedule-to-start timeouts"
-	featureBudgets  = "budgets of flows (flow.Budget)"
 	featureLimits   = "limits (activity.Limit)"
 	featureText     = "texts and schemas of waits (activity.Title, Question, Audience, AnswerSchema)"
 	featureRetain   = "retention of flows (flow.Retention)"
@@ -68,9 +67,12 @@ const (
 	featureTimers   = "timers (flow.Sleep, flow.Until, activity.Sleep)"
 )
 
+// FeatureBudgets is the feature of flows with budgets.
+const FeatureBudgets = "budgets of flows (flow.Budget)"
+
 // memberFeatures names the features of members of definitions.
 var memberFeatures = map[string]string{
-	"budgets": featureBudgets, "limits": featureLimits, "keep_ms": featureRetain, "fair_by": featureFair,
+	"budgets": FeatureBudgets, "limits": featureLimits, "keep_ms": featureRetain, "fair_by": featureFair,
 	"condition": featureBranches, "when": featureBranches, "finally": featureFinally,
 }
 
@@ -155,7 +157,7 @@ var Features = []Feature{
 	{featureLoops, Refused, "executions have no child runs", ""},
 	{featureExpand, Refused, "executions have no child runs", ""},
 	{"activity.ContinueAsNew", Refused, "executions have no journal", ""},
-	{featureBudgets, Refused, "flows have no budgets; those of package admin count", ""},
+	{FeatureBudgets, Refused, "flows have no budgets; those of package admin count", ""},
 	{featureLimits, Refused, "executions have no limits; quotas of package admin count", ""},
 	{featureStart, Refused, "no index of the contract is ordered by them", ""},
 	{featureRetain, Refused, "the server's trimmer removes executions", ""},

@@ -2,11 +2,13 @@ package contractmode
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // CancelExecution ends an execution as cancelled and propagates that to the downstreams.
@@ -63,8 +65,11 @@ func (c *contract) MoveToWaitingChildren(
 }
 
 // promoteSatisfied makes those of the executions eligible that are blocked by dependencies although all of them are
-// satisfied, and returns their number. One without any dependency waits for whoever knows what it waits for.
-func (c *contract) promoteSatisfied(ctx context.Context, ids []enginecore.ExecutionID) (promoted int64, err error) {
+// satisfied, and returns their number. One without any dependency waits for whoever knows what it waits for. The error
+// joins an engine.ItemError for each that failed.
+func (c *contract) promoteSatisfied(
+	ctx context.Context, ids []enginecore.ExecutionID,
+) (promoted int64, faults error) {
 	commands := make(rueidis.Commands, len(ids))
 	for i, id := range ids {
 		commands[i] = c.client.B().Exists().Key(c.keys.ExecDepsMeta(id)).Build()
@@ -79,18 +84,19 @@ func (c *contract) promoteSatisfied(ctx context.Context, ids []enginecore.Execut
 			some = append(some, id)
 		}
 	}
-	ids = some
-	cores, err := c.readCores(ctx, ids, []string{"lane_id"})
-	if err != nil {
-		return 0, err
+	ids, cores, faults := c.readable(ctx, some, []string{"lane_id"})
+	if engine.IsUnavailable(faults) {
+		return 0, faults
 	}
 	calls := make([]enginerpc.PromoteBlockedToEligibleCall, len(ids))
 	for i, id := range ids {
 		calls[i] = enginerpc.PromoteBlockedToEligibleCall{LaneID: cores[i].Lane(), ExecutionID: id, Now: c.now()}
 	}
-	answers := sendContract[enginerpc.PromoteBlockedToEligibleReply](ctx, c, calls)
-	for i, answer := range answers {
+	for i, answer := range sendContract[enginerpc.PromoteBlockedToEligibleReply](ctx, c, calls) {
 		if answer.Err != nil {
+			if !isOneOf(answer.Err, stillBlocked) {
+				faults = errors.Join(faults, &engine.ItemError{Item: string(ids[i]), Err: answer.Err})
+			}
 			continue
 		}
 		promoted++
@@ -98,8 +104,13 @@ func (c *contract) promoteSatisfied(ctx context.Context, ids []enginecore.Execut
 			c.tellWork(ctx, p, calls[i].LaneID)
 		}
 	}
-	return promoted, firstError(answers, enginecore.ErrExecutionNotFound, enginecore.ErrNotRunnable,
-		enginecore.ErrNotBlockedByDeps, enginecore.ErrTerminal, enginecore.ErrDepsNotSatisfied)
+	return promoted, faults
+}
+
+// stillBlocked are the refusals of a promotion that was not needed, or is not possible yet.
+var stillBlocked = []error{
+	enginecore.ErrExecutionNotFound, enginecore.ErrNotRunnable, enginecore.ErrNotBlockedByDeps, enginecore.ErrTerminal,
+	enginecore.ErrDepsNotSatisfied,
 }
 
 // SuspendExecution gives a lease up until signals arrive, and tells the keepers of its timeout.

@@ -60,39 +60,21 @@ const (
 
 var siblingFields = []string{"cancel_siblings_reason", "cancel_siblings_pending_members"}
 
-// cancelSiblings ends the upstreams that joins do not need any more, and counts them by what becomes of them.
+// cancelSiblings ends the upstreams that joins do not need any more, and counts them by what becomes of them. A group
+// that cannot be worked on is put off.
 func (t *contractTick) cancelSiblings(ctx context.Context) error {
 	c, p := t.contract, t.call.Partition
+	if t.isIdle() && t.absent[c.keys.IndexPendingCancelGroups(p)] {
+		return nil
+	}
 	results, err := c.read(ctx,
 		c.client.B().Srandmember().Key(c.keys.IndexPendingCancelGroups(p)).Count(t.call.Limit).Build())
 	if err != nil {
 		return err
 	}
-	t.siblings = make(map[string]int64)
-	for _, text := range idsOf[string](results[0]) {
-		flow, down, _ := strings.Cut(text, "|")
-		id, group := enginecore.FlowID(flow), enginecore.ExecutionID(down)
-		if _, err := group.Partition(); err != nil {
-			continue
-		}
-		if concerned, err := t.concernsJoin(ctx, group); err != nil {
-			return err
-		} else if !concerned {
-			continue
-		}
-		results, err := c.read(ctx, c.hmget(c.keys.FlowEdgegroup(id, group), siblingFields),
-			c.client.B().Hget().Key(c.keys.FlowTags(p, id)).Field(tagResult).Build())
-		if err != nil {
-			return err
-		}
-		record := hashrecord.Read(results[0], siblingFields)
-		result, _ := results[1].ToString() // "" for a flow of another program
-		if err := t.cancelGroup(ctx, id, record, enginecore.ExecutionID(result)); err != nil {
-			return err
-		}
-		if _, err := callAgain[enginerpc.DrainSiblingCancelGroupReply](ctx, c, enginerpc.DrainSiblingCancelGroupCall{
-			FlowID: id, DownstreamExecutionID: group,
-		}); err != nil {
+	t.siblings, t.dispatched = make(map[string]int64), make(map[string]int64)
+	for _, text := range t.without(idsOf[string](results[0])) {
+		if err := t.failed(text, t.workOffGroup(ctx, text)); err != nil {
 			return err
 		}
 	}
@@ -100,7 +82,38 @@ func (t *contractTick) cancelSiblings(ctx context.Context) error {
 		t.reply.Siblings = append(t.reply.Siblings,
 			enginerpc.SiblingCount{Disposition: disposition, Count: t.siblings[disposition]})
 	}
+	for _, reason := range slices.Sorted(maps.Keys(t.dispatched)) {
+		t.reply.Dispatched = append(t.reply.Dispatched,
+			enginerpc.SiblingDispatch{Reason: reason, Count: t.dispatched[reason]})
+	}
 	return nil
+}
+
+// workOffGroup ends the upstreams of one join, and takes it from the list.
+func (t *contractTick) workOffGroup(ctx context.Context, text string) error {
+	c, p := t.contract, t.call.Partition
+	flow, down, _ := strings.Cut(text, "|")
+	id, group := enginecore.FlowID(flow), enginecore.ExecutionID(down)
+	if !t.isHere(down) {
+		return errMisplaced
+	}
+	if concerned, err := t.concernsJoin(ctx, group); err != nil || !concerned {
+		return err
+	}
+	results, err := c.read(ctx, c.hmget(c.keys.FlowEdgegroup(id, group), siblingFields),
+		c.client.B().Hget().Key(c.keys.FlowTags(p, id)).Field(tagResult).Build())
+	if err != nil {
+		return err
+	}
+	record := hashrecord.Read(results[0], siblingFields)
+	result, _ := results[1].ToString() // "" for a flow of another program
+	if err := t.cancelGroup(ctx, id, record, enginecore.ExecutionID(result)); err != nil {
+		return err
+	}
+	_, err = callAgain[enginerpc.DrainSiblingCancelGroupReply](ctx, c, enginerpc.DrainSiblingCancelGroupCall{
+		FlowID: id, DownstreamExecutionID: group,
+	})
+	return err
 }
 
 // concernsJoin reports whether the filter of the call lets a join pass. It concerns flows of other programs only:
@@ -124,28 +137,29 @@ func (t *contractTick) concernsJoin(ctx context.Context, join enginecore.Executi
 		(call.SiblingTag == "" || tags[call.SiblingTag] == call.SiblingTagValue), nil
 }
 
-// cancelGroup ends the upstreams of one join, but not the node whose result is that of the run.
+// cancelGroup ends the upstreams of one join, but not the node whose result is that of the run. The error joins one for
+// each that could not be ended.
 func (t *contractTick) cancelGroup(
 	ctx context.Context, flow enginecore.FlowID, group hashrecord.Record, result enginecore.ExecutionID,
 ) error {
 	c, p := t.contract, t.call.Partition
 	var ids []enginecore.ExecutionID
 	for text := range strings.SplitSeq(group["cancel_siblings_pending_members"], "|") {
-		if id := enginecore.ExecutionID(text); text != "" && id != result {
-			if _, err := id.Partition(); err == nil {
-				ids = append(ids, id)
-			}
+		if id := enginecore.ExecutionID(text); id != result && t.isHere(text) {
+			ids = append(ids, id)
 		}
 	}
-	cores, err := c.readCores(ctx, ids, cancelFields)
-	if err != nil {
-		return err
-	}
+	ids, cores, faults := c.readable(ctx, ids, cancelFields)
 	var ended []contractEnd
 	for i, id := range ids {
-		disposition, err := c.cancelSibling(ctx, id, cores[i], group["cancel_siblings_reason"])
+		reason := group["cancel_siblings_reason"]
+		if cores[i].Exists() && !cores[i].IsTerminal() {
+			t.dispatched[reason]++ // before the call, as other dispatchers count
+		}
+		disposition, err := c.cancelSibling(ctx, id, cores[i], reason)
 		if err != nil {
-			return err
+			faults = errors.Join(faults, &engine.ItemError{Item: string(id), Err: err})
+			continue
 		}
 		t.siblings[disposition]++
 		if disposition == siblingCancelled {
@@ -153,8 +167,8 @@ func (t *contractTick) cancelGroup(
 			ended = append(ended, contractEnd{id: id, flow: flow, outcome: "cancelled"})
 		}
 	}
-	_, err = c.propagate(ctx, p, "", ended...)
-	return err
+	_, err := c.propagate(ctx, p, "", ended...)
+	return errors.Join(faults, err)
 }
 
 // cancelSibling ends one upstream, and returns what has become of it.
@@ -168,7 +182,7 @@ func (c *contract) cancelSibling(
 		return siblingEnded, nil
 	}
 	call := cancelCall(id, core, reason)
-	call.Source = "operator_override"
+	call.Source = "operator_override" // as the dispatchers of other programs say; the composite library says edge_group
 	switch _, err := callAgain[enginerpc.CancelExecutionReply](ctx, c, call); {
 	case errors.Is(err, enginecore.ErrExecutionNotActive):
 		return siblingEnded, nil

@@ -2,16 +2,14 @@ package contractmode
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -42,6 +40,21 @@ func (c *contract) KeepAll(
 	ctx context.Context, calls []enginerpc.KeepCall,
 ) ([]engine.CallResult[enginerpc.KeepReply], error) {
 	answers := make([]engine.CallResult[enginerpc.KeepReply], len(calls))
+	if len(calls) == 0 {
+		return answers, nil
+	}
+	now, err := c.readClock(ctx)
+	if err != nil {
+		for i := range answers {
+			answers[i].Err = err
+		}
+		return answers, err
+	}
+	lanes := c.KnownLanes(ctx, calls[0].Lanes)
+	var absent absentKeys
+	if calls[0].Task == "" {
+		absent = c.absent(ctx, calls, lanes)
+	}
 	var ticking errgroup.Group
 	ticking.SetLimit(contractTicks)
 	for i, call := range calls {
@@ -53,35 +66,51 @@ func (c *contract) KeepAll(
 					answers[i].Err = err
 				}
 			}()
-			answers[i].Reply, answers[i].Err = c.keep(ctx, call)
+			answers[i].Reply, answers[i].Err = c.keep(ctx, call, now, lanes, absent)
 			return answers[i].Err
 		})
 	}
-	err := ticking.Wait() // the others are in the answers
+	err = ticking.Wait() // the others are in the answers
 	return answers, err
 }
 
 // Tick carries out what is due in one partition.
 func (c *contract) Tick(ctx context.Context, call enginerpc.TickCall) (enginerpc.TickReply, error) {
-	reply, err := c.keep(ctx, enginerpc.KeepCall{Partition: call.Partition, Limit: call.Limit, Lanes: call.Lanes})
+	now, err := c.readClock(ctx)
+	if err != nil {
+		return enginerpc.TickReply{}, err
+	}
+	keep := enginerpc.KeepCall{Partition: call.Partition, Limit: call.Limit, Lanes: call.Lanes}
+	reply, err := c.keep(ctx, keep, now, c.KnownLanes(ctx, call.Lanes), nil)
 	return enginerpc.TickReply{Status: reply.Status, Now: reply.Now, NextDueAt: reply.NextDueAt, More: reply.More}, err
 }
 
-// keep carries out what is due in a partition, as the scanners of a FlowFabric server do, and once per reconcile
-// interval the steps that other programs left undone.
-func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc.KeepReply, error) {
-	now, err := c.readClock(ctx)
-	if err != nil {
-		return enginerpc.KeepReply{}, err
+// TickKeys returns the keys of a partition of which at least one exists if a tick has work there, now or later.
+func (c *contract) TickKeys(p enginecore.Partition, lanes []enginecore.LaneID) []string {
+	keys := []string{
+		c.keys.IndexLeaseExpiry(p), c.keys.IndexAttemptTimeout(p), c.keys.IndexExecutionDeadline(p),
+		c.keys.IndexCancelBacklog(p), c.keys.IndexSuspensionTimeout(p), c.keys.IndexPendingWaitpointExpiry(p),
+		c.keys.IndexPendingCancelGroups(p), c.keys.LaneEligible(p, waitLane),
 	}
+	for _, lane := range lanes {
+		keys = append(keys, c.keys.LaneDelayed(p, lane), c.keys.LaneBlockedDependencies(p, lane),
+			c.keys.LaneActive(p, lane))
+	}
+	return keys
+}
+
+// keep carries out what is due in a partition, as the scanners of a FlowFabric server do, and once per reconcile
+// interval the steps that other programs left undone. An item that cannot be worked on is put off and reported, and a
+// task that fails does not keep the others from their work.
+func (c *contract) keep(
+	ctx context.Context, call enginerpc.KeepCall, now time.Time, lanes []enginecore.LaneID, absent absentKeys,
+) (enginerpc.KeepReply, error) {
 	t := &contractTick{
-		contract: c, call: call, lanes: c.KnownLanes(call.Lanes), lags: make(map[engine.TaskID]time.Duration),
+		contract: c, call: call, lanes: lanes, absent: absent, lags: make(map[engine.TaskID]time.Duration),
 	}
 	// No message announces what other programs make due.
 	t.reply = enginerpc.KeepReply{Status: enginerpc.StatusOK, Now: now, NextDueAt: now.Add(c.config.Poll)}
-	if err := t.readDue(ctx); err != nil {
-		return t.reply, err
-	}
+	faults := t.readDue(ctx)
 	for _, d := range []struct {
 		task engine.TaskID
 		do   func(context.Context) error
@@ -104,29 +133,19 @@ func (c *contract) keep(ctx context.Context, call enginerpc.KeepCall) (enginerpc
 		if call.Task != "" && call.Task != string(d.task) {
 			continue
 		}
-		t.count = 0
-		if err := d.do(ctx); err != nil {
-			return t.reply, err
+		if engine.IsUnavailable(faults) {
+			break
+		}
+		t.task, t.lane, t.count = d.task, "", 0
+		if err := t.settle(d.do(ctx)); err != nil {
+			faults = errors.Join(faults, fmt.Errorf("%s: %w", d.task, err))
 		}
 		if t.count > 0 {
 			t.reply.Done = append(t.reply.Done,
 				enginerpc.TaskDone{Task: string(d.task), Done: t.count, Lag: t.lags[d.task]})
 		}
 	}
-	return t.reply, nil
-}
-
-// KnownLanes returns the lanes that this process has seen, the lane "default" and the given ones, sorted and without
-// duplicates.
-func (c *contract) KnownLanes(more []enginecore.LaneID) []enginecore.LaneID {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	lanes := append([]enginecore.LaneID{"default", waitLane}, more...)
-	for lane := range c.lanes {
-		lanes = append(lanes, lane)
-	}
-	slices.Sort(lanes)
-	return slices.Compact(lanes)
+	return t.reply, faults
 }
 
 // contractTick is the tick of one partition.
@@ -134,206 +153,30 @@ type contractTick struct {
 	contract *contract
 	call     enginerpc.KeepCall
 	reply    enginerpc.KeepReply
+	task     engine.TaskID     // the current one
+	lane     enginecore.LaneID // the current one of a task that has an index for each lane
 	// count is the number of items that the current task has completed; lags is how late the first item of each task
 	// was.
 	count int64
 	lags  map[engine.TaskID]time.Duration
 	lanes []enginecore.LaneID
+	// absent are keys that did not exist when the tick began, so that it does not read them.
+	absent absentKeys
 	// siblings counts the upstreams that joins did not need, by what became of them.
 	siblings map[string]int64
+	// dispatched counts cancels of such upstreams by the reason of the join.
+	dispatched map[string]int64
 
 	leases, attempts, deadlines, cancels, waits, pending []string
 	delayed                                              map[enginecore.LaneID][]string
 }
+
+// isIdle reports whether the tick has changed nothing so far, so that what did not exist before it still does not.
+func (t *contractTick) isIdle() bool { return len(t.reply.Done) == 0 }
 
 // due brings the time of the next tick forward.
 func (t *contractTick) due(at time.Time) {
 	if t.reply.NextDueAt.IsZero() || at.Before(t.reply.NextDueAt) {
 		t.reply.NextDueAt = at
 	}
-}
-
-// readDue reads the heads of all indexes of the partition that are ordered by time.
-func (t *contractTick) readDue(ctx context.Context) error {
-	c, p := t.contract, t.call.Partition
-	indexes := []struct {
-		task engine.TaskID
-		key  string
-		list *[]string
-	}{
-		{engine.TaskLeaseExpiry, c.keys.IndexLeaseExpiry(p), &t.leases},
-		{engine.TaskAttemptTimeout, c.keys.IndexAttemptTimeout(p), &t.attempts},
-		{engine.TaskExecutionDeadline, c.keys.IndexExecutionDeadline(p), &t.deadlines},
-		{engine.TaskCancelBacklog, c.keys.IndexCancelBacklog(p), &t.cancels},
-		{engine.TaskSuspensionTimeout, c.keys.IndexSuspensionTimeout(p), &t.waits},
-		{engine.TaskPendingWaitpointExpiry, c.keys.IndexPendingWaitpointExpiry(p), &t.pending},
-	}
-	byLane := make([][]string, len(t.lanes))
-	for i, lane := range t.lanes {
-		indexes = append(indexes, struct {
-			task engine.TaskID
-			key  string
-			list *[]string
-		}{engine.TaskDelayedPromotion, c.keys.LaneDelayed(p, lane), &byLane[i]})
-	}
-	last := engine.Decimal(max(t.call.Limit, 1) - 1)
-	commands := make(rueidis.Commands, len(indexes))
-	for i, index := range indexes {
-		commands[i] = c.client.B().Zrange().Key(index.key).Min("0").Max(last).Withscores().Build()
-	}
-	results, err := c.read(ctx, commands...)
-	if err != nil {
-		return err
-	}
-	for i, index := range indexes {
-		entries, err := results[i].AsZScores()
-		if err != nil {
-			return engine.ReadError(ctx, "ZRANGE", err)
-		}
-		*index.list = t.dueOf(entries)
-		if len(*index.list) > 0 {
-			t.lags[index.task] = max(t.lags[index.task], t.reply.Now.Sub(time.UnixMilli(int64(entries[0].Score))))
-		}
-	}
-	t.delayed = make(map[enginecore.LaneID][]string, len(t.lanes))
-	for i, lane := range t.lanes {
-		t.delayed[lane] = byLane[i]
-	}
-	return nil
-}
-
-// dueOf returns the due entries at the head of an index and notes when the next one is due.
-func (t *contractTick) dueOf(entries []rueidis.ZScore) []string {
-	var due []string
-	for _, e := range entries {
-		at := time.UnixMilli(int64(e.Score))
-		if at.After(t.reply.Now) {
-			t.due(at)
-			return due
-		}
-		due = append(due, e.Member)
-	}
-	return due
-}
-
-// expireLeases marks expired leases and notifies workers of executions to take over.
-func (t *contractTick) expireLeases(ctx context.Context) error {
-	if len(t.leases) == 0 {
-		return nil
-	}
-	c := t.contract
-	ids := engine.ExecutionIDs(t.leases)
-	calls := make([]enginerpc.MarkLeaseExpiredIfDueCall, len(ids))
-	for i, id := range ids {
-		calls[i] = enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: id}
-	}
-	answers := sendContract[enginerpc.MarkLeaseExpiredIfDueReply](ctx, c, calls)
-	if err := firstError(answers); err != nil {
-		return err
-	}
-	cores, err := c.readCores(ctx, ids, []string{"lane_id"})
-	if err != nil {
-		return err
-	}
-	lanes := make(map[enginecore.LaneID]bool)
-	for i, a := range answers {
-		if a.Reply.Outcome == "marked_expired" || a.Reply.Outcome == "already_expired" {
-			lanes[cores[i].Lane()] = true
-			t.count++
-		}
-	}
-	for lane := range lanes {
-		c.tellWork(ctx, t.call.Partition, lane)
-		t.due(t.reply.Now.Add(reclaimReminder))
-	}
-	return nil
-}
-
-var expireFields = []string{
-	"lane_id", "current_attempt_index", "current_worker_instance_id", "current_lease_id", "flow_id",
-}
-
-// expire ends executions that have exceeded their deadline, or an attempt timeout set by another program.
-func (t *contractTick) expire(ctx context.Context, ids []enginecore.ExecutionID, reason string) error {
-	c := t.contract
-	cores, err := c.readCores(ctx, ids, expireFields)
-	if err != nil {
-		return err
-	}
-	calls := make([]enginerpc.ExpireExecutionCall, len(ids))
-	for i, id := range ids {
-		calls[i] = enginerpc.ExpireExecutionCall{
-			AttemptIndex: enginecore.AttemptIndex(cores[i].Int("current_attempt_index")), LaneID: cores[i].Lane(),
-			ExecutionID:      id,
-			WorkerInstanceID: enginecore.WorkerInstanceID(cores[i]["current_worker_instance_id"]), ExpireReason: reason,
-		}
-	}
-	answers := sendContract[enginerpc.ExpireExecutionReply](ctx, c, calls)
-	if err := firstError(answers); err != nil {
-		return err
-	}
-	var ended []contractEnd
-	for i, a := range answers {
-		if a.Reply.Outcome != "expired" {
-			continue
-		}
-		t.count++
-		ended = append(ended, contractEnd{id: ids[i], flow: enginecore.FlowID(cores[i]["flow_id"]), outcome: "expired"})
-		c.tellStop(ctx, ids[i], cores[i], engine.StopExpired, reason)
-	}
-	_, err = c.propagate(ctx, t.call.Partition, "", ended...)
-	return err
-}
-
-// promote makes delayed executions eligible whose delay is over.
-func (t *contractTick) promote(ctx context.Context) error {
-	c := t.contract
-	for lane, members := range t.delayed {
-		calls := make([]enginerpc.PromoteDelayedCall, len(members))
-		for i, id := range engine.ExecutionIDs(members) {
-			calls[i] = enginerpc.PromoteDelayedCall{LaneID: lane, ExecutionID: id, Now: t.reply.Now}
-		}
-		answers := sendContract[enginerpc.PromoteDelayedReply](ctx, c, calls)
-		if err := firstError(answers); err != nil {
-			return err
-		}
-		promoted := int64(0)
-		for _, a := range answers {
-			if a.Reply.Outcome == "promoted" {
-				promoted++
-			}
-		}
-		t.count += promoted
-		t.reply.More = t.reply.More || int64(len(members)) >= t.call.Limit && promoted > 0
-		if promoted > 0 {
-			c.tellWork(ctx, t.call.Partition, lane)
-		}
-	}
-	return nil
-}
-
-// cancelOwed ends the members of cancelled flows whose canceller has not ended them in time.
-func (t *contractTick) cancelOwed(ctx context.Context) error {
-	c, p := t.contract, t.call.Partition
-	for _, text := range t.cancels {
-		id := enginecore.FlowID(text)
-		results, err := c.read(ctx, c.client.B().Srandmember().Key(c.keys.FlowPendingCancels(p,
-			id)).Count(t.call.Limit).Build(),
-			c.hmget(c.keys.FlowCore(p, id), []string{"cancel_reason"}))
-		if err != nil {
-			return err
-		}
-		owed := idsOf[enginecore.ExecutionID](results[0])
-		if len(owed) == 0 {
-			// Acknowledging any member removes a flow without owed cancels from the list.
-			owed = []enginecore.ExecutionID{enginecore.ExecutionIDFor(p, id, "")}
-		}
-		reason := hashrecord.Read(results[1], []string{"cancel_reason"})["cancel_reason"]
-		if err := c.cancelMembers(ctx, p, id, reason, owed); err != nil {
-			return err
-		}
-		t.count += int64(len(owed))
-		t.reply.More = true
-	}
-	return nil
 }

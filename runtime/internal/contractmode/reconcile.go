@@ -12,15 +12,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
-// reconcilePage bounds the executions and flows of a partition that one reconciliation reads. The next one continues
-// behind them.
+// reconcilePage bounds the executions of a partition that one reconciliation reads in each index. The next one
+// continues behind them.
 const reconcilePage = 64
 
 // reconcileState is the progress of the reconciliation of a partition.
 type reconcileState struct {
 	next   time.Time
-	flows  uint64 // cursor of the index of flows
-	offset int64  // in the indexes of lanes
+	offset int64 // in the indexes of lanes
 }
 
 // reconcile takes, once per reconcile interval, the steps that other programs left undone.
@@ -30,45 +29,20 @@ func (t *contractTick) reconcile(ctx context.Context) error {
 	state := c.reconciled[p]
 	c.mu.Unlock()
 	byHand := t.call.Task != ""
-	if state.next.After(t.reply.Now) && !byHand {
-		t.due(state.next)
+	// The visits in each poll interval are common to all partitions, and one of its own would cost more.
+	if state.next.After(t.reply.Now.Add(c.config.Poll/2)) && !byHand {
 		return nil
 	}
-	err := errors.Join(t.learnLanes(ctx, &state), t.reconcileLanes(ctx, &state))
+	err := t.reconcileLanes(ctx, &state)
 	state.next = t.reply.Now.Add(c.config.Reconcile)
 	t.reply.More = t.reply.More || byHand && state.offset > 0
-	t.due(state.next)
+	if c.config.Reconcile < c.config.Poll {
+		t.due(state.next)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reconciled[p] = state
 	return err
-}
-
-// learnLanes finds the lanes that the flows of the partition use.
-func (t *contractTick) learnLanes(ctx context.Context, state *reconcileState) error {
-	c, p := t.contract, t.call.Partition
-	entry, err := c.client.Do(ctx,
-		c.client.B().Sscan().Key(c.keys.IndexFlowIndex(p)).Cursor(state.flows).Count(reconcilePage).Build()).AsScanEntry()
-	if err != nil {
-		return engine.ReadError(ctx, "SSCAN", err)
-	}
-	state.flows = entry.Cursor
-	commands := make(rueidis.Commands, len(entry.Elements))
-	for i, id := range entry.Elements {
-		commands[i] = c.client.B().Hget().Key(c.keys.FlowTags(p, enginecore.FlowID(id))).Field(tagLanes).Build()
-	}
-	results, err := c.read(ctx, commands...)
-	if err != nil {
-		return err
-	}
-	for _, result := range results {
-		if text, err := result.ToString(); err == nil {
-			for _, lane := range splitLanes(text) {
-				c.noteLane(lane)
-			}
-		}
-	}
-	return nil
 }
 
 // reconcileLanes checks a page of the blocked, the held and the active executions of each lane.
@@ -76,24 +50,37 @@ func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState
 	c, p := t.contract, t.call.Partition
 	first, last := engine.Decimal(state.offset), engine.Decimal(state.offset+reconcilePage-1)
 	var commands rueidis.Commands
-	for _, lane := range t.lanes {
-		commands = append(commands,
-			c.client.B().Zrange().Key(c.keys.LaneBlockedDependencies(p, lane)).Min(first).Max(last).Build(),
-			c.client.B().Zrangebyscore().Key(c.keys.LaneDelayed(p,
-				lane)).Min(engine.Decimal(heldUntil.UnixMilli())).Max("+inf").
-				Limit(state.offset, reconcilePage).Build(),
-			c.client.B().Zrange().Key(c.keys.LaneActive(p, lane)).Min(first).Max(last).Build())
+	var kinds []int // blocked, held, active
+	add := func(kind int, key string, command func(key string) rueidis.Completed) {
+		if !t.absent[key] {
+			kinds, commands = append(kinds, kind), append(commands, command(key))
+		}
 	}
-	results, err := c.read(ctx, commands...)
+	whole := func(key string) rueidis.Completed {
+		return c.client.B().Zrange().Key(key).Min(first).Max(last).Build()
+	}
+	for _, lane := range t.lanes {
+		add(0, c.keys.LaneBlockedDependencies(p, lane), whole)
+		add(1, c.keys.LaneDelayed(p, lane), func(key string) rueidis.Completed {
+			return c.client.B().Zrangebyscore().Key(key).Min(engine.Decimal(heldUntil.UnixMilli())).Max("+inf").
+				Limit(state.offset, reconcilePage).Build()
+		})
+		add(2, c.keys.LaneActive(p, lane), whole)
+	}
+	results, err := c.readEach(ctx, commands...)
 	if err != nil {
 		return err
 	}
 	var pages [3][]enginecore.ExecutionID
 	full := false
 	for i, result := range results {
-		ids := idsOf[enginecore.ExecutionID](result)
-		full = full || len(ids) == reconcilePage
-		pages[i%len(pages)] = append(pages[i%len(pages)], ids...)
+		texts := idsOf[string](result) // nil if the index cannot be read
+		full = full || len(texts) == reconcilePage
+		for _, text := range t.without(texts) {
+			if t.isHere(text) {
+				pages[kinds[i]] = append(pages[kinds[i]], enginecore.ExecutionID(text))
+			}
+		}
 	}
 	blocked, held, active := pages[0], pages[1], pages[2]
 	state.offset += reconcilePage
@@ -106,7 +93,7 @@ func (t *contractTick) reconcileLanes(ctx context.Context, state *reconcileState
 // offerRevoked notifies workers of executions whose lease an operator has revoked. No index ordered by time has them.
 func (t *contractTick) offerRevoked(ctx context.Context, active []enginecore.ExecutionID) error {
 	c := t.contract
-	cores, err := c.readCores(ctx, active, []string{"ownership_state", "lane_id"})
+	_, cores, err := t.cores(ctx, active, []string{"ownership_state", "lane_id"})
 	if err != nil {
 		return err
 	}
@@ -131,10 +118,10 @@ func (t *contractTick) resolveBlocked(ctx context.Context, blocked []enginecore.
 		return err
 	}
 	t.count += int64(len(ended))
-	if _, err = c.propagate(ctx, t.call.Partition, "", ended...); err != nil {
-		return err
-	}
-	return t.countOf(c.promoteSatisfied(ctx, satisfied))
+	_, err = c.propagate(ctx, t.call.Partition, "", ended...)
+	promoted, fault := c.promoteSatisfied(ctx, satisfied)
+	t.count += promoted
+	return errors.Join(err, fault)
 }
 
 // endedUpstreams returns the upstreams of unresolved edges that have ended, and the executions without such edges.
@@ -147,12 +134,16 @@ func (t *contractTick) endedUpstreams(
 		commands = append(commands,
 			c.client.B().Srandmember().Key(c.keys.ExecDepsUnresolved(id)).Count(reconcilePage).Build())
 	}
-	results, err := c.read(ctx, commands...)
+	results, err := c.readEach(ctx, commands...)
 	if err != nil {
 		return nil, nil, err
 	}
 	commands = commands[:0]
 	for i, id := range blocked {
+		if fault := readFault(ctx, results[i]); fault != nil {
+			_ = t.failed(string(id), fault) // the engine was reached
+			continue
+		}
 		edges := idsOf[enginecore.EdgeID](results[i])
 		if len(edges) == 0 {
 			satisfied = append(satisfied, id)
@@ -162,19 +153,19 @@ func (t *contractTick) endedUpstreams(
 				edge)).Field("upstream_execution_id").Build())
 		}
 	}
-	if results, err = c.read(ctx, commands...); err != nil {
+	if results, err = c.readEach(ctx, commands...); err != nil {
 		return nil, nil, err
 	}
 	var upstreams []enginecore.ExecutionID
 	for _, result := range results {
-		if up, err := result.ToString(); err == nil {
+		if up, err := result.ToString(); err == nil && t.isHere(up) {
 			upstreams = append(upstreams, enginecore.ExecutionID(up))
 		}
 	}
 	slices.Sort(upstreams)
 	upstreams = slices.Compact(upstreams)
 	fields := []string{"lifecycle_phase", "terminal_outcome", "flow_id"}
-	cores, err := c.readCores(ctx, upstreams, fields)
+	upstreams, cores, err := t.cores(ctx, upstreams, fields)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -189,7 +180,7 @@ func (t *contractTick) endedUpstreams(
 // releaseHeld releases held executions whose flow is complete.
 func (t *contractTick) releaseHeld(ctx context.Context, held []enginecore.ExecutionID) error {
 	c, p := t.contract, t.call.Partition
-	cores, err := c.readCores(ctx, held, []string{"flow_id"})
+	held, cores, err := t.cores(ctx, held, []string{"flow_id"})
 	if err != nil {
 		return err
 	}
@@ -198,7 +189,7 @@ func (t *contractTick) releaseHeld(ctx context.Context, held []enginecore.Execut
 		commands[i] = c.client.B().Hget().Key(c.keys.FlowTags(p,
 			enginecore.FlowID(cores[i]["flow_id"]))).Field(tagSubmitted).Build()
 	}
-	results, err := c.read(ctx, commands...)
+	results, err := c.readEach(ctx, commands...)
 	if err != nil {
 		return err
 	}

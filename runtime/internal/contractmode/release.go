@@ -2,13 +2,11 @@ package contractmode
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -32,11 +30,11 @@ func (s *contractSubmission) release(ctx context.Context) error {
 }
 
 // release releases held members: those without open dependencies become eligible, the others leave the index of
-// delayed executions.
+// delayed executions. The error joins an engine.ItemError for each that could not be released.
 func (c *contract) release(ctx context.Context, p enginecore.Partition, members []enginecore.ExecutionID) error {
-	cores, err := c.readCores(ctx, members, []string{"lane_id", "eligibility_state", "delay_until"})
-	if err != nil {
-		return err
+	members, cores, faults := c.readable(ctx, members, []string{"lane_id", "eligibility_state", "delay_until"})
+	if engine.IsUnavailable(faults) {
+		return faults
 	}
 	lanes := make(map[enginecore.LaneID]bool)
 	for from := 0; from < len(members); from += contractPage {
@@ -56,10 +54,12 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 			return err
 		}
 		for i, a := range promoted {
-			if a.Err != nil {
+			switch {
+			case engine.IsUnavailable(a.Err):
 				return a.Err
-			}
-			if a.Reply.Outcome == "promoted" {
+			case a.Err != nil:
+				faults = errors.Join(faults, &engine.ItemError{Item: string(members[i]), Err: a.Err})
+			case a.Reply.Outcome == "promoted":
 				lanes[cores[i].Lane()] = true
 			}
 		}
@@ -68,33 +68,5 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 		c.tellWork(ctx, p, lane)
 		c.serveSoon(ctx, p, lane)
 	}
-	return nil
-}
-
-// joinLanes encodes the lanes of a flow as one text, separated by line breaks, which no lane contains.
-func joinLanes(g *flowgraph.Graph) string {
-	var lanes []string
-	for i := range g.Nodes {
-		lanes = append(lanes, string(laneOf(&g.Nodes[i])))
-	}
-	slices.Sort(lanes)
-	return strings.Join(slices.Compact(lanes), "\n")
-}
-
-// splitLanes decodes the text of joinLanes.
-func splitLanes(text string) []enginecore.LaneID {
-	var lanes []enginecore.LaneID
-	for lane := range strings.SplitSeq(text, "\n") {
-		if lane != "" {
-			lanes = append(lanes, enginecore.LaneID(lane))
-		}
-	}
-	return lanes
-}
-
-// noteLane records a lane, so that the keepers of this process maintain it.
-func (c *contract) noteLane(lane enginecore.LaneID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lanes[lane] = true
+	return faults
 }

@@ -1,6 +1,7 @@
 package contractmode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -54,35 +55,33 @@ func (c *contract) propagateOnce(
 	ctx context.Context, p enginecore.Partition, own enginecore.LaneID, first bool, ends ...contractEnd,
 ) ([]contractCandidate, error) {
 	var released []contractCandidate
+	var faults error
 	closing := make(map[enginecore.FlowID]bool)
-	for len(ends) > 0 {
+	for len(ends) > 0 && !engine.IsUnavailable(faults) {
 		end := ends[0]
 		ends = ends[1:]
 		if end.flow == "" {
 			continue
 		}
-		edges, err := c.edgesFrom(ctx, p, end)
-		if err != nil {
-			return released, err
-		}
-		r, err := c.resolve(ctx, p, end, edges, first)
+		r, err := c.resolveEnd(ctx, p, end, first)
 		first = false
-		if err != nil {
-			return released, err
-		}
-		if !r.open {
+		faults = errors.Join(faults, err)
+		if err == nil && !r.open {
 			closing[end.flow] = true
 		}
 		released = append(released, r.ready...)
 		ends = append(ends, r.skipped...)
 	}
+	if engine.IsUnavailable(faults) {
+		return released, faults
+	}
 	c.tellReady(ctx, p, own, released)
 	for id := range closing {
 		if err := c.ends.check(ctx, c, p, id); err != nil {
-			return released, err
+			return released, errors.Join(faults, err)
 		}
 	}
-	return released, nil
+	return released, faults
 }
 
 // resolution is the result of resolving edges.
@@ -92,14 +91,26 @@ type resolution struct {
 	open    bool // some downstreams have not ended
 }
 
+// resolveEnd resolves all edges from one execution. The error joins an engine.ItemError for the execution, if its edges
+// could not be read, or else for each downstream whose edge could not be resolved; the others are.
+func (c *contract) resolveEnd(
+	ctx context.Context, p enginecore.Partition, end contractEnd, first bool,
+) (resolution, error) {
+	edges, err := c.edgesFrom(ctx, p, end)
+	if err != nil {
+		return resolution{}, &engine.ItemError{Item: string(end.id), Err: err}
+	}
+	return c.resolve(ctx, end, edges, first)
+}
+
 // resolve resolves edges from one execution.
 //
 // Members are created delayed, and some libraries apply that delay when the last edge is resolved. If no other
 // program can have resolved the edges before, the release is sent along: otherwise it would cut short any other delay
 // of a downstream.
 func (c *contract) resolve(
-	ctx context.Context, p enginecore.Partition, end contractEnd, edges []contractEdge, first bool,
-) (r resolution, err error) {
+	ctx context.Context, end contractEnd, edges []contractEdge, first bool,
+) (r resolution, faults error) {
 	for ; len(edges) > 0; first = false {
 		page := edges[:min(len(edges), contractPage/3)]
 		edges = edges[len(page):]
@@ -115,7 +126,7 @@ func (c *contract) resolve(
 				addAgain[enginerpc.PromoteDelayedReply](b,
 					enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
 			}
-			cores[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
+			cores[i] = b.look(c.hmget(c.keys.ExecCore(e.down), releasedFields))
 		}
 		if err := b.run(ctx); err != nil {
 			return r, err
@@ -129,8 +140,13 @@ func (c *contract) resolve(
 		}
 		for i, e := range page {
 			core := records[i]
-			if err := resolved[i].Err; err != nil && !errors.Is(err, enginecore.ErrInvalidDependency) {
-				return r, err
+			err := resolved[i].Err
+			if errors.Is(err, enginecore.ErrInvalidDependency) {
+				err = nil
+			}
+			if err = cmp.Or(err, readFault(ctx, *cores[i])); err != nil {
+				faults = errors.Join(faults, &engine.ItemError{Item: string(e.down), Err: err})
+				continue
 			}
 			r.open = r.open || core.Exists() && !core.IsTerminal()
 			switch {
@@ -141,7 +157,7 @@ func (c *contract) resolve(
 			}
 		}
 	}
-	return r, nil
+	return r, faults
 }
 
 // releaseHeld releases the downstreams that wait for nothing but their release, and reads them again.
@@ -153,7 +169,7 @@ func (c *contract) releaseHeld(ctx context.Context, edges []contractEdge, record
 			records[i].Time("delay_until").Equal(heldUntil) {
 			addAgain[enginerpc.PromoteDelayedReply](b,
 				enginerpc.PromoteDelayedCall{ExecutionID: e.down, LaneID: e.lane, Now: heldUntil})
-			again[i] = b.get(c.hmget(c.keys.ExecCore(e.down), releasedFields))
+			again[i] = b.look(c.hmget(c.keys.ExecCore(e.down), releasedFields))
 		}
 	}
 	if err := b.run(ctx); err != nil {

@@ -197,6 +197,16 @@ func (r *contractRun) over() time.Time {
 	return r.closedAt
 }
 
+// node returns the node of an execution; nil if the run has none.
+func (r *contractRun) node(id enginecore.ExecutionID) *contractNode {
+	for i := range r.nodes {
+		if r.nodes[i].id == id {
+			return &r.nodes[i]
+		}
+	}
+	return nil
+}
+
 // failure returns the node that failed first, with its reason and category; "" if none failed.
 func (r *contractRun) failure() (node, reason, category string) {
 	if r.failed == nil {
@@ -234,8 +244,14 @@ func (c *contract) FlowResult(ctx context.Context, call enginerpc.FlowResultCall
 			c.client.B().Get().Key(c.keys.ExecResult(enginecore.ExecutionID(id))).Build()); err != nil {
 			return reply, err
 		}
-		result, err := results[0].AsBytes()
-		reply.Result, reply.HasResult = result, err == nil
+		// The contract stores no result without bytes.
+		reply.Result, _ = results[0].AsBytes()
+		node := run.node(enginecore.ExecutionID(id))
+		reply.HasResult = node != nil && node.core["terminal_outcome"] == "success"
+		if node != nil && !reply.HasResult {
+			reply.ResultSkipped, reply.FailedNode = true, node.name
+			reply.FailureReason, _ = engine.PlainFailure(node.core["failure_reason"], "")
+		}
 	}
 	return reply, nil
 }
@@ -330,7 +346,8 @@ func (c *contract) CancelFlow(ctx context.Context, call enginerpc.CancelFlowCall
 	if err != nil {
 		return reply, err
 	}
-	return reply, c.cancelMembers(ctx, call.Partition, call.FlowID, call.Reason, members)
+	_, err = c.cancelMembers(ctx, call.Partition, call.FlowID, call.Reason, members)
+	return reply, err
 }
 
 var cancelFields = []string{
@@ -340,38 +357,58 @@ var cancelFields = []string{
 }
 
 // cancelMembers ends members of a cancelled flow, notifies the workers that run them, and acknowledges them in the
-// list of owed cancels.
+// list of owed cancels. It returns how many it acknowledged; the error joins an engine.ItemError for each of the
+// others.
 func (c *contract) cancelMembers(
 	ctx context.Context, p enginecore.Partition, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID,
-) error {
+) (ended int, faults error) {
 	for len(ids) > 0 {
 		page := ids[:min(len(ids), contractPage/2)]
 		ids = ids[len(page):]
-		cores, err := c.readCores(ctx, page, cancelFields)
-		if err != nil {
-			return err
+		n, err := c.cancelSome(ctx, flow, reason, page)
+		ended += n
+		if faults = errors.Join(faults, err); engine.IsUnavailable(err) {
+			return ended, faults
 		}
-		b := c.batch()
-		cancelled := make([]*engine.CallResult[enginerpc.CancelExecutionReply], len(page))
-		for i, id := range page {
-			if cores[i].Exists() && !cores[i].IsTerminal() {
-				cancelled[i] = addAgain[enginerpc.CancelExecutionReply](b, cancelCall(id, cores[i], reason))
-			}
-			addAgain[enginerpc.AckCancelMemberReply](b, enginerpc.AckCancelMemberCall{ExecutionID: id, FlowID: flow})
+	}
+	return ended, errors.Join(faults, c.ends.check(ctx, c, p, flow))
+}
+
+// cancelSome is the part of cancelMembers for one page.
+func (c *contract) cancelSome(
+	ctx context.Context, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID,
+) (ended int, faults error) {
+	ids, cores, faults := c.readable(ctx, ids, cancelFields)
+	if engine.IsUnavailable(faults) {
+		return 0, faults
+	}
+	b := c.batch()
+	cancelled := make([]*engine.CallResult[enginerpc.CancelExecutionReply], len(ids))
+	for i, id := range ids {
+		if cores[i].Exists() && !cores[i].IsTerminal() {
+			cancelled[i] = addAgain[enginerpc.CancelExecutionReply](b, cancelCall(id, cores[i], reason))
 		}
-		if err := b.run(ctx); err != nil {
-			return err
-		}
-		for i, id := range page {
-			if a := cancelled[i]; a == nil {
-				continue
-			} else if a.Err != nil && !errors.Is(a.Err, enginecore.ErrExecutionNotActive) {
-				return a.Err
+	}
+	if err := b.run(ctx); err != nil {
+		return 0, err
+	}
+	b = c.batch()
+	for i, id := range ids {
+		if a := cancelled[i]; a != nil {
+			if a.Err != nil && !errors.Is(a.Err, enginecore.ErrExecutionNotActive) &&
+				!errors.Is(a.Err, enginecore.ErrExecutionNotFound) {
+				faults = errors.Join(faults, &engine.ItemError{Item: string(id), Err: a.Err})
+				continue // it stays owed
 			}
 			c.tellStop(ctx, id, cores[i], engine.StopCancelled, reason)
 		}
+		ended++
+		addAgain[enginerpc.AckCancelMemberReply](b, enginerpc.AckCancelMemberCall{ExecutionID: id, FlowID: flow})
 	}
-	return c.ends.check(ctx, c, p, flow)
+	if err := b.run(ctx); err != nil {
+		return 0, errors.Join(faults, err)
+	}
+	return ended, faults
 }
 
 // cancelCall returns the call that ends a member. A flow's cancel publishes no completions of its members, so that no

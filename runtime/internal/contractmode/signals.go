@@ -1,6 +1,7 @@
 package contractmode
 
 import (
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"errors"
@@ -65,9 +66,9 @@ func (c *contract) signalOnce(
 	}
 	signal := enginerpc.Signal{
 		SignalID: call.SignalID, ExecutionID: call.ExecutionID, WaitpointID: call.WaitpointID,
-		SignalName: call.SignalName, SignalCategory: "external", SourceType: call.SourceType,
-		SourceIdentity: call.SourceIdentity, Payload: call.Payload, IdempotencyKey: call.IdempotencyKey,
-		WaitpointToken: call.WaitpointToken,
+		SignalName: call.SignalName, SignalCategory: cmp.Or(call.SignalCategory, "external"),
+		SourceType: call.SourceType, SourceIdentity: call.SourceIdentity, CorrelationID: call.CorrelationID,
+		Payload: call.Payload, IdempotencyKey: call.IdempotencyKey, WaitpointToken: call.WaitpointToken,
 	}
 	if signal.IdempotencyKey == "" {
 		signal.IdempotencyKey = string(call.SignalID) // so that a repeat after a lost reply counts once

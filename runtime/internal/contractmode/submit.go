@@ -26,7 +26,6 @@ const (
 	tagInput       = contractTags + "input"
 	tagResult      = contractTags + "result_execution_id"
 	tagDeadline    = contractTags + "deadline_at"
-	tagLanes       = contractTags + "lanes"
 	tagTrace       = contractTags + "trace_context"
 	tagCancelledBy = contractTags + "cancelled_by"
 	// tagSubmitted is set once all nodes and edges exist, so that any program may release the nodes.
@@ -71,7 +70,6 @@ func (c *contract) SubmitFlow(ctx context.Context, call engine.FlowSubmission) (
 type contractSubmission struct {
 	contract *contract
 	call     engine.FlowSubmission
-	lanes    string // of all nodes of the flow; set by begin
 }
 
 var submissionTags = []string{tagGraphHash, tagInputHash, tagSubmitted, tagDeadline}
@@ -86,7 +84,6 @@ func (s *contractSubmission) begin(ctx context.Context) (existed bool, err error
 	if err := c.checkServable(ctx, graph, call.Tags); err != nil {
 		return false, err
 	}
-	s.lanes = joinLanes(graph)
 	tags, err := c.flowTags(ctx, call.Partition, call.FlowID, submissionTags)
 	if err != nil {
 		return false, err
@@ -179,7 +176,6 @@ func (s *contractSubmission) flowTags() []string {
 	add(tagInput, string(call.Input))
 	add(tagResult, string(call.ResultExecutionID))
 	add(tagTrace, call.TraceContext)
-	add(tagLanes, s.lanes)
 	if call.Deadline > 0 {
 		add(tagDeadline, strconv.FormatInt(s.contract.now().Add(call.Deadline).UnixMilli(), 10))
 	}
@@ -226,11 +222,17 @@ func (s *contractSubmission) createNodes(ctx context.Context) error {
 	if len(call.Nodes) == 0 {
 		return nil
 	}
+	lanes := make([]enginecore.LaneID, len(call.Nodes))
+	for i, n := range call.Nodes {
+		lanes[i] = n.LaneID
+	}
+	if err := c.EnterLanes(ctx, lanes...); err != nil {
+		return err
+	}
 	b := c.batch()
 	var created []*engine.CallResult[enginerpc.CreateExecutionReply]
 	var added []*engine.CallResult[enginerpc.AddExecutionToFlowReply]
 	for _, n := range call.Nodes {
-		c.noteLane(n.LaneID)
 		created = append(created, addAgain[enginerpc.CreateExecutionReply](b,
 			enginerpc.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))
 	}
@@ -266,7 +268,8 @@ func (s *contractSubmission) dropOrphans(ctx context.Context, reason error) erro
 	for i, n := range s.call.Nodes {
 		ids[i] = n.ExecutionID
 	}
-	return s.contract.cancelMembers(ctx, s.call.Partition, s.call.FlowID, "the run was cancelled", ids)
+	_, err := s.contract.cancelMembers(ctx, s.call.Partition, s.call.FlowID, "the run was cancelled", ids)
+	return err
 }
 
 // flowTags reads tags of a flow.

@@ -41,6 +41,7 @@ func (c *contract) ReadValues(ctx context.Context, call enginerpc.ReadValuesCall
 		value := enginerpc.ReadValue{}
 		if cores[i]["terminal_outcome"] == "success" {
 			value = part(results[i+1])
+			value.Has = true // the contract stores no result without bytes
 		}
 		value.State = cores[i]["public_state"]
 		reply.Executions = append(reply.Executions, value)

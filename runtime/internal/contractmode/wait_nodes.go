@@ -43,7 +43,9 @@ func (c *contract) serveWaits(ctx context.Context, p enginecore.Partition) (int6
 		Kinds: enginerpc.KindSet([]string{waitKind}),
 	}})
 	for i := range reply.Executions {
-		err = errors.Join(err, c.serveWait(ctx, p, &reply.Executions[i]))
+		if fault := c.serveWait(ctx, p, &reply.Executions[i]); fault != nil {
+			err = errors.Join(err, &engine.ItemError{Item: string(reply.Executions[i].ExecutionID), Err: fault})
+		}
 	}
 	return int64(len(reply.Executions)), err
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/rueidis"
@@ -253,11 +252,15 @@ func (c *contract) WaitResult(
 
 // takenSignal is a signal that a condition took.
 type takenSignal struct {
-	Name    string          `json:"name"`
-	Source  string          `json:"source"`
-	Payload json.RawMessage `json:"payload"`
-	At      int64           `json:"at"`
-	plain   []byte
+	ID          enginecore.SignalID `json:"id"`
+	Name        string              `json:"name"`
+	Category    string              `json:"category"`
+	SourceType  string              `json:"source_type"`
+	Source      string              `json:"source"`
+	Correlation string              `json:"correlation_id"`
+	Payload     json.RawMessage     `json:"payload"`
+	At          int64               `json:"at"`
+	plain       []byte
 }
 
 // brought returns what a wait has brought that was resumed: the payload that an operator gave, or that of the last
@@ -324,7 +327,9 @@ func takenIDs(state map[string]string, log []rueidis.XRangeEntry) []enginecore.S
 func (c *contract) readTaken(
 	ctx context.Context, p enginecore.Partition, ids []enginecore.SignalID,
 ) ([]takenSignal, error) {
-	fields := []string{"signal_name", "source_identity", "accepted_at"}
+	fields := []string{
+		"signal_name", "signal_category", "source_type", "source_identity", "correlation_id", "accepted_at",
+	}
 	var commands rueidis.Commands
 	for _, id := range ids {
 		commands = append(commands, c.hmget(c.keys.SignalRecord(p, id), fields),
@@ -339,7 +344,9 @@ func (c *contract) readTaken(
 		record := hashrecord.Read(results[2*i], fields)
 		payload, _ := results[2*i+1].AsBytes() // nil if the signal has none
 		taken[i] = takenSignal{
-			Name: record["signal_name"], Source: record["source_identity"], Payload: embedded(payload),
+			ID: ids[i], Name: record["signal_name"], Category: record["signal_category"],
+			SourceType: record["source_type"], Source: record["source_identity"],
+			Correlation: record["correlation_id"], Payload: embedded(payload),
 			At: engine.Record(record).Int("accepted_at"), plain: payload,
 		}
 	}
@@ -356,27 +363,4 @@ func embedded(payload []byte) json.RawMessage {
 	}
 	text, _ := json.Marshal(strings.ToValidUTF8(string(payload), "\uFFFD"))
 	return text
-}
-
-// expireWaits is the part of the tick that ends waits whose time is up.
-func (t *contractTick) expireWaits(ctx context.Context) error {
-	return t.countOf(t.contract.expireWaits(ctx, t.call.Partition, t.waits, time.Time{}))
-}
-
-// closeWaitpoints is the part of the tick that closes waitpoints whose wait did not begin in time.
-func (t *contractTick) closeWaitpoints(ctx context.Context) error {
-	return t.countOf(t.contract.closeWaitpoints(ctx, t.call.Partition, t.pending, time.Time{}))
-}
-
-// serveWaits is the part of the tick that works on waitpoint nodes.
-func (t *contractTick) serveWaits(ctx context.Context) error {
-	n, err := t.contract.serveWaits(ctx, t.call.Partition)
-	t.reply.More = t.reply.More || n == waitsAtOnce
-	return t.countOf(n, err)
-}
-
-// countOf adds to the count of the current task.
-func (t *contractTick) countOf(n int64, err error) error {
-	t.count += n
-	return err
 }

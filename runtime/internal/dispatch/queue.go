@@ -27,6 +27,8 @@ type ClaimTarget struct {
 	Shared bool
 	// Early is set when this worker claims before most others: the claim tells them also when it finds nothing.
 	Early bool
+	// Alone is set when nothing else runs and all slots are reserved, for an execution that is to run alone.
+	Alone bool
 	// RingSlot is the slot of the wake ring in which the wake-up arrived, as decimal text. The engine wakes more
 	// workers when the claim leaves work. It is empty when all workers received the wake-up, since idle ones claim
 	// anyway.
@@ -47,6 +49,7 @@ type Queue struct {
 	Changed chan struct{} // has a value when there may be something to claim
 
 	mu         sync.Mutex
+	slots      int // of the worker
 	free       int
 	owed       int // slots that go as soon as they are free
 	claims     int // in flight
@@ -55,6 +58,7 @@ type Queue struct {
 	setAside   map[LaneShard]bool        // shards with executions that were set aside and this worker can run
 	delayed    map[LaneShard]*time.Timer // shards that other workers claim from first
 	broadcasts map[LaneShard]pendingBroadcast
+	isolation  *isolation // nil: claims need not wait until nothing runs
 	closed     bool
 }
 
@@ -64,7 +68,7 @@ const maxClaims = 4
 // NewQueue returns an empty queue of a worker with the given number of slots, all free.
 func NewQueue(slots int) *Queue {
 	return &Queue{
-		Changed: make(chan struct{}, 1), free: slots, queued: make(map[LaneShard]bool),
+		Changed: make(chan struct{}, 1), slots: slots, free: slots, queued: make(map[LaneShard]bool),
 		setAside: make(map[LaneShard]bool), delayed: make(map[LaneShard]*time.Timer),
 		broadcasts: make(map[LaneShard]pendingBroadcast),
 	}
@@ -211,6 +215,9 @@ func (q *Queue) dropDelayed(s LaneShard) {
 func (q *Queue) Take() (v ClaimTarget, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.isolation != nil {
+		return q.takeAlone()
+	}
 	if q.closed || q.free == 0 || q.claims >= maxClaims || len(q.queue) == 0 {
 		return ClaimTarget{}, false
 	}
@@ -233,9 +240,7 @@ func (q *Queue) FinishClaim(unused int) {
 	defer q.mu.Unlock()
 	q.claims--
 	q.addFree(unused)
-	if len(q.queue) > 0 {
-		signalChange(q.Changed)
-	}
+	q.signalWaiting()
 }
 
 // ReleaseSlot frees one slot, whose task has ended.
@@ -243,17 +248,15 @@ func (q *Queue) ReleaseSlot() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.addFree(1)
-	if len(q.queue) > 0 {
-		signalChange(q.Changed)
-	}
+	q.signalWaiting()
 }
 
-// Reserve takes up to n free slots and returns how many; 0 after Close. The caller frees those that it does not use
-// with [Queue.Restore].
+// Reserve takes up to n free slots and returns how many; 0 after Close and after Isolate. The caller frees those that
+// it does not use with [Queue.Restore].
 func (q *Queue) Reserve(n int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.closed || q.isolation != nil {
 		return 0
 	}
 	n = min(n, q.free)
@@ -266,8 +269,8 @@ func (q *Queue) Restore(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.addFree(n)
-	if n > 0 && len(q.queue) > 0 {
-		signalChange(q.Changed)
+	if n > 0 {
+		q.signalWaiting()
 	}
 }
 
@@ -285,6 +288,7 @@ func (q *Queue) Close() {
 	defer q.mu.Unlock()
 	q.closed = true
 	q.queue = nil
+	q.endIsolation()
 	for s := range q.delayed {
 		q.dropDelayed(s)
 	}
@@ -299,6 +303,13 @@ func (q *Queue) IsClosed() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.closed
+}
+
+// signalWaiting wakes the receiver of Changed when a target waits. It needs the lock.
+func (q *Queue) signalWaiting() {
+	if len(q.queue) > 0 || q.isolation != nil {
+		signalChange(q.Changed)
+	}
 }
 
 // signalChange leaves a value in a channel of capacity one, which wakes the goroutine that receives from it.

@@ -100,6 +100,7 @@ var _ interface {
 	ScheduleCalls
 	BulkJobCalls
 	RunKeys
+	NodeEvents
 	LimitStore
 	GrantedClaims
 	GraphStore

@@ -130,6 +130,11 @@ type RunKeys interface {
 	ReadRunKey(context.Context, enginerpc.ReadRunKeyCall) (enginerpc.ReadRunKeyReply, error)
 }
 
+// NodeEvents finds the events of one node without those of the others.
+type NodeEvents interface {
+	ReadNodeEvents(context.Context, enginerpc.ReadNodeEventsCall) (enginerpc.ReadNodeEventsReply, error)
+}
+
 // LimitStore admits executions that wait for permits of limits, and finds the next execution to grant.
 type LimitStore interface {
 	Exchange(context.Context, enginerpc.ExchangeCall) (enginerpc.ExchangeReply, error)
@@ -193,16 +198,27 @@ type OverdueIndex struct {
 	Work func(ctx context.Context, p enginecore.Partition, due []string, now time.Time) (int64, error)
 }
 
-// LaneDirectory lists the lanes that executions use.
+// LaneDirectory lists the lanes in use, which all programs of one engine share.
 type LaneDirectory interface {
-	// KnownLanes adds more to the lanes seen so far and returns all of them, sorted.
-	KnownLanes(more []enginecore.LaneID) []enginecore.LaneID
+	// EnterLanes enters lanes into the list. It may be repeated.
+	EnterLanes(ctx context.Context, lanes ...enginecore.LaneID) error
+	// KnownLanes enters the given lanes and returns all of the list, sorted, as the engine had it a moment ago.
+	KnownLanes(ctx context.Context, more []enginecore.LaneID) []enginecore.LaneID
+}
+
+// PolledTick is a tick that no messages announce all work for, so that each partition is visited at Backend.PollEvery.
+type PolledTick interface {
+	// TickKeys returns keys of a partition of which at least one exists if a tick has work there.
+	TickKeys(p enginecore.Partition, lanes []enginecore.LaneID) []string
 }
 
 // WorkerDirectory lists the workers and their capabilities for the other programs of the contract.
 type WorkerDirectory interface {
-	// EnterWorker records the capabilities of a worker, sorted and separated by commas. It may be repeated.
-	EnterWorker(ctx context.Context, instance enginecore.WorkerInstanceID, capabilities string) error
+	// EnterWorker records the capabilities of a worker, sorted and separated by commas, and its lanes. It may be
+	// repeated.
+	EnterWorker(
+		ctx context.Context, instance enginecore.WorkerInstanceID, capabilities string, lanes []enginecore.LaneID,
+	) error
 	// LeaveWorker removes a worker that has stopped.
 	LeaveWorker(ctx context.Context, instance enginecore.WorkerInstanceID) error
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -9,30 +10,57 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
+// Credentials returns the user and the password of a connection that is being made. An empty user is the default one;
+// two empty values mean that nothing is presented.
+type Credentials func(ctx context.Context) (user, password string, err error)
+
+// Fixed returns credentials that do not change.
+func Fixed(user, password string) Credentials {
+	return func(context.Context) (string, string, error) { return user, password, nil }
+}
+
+// Logins are the credentials of connections. Each may be nil.
+type Logins struct {
+	Server Credentials
+	// Sentinel defaults to Server, which is asked where a sentinel requires a login.
+	Sentinel Credentials
+	// Changing says that the credentials can differ with each call, so that refused ones are asked for again.
+	Changing bool
+}
+
+// handshakes says what is settled with a server before a connection is used.
+type handshakes struct {
+	logins Logins
+	// primaries says that a server that is a replica is refused.
+	primaries bool
+}
+
 // connect returns a connection on which the server has answered. A network or a proxy may take connections that lead
-// nowhere.
-func connect(ctx context.Context, address string, by *net.Dialer, secure *tls.Config) (net.Conn, error) {
+// nowhere. All errors say that nothing was sent for a caller.
+func (h handshakes) connect(
+	ctx context.Context, address string, by *net.Dialer, secure *tls.Config,
+) (*link, error) {
 	timeout := cmp.Or(by.Timeout, connectTimeout)
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var conn net.Conn
-	var err error
-	if secure != nil {
-		conn, err = (&tls.Dialer{NetDialer: by, Config: secure}).DialContext(ctx, "tcp", address)
-	} else {
-		conn, err = by.DialContext(ctx, "tcp", address)
-	}
+	conn, err := dialServer(ctx, address, by, secure)
 	if slow := net.Error(nil); errors.As(err, &slow) && slow.Timeout() {
 		err = fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	if err != nil {
-		return nil, err
+		return nil, asDialError(err)
 	}
 	leave := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	said, err := handshake(conn)
+	made := &link{Conn: conn, address: address, sentinel: isSentinel(by)}
+	err = h.settle(ctx, made)
 	if !leave() && err == nil {
 		err = ctx.Err()
 	}
@@ -41,12 +69,87 @@ func connect(ctx context.Context, address string, by *net.Dialer, secure *tls.Co
 		if ctx.Err() != nil {
 			err = fmt.Errorf("connected, but without an answer within %s", timeout.Round(time.Millisecond))
 		}
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: conn.RemoteAddr(), Err: err}
+		return nil, &net.OpError{Op: "dial", Net: conn.RemoteAddr().Network(), Addr: conn.RemoteAddr(), Err: err}
 	}
-	if said != nil {
-		return &handshaken{Conn: conn, said: said}, nil
+	return made, nil
+}
+
+// dialServer connects to host:port or to a socket, whose address is a path. The certificate is checked against the host
+// of the address unless the configuration names another one.
+func dialServer(ctx context.Context, address string, by *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	if IsSocket(address) {
+		return by.DialContext(ctx, "unix", address)
 	}
-	return conn, nil
+	if secure == nil {
+		return by.DialContext(ctx, "tcp", address)
+	}
+	return (&tls.Dialer{NetDialer: by, Config: secure}).DialContext(ctx, "tcp", address)
+}
+
+// IsSocket reports whether an address is the path of a socket instead of host:port.
+func IsSocket(address string) bool { return strings.HasPrefix(address, "/") }
+
+// settle exchanges with the server what has to be known before the connection is used.
+func (h handshakes) settle(ctx context.Context, l *link) error {
+	line, err := ping(l.Conn)
+	switch {
+	case err != nil:
+		return err
+	case line[0] != '+' && line[0] != '-':
+		l.said = line
+		return nil
+	case bytes.HasPrefix(line, []byte("-DENIED")), bytes.HasPrefix(line, []byte("-ERR max number of clients")):
+		return fmt.Errorf("the server refuses the connection: %s", strings.TrimSpace(string(line[1:])))
+	}
+	ask := h.logins.Server
+	if l.sentinel {
+		switch locked := bytes.HasPrefix(line, []byte("-NOAUTH")); {
+		case h.logins.Sentinel != nil:
+			ask = h.logins.Sentinel
+		case !locked:
+			ask = nil
+		}
+	}
+	if ask != nil {
+		if l.login.user, l.login.password, err = ask(ctx); err != nil {
+			return fmt.Errorf("%w: credentials: %w", enginecore.ErrUnauthorized, err)
+		}
+	}
+	if h.logins.Changing && ask != nil || h.primaries && !l.sentinel {
+		return h.introduce(l)
+	}
+	return nil
+}
+
+// introduce logs in and checks the role of the server. The client library logs in again, and reports what this leaves
+// out.
+func (h handshakes) introduce(l *link) error {
+	hello := []string{"HELLO"}
+	if l.login.user != "" || l.login.password != "" {
+		hello = append(hello, "2", "AUTH", cmp.Or(l.login.user, "default"), l.login.password)
+	}
+	if _, err := l.Conn.Write(command(hello)); err != nil {
+		return err
+	}
+	properties, refusal, err := readProperties(bufio.NewReader(l.Conn))
+	switch {
+	case err != nil:
+		return err
+	case refusal != "" && h.logins.Changing && enginerpc.IsUnauthorized(refusal):
+		return fmt.Errorf("%w: %s", enginecore.ErrUnauthorized, refusal)
+	case h.primaries && !l.sentinel && isReplica(properties["role"]):
+		return enginerpc.ErrReplica
+	}
+	return nil
+}
+
+// command is a command as it is sent.
+func command(words []string) []byte {
+	text := []byte("*" + strconv.Itoa(len(words)) + "\r\n")
+	for _, word := range words {
+		text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(word), word)
+	}
+	return text
 }
 
 // pong is the answer to a ping.
@@ -55,9 +158,9 @@ const pong = "+PONG\r\n"
 // maxHandshake bounds the line that a server answers with.
 const maxHandshake = 1024
 
-// handshake sends a PING and waits for an answer. said is what the server has sent unasked before it, nil if nothing.
-func handshake(conn net.Conn) (said []byte, err error) {
-	if _, err := io.WriteString(conn, "*1\r\n$4\r\nPING\r\n"); err != nil {
+// ping sends a PING and returns the line with which the server answers.
+func ping(conn net.Conn) ([]byte, error) {
+	if _, err := conn.Write(command([]string{"PING"})); err != nil {
 		return nil, err
 	}
 	line := make([]byte, len(pong), maxHandshake)
@@ -70,25 +173,5 @@ func handshake(conn net.Conn) (said []byte, err error) {
 			return nil, err
 		}
 	}
-	refused := bytes.HasPrefix(line, []byte("-DENIED")) || bytes.HasPrefix(line, []byte("-ERR max number of clients"))
-	if !refused && (line[0] == '+' || line[0] == '-') {
-		return nil, nil // also an error, of one who has not logged in yet or may not ask, is an answer
-	}
 	return line, nil
-}
-
-// handshaken is a connection on which the server has sent something unasked, which Read returns first.
-type handshaken struct {
-	net.Conn
-	said []byte
-}
-
-// Read implements net.Conn.
-func (g *handshaken) Read(into []byte) (int, error) {
-	if len(g.said) > 0 {
-		n := copy(into, g.said)
-		g.said = g.said[n:]
-		return n, nil
-	}
-	return g.Conn.Read(into)
 }

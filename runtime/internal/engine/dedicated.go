@@ -16,13 +16,14 @@ func (c pinnedReads) Dedicate() (rueidis.DedicatedClient, func()) {
 	if c.dialer == nil {
 		return wire, release
 	}
-	d := &dedicated{client: c.Client, DedicatedClient: wire, release: release}
+	d := &dedicated{client: c.Client, roles: c.roles, DedicatedClient: wire, release: release}
 	return d, d.returnWire
 }
 
 // dedicated is a connection for one user.
 type dedicated struct {
 	client rueidis.Client
+	roles  *links // see pinnedReads
 
 	mu sync.Mutex
 	rueidis.DedicatedClient
@@ -138,8 +139,9 @@ func (d *dedicated) replace(ctx context.Context, err error) bool {
 // Do implements rueidis.CoreClient.
 func (d *dedicated) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	command = command.Pin() // it may be sent again
+	generation := d.roles.now()
 	for {
-		result := d.wire().Do(ctx, command)
+		result := d.roles.judged(generation, d.wire().Do(ctx, command))
 		if d.replace(ctx, result.NonRedisError()) {
 			continue
 		}
@@ -155,8 +157,9 @@ func (d *dedicated) DoMulti(ctx context.Context, commands ...rueidis.Completed) 
 	for i := range commands {
 		commands[i] = commands[i].Pin()
 	}
+	generation := d.roles.now()
 	for {
-		results := d.wire().DoMulti(ctx, slices.Clone(commands)...)
+		results := d.roles.allJudged(generation, d.wire().DoMulti(ctx, slices.Clone(commands)...))
 		if len(results) > 0 && d.replace(ctx, results[0].NonRedisError()) {
 			continue
 		}

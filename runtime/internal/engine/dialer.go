@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -63,6 +62,10 @@ type dialer struct {
 	ctx  context.Context // ends with the dialer
 	stop context.CancelFunc
 	wrap func(net.Conn) (net.Conn, error) // nil for connections as they are
+	handshakes
+	links *links
+	// connecting says that a server that answers "not now" is waited for by enginerpc.Connect, which logs that.
+	connecting atomic.Bool
 	// busy counts the attempts to connect and those who wait for one.
 	busy  atomic.Int32
 	tasks sync.WaitGroup
@@ -86,95 +89,6 @@ type endpoint struct {
 type readyConn struct {
 	conn   net.Conn
 	expiry *time.Timer
-}
-
-// connections says how the connections of a session are made.
-type connections struct {
-	option   rueidis.ClientOption
-	embedded bool
-	wrap     func(net.Conn) (net.Conn, error) // see Connection.Wrap
-	held     bool                             // the server may hold reads, so that answers have no bound
-}
-
-// client makes a client and, unless it is that of an engine in this process, the dialer of its connections. It ends
-// with ctx if the client is not made by then. Both are closed by closeClient.
-func (c connections) client(ctx context.Context) (rueidis.Client, *dialer, error) {
-	option := c.option
-	if c.embedded {
-		option.Dialer.KeepAlive = -1 // nothing between the two can fall silent, so no PING asks
-		option.DialCtxFn = c.wrapped(option.DialCtxFn)
-		client, err := rueidis.NewClient(option)
-		return client, nil, err
-	}
-	d := &dialer{endpoints: make(map[string]*endpoint), wrap: c.wrap}
-	if !c.held {
-		d.wrap = withPromptAnswers(c.wrap, option.ConnWriteTimeout)
-	}
-	d.ctx, d.stop = context.WithCancel(context.Background())
-	var drop []func() bool
-	d.opening = func(conn net.Conn) {
-		drop = append(drop, context.AfterFunc(d.ctx, func() { _ = conn.Close() }))
-	}
-	leave := context.AfterFunc(ctx, d.stop)
-	option.DialCtxFn = d.dial
-	option.RetryDelay = retryDelay
-	client, err := rueidis.NewClient(option)
-	d.mu.Lock()
-	d.opening = nil
-	for _, keep := range drop {
-		keep()
-	}
-	d.mu.Unlock()
-	if !leave() {
-		err = ctx.Err()
-	}
-	if err != nil {
-		closeClient(client, d)
-		return nil, nil, err
-	}
-	return client, d, nil
-}
-
-// dialFunc makes a connection, for the client library.
-type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
-
-// wrapped returns a function that makes connections as dial does and wraps them.
-func (c connections) wrapped(dial dialFunc) dialFunc {
-	if c.wrap == nil {
-		return dial
-	}
-	return func(ctx context.Context, address string, by *net.Dialer, secure *tls.Config) (net.Conn, error) {
-		conn, err := dial(ctx, address, by, secure)
-		if err != nil {
-			return nil, err
-		}
-		return c.wrap(conn)
-	}
-}
-
-// timely sets the timeouts of connections that the URL leaves open, and returns the time within which a program that
-// holds leases notices that a server has fallen silent.
-func timely(option *rueidis.ClientOption) time.Duration {
-	if option.ConnWriteTimeout <= 0 {
-		option.ConnWriteTimeout = noticeWithin - 2*ProbeEvery
-	}
-	option.Dialer.KeepAlive, option.Dialer.KeepAliveConfig = pingAfter, tcpProbes
-	if option.Dialer.Timeout <= 0 {
-		option.Dialer.Timeout = connectTimeout
-	}
-	// Sentinels take as long to fall silent as servers do.
-	option.Sentinel.Dialer = option.Dialer
-	return option.ConnWriteTimeout + 2*ProbeEvery
-}
-
-// retryDelay is the client library's delay between tries. For a connection that is being made it is negative, which
-// ends the tries, so that the caller waits and can leave.
-func retryDelay(attempts int, _ rueidis.Completed, err error) time.Duration {
-	if errors.Is(err, errConnecting) {
-		return -1
-	}
-	base := time.Duration(1) << min(20, attempts) * time.Microsecond
-	return min(time.Second, base+rand.N(base))
 }
 
 // closeClient closes a client and what makes its connections. Either may be nil.
@@ -310,14 +224,26 @@ func (d *dialer) take(
 		d.busy.Add(1)
 		d.tasks.Go(func() {
 			defer d.busy.Add(-1)
-			conn, err := connect(d.ctx, address, by, secure)
-			if err == nil && d.wrap != nil {
-				conn, err = d.wrap(conn)
-			}
+			conn, err := d.make(address, by, secure)
 			d.connected(p, conn, err)
 		})
 	}
 	return nil, p.changed, nil
+}
+
+// make makes a connection.
+func (d *dialer) make(address string, by *net.Dialer, secure *tls.Config) (net.Conn, error) {
+	generation := d.links.generation.Load()
+	made, err := d.connect(d.ctx, address, by, secure)
+	if err != nil {
+		return nil, err
+	}
+	made.of, made.generation = d.links, generation
+	d.links.add(made)
+	if d.wrap == nil {
+		return made, nil
+	}
+	return d.wrap(made)
 }
 
 // connected records how an attempt ended and wakes the callers that wait.
@@ -352,3 +278,11 @@ func (d *dialer) expire(p *endpoint, conn net.Conn) {
 
 // dialError marks an error as one before which nothing was sent.
 func dialError(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+
+// asDialError is dialError unless the error is marked already.
+func asDialError(err error) error {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return err
+	}
+	return dialError(err)
+}

@@ -1,20 +1,24 @@
 package engine
 
 import (
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // ReadEvent decodes an event of a run. Fields that the event does not have, or that are malformed, are zero.
 func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 	event := runevent.Event{ID: e.ID, At: e.At, Kind: runevent.Kind(e.Event), Node: e.Node, Detail: e.Detail}
-	if index, err := strconv.Atoi(e.Attempt); err == nil {
+	attempt, category, _ := strings.Cut(e.Attempt, ":")
+	if index, err := strconv.Atoi(attempt); err == nil {
 		event.Attempt = index + 1
 	}
+	event.Category, _ = url.PathUnescape(category)
 	if event.Kind == runevent.Progress {
 		progress, _ := enginerpc.ParseProgressText(e.Detail)
 		event.Percent, _ = strconv.ParseFloat(progress.Percent, 64)
@@ -22,7 +26,7 @@ func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 	}
 	if event.Kind == runevent.Sleeping || event.Kind == runevent.TimerMoved {
 		if ms, err := strconv.ParseInt(e.Detail, 10, 64); err == nil {
-			event.Detail = time.UnixMilli(ms).UTC().Format(time.RFC3339Nano)
+			event.Detail = recordtext.Time(ms).Format(time.RFC3339Nano)
 		}
 	}
 	return event
@@ -33,5 +37,5 @@ func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
 func EntryTime(id string) time.Time {
 	ms, _, _ := strings.Cut(id, "-")
 	at, _ := strconv.ParseInt(ms, 10, 64)
-	return time.UnixMilli(at).UTC()
+	return recordtext.Time(at)
 }

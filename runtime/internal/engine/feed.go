@@ -19,7 +19,7 @@ const (
 	feedPage = 250
 	// feedPause is the least time between two reads of the same feeds, for the hints of a busy engine to gather.
 	feedPause = 2 * time.Millisecond
-	// feedLook is how long a follower waits for a hint before it looks without one.
+	// feedLook is how long a follower waits for a hint before it looks without one, unless the session is quiet.
 	feedLook = 5 * time.Second
 	// feedLinger is how long a feed is read that nobody follows any more.
 	feedLinger = 10 * time.Second
@@ -46,14 +46,15 @@ type feeds struct {
 	watches *watches
 	keys    enginerpc.Keys
 	apart   bool // each partition has a reader of its own
+	look    time.Duration
 	running sync.WaitGroup
 
 	mu      sync.Mutex
 	readers map[enginecore.Partition]*feedReader // one, of the zero partition, unless apart
 }
 
-func newFeeds(w *watches, keys enginerpc.Keys, apart bool) *feeds {
-	return &feeds{watches: w, keys: keys, apart: apart, readers: make(map[enginecore.Partition]*feedReader)}
+func newFeeds(w *watches, keys enginerpc.Keys, apart bool, look time.Duration) *feeds {
+	return &feeds{watches: w, keys: keys, apart: apart, look: look, readers: make(map[enginecore.Partition]*feedReader)}
 }
 
 // follow returns a follower of a run.
@@ -81,7 +82,7 @@ type follower struct {
 // Await implements [EventFollower].
 func (w *follower) Await(ctx context.Context) error {
 	w.feeds.join(w)
-	timer := time.NewTimer(feedLook)
+	timer := time.NewTimer(w.feeds.look)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -159,6 +160,7 @@ type feedReader struct {
 	// Used by run only.
 	wire    rueidis.DedicatedClient
 	release func()
+	role    heldCheck
 }
 
 func (r *feedReader) add(w *follower) {
@@ -265,11 +267,15 @@ func (r *feedReader) wait(ctx context.Context, feeds []*feed, block time.Duratio
 			r.wire = nil
 			return false, err
 		}
+		r.role = heldCheck{last: time.Now()}
 	}
 	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
 	defer context.AfterFunc(ctx, r.wire.Close)()
 	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience(block))
 	defer cancel()
+	if err := r.role.before(answered, w.roles(), r.wire); err != nil {
+		return false, err
+	}
 	if err := r.locate(answered, feeds); err != nil {
 		return false, err
 	}

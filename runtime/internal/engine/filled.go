@@ -7,27 +7,55 @@ import (
 	"github.com/redis/rueidis"
 )
 
+// filledGroup is the number of lists that one command of Filled asks for after it has found that some of many exist.
+const filledGroup = 8
+
 // Filled reports for each list of keys whether one of them exists, and true where the read failed, so that whoever asks
 // looks closer. The keys of one list lie in one slot.
 //
-// Where one server has all keys, one command asks for all lists at once, and only if it finds a key is each list asked
-// for: mostly none exists. On a cluster each list takes a command.
+// Where one server has all keys, one command asks for all lists at once, since mostly none exists. Only if it finds a
+// key are the lists asked for in groups, and those of the groups with a key one by one. On a cluster each list takes a
+// command.
 func (s *Session) Filled(ctx context.Context, lists [][]string) []bool {
 	filled := make([]bool, len(lists))
-	exists := func(keys []string) rueidis.Completed { return s.Client.B().Exists().Key(keys...).Build() }
-	if len(lists) > 1 && s.Client.Mode() != rueidis.ClientModeCluster {
-		n, err := s.Client.Do(ctx, exists(slices.Concat(lists...))).AsInt64()
-		if err == nil && n == 0 {
-			return filled
+	candidates := make([]int, len(lists))
+	for i := range lists {
+		candidates[i] = i
+	}
+	if s.Client.Mode() != rueidis.ClientModeCluster {
+		for _, size := range []int{len(lists), filledGroup} {
+			if len(candidates) > 1 {
+				candidates = s.inFilledGroups(ctx, lists, candidates, size)
+			}
 		}
 	}
-	questions := make(rueidis.Commands, len(lists))
-	for i, keys := range lists {
-		questions[i] = exists(keys)
+	questions := make(rueidis.Commands, len(candidates))
+	for i, list := range candidates {
+		questions[i] = s.Client.B().Exists().Key(lists[list]...).Build()
 	}
 	for i, answer := range s.Client.DoMulti(ctx, questions...) {
 		n, err := answer.AsInt64()
-		filled[i] = err != nil || n > 0
+		filled[candidates[i]] = err != nil || n > 0
 	}
 	return filled
+}
+
+// inFilledGroups asks for groups of the candidates with one command each, and returns those whose group has a key.
+func (s *Session) inFilledGroups(ctx context.Context, lists [][]string, candidates []int, size int) []int {
+	groups := slices.Collect(slices.Chunk(candidates, size))
+	questions := make(rueidis.Commands, len(groups))
+	for i, group := range groups {
+		var keys []string
+		for _, list := range group {
+			keys = append(keys, lists[list]...)
+		}
+		questions[i] = s.Client.B().Exists().Key(keys...).Build()
+	}
+	var left []int
+	for i, answer := range s.Client.DoMulti(ctx, questions...) {
+		if n, err := answer.AsInt64(); err != nil || n > 0 {
+			left = append(left, groups[i]...)
+		}
+	}
+	return left
 }

@@ -12,25 +12,20 @@ import (
 
 // LaneTotals returns the number of executions of each lane by state, added up over all partitions and sorted by lane.
 // The time since which a lane is paused is that of the first partition that has one. It fails if any partition does.
+// Its cost is one call for each partition, however many runs there are: the counts change with the executions.
 func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error) {
 	replies, err := InAllPartitions(ctx, s, func(p enginecore.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}
 	byName := make(map[enginecore.LaneID]*enginerpc.LaneState)
-	add := func(part enginerpc.LaneState) {
-		if byName[part.LaneID] == nil {
-			byName[part.LaneID] = &enginerpc.LaneState{LaneID: part.LaneID}
-		}
-		addLane(byName[part.LaneID], part)
-	}
 	for _, reply := range replies {
 		for _, part := range reply.Lanes {
-			add(part)
+			if byName[part.LaneID] == nil {
+				byName[part.LaneID] = &enginerpc.LaneState{LaneID: part.LaneID}
+			}
+			addLane(byName[part.LaneID], part)
 		}
-	}
-	if err := s.countLaneNodes(ctx, add); err != nil {
-		return nil, fmt.Errorf("list lanes: count nodes: %w", err)
 	}
 	lanes := make([]enginerpc.LaneState, 0, len(byName))
 	for _, lane := range byName {
@@ -38,38 +33,6 @@ func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error)
 	}
 	slices.SortFunc(lanes, func(a, b enginerpc.LaneState) int { return cmp.Compare(a.LaneID, b.LaneID) })
 	return lanes, nil
-}
-
-// countLaneNodes counts the nodes of runs that run or wait for upstreams, which are in no index of their lane: page by
-// page, all partitions side by side.
-func (s *Session) countLaneNodes(ctx context.Context, add func(enginerpc.LaneState)) error {
-	calls := make([]enginerpc.CountLaneNodesCall, 0, s.Core.Partitioning().Flow)
-	for _, p := range s.Partitions() {
-		calls = append(calls, enginerpc.CountLaneNodesCall{Partition: p})
-	}
-	var faults []error
-	for len(calls) > 0 {
-		results, _ := SendAll(ctx, s.Core, calls) // the results have the errors
-		var rest []enginerpc.CountLaneNodesCall
-		for i, r := range results {
-			if r.Err != nil {
-				faults = append(faults, r.Err)
-				continue
-			}
-			for _, part := range r.Reply.Lanes {
-				add(enginerpc.LaneState{
-					LaneID: part.LaneID, Active: part.Active, BlockedDependencies: part.BlockedDependencies,
-				})
-			}
-			if r.Reply.NextCursor != "" {
-				rest = append(rest, enginerpc.CountLaneNodesCall{
-					Partition: calls[i].Partition, Cursor: r.Reply.NextCursor,
-				})
-			}
-		}
-		calls = rest
-	}
-	return enginerpc.JoinSame("partitions", faults)
 }
 
 // addLane adds the counts of one partition.

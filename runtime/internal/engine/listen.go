@@ -38,6 +38,10 @@ type hub struct {
 	ctx    context.Context
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
+	roles  *links // see pinnedReads
+	// unasked says that a connection with subscriptions takes no other commands (RESP2), so that its role cannot be
+	// checked.
+	unasked bool
 
 	mu        sync.Mutex
 	listeners map[*listener]struct{}
@@ -56,10 +60,11 @@ type listener struct {
 	heard      func(channel, message string)
 }
 
-func newHub(client rueidis.Client, logger *slog.Logger) *hub {
+func newHub(client rueidis.Client, logger *slog.Logger, roles *links, unasked bool) *hub {
 	ctx, stop := context.WithCancel(context.Background())
 	return &hub{
 		client: client, logger: logger, ctx: ctx, stop: stop, listeners: make(map[*listener]struct{}),
+		roles: roles, unasked: unasked,
 		byChannel: make(map[string]map[*listener]struct{}), confirmed: make(map[string]bool),
 		changed: make(chan struct{}, 1),
 	}
@@ -137,7 +142,7 @@ func (h *hub) run() {
 		if h.over() {
 			return
 		}
-		if errors.Is(err, errNobodyListens) || errors.Is(err, errChannelLeft) {
+		if errors.Is(err, errNobodyListens) || errors.Is(err, errChannelLeft) || errors.Is(err, errRoleUnknown) {
 			continue // there are listeners again, or still
 		}
 		if time.Since(begun) > maxListenPause {
@@ -176,6 +181,17 @@ var errNobodyListens = errors.New("nobody listens")
 // errChannelLeft ends a connection that is subscribed to a channel without listeners.
 var errChannelLeft = errors.New("a channel has no listeners any more")
 
+// errRoleUnknown ends a connection that may lead to a replica: the next one is checked.
+var errRoleUnknown = errors.New("the connection may lead to a replica")
+
+// checkRole checks that the connection leads to a primary.
+func (h *hub) checkRole(wire rueidis.DedicatedClient) error {
+	if h.unasked {
+		return errRoleUnknown
+	}
+	return h.roles.checkRole(h.ctx, wire)
+}
+
 // connect receives the messages of all wanted channels until the connection breaks, a channel is not wanted any more,
 // or there are no listeners.
 func (h *hub) connect() error {
@@ -197,6 +213,12 @@ func (h *hub) connect() error {
 			}
 		},
 	})
+	var check <-chan time.Time
+	if h.roles != nil { // a timer costs the virtual time of tests, in which years pass
+		ticker := time.NewTicker(heldRoleEvery)
+		defer ticker.Stop()
+		check = ticker.C
+	}
 	held := make(map[string]bool)
 	var drop <-chan time.Time // nil while all that is held is wanted
 	for {
@@ -221,6 +243,10 @@ func (h *hub) connect() error {
 			return h.ctx.Err()
 		case <-drop:
 			return errChannelLeft
+		case <-check:
+			if err := h.checkRole(wire); err != nil {
+				return err
+			}
 		case <-h.changed:
 		}
 	}

@@ -50,6 +50,7 @@ const (
 	EventLimitsFailed        LogEvent = "limits.failed"
 	EventBudgetFailed        LogEvent = "budget.failed"
 	EventTickFailed          LogEvent = "keeper.tick_failed"
+	EventItemFailed          LogEvent = "keeper.item_failed"
 	EventLibraryUnchecked    LogEvent = "library.unchecked"
 	EventIndexRepaired       LogEvent = "keeper.index_repaired"
 	EventRestartNoticed      LogEvent = "keeper.restart_noticed"

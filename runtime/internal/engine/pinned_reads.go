@@ -15,18 +15,22 @@ import (
 type pinnedReads struct {
 	rueidis.Client
 	dialer *dialer // nil for an engine in this process, where connections are there at once
+	// roles are the connections, which are renewed after a reply that only a replica gives. It is nil where there are
+	// none: in this process, and in a cluster, whose servers name the primary.
+	roles *links
 }
 
 // Do implements rueidis.Client.
 func (c pinnedReads) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	command = steady(command)
+	generation := c.roles.now()
 	if !c.connecting() {
 		result := c.Client.Do(ctx, command)
 		if err := result.NonRedisError(); err == nil || !errors.Is(err, errConnecting) {
-			return result
+			return c.roles.judged(generation, result)
 		}
 	}
-	return c.doWhileConnecting(ctx, command)
+	return c.roles.judged(generation, c.doWhileConnecting(ctx, command))
 }
 
 // DoMulti implements rueidis.Client.
@@ -34,19 +38,20 @@ func (c pinnedReads) DoMulti(ctx context.Context, commands ...rueidis.Completed)
 	for i := range commands {
 		commands[i] = steady(commands[i])
 	}
+	generation := c.roles.now()
 	if c.connecting() {
-		return c.doMultiWhileConnecting(ctx, commands)
+		return c.roles.allJudged(generation, c.doMultiWhileConnecting(ctx, commands))
 	}
 	results := c.Client.DoMulti(ctx, commands...)
 	c.sendUnsent(ctx, commands, results)
-	return results
+	return c.roles.allJudged(generation, results)
 }
 
 // Nodes implements rueidis.Client.
 func (c pinnedReads) Nodes() map[string]rueidis.Client {
 	nodes := c.Client.Nodes()
 	for address, node := range nodes {
-		nodes[address] = pinnedReads{node, c.dialer}
+		nodes[address] = pinnedReads{node, c.dialer, c.roles}
 	}
 	return nodes
 }

@@ -19,6 +19,8 @@ import (
 const (
 	// runFeedRenewal is how often a reader says that it follows; the engine keeps a feed open for an hour after that.
 	runFeedRenewal = time.Minute
+	// runFeedHeld bounds how long a read waits, so that the reader renews in time, also in a quiet session.
+	runFeedHeld = 30 * time.Minute
 	// runFeedPause is the least time between two reads, for the updates of a busy engine to gather.
 	runFeedPause = 20 * time.Millisecond
 	// runFeedPoll is how often the partitions of a cluster are asked: a blocking command cannot wait for several.
@@ -397,7 +399,8 @@ func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string
 	}
 	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
 	defer context.AfterFunc(ctx, t.wire.Close)()
-	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience(w.Held))
+	held := min(w.Held, runFeedHeld)
+	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.patience(held))
 	defer cancel()
 	keys, after := make([]string, len(partitions)), make([]string, len(partitions))
 	byKey := make(map[string]enginecore.Partition, len(partitions))
@@ -405,7 +408,7 @@ func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string
 		keys[i], after[i] = t.session.Core.Keys().FfxRunFeed(p, t.session.Namespace), at[p]
 		byKey[keys[i]] = p
 	}
-	read := t.wire.B().Xread().Count(1).Block(w.Held.Milliseconds()).Streams().Key(keys...).Id(after...).Build()
+	read := t.wire.B().Xread().Count(1).Block(held.Milliseconds()).Streams().Key(keys...).Id(after...).Build()
 	entries, err := t.wire.Do(answered, read).AsXRead()
 	if rueidis.IsRedisNil(err) {
 		return nil, nil

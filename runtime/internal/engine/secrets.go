@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -114,10 +116,13 @@ func (b *keyring) create(ctx context.Context, p enginecore.Partition, s *Waitpoi
 	if err != nil || reply.CurrentKID != "" {
 		return err
 	}
-	client, key := b.core.Client(), b.core.Keys().WaitpointSecrets(p)
+	key := b.core.Keys().WaitpointSecrets(p)
 	for _, set := range [][2]string{{"secret:" + s.KeyID, s.Hex}, {"current_kid", s.KeyID}} {
-		if err := client.Do(ctx, client.B().Hsetnx().Key(key).Field(set[0]).Value(set[1]).Build()).Error(); err != nil {
-			return enginerpc.CommandError(ctx, "HSETNX", err)
+		err := b.core.Repeat(ctx, "HSETNX", func(build rueidis.Builder) rueidis.Completed {
+			return build.Hsetnx().Key(key).Field(set[0]).Value(set[1]).Build()
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil

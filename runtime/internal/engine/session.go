@@ -28,6 +28,7 @@ type Session struct {
 	Backend   Backend
 	Client    rueidis.Client
 	dialer    *dialer // nil in this process
+	roles     *links  // see pinnedReads
 	Watches   *watches
 	feeds     *feeds
 	runFeeds  *runFeeds
@@ -69,6 +70,7 @@ type Connection struct {
 	Client  rueidis.ClientOption
 	Watches int              // the most connections of watches
 	Secret  *WaitpointSecret // nil for a random one
+	Logins  Logins           // in place of those of Client
 	// Wrap returns what to use in place of a connection that has been made. Nil means the connection itself.
 	Wrap func(net.Conn) (net.Conn, error)
 	// NewBackend makes the backend of the session. Nil means the backend of the whole library.
@@ -86,18 +88,32 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 		s.Silence = timely(&option)
 	}
 	connections := connections{option: option, embedded: isEmbedded, wrap: c.Wrap}
-	client, dialer, err := connections.client(ctx)
-	if err != nil {
-		return enginerpc.ConnectError(err)
+	if !isEmbedded {
+		connections.links = newLinks()
+		connections.handshakes = handshakes{logins: c.Logins, primaries: !isCluster(option)}
 	}
-	s.dialer = dialer
-	s.Client = pinnedReads{client, dialer}
+	client, dialer, err := connections.awaitClient(ctx, c.Core)
+	if err != nil {
+		return err
+	}
+	s.dialer, s.roles = dialer, connections.roles()
+	s.Client = pinnedReads{client, dialer, s.roles}
 	s.Watches = newWatches(connections, c.Watches)
-	s.Hub = newHub(s.Client, s.Logger)
+	s.Watches.Held = s.LookEvery(tailBlock)
+	s.Hub = newHub(s.Client, s.Logger, s.roles, option.AlwaysRESP2)
+	if connections.primaries {
+		dialer.begin(s.guardRoles)
+	}
+	if dialer != nil {
+		dialer.connecting.Store(true)
+	}
 	if s.Core, err = enginerpc.Connect(ctx, s.Client, c.Core); err != nil {
 		return err
 	}
-	s.feeds = newFeeds(s.Watches, s.Core.Keys(), s.Client.Mode() == rueidis.ClientModeCluster)
+	if dialer != nil {
+		dialer.connecting.Store(false)
+	}
+	s.feeds = newFeeds(s.Watches, s.Core.Keys(), s.InCluster(), s.LookEvery(feedLook))
 	s.runFeeds = &runFeeds{session: s, listeners: make(map[*RunFeedListener]struct{})}
 	s.Backend = nativeBackend{s.Core, s.feeds}
 	if c.NewBackend != nil {
@@ -134,6 +150,23 @@ func (s *Session) Partitions() []enginecore.Partition { return s.PartitionsOf(en
 // PartitionsOf returns all partitions of a family, by index; none for an unknown family.
 func (s *Session) PartitionsOf(family enginecore.Family) []enginecore.Partition {
 	return s.Core.Partitioning().Of(family)
+}
+
+// InCluster reports whether the partitions lie on several servers.
+func (s *Session) InCluster() bool {
+	return s.Client != nil && s.Client.Mode() == rueidis.ClientModeCluster
+}
+
+// quietLook is the time between two looks of a quiet session for news that it was not told of.
+const quietLook = 365 * 24 * time.Hour
+
+// LookEvery returns how long the session waits for a message before it looks without one: the given time, and in a
+// quiet session, where no message is lost, a year.
+func (s *Session) LookEvery(d time.Duration) time.Duration {
+	if s.Quiet {
+		return quietLook
+	}
+	return d
 }
 
 // WhileServed returns a context that ends with ctx, when the session is closed, or when the engine stops serving this
@@ -188,8 +221,8 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Probe asks each server whether it is there, unless the engine is in this process. Connections to those that do not
-// answer in time are closed, so that the calls that wait for them fail and are repeated.
+// Probe asks each server whether it is there, and still the primary, unless the engine is in this process. Connections
+// to those that do not answer in time are closed, so that the calls that wait for them fail and are repeated.
 func (s *Session) Probe(ctx context.Context) {
 	if s.InProcess != nil {
 		return
@@ -198,7 +231,7 @@ func (s *Session) Probe(ctx context.Context) {
 	for _, node := range s.Client.Nodes() {
 		asked.Go(func() {
 			// The calls that the connection serves report what is wrong with it.
-			_ = node.Do(ctx, node.B().Ping().Build()).Error()
+			_ = s.roles.checkRole(ctx, node)
 		})
 	}
 	asked.Wait()

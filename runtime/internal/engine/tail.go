@@ -26,6 +26,7 @@ type Tail struct {
 	Watches *watches
 	wire    rueidis.DedicatedClient
 	release func()
+	role    heldCheck
 }
 
 // Await returns nil when the stream may have entries after the given id. It replaces broken connections until ctx ends,
@@ -57,6 +58,7 @@ func (t *Tail) read(ctx context.Context, key, after string) error {
 		if t.wire, t.release, err = t.Watches.connection(ctx); err != nil {
 			return err
 		}
+		t.role = heldCheck{last: time.Now()}
 	}
 	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
 	stop := context.AfterFunc(ctx, t.wire.Close)
@@ -64,6 +66,9 @@ func (t *Tail) read(ctx context.Context, key, after string) error {
 	read := t.wire.B().Xread().Count(1).Block(t.Watches.Held.Milliseconds()).Streams().Key(key).Id(after).Build()
 	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.Watches.patience(t.Watches.Held))
 	defer cancel()
+	if err := t.role.before(answered, t.Watches.roles(), t.wire); err != nil {
+		return err
+	}
 	if err := t.wire.Do(answered, read).Error(); err != nil && !rueidis.IsRedisNil(err) {
 		return err
 	}

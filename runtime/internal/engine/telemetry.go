@@ -34,10 +34,10 @@ type Telemetry struct {
 	LaneDepth        metric.Int64ObservableGauge
 	LaneAge          metric.Float64ObservableGauge
 
-	TaskSteps, TaskItems, TaskErrors, TaskPanics metric.Int64ObservableCounter
-	TaskLag                                      metric.Float64ObservableGauge
-	KeeperPartitions                             metric.Int64ObservableUpDownCounter
-	Siblings                                     metric.Int64ObservableCounter
+	TaskSteps, TaskItems, TaskErrors, TaskPanics, TaskFailed metric.Int64ObservableCounter
+	TaskLag                                                  metric.Float64ObservableGauge
+	KeeperPartitions                                         metric.Int64ObservableUpDownCounter
+	Siblings, SiblingsDispatched, SiblingGroups              metric.Int64ObservableCounter
 
 	// options are the attributes of recorded durations, made once for each set of labels.
 	options sync.Map
@@ -101,8 +101,14 @@ func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*T
 	t.TaskItems = counter("flowfabric.keeper.items", "{item}", "Number of items that a keeper processed, by task.")
 	t.TaskErrors = counter("flowfabric.keeper.errors", "{step}", "Number of steps of a keeper that failed.")
 	t.TaskPanics = counter("flowfabric.keeper.panics", "{step}", "Number of steps of a keeper that panicked.")
+	t.TaskFailed = counter("flowfabric.keeper.failed_items", "{item}",
+		"Number of times that a keeper could not work on an item and put it off, by task.")
 	t.Siblings = counter("flowfabric.keeper.siblings", "{execution}",
 		"Number of upstreams that joins did not need and a keeper processed, by what became of them.")
+	t.SiblingsDispatched = counter("flowfabric.keeper.siblings_dispatched", "{execution}",
+		"Number of cancels of upstreams that joins did not need, by the reason of the join.")
+	t.SiblingGroups = counter("flowfabric.keeper.sibling_groups", "{group}",
+		"Number of reconciled edge groups that owe cancels, by what was done to them.")
 	t.KeeperPartitions = share("flowfabric.keeper.partitions", "{partition}",
 		"Number of flow partitions that a keeper owns.")
 	age := func(name, description string) metric.Float64ObservableGauge {
@@ -123,6 +129,7 @@ const (
 	OutcomeEmpty         = "empty"
 	OutcomeUnanswered    = "unanswered"
 	OutcomeSucceeded     = "succeeded"
+	OutcomeSkipped       = "skipped"
 	OutcomeFailed        = "failed"
 	OutcomeRetried       = "retried"
 	OutcomeSuspended     = "suspended"

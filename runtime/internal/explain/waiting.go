@@ -47,10 +47,14 @@ func abandoned(n enginerpc.DescribedNode, now time.Time) why.Explanation {
 	if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(now) {
 		return why.Explanation{}
 	}
+	whom := ""
+	if n.ReclaimCount > 0 {
+		whom = fmt.Sprintf(" by a worker that has lived for some seconds: %d workers were lost before", n.ReclaimCount)
+	}
 	return why.Explanation{
 		Reason: why.WorkerLost, Subject: string(n.WorkerInstanceID), Since: n.LeaseExpiresAt,
-		Sentence: fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over",
-			Time(n.LeaseExpiresAt)),
+		Sentence: fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over%s",
+			Time(n.LeaseExpiresAt), whom),
 		Remedy: startWorker(string(n.LaneID)),
 	}
 }

@@ -87,4 +87,5 @@ func (k *Keeper) share() {
 	for _, l := range k.Loops {
 		l.Timer.share(now, k.Members.Owns)
 	}
+	k.takeOvers.share(k.Members.Owns)
 }

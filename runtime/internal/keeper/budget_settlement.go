@@ -47,7 +47,7 @@ func (m *maintainer) budgetLoop() *MaintenanceLoop {
 func (m *maintainer) settleBudgets(
 	ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply,
 ) StepResult {
-	o := StepResult{Next: untilDue(reply.Now, reply.NextDueAt)}
+	o := StepResult{Next: untilDue(reply.Now, reply.NextDueAt), faults: reply.Faults}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
 	if count := int64(len(reply.Tasks)) + reply.Resets; count > 0 {
 		o.done = []taskDone{{task: engine.TaskBudget, count: count}}
@@ -66,9 +66,10 @@ func (m *maintainer) settleBudgets(
 	s.verify(ctx)
 	if len(s.call.Done) > 0 || len(s.call.Over) > 0 {
 		s.call.Partition = p
-		_, err := m.maintenance.BudgetDone(ctx, s.call)
-		s.failed = errors.Join(s.failed, err)
+		done, err := m.maintenance.BudgetDone(ctx, s.call)
+		s.failed, s.faults = errors.Join(s.failed, err), append(s.faults, done.Faults...)
 	}
+	o.faults = append(o.faults, s.faults...)
 	// Failed tasks become due again by themselves, so the partition reports success.
 	if s.failed != nil && ctx.Err() == nil {
 		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
@@ -86,6 +87,7 @@ type budgetSettling struct {
 	call      enginerpc.BudgetDoneCall
 	checks    map[enginecore.Partition]*budgetChecks
 	failed    error
+	faults    []enginerpc.ItemFault // items of the calls that could not be worked on
 }
 
 // budgetChecks are the verifications to send to one partition of flows.
@@ -187,6 +189,7 @@ func (s *budgetSettling) verify(ctx context.Context) {
 			s.failed = errors.Join(s.failed, err)
 			continue
 		}
+		s.faults = append(s.faults, reply.Faults...)
 		for i, until := range reply.LiveUntil {
 			if until > 0 {
 				s.call.Done = append(s.call.Done,

@@ -128,8 +128,13 @@ func (r childRelay) reportToParent(
 	if err != nil {
 		return false, err
 	}
-	if ended := n.Kind == "ended"; reply.State == "waiting" || ended && reply.State == "over" {
-		return ended, nil
+	ended := n.Kind == "ended"
+	switch {
+	case reply.State == "waiting":
+		// In a cluster, where the failover of one server can take something back, an open run is asked about again.
+		return ended || !r.session.InCluster(), nil
+	case ended && reply.State == "over":
+		return true, nil
 	}
 	if err := engine.CancelChildRun(ctx, r.runs, from, n.FlowID, "the node that it belongs to has ended"); err != nil ||
 		reply.State == "over" {

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
@@ -39,8 +37,7 @@ const (
 	// SweepEvery is the longest time between two ticks of an owned partition. The engine publishes a message about
 	// everything that becomes due earlier than what keepers know, so a sweep only makes up for lost messages.
 	SweepEvery = time.Minute
-	// ShortSweep is that time in a cluster, whose servers forward messages over links that can fail without notice, and
-	// in contract mode, where other libraries publish no messages.
+	// ShortSweep is that time in a cluster, whose servers forward messages over links that can fail without notice.
 	ShortSweep = 9 * time.Second
 	// foreignSweep is the time between two ticks of a partition that another keeper owns.
 	foreignSweep = 5 * time.Minute
@@ -55,16 +52,15 @@ func (m *maintainer) sweepEvery() time.Duration {
 		return m.Sweep
 	case m.Session.Quiet:
 		return quietSweep
-	case m.maintenance == nil || m.inCluster():
+	case m.Session.Backend.PollEvery() > 0: // other programs publish no messages
+		return m.Session.Backend.PollEvery()
+	case m.inCluster():
 		return ShortSweep
 	}
 	return SweepEvery
 }
 
-// inCluster reports whether the partitions lie on several servers.
-func (m *maintainer) inCluster() bool {
-	return m.Session.Client != nil && m.Session.Client.Mode() == rueidis.ClientModeCluster
-}
+func (m *maintainer) inCluster() bool { return m.Session.InCluster() }
 
 // minReconcileEvery is the lower bound of Config.ReconcileEvery.
 const minReconcileEvery = 100 * time.Millisecond

@@ -39,6 +39,7 @@ func (m *maintainer) indexLoop() *MaintenanceLoop {
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
 					results[i].more, results[i].Next = at.moved(partitions[i], a.Reply.NextCursor, every, byHand)
+					results[i].faults = a.Reply.Faults
 					results[i].repaired = m.logRepaired(ctx, partitions[i], a.Reply.Repaired)
 					if byHand && at.again(partitions[i], len(a.Reply.Repaired) > 0) {
 						results[i].more = true

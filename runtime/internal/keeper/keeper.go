@@ -37,6 +37,8 @@ type Keeper struct {
 	standbyBeat  time.Duration
 	// schedules starts the runs of due schedules beside the loops; nil unless work is running.
 	schedules atomic.Pointer[schedule.Runner]
+	// takeOvers are the partitions whose schedules and bulk jobs it has yet to take over from keepers before it.
+	takeOvers takeOvers
 	// bulkJobs takes the steps of bulk jobs in the same way.
 	bulkJobs atomic.Pointer[bulkjob.Runner]
 	// clockLogged is the time of the last log record about a clock that was set back; nil before the first.
@@ -94,9 +96,10 @@ func (k *Keeper) work(ctx context.Context) {
 	ctx = enginerpc.GoOnUnreplicated(ctx) // what a failover takes back is found to be due again
 	schedules := schedule.NewRunner(k.Session, true)
 	defer schedules.Close()
+	k.takeOvers.begin()
 	k.schedules.Store(schedules)
 	defer k.schedules.Store(nil)
-	bulkJobs := bulkjob.NewRunner(k.Session)
+	bulkJobs := bulkjob.NewRunner(k.Session, schedules.ID)
 	defer bulkJobs.Close()
 	k.bulkJobs.Store(bulkJobs)
 	defer k.bulkJobs.Store(nil)
@@ -165,6 +168,14 @@ func (k *Keeper) Siblings() map[string]int64 {
 	k.stats.mu.Lock()
 	defer k.stats.mu.Unlock()
 	return maps.Clone(k.stats.siblings)
+}
+
+// siblingCancels returns how many such upstreams the keeper has set out to cancel, by the reason of the join, and how
+// many groups that owe cancels it has reconciled, by what was done to them.
+func (k *Keeper) siblingCancels() (dispatched, reconciled map[string]int64) {
+	k.stats.mu.Lock()
+	defer k.stats.mu.Unlock()
+	return maps.Clone(k.stats.dispatched), maps.Clone(k.stats.reconciled)
 }
 
 // Partitions returns the number of flow partitions that the keeper owns.

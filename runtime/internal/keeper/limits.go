@@ -40,7 +40,7 @@ func (m *maintainer) quotaLoop() *MaintenanceLoop {
 
 // completeTick applies the permits that a tick granted, and returns when the partition is due again.
 func (m *maintainer) completeTick(ctx context.Context, reply enginerpc.QuotaTickReply) StepResult {
-	o := StepResult{Now: reply.Now, Next: untilDue(reply.Now, reply.NextDueAt)}
+	o := StepResult{Now: reply.Now, Next: untilDue(reply.Now, reply.NextDueAt), faults: reply.Faults}
 	o.more = o.Next > 0 && !reply.NextDueAt.After(reply.Now)
 	if len(reply.Granted) == 0 && len(reply.Checks) == 0 && len(reply.Blocks) == 0 {
 		return o

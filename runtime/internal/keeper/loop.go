@@ -31,9 +31,12 @@ type MaintenanceLoop struct {
 
 	// hintKeys returns keys of a partition of which at least one exists if the loop has work there. Nil means that
 	// each visit calls Step.
-	hintKeys func(enginecore.Partition) []string
+	hintKeys func(ctx context.Context, p enginecore.Partition) []string
 
 	Timer *PartitionTimer
+	// filled are the partitions in which a hint key existed lately, with the number of further visits that call Step
+	// without asking for hint keys; nil asks in each visit.
+	filled map[enginecore.Partition]int
 	// noteRestart is called when a tick reports that the records of a partition have not been reconciled since their
 	// server started; nil for all loops but the one that reconciles them.
 	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)
@@ -53,8 +56,14 @@ type StepResult struct {
 	Next time.Duration
 	// siblings counts upstreams that joins did not need, by what became of them.
 	siblings []enginerpc.SiblingCount
+	// dispatched counts cancels of such upstreams by the reason of the join, reconciled the groups that owe cancels by
+	// what was done to them.
+	dispatched []enginerpc.SiblingDispatch
+	reconciled map[string]int64
 	// repaired counts repaired entries by index.
 	repaired map[string]int64
+	// faults are the items that could not be worked on. They are put off, and the step has worked on the others.
+	faults []enginerpc.ItemFault
 	// unchecked is checkDone, checkBegun or checkNeeded: whether the records of the partition have been reconciled
 	// since its server started.
 	unchecked int64

@@ -32,12 +32,12 @@ func newMaintainer(s *engine.Session, config Config) *maintainer {
 const countedWhole = 2000
 
 // hint returns a hintKeys function for a single key.
-func hint(key func(enginecore.Partition) string) func(enginecore.Partition) []string {
-	return func(p enginecore.Partition) []string { return []string{key(p)} }
+func hint(key func(enginecore.Partition) string) func(context.Context, enginecore.Partition) []string {
+	return func(_ context.Context, p enginecore.Partition) []string { return []string{key(p)} }
 }
 
 // executionHints returns keys of which a partition with flows, executions or schedules has at least one.
-func (m *maintainer) executionHints(p enginecore.Partition) []string {
+func (m *maintainer) executionHints(_ context.Context, p enginecore.Partition) []string {
 	keys := m.Session.Core.Keys()
 	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
 }

@@ -18,13 +18,7 @@ import (
 // with a clock of its own, and a reconciliation with a pace of its own, is a separate loop.
 func (k *Keeper) newLoops() []*MaintenanceLoop {
 	backend := k.Session.Backend
-	loops := []*MaintenanceLoop{
-		{
-			family: enginecore.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: backend.TickTasks(),
-			Step: k.tick,
-		},
-		k.unblockLoop(),
-	}
+	loops := []*MaintenanceLoop{k.tickLoop(), k.unblockLoop()}
 	if k.maintenance != nil {
 		loops = append(loops, k.maintenanceLoops()...)
 	}
@@ -41,12 +35,32 @@ func (k *Keeper) newLoops() []*MaintenanceLoop {
 		l.Timer.oneClock = !k.inCluster()
 		if l.hearsDue {
 			l.Timer.foreign = max(foreignSweep, l.Every)
+			l.Timer.aligned = l.hintKeys != nil
 		}
 		if l.repairs {
 			l.Timer.spread(time.Now())
+			if l.noteRestart == nil { // it chooses among those that are due
+				l.Timer.batch = repairBatch
+			}
 		}
 	}
 	return loops
+}
+
+// tickLoop carries out what is due in partitions of flows. Where messages announce all of it, each visit is a call;
+// otherwise the loop looks often whether there is anything.
+func (k *Keeper) tickLoop() *MaintenanceLoop {
+	l := &MaintenanceLoop{
+		family: enginecore.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: k.Session.Backend.TickTasks(),
+		Step: k.tick,
+	}
+	if polled, err := engine.Capability[engine.PolledTick](k.Session.Backend); err == nil {
+		l.hintKeys = func(ctx context.Context, p enginecore.Partition) []string {
+			return polled.TickKeys(p, k.knownLanes(ctx))
+		}
+		l.filled = make(map[enginecore.Partition]int)
+	}
+	return l
 }
 
 // partitionsOf lists the partitions that a loop visits.
@@ -61,23 +75,26 @@ func (k *Keeper) partitionsOf(l *MaintenanceLoop) []enginecore.Partition {
 // tick calls the backend's tick for some partitions of flows. It promotes the candidates for permits, starts due
 // schedules, takes steps of bulk jobs and delivers the notices of child runs that the answers contain.
 func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
+	schedules := k.schedules.Load()
+	runs := schedules != nil
+	if !runs {
+		schedules = schedule.NewRunner(k.Session, false)
+		defer schedules.Close()
+	}
 	calls := make([]enginerpc.KeepCall, len(partitions))
 	for i, p := range partitions {
 		calls[i] = enginerpc.KeepCall{
 			Partition: p, Limit: engine.TickLimit, Task: string(only), Lanes: k.Lanes,
 			SiblingNamespace: k.SiblingNamespace, SiblingTag: k.SiblingTag, SiblingTagValue: k.SiblingTagValue,
+			Quiet: k.Session.Quiet, Keeper: schedules.ID,
+			TakesOver: runs && only == "" && k.takeOvers.isDue(p),
 		}
 	}
 	answers, _ := k.Session.Backend.KeepAll(ctx, calls) // each answer has its error
 	heard := time.Now()
-	schedules := k.schedules.Load()
-	if schedules == nil {
-		schedules = schedule.NewRunner(k.Session, false)
-		defer schedules.Close()
-	}
 	bulkJobs := k.bulkJobs.Load()
 	if bulkJobs == nil {
-		bulkJobs = bulkjob.NewRunner(k.Session)
+		bulkJobs = bulkjob.NewRunner(k.Session, schedules.ID)
 		defer bulkJobs.Close()
 	}
 	results := make([]StepResult, len(partitions))
@@ -85,13 +102,17 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		if len(a.Reply.Candidates) > 0 {
 			k.quotas.Promote(ctx, a.Reply.Candidates, 0)
 		}
-		schedules.Begin(ctx, partitions[i], a.Reply.Schedules)
+		schedules.Begin(ctx, partitions[i], a.Reply.Schedules, calls[i].TakesOver)
+		if calls[i].TakesOver && a.Err == nil && !a.Reply.More {
+			k.takeOvers.done(partitions[i])
+		}
 		bulkJobs.Begin(ctx, partitions[i], a.Reply.BulkJobs)
 		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
 		now := a.Reply.Now.Add(time.Duration(a.Reply.NowMicros) * time.Microsecond)
 		results[i] = StepResult{
 			Err: a.Err, Now: now, Heard: heard, more: a.Reply.More, Next: untilDue(now, a.Reply.NextDueAt),
-			unchecked: a.Reply.Unchecked, siblings: a.Reply.Siblings,
+			unchecked: a.Reply.Unchecked, siblings: a.Reply.Siblings, faults: a.Reply.Faults,
+			dispatched: a.Reply.Dispatched,
 		}
 		for _, d := range a.Reply.Done {
 			results[i].done = append(results[i].done, taskDone{engine.TaskID(d.Task), d.Done, d.Lag})
@@ -140,6 +161,7 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 	}
 	for i, r := range results {
 		p := partitions[i]
+		k.logFaults(ctx, p, r.faults)
 		if r.Heard.IsZero() {
 			r.Heard = time.Now()
 		}
@@ -173,6 +195,16 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 	if failed != nil && ctx.Err() == nil {
 		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the keeper could not complete a task and retries",
 			engine.EventTickFailed.Attr(), slog.Any("tasks", l.tasks), slog.Any("error", failed))
+	}
+}
+
+// logFaults logs the items of a partition that a step put off.
+func (m *maintainer) logFaults(ctx context.Context, p enginecore.Partition, faults []enginerpc.ItemFault) {
+	for _, f := range faults {
+		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"flowfabric: the keeper could not work on an item, and tries it again later",
+			engine.EventItemFailed.Attr(), slog.String("task", f.Task), slog.String("partition", p.Tag()),
+			slog.String("item", f.Item), slog.String("error", f.Item+": "+f.Error)) // repeated records differ in their errors
 	}
 }
 
@@ -218,6 +250,10 @@ func (k *Keeper) guarded(
 	return k.hinted(ctx, l, partitions, only)
 }
 
+// filledVisits is the number of visits of a partition that follow without asking, after one of a loop that polls has
+// found a hint key: which partitions have one seldom changes.
+const filledVisits = 15
+
 // hinted takes a step in those partitions in which a hint key exists; most have no work most of the time.
 func (k *Keeper) hinted(
 	ctx context.Context, l *MaintenanceLoop, partitions []enginecore.Partition, only engine.TaskID,
@@ -225,16 +261,24 @@ func (k *Keeper) hinted(
 	if l.hintKeys == nil || only != "" {
 		return l.Step(ctx, partitions, only)
 	}
-	hints := make([][]string, len(partitions))
-	for i, p := range partitions {
-		hints[i] = l.hintKeys(p)
-	}
 	var some []enginecore.Partition
-	var indexes []int
-	for i, filled := range k.Session.Filled(ctx, hints) {
+	var indexes, asked []int
+	var hints [][]string
+	for i, p := range partitions {
+		if l.filled[p] > 0 {
+			l.filled[p]--
+			some, indexes = append(some, p), append(indexes, i)
+			continue
+		}
+		asked, hints = append(asked, i), append(hints, l.hintKeys(ctx, p))
+	}
+	for at, filled := range k.Session.Filled(ctx, hints) {
 		// If the read failed, the step runs and finds out itself.
-		if filled {
+		if i := asked[at]; filled {
 			some, indexes = append(some, partitions[i]), append(indexes, i)
+			if l.filled != nil {
+				l.filled[partitions[i]] = filledVisits
+			}
 		}
 	}
 	results := make([]StepResult, len(partitions))

@@ -14,6 +14,7 @@ type TaskStats struct {
 	LastRun        time.Time
 	Steps, Done    int64
 	Errors, Panics int64
+	Failed         int64
 	Lag, MaxLag    time.Duration
 }
 
@@ -22,10 +23,16 @@ type taskCounters struct {
 	mu       sync.Mutex
 	tasks    map[engine.TaskID]*TaskStats
 	siblings map[string]int64 // by what became of them
+	// dispatched counts cancels of siblings by the reason of the join, reconciled groups that owe cancels by what was
+	// done to them.
+	dispatched, reconciled map[string]int64
 }
 
 func newTaskCounters() *taskCounters {
-	return &taskCounters{tasks: make(map[engine.TaskID]*TaskStats), siblings: make(map[string]int64)}
+	return &taskCounters{
+		tasks: make(map[engine.TaskID]*TaskStats), siblings: make(map[string]int64),
+		dispatched: make(map[string]int64), reconciled: make(map[string]int64),
+	}
 }
 
 func (s *taskCounters) of(task engine.TaskID) *TaskStats {
@@ -50,6 +57,15 @@ func (s *taskCounters) stepped(tasks []engine.TaskID, results []StepResult, now 
 		for _, n := range r.siblings {
 			s.siblings[n.Disposition] += n.Count
 		}
+		for _, n := range r.dispatched {
+			s.dispatched[dispatchReason(n.Reason)] += n.Count
+		}
+		for action, n := range r.reconciled {
+			s.reconciled[action] += n
+		}
+		for _, f := range r.faults {
+			s.of(engine.TaskID(f.Task)).Failed++
+		}
 		for _, d := range r.done {
 			stats := s.of(d.task)
 			stats.Done += d.count
@@ -65,4 +81,19 @@ func (s *taskCounters) stepped(tasks []engine.TaskID, results []StepResult, now 
 		stats.Errors += failed
 		stats.Panics += panicked
 	}
+}
+
+// Reasons of the cancels of siblings.
+const (
+	quorumSatisfied  = "sibling_quorum_satisfied"
+	quorumImpossible = "sibling_quorum_impossible"
+)
+
+// dispatchReason returns the reason under which a cancel is counted. Other programs may store any text; all but one
+// count as satisfied, as other dispatchers have it.
+func dispatchReason(text string) string {
+	if text == quorumImpossible {
+		return text
+	}
+	return quorumSatisfied
 }

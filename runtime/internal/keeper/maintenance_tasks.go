@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -57,7 +58,7 @@ func (m *maintainer) edgesLoop() *MaintenanceLoop {
 				}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (page, error) {
-				return page{next: r.NextCursor,
+				return page{next: r.NextCursor, faults: r.Faults,
 					done: taskDone{task: engine.TaskDependencyReconciliation, count: r.Resolved}}, nil
 			}),
 	}
@@ -77,7 +78,8 @@ func (m *maintainer) membersLoop() *MaintenanceLoop {
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.CountMembersReply) (page, error) {
 				repaired := m.logRepaired(ctx, p, r.Repaired)
 				return page{
-					next: r.NextCursor, done: taskDone{task: engine.TaskMemberReconciliation, count: sumOf(repaired)},
+					next: r.NextCursor, faults: r.Faults,
+					done:  taskDone{task: engine.TaskMemberReconciliation, count: sumOf(repaired)},
 					found: r.Large > 0, repaired: repaired,
 				}, nil
 			}),
@@ -100,7 +102,7 @@ func (m *maintainer) trimLoop() *MaintenanceLoop {
 				return enginerpc.TrimCall{Partition: p, Limit: limit, Keep: keep, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.TrimReply) (page, error) {
-				return page{next: r.NextCursor,
+				return page{next: r.NextCursor, faults: r.Faults,
 					done:  taskDone{engine.TaskExecutionRetention, r.Trimmed + r.Flows, r.Lag},
 					found: r.Unmanaged > 0}, nil
 			}),
@@ -118,7 +120,8 @@ func (m *maintainer) projectLoop() *MaintenanceLoop {
 				return enginerpc.ProjectFlowsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ProjectFlowsReply) (page, error) {
-				return page{next: r.NextCursor, done: taskDone{task: engine.TaskFlowProjection, count: r.Projected},
+				return page{next: r.NextCursor, faults: r.Faults,
+					done:  taskDone{task: engine.TaskFlowProjection, count: r.Projected},
 					found: r.Unmanaged > 0}, nil
 			}),
 	}
@@ -135,8 +138,11 @@ func (m *maintainer) siblingsLoop() *MaintenanceLoop {
 				return enginerpc.ReconcileSiblingsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileSiblingsReply) (page, error) {
-				return page{next: r.NextCursor,
-					done: taskDone{task: engine.TaskSiblingCancelReconciliation, count: r.Closed + r.Stale}}, nil
+				return page{next: r.NextCursor, faults: r.Faults,
+					done: taskDone{task: engine.TaskSiblingCancelReconciliation, count: r.Closed + r.Stale},
+					reconciled: map[string]int64{
+						"completed_drain": r.Closed, "sremmed_stale": r.Stale, "no_op": r.Owing,
+					}}, nil
 			}),
 	}
 }
@@ -152,7 +158,7 @@ func (m *maintainer) budgetPoliciesLoop() *MaintenanceLoop {
 				return enginerpc.ReconcileBudgetsCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(_ context.Context, _ enginecore.Partition, r enginerpc.ReconcileBudgetsReply) (page, error) {
-				return page{next: r.NextCursor,
+				return page{next: r.NextCursor, faults: r.Faults,
 					done: taskDone{task: engine.TaskBudgetReconciliation, count: r.Repaired}}, nil
 			}),
 	}
@@ -171,9 +177,10 @@ func (m *maintainer) admissionsLoop() *MaintenanceLoop {
 				return enginerpc.ReconcileQuotasCall{Partition: p, Limit: limit, Cursor: cursor}
 			},
 			func(ctx context.Context, p enginecore.Partition, r enginerpc.ReconcileQuotasReply) (page, error) {
-				dropped, err := m.dropAdmissions(ctx, p, r.Admitted)
+				dropped, faults, err := m.dropAdmissions(ctx, p, r.Admitted)
 				return page{next: r.NextCursor, done: taskDone{task: engine.TaskQuotaReconciliation,
-					count: r.Repaired + dropped}, found: len(r.Admitted) > 0}, err
+					count: r.Repaired + dropped}, found: len(r.Admitted) > 0,
+					faults: slices.Concat(r.Faults, faults)}, err
 			}),
 	}
 }

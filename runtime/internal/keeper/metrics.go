@@ -30,6 +30,15 @@ func (k *Keeper) watchMetrics() (stop func(), err error) {
 	}, nil
 }
 
+// dispositions are what becomes of upstreams that joins did not need.
+var dispositions = []string{"cancelled", "already_terminal", "not_found", "needed"}
+
+// dispatchReasons are the reasons of cancels of siblings, reconcileActions what is done to groups that owe cancels.
+var (
+	dispatchReasons  = []string{quorumSatisfied, quorumImpossible}
+	reconcileActions = []string{"sremmed_stale", "completed_drain", "no_op"}
+)
+
 // watchTasks exports the counters of the keeper's tasks.
 func (k *Keeper) watchTasks() (stop func(), err error) {
 	t := k.Session.Telemetry
@@ -41,13 +50,27 @@ func (k *Keeper) watchTasks() (stop func(), err error) {
 			o.ObserveInt64(t.TaskItems, s.Done, task)
 			o.ObserveInt64(t.TaskErrors, s.Errors, task)
 			o.ObserveInt64(t.TaskPanics, s.Panics, task)
+			o.ObserveInt64(t.TaskFailed, s.Failed, task)
 			o.ObserveFloat64(t.TaskLag, s.Lag.Seconds(), task)
 		}
-		for disposition, n := range k.Siblings() {
-			o.ObserveInt64(t.Siblings, n, metric.WithAttributes(engine.Named("disposition", disposition)))
+		siblings := k.Siblings()
+		for _, disposition := range dispositions {
+			o.ObserveInt64(t.Siblings, siblings[disposition],
+				metric.WithAttributes(engine.Named("disposition", disposition)))
+		}
+		dispatched, reconciled := k.siblingCancels()
+		for _, reason := range dispatchReasons {
+			label := metric.WithAttributes(engine.Named("reason", reason))
+			o.ObserveInt64(t.SiblingsDispatched, dispatched[reason], label)
+		}
+		for _, action := range reconcileActions {
+			label := metric.WithAttributes(engine.Named("action", action))
+			o.ObserveInt64(t.SiblingGroups, reconciled[action], label)
 		}
 		return nil
-	}, t.KeeperPartitions, t.Siblings, t.TaskSteps, t.TaskItems, t.TaskErrors, t.TaskPanics, t.TaskLag)
+	}, t.KeeperPartitions, t.Siblings, t.SiblingsDispatched, t.SiblingGroups,
+		t.TaskSteps, t.TaskItems, t.TaskErrors, t.TaskPanics,
+		t.TaskFailed, t.TaskLag)
 	return engine.Stopper(registration, err)
 }
 

@@ -62,10 +62,10 @@ func (m *maintainer) orphanLoop() *MaintenanceLoop {
 		repairs: true, engineWide: true,
 		Step: func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 			results := make([]StepResult, len(partitions))
-			more, repaired, err := s.step(ctx)
+			more, repaired, faults, err := s.step(ctx)
 			err = s.leaveOut(ctx, err, more, only != "")
 			results[0] = StepResult{
-				Err: err, repaired: repaired,
+				Err: err, repaired: repaired, faults: faults,
 				done: []taskDone{{task: engine.TaskKeyReconciliation, count: sumOf(repaired)}},
 			}
 			if more {
@@ -96,13 +96,15 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 
 // step checks what was found, or scans the next page. It reports whether the pass is incomplete, also together with
 // an error.
-func (s *orphanScan) step(ctx context.Context) (more bool, repaired map[string]int64, err error) {
+func (s *orphanScan) step(
+	ctx context.Context,
+) (more bool, repaired map[string]int64, faults []enginerpc.ItemFault, err error) {
 	if len(s.found) == 0 {
 		err = s.scan(ctx)
 	}
-	repaired, fault := s.check(ctx)
+	repaired, faults, fault := s.check(ctx)
 	err = errors.Join(err, fault)
-	return len(s.nodes) > 0 || len(s.found) > 0, repaired, err
+	return len(s.nodes) > 0 || len(s.found) > 0, repaired, faults, err
 }
 
 // scan reads one page of keys.
@@ -179,8 +181,8 @@ func (s *orphanScan) recordOf(key string) (string, orphan, bool) {
 }
 
 // check passes a part of what was found to the engine for checking, partition by partition, and returns the repaired
-// entries by index.
-func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
+// entries by index, and the items that could not be checked, which are left to the next pass.
+func (s *orphanScan) check(ctx context.Context) (map[string]int64, []enginerpc.ItemFault, error) {
 	partitions := slices.SortedFunc(maps.Keys(s.found), func(a, b enginecore.Partition) int { return int(a.Index) - int(b.Index) })
 	calls := make([]enginerpc.CheckKeysCall, len(partitions))
 	for i, p := range partitions {
@@ -192,13 +194,18 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 	}
 	answers, err := engine.SendAll(ctx, s.maintenance, calls)
 	total := make(map[string]int64)
+	var faults []enginerpc.ItemFault
 	for i, a := range answers {
 		p := partitions[i]
 		if engine.IsUnreached(a.Err) {
 			delete(s.found, p)
 			continue
 		}
-		// Records that cannot be checked are left to the next pass, so that they do not delay the others.
+		for _, f := range a.Reply.Faults {
+			f.Item = p.Tag() + " " + f.Item // the step is that of the first partition
+			faults = append(faults, f)
+		}
+		// If the call failed, what it was asked for is left to the next pass, so that it does not delay the others.
 		rest := s.found[p][len(calls[i].Found):]
 		for _, left := range a.Reply.Left {
 			rest = append(rest, orphan{left.Kind, left.Name, left.Cursor})
@@ -210,5 +217,5 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, error) {
 			total[index] += n
 		}
 	}
-	return total, err
+	return total, faults, err
 }

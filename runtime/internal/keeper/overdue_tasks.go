@@ -2,10 +2,12 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -25,7 +27,8 @@ func (m *maintainer) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 				r := &results[i]
 				var next string
 				var count int64
-				if count, next, r.Err = m.workOverdue(ctx, index, p, at.get(p)); r.Err == nil {
+				count, next, r.Err = m.workOverdue(ctx, index, p, at.get(p))
+				if r.faults, r.Err = itemFaults(index.Task, r.Err); r.Err == nil {
 					r.more, r.Next = at.moved(p, next, index.Every, only != "")
 					r.done = []taskDone{{task: index.Task, count: count}}
 				}
@@ -61,8 +64,24 @@ func (m *maintainer) workOverdue(
 		return 0, "", nil
 	}
 	count, err := index.Work(ctx, p, due, now)
-	if err != nil || len(due) < overduePage {
+	if len(due) < overduePage {
 		return count, "", err
 	}
-	return count, strconv.FormatInt(offset+max(0, overduePage-count), 10), nil
+	return count, strconv.FormatInt(offset+max(0, overduePage-count), 10), err
+}
+
+// itemFaults separates the errors of single items of a task from the others that are joined in err.
+func itemFaults(task engine.TaskID, err error) (faults []enginerpc.ItemFault, rest error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, one := range joined.Unwrap() {
+			some, other := itemFaults(task, one)
+			faults, rest = append(faults, some...), errors.Join(rest, other)
+		}
+		return faults, rest
+	}
+	var item *engine.ItemError
+	if errors.As(err, &item) && !engine.IsUnavailable(err) {
+		return []enginerpc.ItemFault{{Task: string(task), Item: item.Item, Error: item.Err.Error()}}, nil
+	}
+	return nil, err
 }

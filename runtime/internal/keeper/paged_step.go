@@ -14,10 +14,14 @@ type page struct {
 	// next is the cursor of the following page, empty at the end.
 	next string
 	done taskDone
+	// reconciled counts groups that owe cancels to siblings, by what was done to them.
+	reconciled map[string]int64
 	// found reports that the partition has items of the task, so that it is visited more often.
 	found bool
 	// repaired counts repaired entries by index.
 	repaired map[string]int64
+	// faults are the items that could not be worked on.
+	faults []enginerpc.ItemFault
 }
 
 // pace is how often the pages of a partition are read.
@@ -62,7 +66,8 @@ func inPages[R any, C enginerpc.Call[R]](maintenance engine.Maintenance, often p
 			if o.Err != nil {
 				continue // the same page again
 			}
-			o.done, o.repaired = []taskDone{done.done}, done.repaired
+			o.done, o.repaired, o.faults = []taskDone{done.done}, done.repaired, done.faults
+			o.reconciled = done.reconciled
 			found[p] = found[p] || done.found
 			o.more, _ = at.moved(p, done.next, 0, byHand)
 			o.Next = often.after(done.next != "", found[p])

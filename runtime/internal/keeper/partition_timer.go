@@ -20,8 +20,14 @@ const spreadTimes = 8
 type PartitionTimer struct {
 	changed chan struct{}
 	every   time.Duration
+	began   time.Time
 	// foreign is the time between two visits of a partition that is not owned.
 	foreign time.Duration
+	// aligned sets the regular visits of owned partitions to common times, so that one round trip visits many of them.
+	aligned bool
+
+	// batch bounds the partitions of one visit.
+	batch int
 
 	// oneClock reports that one server has all partitions, so that what is read in one of them counts for all.
 	oneClock bool
@@ -39,7 +45,7 @@ type PartitionTimer struct {
 // NewPartitionTimer returns a timer for a loop with the given interval, under which all partitions are owned and due.
 func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *PartitionTimer {
 	t := &PartitionTimer{
-		changed: make(chan struct{}, 1), every: every, foreign: foreignTurns * every,
+		changed: make(chan struct{}, 1), every: every, began: time.Now(), foreign: foreignTurns * every, batch: BatchSize,
 		next:   make(map[enginecore.Partition]time.Time, len(partitions)),
 		clocks: make(map[enginecore.Partition]engine.ClockReading, len(partitions)),
 		owned:  make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
@@ -61,8 +67,8 @@ func (t *PartitionTimer) spread(now time.Time) {
 	}
 }
 
-// Due returns up to BatchSize partitions to visit now, or the time until the next one is due. A partition with
-// failed steps is returned alone, so that it delays no other.
+// Due returns the partitions to visit now, up to those of one visit, or the time until the next one is due. A partition
+// with failed steps is returned alone, so that it delays no other.
 func (t *PartitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +80,7 @@ func (t *PartitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Durati
 			wait = min(wait, left)
 		case t.failures[p] > 0:
 			suspects = append(suspects, p)
-		case len(list) < BatchSize:
+		case len(list) < t.batch:
 			list = append(list, p)
 		}
 	}
@@ -82,9 +88,17 @@ func (t *PartitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Durati
 		list = suspects[:1]
 	}
 	for _, p := range list {
-		t.next[p] = now.Add(t.pace(p))
+		t.next[p] = t.align(p, now.Add(t.pace(p)))
 	}
 	return list, wait
+}
+
+// align moves the regular visit of an owned partition forward to the common time before it.
+func (t *PartitionTimer) align(p enginecore.Partition, at time.Time) time.Time {
+	if !t.aligned || !t.owned[p] {
+		return at
+	}
+	return at.Add(-at.Sub(t.began) % t.every)
 }
 
 // pace returns the time to the next regular visit of a partition.
@@ -255,8 +269,10 @@ func (t *PartitionTimer) ownedCount() int {
 }
 
 const (
-	// BatchSize bounds the partitions that a loop visits in one round trip.
-	BatchSize = 64
+	// BatchSize bounds the partitions that a loop visits in one round trip, and repairBatch those of a loop that reads
+	// many records in each of them, for which other calls wait meanwhile.
+	BatchSize   = 64
+	repairBatch = 4
 	// MinPause and MaxPause bound the pause of a partition after a failed step. The pause doubles with
 	// each failure in a row. While the engine is unreachable, it remains MinPause.
 	MinPause = time.Second

@@ -12,9 +12,13 @@ import (
 )
 
 const (
-	// restartShare bounds the load of the reconciliation after a restart: the pause after each step is this multiple
-	// of the step's duration.
-	restartShare = 2
+	// restartPartitions and restartRecords bound a step of the reconciliation after a restart, so that other calls wait
+	// only for a moment: so many partitions, and so many records in each.
+	restartPartitions = 4
+	restartRecords    = 32
+	// restartShare bounds the load: the pause after each step is this multiple of the step's duration, so the checks
+	// take a fifth of the time of the server at most, however many partitions and records there are.
+	restartShare = 4
 	// minRestartPause is the least such pause.
 	minRestartPause = time.Millisecond
 	// restartEvery is the interval for partitions that need no reconciliation: the tick makes those due that do.
@@ -53,6 +57,9 @@ type restarts struct {
 	*maintainer
 	loop *MaintenanceLoop
 
+	// resumes is the time before which no step is taken. Only one step runs at a time.
+	resumes time.Time
+
 	mu      sync.Mutex
 	passes  map[enginecore.Partition]*restartPass
 	entries int64
@@ -90,48 +97,51 @@ func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed b
 	s.loop.Timer.makeDue(p)
 }
 
-// step advances the reconciliation in each of some partitions.
+// step advances the reconciliation in a few of some partitions; the others come later.
 func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 	begun := time.Now()
 	results := make([]StepResult, len(partitions))
-	at := make(map[restartPhase][]int)
+	at, chosen := make(map[restartPhase][]int), 0
 	for i, p := range partitions {
-		if pass := s.pass(p); pass != nil {
-			at[pass.phase] = append(at[pass.phase], i)
+		pass := s.pass(p)
+		if pass == nil || chosen == restartPartitions || begun.Before(s.resumes) {
+			continue
 		}
-	}
-	if len(at) == 0 {
-		return results
+		chosen++
+		at[pass.phase] = append(at[pass.phase], i)
 	}
 	restartCalls(s, ctx, partitions, results, at[restartIndexes], engine.TaskIndexReconciliation,
 		func(p enginecore.Partition, cursor string) enginerpc.ReconcileCall {
 			return enginerpc.ReconcileCall{
-				Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.reconcileLanes(),
+				Partition: p, Limit: restartRecords, Cursor: cursor, Lanes: s.reconcileLanes(),
 			}
 		},
-		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64) {
-			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired))
+		func(p enginecore.Partition, r enginerpc.ReconcileReply) (string, int64, []enginerpc.ItemFault) {
+			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired)), r.Faults
 		})
 	restartCalls(s, ctx, partitions, results, at[restartEdges], engine.TaskDependencyReconciliation,
 		func(p enginecore.Partition, cursor string) enginerpc.ReconcileEdgesCall {
-			return enginerpc.ReconcileEdgesCall{Partition: p, Limit: reconciledAtOnce, Cursor: cursor, Lanes: s.Lanes}
+			return enginerpc.ReconcileEdgesCall{Partition: p, Limit: restartRecords, Cursor: cursor, Lanes: s.Lanes}
 		},
-		func(_ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (string, int64) {
-			return r.NextCursor, r.Resolved
+		func(_ enginecore.Partition, r enginerpc.ReconcileEdgesReply) (string, int64, []enginerpc.ItemFault) {
+			return r.NextCursor, r.Resolved, r.Faults
 		})
 	restartCalls(s, ctx, partitions, results, at[restartMembers], engine.TaskMemberReconciliation,
 		func(p enginecore.Partition, cursor string) enginerpc.CountMembersCall {
 			return enginerpc.CountMembersCall{
-				Partition: p, Limit: reconciledAtOnce, MoreThan: countedWhole, Cursor: cursor,
+				Partition: p, Limit: restartRecords, MoreThan: countedWhole, Cursor: cursor,
 			}
 		},
-		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64) {
-			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired))
+		func(p enginecore.Partition, r enginerpc.CountMembersReply) (string, int64, []enginerpc.ItemFault) {
+			return r.NextCursor, sumOf(s.logRepaired(ctx, p, r.Repaired)), r.Faults
 		})
-	next := max(restartShare*time.Since(begun), minRestartPause)
+	now := time.Now()
+	if chosen > 0 {
+		s.resumes = now.Add(max(restartShare*now.Sub(begun), minRestartPause))
+	}
 	for i, p := range partitions {
 		if results[i].Err == nil && s.pass(p) != nil {
-			results[i].Next = next
+			results[i].Next = max(s.resumes.Sub(now), time.Nanosecond)
 		}
 	}
 	return results
@@ -141,7 +151,7 @@ func (s *restarts) step(ctx context.Context, partitions []enginecore.Partition, 
 func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, partitions []enginecore.Partition,
 	results []StepResult,
 	places []int, task engine.TaskID, ask func(p enginecore.Partition, cursor string) C,
-	tell func(p enginecore.Partition, reply R) (string, int64),
+	tell func(p enginecore.Partition, reply R) (string, int64, []enginerpc.ItemFault),
 ) {
 	if len(places) == 0 {
 		return
@@ -157,7 +167,8 @@ func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, 
 		if results[place].Err = a.Err; a.Err != nil {
 			continue
 		}
-		next, count := tell(partitions[place], a.Reply)
+		next, count, faults := tell(partitions[place], a.Reply)
+		results[place].faults = faults
 		results[place].done = []taskDone{{task: task, count: count}}
 		s.moved(ctx, partitions[place], passes[i], next, count)
 	}

@@ -41,12 +41,17 @@ func (k *Keeper) RunTask(ctx context.Context, name string) (keepertask.Report, e
 			report.Steps += len(results)
 			for i, r := range results {
 				addStep(&report, task, r)
+				for _, f := range r.faults {
+					faults = append(faults, fmt.Errorf("keeper: %s in partition %s: %s: %s", f.Task, batch[i].Tag(), f.Item, f.Error))
+				}
 				switch {
 				case r.Err != nil:
 					report.Remaining++
 					faults = append(faults, fmt.Errorf("keeper: %s in partition %s: %w", task, batch[i].Tag(), r.Err))
 				case r.more:
 					left = append(left, batch[i])
+				case len(r.faults) > 0:
+					report.Remaining++
 				}
 			}
 		}

@@ -17,7 +17,7 @@ func (m *maintainer) schedulesLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskScheduleReconciliation}, family: enginecore.FlowFamily,
 		Every: m.ReconcileEvery, repairs: true, onClockSetBack: true,
-		hintKeys: func(p enginecore.Partition) []string { return []string{m.Session.Core.Keys().FfxSchedules(p)} },
+		hintKeys: hint(m.Session.Core.Keys().FfxSchedules),
 		Step: func(ctx context.Context, partitions []enginecore.Partition, _ engine.TaskID) []StepResult {
 			return m.reviewSchedules(ctx, partitions, cursors)
 		},
@@ -49,10 +49,10 @@ func (m *maintainer) reviewSchedules(
 				overlooked = append(overlooked, stored.ScheduleID)
 			}
 		}
-		schedules.Begin(ctx, p, overlooked)
+		schedules.Begin(ctx, p, overlooked, false)
 		cursors[p] = a.Reply.NextCursor
 		results[i] = StepResult{
-			Now: a.Reply.Now, more: a.Reply.NextCursor != "",
+			Now: a.Reply.Now, more: a.Reply.NextCursor != "", faults: a.Reply.Faults,
 			done: []taskDone{{task: engine.TaskScheduleReconciliation, count: int64(len(overlooked))}},
 		}
 	}

@@ -33,21 +33,22 @@ func (m *maintainer) unblockLoop() *MaintenanceLoop {
 	r := &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskUnblocking}, family: enginecore.FlowFamily, Every: every,
 	}
-	r.hintKeys = func(p enginecore.Partition) []string {
-		var keys []string
-		for _, lane := range m.unblockLanes() {
-			for _, set := range m.blockedSets(p, lane) {
-				keys = append(keys, set.key)
-			}
-		}
-		return keys
-	}
 	r.Step = func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult {
 		results := make([]StepResult, len(partitions))
 		u := &unblocker{maintainer: m, breached: make(map[string]bool)}
+		lanes, errs := m.unblockLanes(ctx, partitions)
+		keys := make([][]string, len(partitions))
 		for i, p := range partitions {
-			count, cursor, err := u.visit(ctx, p, at.get(p))
-			results[i].Err = err
+			keys[i] = m.blockedKeys(p, lanes[i])
+		}
+		filled := m.Session.Filled(ctx, keys)
+		for i, p := range partitions {
+			if results[i].Err = errs[i]; errs[i] != nil || !filled[i] {
+				continue
+			}
+			u.faults = nil
+			count, cursor, err := u.visit(ctx, p, lanes[i], at.get(p))
+			results[i].Err, results[i].faults = err, u.faults
 			if err == nil {
 				results[i].more, results[i].Next = at.moved(p, cursor, every, only != "")
 				results[i].done = []taskDone{{task: engine.TaskUnblocking, count: count}}
@@ -66,24 +67,72 @@ func (m *maintainer) unblockEvery() time.Duration {
 	return UnblockEvery
 }
 
-// unblockLanes returns the known lanes of executions outside managed flows.
-func (m *maintainer) unblockLanes() []enginecore.LaneID {
+// knownLanes returns the configured lanes and those of the backend's directory, if it has one.
+func (m *maintainer) knownLanes(ctx context.Context) []enginecore.LaneID {
 	if directory, err := engine.Capability[engine.LaneDirectory](m.Session.Backend); err == nil {
-		return directory.KnownLanes(m.Lanes)
+		return directory.KnownLanes(ctx, m.Lanes)
 	}
-	lanes := slices.Sorted(slices.Values(m.Lanes))
-	return slices.Compact(lanes)
+	return m.Lanes
 }
 
-// blockedSet is the key of a set of blocked executions, with the reason that they have.
-type blockedSet struct{ key, reason string }
+// unblockLanes returns the lanes of executions outside managed flows in each of the partitions: the known ones, and
+// those that the library has noted there; and the error of each partition whose lanes cannot be read.
+func (m *maintainer) unblockLanes(
+	ctx context.Context, partitions []enginecore.Partition,
+) ([][]enginecore.LaneID, []error) {
+	lanes, errs := make([][]enginecore.LaneID, len(partitions)), make([]error, len(partitions))
+	known := m.knownLanes(ctx)
+	if engine.Has[engine.LaneDirectory](m.Session.Backend) {
+		for i := range lanes {
+			lanes[i] = known
+		}
+		return lanes, errs
+	}
+	client := m.Session.Client
+	commands := make(rueidis.Commands, len(partitions))
+	for i, p := range partitions {
+		commands[i] = client.B().Smembers().Key(m.Session.Core.Keys().FfxLanes(p)).Build()
+	}
+	for i, result := range client.DoMulti(ctx, commands...) {
+		noted, err := result.AsStrSlice()
+		if err != nil {
+			errs[i] = engine.ReadError(ctx, "SMEMBERS", err)
+			continue
+		}
+		lanes[i] = slices.Clone(known)
+		for _, lane := range noted {
+			lanes[i] = append(lanes[i], enginecore.LaneID(lane))
+		}
+		slices.Sort(lanes[i])
+		lanes[i] = slices.Compact(lanes[i])
+	}
+	return lanes, errs
+}
+
+// blockedKeys returns the keys of the sets of blocked executions of some lanes.
+func (m *maintainer) blockedKeys(p enginecore.Partition, lanes []enginecore.LaneID) []string {
+	var keys []string
+	for _, lane := range lanes {
+		for _, set := range m.blockedSets(p, lane) {
+			keys = append(keys, set.key)
+		}
+	}
+	return keys
+}
+
+// blockedSet is the key of a set of blocked executions of a lane, with the reason that they have.
+type blockedSet struct {
+	key, reason string
+	lane        enginecore.LaneID
+}
 
 // blockedSets returns the sets of blocked executions of a lane.
 func (m *maintainer) blockedSets(p enginecore.Partition, lane enginecore.LaneID) []blockedSet {
 	keys := m.Session.Core.Keys()
 	return []blockedSet{
-		{keys.LaneBlockedBudget(p, lane), "waiting_for_budget"}, {keys.LaneBlockedQuota(p, lane), "waiting_for_quota"},
-		{keys.LaneBlockedRoute(p, lane), "waiting_for_capable_worker"},
+		{keys.LaneBlockedBudget(p, lane), "waiting_for_budget", lane},
+		{keys.LaneBlockedQuota(p, lane), "waiting_for_quota", lane},
+		{keys.LaneBlockedRoute(p, lane), "waiting_for_capable_worker", lane},
 	}
 }
 
@@ -92,6 +141,17 @@ type unblocker struct {
 	*maintainer
 	breached     map[string]bool
 	capabilities func() (map[string]bool, error)
+	faults       []enginerpc.ItemFault // of the partition that is visited
+}
+
+// failed notes an item that could not be worked on, and returns the error if the engine could not be reached.
+func (u *unblocker) failed(item string, err error) error {
+	if err == nil || engine.IsUnavailable(err) {
+		return err
+	}
+	u.faults = append(u.faults,
+		enginerpc.ItemFault{Task: string(engine.TaskUnblocking), Item: item, Error: err.Error()})
+	return nil
 }
 
 var unblockFields = []string{"managed", "blocking_reason", "budget_ids", "quota_policy_id", "required_capabilities"}
@@ -99,79 +159,111 @@ var unblockFields = []string{"managed", "blocking_reason", "budget_ids", "quota_
 // visit checks a page of each blocked set of a partition from an offset. It returns the number of unblocked
 // executions and the next offset, empty at the end.
 func (u *unblocker) visit(
-	ctx context.Context, p enginecore.Partition, cursor string,
+	ctx context.Context, p enginecore.Partition, lanes []enginecore.LaneID, cursor string,
 ) (count int64, next string, err error) {
 	offset, _ := strconv.Atoi(cursor)
-	full := false
-	for _, lane := range u.unblockLanes() {
+	client := u.Session.Client
+	var sets []blockedSet
+	var commands rueidis.Commands
+	for _, lane := range lanes {
 		for _, set := range u.blockedSets(p, lane) {
-			client := u.Session.Client
-			ids, err := client.Do(ctx, client.B().Zrange().Key(set.key).Min(strconv.Itoa(offset)).
-				Max(strconv.Itoa(offset+unblockPage-1)).Build()).AsStrSlice()
-			if err != nil {
-				return count, cursor, engine.ReadError(ctx, "ZRANGE", err)
-			}
-			full = full || len(ids) == unblockPage
-			released, err := u.release(ctx, lane, set.reason, engine.ExecutionIDs(ids))
-			if count += released; err != nil {
-				return count, cursor, err
-			}
+			sets = append(sets, set)
+			commands = append(commands, client.B().Zrange().Key(set.key).Min(strconv.Itoa(offset)).
+				Max(strconv.Itoa(offset+unblockPage-1)).Build())
+		}
+	}
+	full, most := false, int64(0)
+	for i, result := range client.DoMulti(ctx, commands...) {
+		ids, err := result.AsStrSlice()
+		if err != nil {
+			err = u.failed(sets[i].key, engine.ReadError(ctx, "ZRANGE", err))
+		}
+		if err != nil {
+			return count, cursor, err
+		}
+		full = full || len(ids) == unblockPage
+		released, err := u.release(ctx, p, sets[i], ids)
+		count, most = count+released, max(most, released)
+		if err != nil {
+			return count, cursor, err
 		}
 	}
 	if !full {
 		return count, "", nil
 	}
 	// Unblocked executions have left the sets.
-	return count, strconv.Itoa(offset + max(1, unblockPage-int(count))), nil
+	return count, strconv.Itoa(offset + max(1, unblockPage-int(most))), nil
 }
 
 // release unblocks those executions whose reason no longer holds. Executions for which that is unknown remain
 // blocked.
 func (u *unblocker) release(
-	ctx context.Context, lane enginecore.LaneID, reason string, ids []enginecore.ExecutionID,
+	ctx context.Context, p enginecore.Partition, set blockedSet, texts []string,
 ) (int64, error) {
-	commands := make(rueidis.Commands, len(ids))
-	for i, id := range ids {
-		commands[i] = u.Session.Client.B().Hmget().Key(u.Session.Core.Keys().ExecCore(id)).Field(unblockFields...).Build()
-	}
-	var calls []enginerpc.UnblockExecutionCall
-	var faults []error
-	for i, result := range u.Session.Client.DoMulti(ctx, commands...) {
-		if err := result.Error(); err != nil {
-			faults = append(faults, engine.ReadError(ctx, "HMGET", err))
-			continue
-		}
-		core := hashrecord.Read(result, unblockFields)
-		if core["managed"] != "" || core["blocking_reason"] != reason {
-			continue
-		}
-		free, err := u.isFree(ctx, reason, core)
-		faults = append(faults, err)
-		if free && err == nil {
-			calls = append(calls, enginerpc.UnblockExecutionCall{
-				LaneID: lane, ExecutionID: ids[i], ExpectedBlockingReason: reason,
-			})
-		}
+	calls, err := u.free(ctx, p, set, texts)
+	if err != nil || len(calls) == 0 {
+		return 0, err
 	}
 	now, err := u.Session.Core.Now(ctx)
 	if err != nil {
-		return 0, errors.Join(append(faults, engine.ReadError(ctx, "TIME", err))...)
+		return 0, engine.ReadError(ctx, "TIME", err)
 	}
 	for i := range calls {
 		calls[i].Now = now
 	}
 	answers, _ := engine.SendAll(ctx, u.Session.Core, calls) // each answer has its error
 	count := int64(0)
-	for _, a := range answers {
+	for i, a := range answers {
 		var refusal *enginecore.Error
 		switch {
 		case a.Err == nil:
 			count++
 		case !errors.As(a.Err, &refusal):
-			faults = append(faults, a.Err)
+			if err := u.failed(string(calls[i].ExecutionID), a.Err); err != nil {
+				return count, err
+			}
 		}
 	}
-	return count, errors.Join(faults...)
+	return count, nil
+}
+
+// free returns the calls for those executions whose reason no longer holds.
+func (u *unblocker) free(
+	ctx context.Context, p enginecore.Partition, set blockedSet, texts []string,
+) ([]enginerpc.UnblockExecutionCall, error) {
+	var ids []enginecore.ExecutionID
+	var commands rueidis.Commands
+	client := u.Session.Client
+	for _, id := range engine.ExecutionIDs(texts) {
+		if at, err := id.Partition(); err == nil && at == p {
+			ids = append(ids, id)
+			commands = append(commands,
+				client.B().Hmget().Key(u.Session.Core.Keys().ExecCore(id)).Field(unblockFields...).Build())
+		}
+	}
+	var calls []enginerpc.UnblockExecutionCall
+	for i, result := range client.DoMulti(ctx, commands...) {
+		if err := result.Error(); err != nil {
+			if err := u.failed(string(ids[i]), engine.ReadError(ctx, "HMGET", err)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		core := hashrecord.Read(result, unblockFields)
+		if core["managed"] != "" || core["blocking_reason"] != set.reason {
+			continue
+		}
+		free, err := u.isFree(ctx, set.reason, core)
+		if err := u.failed(string(ids[i]), err); err != nil {
+			return nil, err
+		}
+		if free && err == nil {
+			calls = append(calls, enginerpc.UnblockExecutionCall{
+				LaneID: set.lane, ExecutionID: ids[i], ExpectedBlockingReason: set.reason,
+			})
+		}
+	}
+	return calls, nil
 }
 
 // isFree reports whether what an execution was blocked for is available.
@@ -179,14 +271,19 @@ func (u *unblocker) isFree(ctx context.Context, reason string, core engine.Recor
 	switch reason {
 	case "waiting_for_budget":
 		for _, id := range strings.Split(core["budget_ids"], ",") {
-			if breached, err := u.remembered("budget "+id, func() (bool, error) { return u.isBreached(ctx, enginecore.BudgetID(id)) }); breached || err != nil {
+			breached, err := u.remembered("budget "+id, func() (bool, error) {
+				return u.isBreached(ctx, enginecore.BudgetID(id))
+			})
+			if breached || err != nil {
 				return false, err
 			}
 		}
 		return true, nil
 	case "waiting_for_quota":
 		id := core["quota_policy_id"]
-		full, err := u.remembered("quota "+id, func() (bool, error) { return u.isFull(ctx, enginecore.QuotaPolicyID(id)) })
+		full, err := u.remembered("quota "+id, func() (bool, error) {
+			return u.isFull(ctx, enginecore.QuotaPolicyID(id))
+		})
 		return !full, err
 	}
 	if core["required_capabilities"] == "" {
@@ -298,10 +395,13 @@ func (u *unblocker) advertised(ctx context.Context) (map[string]bool, error) {
 		for i, worker := range page.Elements {
 			commands[i] = client.B().Get().Key(keys.WorkerCapabilities(enginecore.WorkerInstanceID(worker))).Build()
 		}
-		for _, result := range client.DoMulti(ctx, commands...) {
+		for i, result := range client.DoMulti(ctx, commands...) {
 			text, err := result.ToString()
 			if err != nil && !rueidis.IsRedisNil(err) {
-				return nil, engine.ReadError(ctx, "GET", err)
+				if err := u.failed("capabilities of "+page.Elements[i], engine.ReadError(ctx, "GET", err)); err != nil {
+					return nil, err
+				}
+				continue
 			}
 			for _, token := range strings.Split(text, ",") {
 				all[token] = true

@@ -179,7 +179,7 @@ func (s *Runner) StartTriggered(
 		if !r.isWaiting(fire) {
 			return triggerError(fire, history)
 		}
-		more, err := s.step(ctx, r)
+		more, err := s.step(ctx, r, false)
 		switch {
 		case errors.Is(err, enginecore.ErrScheduleChanged):
 		case err != nil:
@@ -253,7 +253,7 @@ func (s *Runner) finishDelete(ctx context.Context, p enginecore.Partition, id en
 		if err != nil {
 			return err
 		}
-		more, err := s.step(ctx, r)
+		more, err := s.step(ctx, r, false)
 		switch {
 		case errors.Is(err, enginecore.ErrScheduleChanged):
 		case err != nil:

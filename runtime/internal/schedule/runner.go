@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -36,6 +38,8 @@ const (
 //
 // NewRunner makes one, Close ends it. It is safe for concurrent use.
 type Runner struct {
+	// ID names the runner among all keepers of an engine.
+	ID        string
 	session   *engine.Session
 	store     Store
 	submitter *submit.Submitter
@@ -52,7 +56,8 @@ type Runner struct {
 // fires wait for; without, it only takes the steps that are possible at once.
 func NewRunner(e *engine.Session, watch bool) *Runner {
 	s := &Runner{
-		session: e, store: Store{e}, submitter: submit.NewSubmitter(e), slots: make(chan struct{}, schedulesAtOnce),
+		ID: uuid.NewString(), session: e, store: Store{e}, submitter: submit.NewSubmitter(e),
+		slots: make(chan struct{}, schedulesAtOnce),
 	}
 	if watch {
 		s.watching = make(map[watchedRun]bool)
@@ -73,8 +78,9 @@ func (s *Runner) Close() {
 }
 
 // Begin works on the due schedules of a partition in the background, up to schedulesAtOnce at a time. It logs
-// failures; the engine reports such a schedule again.
-func (s *Runner) Begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID) {
+// failures; the engine reports such a schedule again. With takesOver, it continues at once with a fire that another
+// runner has begun to start.
+func (s *Runner) Begin(ctx context.Context, p enginecore.Partition, due []enginecore.ScheduleID, takesOver bool) {
 	for _, id := range due {
 		s.tasks.Go(func() {
 			select {
@@ -83,14 +89,14 @@ func (s *Runner) Begin(ctx context.Context, p enginecore.Partition, due []engine
 				return
 			}
 			defer func() { <-s.slots }()
-			s.work(ctx, p, id)
+			s.work(ctx, p, id, takesOver)
 		})
 	}
 }
 
 // work takes the possible steps of one schedule. A failed step is repeated, by any keeper, when the engine reports
 // the schedule again.
-func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) {
+func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, takesOver bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.session.Logger.LogAttrs(ctx, slog.LevelError,
@@ -107,7 +113,9 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 		}
 		more := false
 		if err == nil {
-			more, err = s.step(ctx, r)
+			r.keeper = s.ID
+			more, err = s.step(ctx, r, takesOver)
+			takesOver = false
 		}
 		switch {
 		case errors.Is(err, enginecore.ErrScheduleChanged):
@@ -126,13 +134,13 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 }
 
 // step takes the next step of a schedule and reports whether another one may be possible.
-func (s *Runner) step(ctx context.Context, r *Record) (more bool, err error) {
+func (s *Runner) step(ctx context.Context, r *Record, takesOver bool) (more bool, err error) {
 	if r.State.Deleting && len(r.State.Waiting) == 0 {
 		return false, s.store.remove(ctx, r)
 	}
 	r.rewind()
 	if i := r.starting(); i >= 0 {
-		if r.isStarting(r.State.Waiting[i]) {
+		if r.isStarting(r.State.Waiting[i]) && !takesOver {
 			return false, nil // a keeper is starting it
 		}
 		return s.start(ctx, r, i)
@@ -228,12 +236,12 @@ func (s *Runner) watch(ctx context.Context, r *Record, last *StartedRun) (bool, 
 	}
 	s.tasks.Go(func() {
 		defer s.submitter.Completions.Release(wait)
-		timer := time.NewTimer(lookAgain)
+		timer := time.NewTimer(s.store.Session.LookEvery(lookAgain))
 		defer timer.Stop()
 		select {
 		case <-wait.Completed:
 			forget()
-			s.work(ctx, r.part, r.id)
+			s.work(ctx, r.part, r.id, false)
 			return
 		case <-timer.C: // the engine reports the schedule to some keeper again
 		case <-ctx.Done():

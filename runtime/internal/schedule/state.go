@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
 
@@ -114,7 +115,7 @@ func UnixTime(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}
 	}
-	return time.UnixMilli(ms).UTC()
+	return recordtext.Time(ms)
 }
 
 // State is the stored progress of a schedule. Times are Unix ms of the engine's clock, 0 for none. Started,
@@ -256,6 +257,8 @@ type Record struct {
 	history []string // entries to be added
 	// urgent makes the schedule due at once for keepers.
 	urgent bool
+	// keeper is the runner that works on the record; empty for changes by clients.
+	keeper string
 }
 
 // readSpec decodes a stored spec. The error wraps ErrScheduleVersion for a later version.

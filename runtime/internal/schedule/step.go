@@ -232,8 +232,9 @@ func (r *Record) finish(serial int64, flowName string, existed bool, cause error
 	return true
 }
 
-// lookAt returns when a keeper has to work on the schedule; zero is never.
-func (r *Record) lookAt() time.Time {
+// lookAt returns when a keeper has to work on the schedule; zero is never. A waiting fire is checked after the patience
+// without a message, at once if the record is urgent.
+func (r *Record) lookAt(patience time.Duration) time.Time {
 	if i := r.starting(); i >= 0 {
 		return UnixTime(r.State.Waiting[i].StartBefore + 1)
 	}
@@ -241,17 +242,12 @@ func (r *Record) lookAt() time.Time {
 	if r.State.Due != 0 && r.State.PausedAt == 0 && !r.State.Deleting {
 		at = r.ripeAt(UnixTime(r.State.Due))
 	}
-	again, isBusy := r.now.Add(r.patience()), r.nextFire() >= 0 || r.backfill() != nil || r.State.Deleting
+	if r.urgent {
+		patience = 0
+	}
+	again, isBusy := r.now.Add(patience), r.nextFire() >= 0 || r.backfill() != nil || r.State.Deleting
 	if isBusy && (at.IsZero() || again.Before(at)) {
 		at = again
 	}
 	return at
-}
-
-// patience returns how long a waiting fire is left before a keeper checks it without a message.
-func (r *Record) patience() time.Duration {
-	if r.urgent {
-		return 0
-	}
-	return lookAgain
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,7 @@ import (
 )
 
 // lookAgain is after what time a keeper checks a schedule whose fires wait for the end of a run, in case it missed
-// the message of that end.
+// the message of that end, unless the session is quiet.
 const lookAgain = 15 * time.Second
 
 // Errors of schedules; returned errors wrap them.
@@ -71,8 +72,12 @@ type Content struct{ Definition, Input []byte }
 // A content is stored as the current revision; withSpec writes the spec as well.
 func (s Store) save(ctx context.Context, r *Record, content *Content, withSpec bool) error {
 	call := enginerpc.WriteScheduleCall{
-		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(), DueAt: r.lookAt(),
+		Partition: r.part, ScheduleID: r.id, Version: r.version, WriteID: uuid.NewString(),
+		DueAt:        r.lookAt(s.Session.LookEvery(lookAgain)),
 		DroppedPlans: r.State.dropPlans(), History: r.history,
+	}
+	if r.starting() >= 0 {
+		call.Keeper = cmp.Or(r.keeper, "unknown")
 	}
 	if content != nil {
 		call.Plan, call.Definition, call.Input = fmt.Sprint(r.State.Plan), content.Definition, content.Input

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,20 +253,36 @@ func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall
 // safe for concurrent use.
 type CompiledCache struct {
 	mu     sync.Mutex
-	byHash map[string]*CompiledFlow
+	byHash map[string]cachedFlow
+}
+
+type cachedFlow struct {
+	def      Definition
+	compiled *CompiledFlow
+}
+
+// Definition returns the definition with a hash, nil if the cache does not have it.
+func (c *CompiledCache) Definition(hash string) Definition {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byHash[hash].def
 }
 
 // MaxCompiled bounds the definitions in a cache. When it is exceeded, the cache drops all of them.
 const MaxCompiled = 128
 
-// definition is a *flow.Definition.
-type definition interface{ Hash() string }
+// Definition is a *flow.Definition.
+type Definition interface {
+	Hash() string
+	InputType() reflect.Type
+	ResultType(node string) reflect.Type
+}
 
 // Get returns the compiled form of a definition and compiles it unless it is in the cache.
-func (c *CompiledCache) Get(def definition) (*CompiledFlow, error) {
+func (c *CompiledCache) Get(def Definition) (*CompiledFlow, error) {
 	hash := def.Hash()
 	c.mu.Lock()
-	compiled := c.byHash[hash]
+	compiled := c.byHash[hash].compiled
 	c.mu.Unlock()
 	if compiled != nil {
 		return compiled, nil
@@ -277,8 +294,8 @@ func (c *CompiledCache) Get(def definition) (*CompiledFlow, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byHash == nil || len(c.byHash) >= MaxCompiled {
-		c.byHash = make(map[string]*CompiledFlow)
+		c.byHash = make(map[string]cachedFlow)
 	}
-	c.byHash[hash] = compiled
+	c.byHash[hash] = cachedFlow{def, compiled}
 	return compiled, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -75,6 +76,49 @@ func (l *CompletionListener) close() {
 	l.stop()
 	l.mu.Unlock()
 	l.tasks.Wait()
+}
+
+// subscribe returns a channel that is closed once a partition is subscribed to, and begins to subscribe. It needs the
+// lock, and an open listener.
+func (l *CompletionListener) subscribe(p enginecore.Partition) chan struct{} {
+	ready, listening := l.subscribed[p]
+	if !listening {
+		ready = make(chan struct{})
+		l.subscribed[p] = ready
+		l.tasks.Go(func() { l.listen(p, ready) })
+	}
+	return ready
+}
+
+const (
+	// soonPurged is the retention below which a run may be gone before a wait for it begins, so that its end is known
+	// by its message alone.
+	soonPurged = 10 * time.Second
+	// maxListenWait bounds how long a start waits for the subscription.
+	maxListenWait = 5 * time.Second
+)
+
+// listenFor subscribes to the partition of a run that is kept so shortly that waits would not find it, before the run
+// is started. A start does without where that takes too long.
+func (l *CompletionListener) listenFor(ctx context.Context, plan *RunPlan) {
+	if !keptForLessThan(plan.Retention, soonPurged) {
+		return
+	}
+	l.mu.Lock()
+	if l.closed.Err() != nil {
+		l.mu.Unlock()
+		return
+	}
+	ready := l.subscribe(plan.Partition)
+	l.mu.Unlock()
+	limit := time.NewTimer(maxListenWait)
+	defer limit.Stop()
+	select {
+	case <-ready:
+	case <-ctx.Done():
+	case <-l.closed.Done():
+	case <-limit.C:
+	}
 }
 
 // track keeps the completion of a run that is about to be started, if its partition is subscribed to already. The
@@ -176,12 +220,7 @@ func (l *CompletionListener) Wait(
 		l.mu.Unlock()
 		return CompletionWait{}, enginecore.ErrClosed
 	}
-	ready, listening := l.subscribed[p]
-	if !listening {
-		ready = make(chan struct{})
-		l.subscribed[p] = ready
-		l.tasks.Go(func() { l.listen(p, ready) })
-	}
+	ready := l.subscribe(p)
 	w := CompletionWait{flow: id}
 	if used, ok := l.channels.Get().(chan RunCompletion); ok {
 		w.Completed = used

@@ -33,16 +33,17 @@ type ForkScope struct {
 }
 
 // KeptNodes returns the nodes that a fork of a run keeps, in the order of their declaration: those that have succeeded
-// or are given a result, and do not run again. Its error wraps [engine.ErrUnknownNode], [engine.ErrInvalid],
+// or are given a result, and do not run again, and, as skips, those that were skipped since their child runs had no
+// result. Its error wraps [engine.ErrUnknownNode], [engine.ErrInvalid],
 // [engine.ErrTooLarge], or [engine.ErrNothingToRerun] when no node would run.
-func (r *RunNodes) KeptNodes(scope ForkScope) ([]string, error) {
+func (r *RunNodes) KeptNodes(scope ForkScope) (kept, skips []string, err error) {
 	if r.graph == nil {
-		return nil, fmt.Errorf("%w: the run has no graph", engine.ErrInvalid)
+		return nil, nil, fmt.Errorf("%w: the run has no graph", engine.ErrInvalid)
 	}
 	d := newDependents(r)
 	for _, name := range append(slices.Sorted(maps.Keys(scope.Results)), scope.From...) {
 		if d.nodes[name] == nil {
-			return nil, fmt.Errorf("%w: %q", engine.ErrUnknownNode, name)
+			return nil, nil, fmt.Errorf("%w: %q", engine.ErrUnknownNode, name)
 		}
 	}
 	again := make(map[string]bool)
@@ -69,30 +70,31 @@ func (r *RunNodes) KeptNodes(scope ForkScope) ([]string, error) {
 		return !given && n.state != enginecore.PublicCompleted && n.state != enginecore.PublicSkipped
 	}
 	if len(again) == 0 && !slices.ContainsFunc(r.nodes, isOpen) {
-		return nil, fmt.Errorf("%w: no node would run", engine.ErrNothingToRerun)
+		return nil, nil, fmt.Errorf("%w: no node would run", engine.ErrNothingToRerun)
 	}
 	d.addFinally(again)
-	var kept []string
 	for _, n := range r.nodes {
 		_, given := scope.Results[n.name]
 		switch {
 		case given && again[n.name]:
-			return nil, fmt.Errorf("%w: node %s runs again, since it depends on what does: it cannot be given a result",
+			return nil, nil, fmt.Errorf("%w: node %s runs again, since it depends on what does: it cannot be given a result",
 				engine.ErrInvalid, n.name)
 		case given || n.state == enginecore.PublicCompleted && !again[n.name]:
 			kept = append(kept, n.name)
+		case n.withoutResult && !again[n.name]:
+			skips = append(skips, n.name)
 		}
 	}
-	if len(kept) > MaxKept {
-		return nil, fmt.Errorf("%w: the fork would keep %d nodes, at most %d are allowed",
-			engine.ErrTooLarge, len(kept), MaxKept)
+	if all := len(kept) + len(skips); all > MaxKept {
+		return nil, nil, fmt.Errorf("%w: the fork would keep %d nodes, at most %d are allowed",
+			engine.ErrTooLarge, all, MaxKept)
 	}
-	return kept, nil
+	return kept, skips, nil
 }
 
-// Keep makes a plan the fork of a run, with the results of the nodes that it keeps. Its error wraps
-// [engine.ErrTooLarge].
-func (p *RunPlan) Keep(run string, names []string, results map[string][]byte) error {
+// Keep makes a plan the fork of a run, with the results of the nodes that it keeps, and those that it skips with their
+// reasons. Its error wraps [engine.ErrTooLarge].
+func (p *RunPlan) Keep(run string, names []string, results map[string][]byte, skips map[string]string) error {
 	sum, size := sha256.New(), 0
 	part := func(text []byte) {
 		_, _ = sum.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(text))))
@@ -104,6 +106,11 @@ func (p *RunPlan) Keep(run string, names []string, results map[string][]byte) er
 		part([]byte(name))
 		part(results[name])
 		p.kept = append(p.kept, enginerpc.SubmitKept{Node: int64(p.Compiled.nodeNumbers[name]), Result: results[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(skips)) {
+		part([]byte(name))
+		part([]byte(skips[name]))
+		p.skips = append(p.skips, enginerpc.SubmitSkip{Node: int64(p.Compiled.nodeNumbers[name]), Reason: skips[name]})
 	}
 	if size > MaxKeptBytes {
 		return fmt.Errorf("%w: the results that the fork would keep have %d bytes, at most %d are allowed",

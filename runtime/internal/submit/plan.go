@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -30,7 +31,7 @@ const (
 )
 
 // RunPlan is a run ready to be submitted: its ids, its partition, and everything from which the calls of the submission
-// are made. It is for one goroutine; its String method prints it.
+// are made. It is for one goroutine.
 type RunPlan struct {
 	// Flow and Run name the run.
 	Flow, Run string
@@ -63,6 +64,7 @@ type RunPlan struct {
 	// ForkedFrom is the id of the run that a fork is of.
 	ForkedFrom string
 	kept       []enginerpc.SubmitKept
+	skips      []enginerpc.SubmitSkip
 	Tags       []enginerpc.SubmitTag
 	OwnTags    bool                     // beside those of the flow
 	Fires      []enginerpc.SubmitFire   // the fire of a schedule that the run is of
@@ -79,6 +81,20 @@ func NewPlan(e *engine.Session, compiled *CompiledFlow, runID string, input []by
 func NewPlanIn(
 	e *engine.Session, namespace enginecore.Namespace, compiled *CompiledFlow, runID string, input []byte,
 ) (*RunPlan, error) {
+	p, err := newPlan(e.Core.FlowPartition, namespace, compiled, runID, input)
+	if err != nil {
+		return nil, err
+	}
+	p.stepwise = !engine.Has[engine.GraphStore](e.Backend)
+	p.Retention = RetentionOf(e.Keep, compiled.Graph.Keep)
+	return p, nil
+}
+
+// newPlan plans a run, given which partition a flow lives in.
+func newPlan(
+	partitionOf func(enginecore.FlowID) (enginecore.Partition, error), namespace enginecore.Namespace,
+	compiled *CompiledFlow, runID string, input []byte,
+) (*RunPlan, error) {
 	if err := CheckRunID(runID); err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
 	}
@@ -88,7 +104,7 @@ func NewPlanIn(
 			len(input), MaxInput)
 	}
 	id := enginecore.FlowIDFor(namespace, compiled.Graph.Name, runID)
-	partition, err := e.Core.FlowPartition(id)
+	partition, err := partitionOf(id)
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +123,10 @@ func NewPlanIn(
 	if err != nil {
 		return nil, err
 	}
-	_, err = engine.Capability[engine.GraphStore](e.Backend)
 	return &RunPlan{
-		stepwise: err != nil,
-		Flow:     compiled.Graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: namespace,
+		Flow: compiled.Graph.Name, Run: runID, FlowID: id, Partition: partition, namespace: namespace,
 		Compiled: compiled, Tags: compiled.tags, Input: input, limits: limits, FairKey: fair,
-		InputHash: HashInput(input),
-		Retention: RetentionOf(e.Keep, compiled.Graph.Keep), Budgets: budgets, Deadline: compiled.Graph.Deadline,
+		InputHash: HashInput(input), Budgets: budgets, Deadline: compiled.Graph.Deadline,
 	}, nil
 }
 
@@ -175,7 +188,7 @@ func HashInput(input []byte) string {
 }
 
 // CheckRunID returns an error that wraps [engine.ErrInvalid] unless id is valid UTF-8 of 1 to [MaxRunID] bytes without
-// control characters.
+// control characters, and none of "/", "." and "..", which no URL can name.
 func CheckRunID(id string) error {
 	switch {
 	case id == "":
@@ -186,6 +199,9 @@ func CheckRunID(id string) error {
 		return fmt.Errorf("%w: run id %q: it is not valid UTF-8", engine.ErrInvalid, id)
 	case strings.ContainsFunc(id, unicode.IsControl):
 		return fmt.Errorf("%w: run id %q: it has a control character", engine.ErrInvalid, id)
+	}
+	if err := recordtext.PathFault(id); err != nil {
+		return fmt.Errorf("%w: run id: %w", engine.ErrInvalid, err)
 	}
 	return nil
 }

@@ -6,12 +6,26 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// maxReclaims is how often an execution may lose its worker before it fails for good: a node that kills its workers
-// must not do so for ever.
-const maxReclaims = 5
+// unlimitedReclaims is the limit of nodes that run no function of a user: what kills their workers is not they.
+const unlimitedReclaims = 1 << 30
+
+// maxReclaims returns how often an execution may be taken over, whose workers were lost, before it fails for good.
+func maxReclaims(n *flowgraph.Node) int {
+	switch {
+	case n.Loop == nil && n.Expand == nil && (n.Map != nil || n.Sub != nil):
+		return unlimitedReclaims
+	case n.LostWorkers == activityspec.NoLostWorker:
+		return 0
+	case n.LostWorkers == 0:
+		return activityspec.DefaultLostWorkers
+	}
+	return n.LostWorkers
+}
 
 // StoredPolicy is the policy document of an execution, in JSON. The library reads the retry policy, the limit of
 // take-overs, the routing requirements and the stream policy; the worker that runs the node reads the rest.
@@ -59,7 +73,7 @@ const StoredJSONCodec = "json"
 
 func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	p := StoredPolicy{
-		MaxReclaims: maxReclaims,
+		MaxReclaims: maxReclaims(n),
 		StartMS:     n.StartToClose.Milliseconds(),
 		HeartbeatMS: n.HeartbeatTimeout.Milliseconds(),
 		Cases:       storedCases(n),
@@ -95,7 +109,7 @@ func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	if len(n.Capabilities) > 0 {
 		p.Routing = &storedRouting{n.Capabilities}
 	}
-	data, err := json.Marshal(p)
+	data, err := activity.JSON{}.Encode(p) // which leaves the bytes of constants as they are
 	if err != nil {
 		return nil, fmt.Errorf("node %s: policy: %w", n.Name, err)
 	}

@@ -93,6 +93,9 @@ type runNode struct {
 	id        enginecore.ExecutionID
 	state     enginecore.PublicState
 	createdAt time.Time
+	// withoutResult: it was skipped since its child run has succeeded without a result, for reason.
+	withoutResult bool
+	reason        string
 }
 
 // runNodesPage is the number of nodes read by one call.
@@ -120,7 +123,10 @@ func (s *Submitter) ReadNodes(
 			return nil, fmt.Errorf("describe: %w", err)
 		}
 		for _, n := range reply.Nodes {
-			node := runNode{n.Node, n.ExecutionID, enginecore.PublicState(n.State), n.CreatedAt}
+			node := runNode{name: n.Node, id: n.ExecutionID, state: enginecore.PublicState(n.State), createdAt: n.CreatedAt}
+			if node.state == enginecore.PublicSkipped && n.ChildOutcome == "success" {
+				node.withoutResult, node.reason = true, n.FailureReason
+			}
 			if i, again := seen[n.ExecutionID]; again {
 				run.nodes[i] = node
 				continue
@@ -145,6 +151,26 @@ func (r *RunNodes) sort() {
 	slices.SortFunc(r.nodes, func(a, b runNode) int {
 		return cmp.Or(cmp.Compare(rank[a.name], rank[b.name]), a.createdAt.Compare(b.createdAt),
 			cmp.Compare(a.name, b.name))
+	})
+}
+
+// Reasons returns why nodes were skipped, by their names.
+func (r *RunNodes) Reasons(names []string) map[string]string {
+	reasons := make(map[string]string, len(names))
+	for _, n := range r.nodes {
+		if slices.Contains(names, n.name) {
+			reasons[n.name] = n.reason
+		}
+	}
+	return reasons
+}
+
+// CleanupFailed reports whether a node that runs however the run ends has failed or expired.
+func (r *RunNodes) CleanupFailed() bool {
+	d := newDependents(r)
+	return slices.ContainsFunc(d.finally, func(name string) bool {
+		n := d.nodes[name]
+		return n != nil && (n.state == enginecore.PublicFailed || n.state == enginecore.PublicExpired)
 	})
 }
 

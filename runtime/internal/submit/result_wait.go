@@ -15,9 +15,6 @@ import (
 // recheck is how long a wait for a result trusts the completion message before it asks the engine.
 const recheck = 5 * time.Second
 
-// quietRecheck is that time in a quiet session.
-const quietRecheck = 365 * 24 * time.Hour
-
 // AwaitResult returns the result of a run when the run is over. For a run that this submitter has just started, it
 // waits for the completion message, which carries a small result, before it reads from the engine. It waits while the
 // engine is unavailable; its error wraps [engine.ErrRunNotFound], the cause of ctx, or enginecore.ErrClosed when the
@@ -54,8 +51,8 @@ func (s *Submitter) AwaitResult(
 			}
 		}
 		again := recheck
-		if s.session.Quiet && err == nil {
-			again = quietRecheck
+		if err == nil {
+			again = s.session.LookEvery(recheck)
 		}
 		timer.Reset(again)
 		select {

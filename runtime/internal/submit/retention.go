@@ -38,3 +38,13 @@ func RetentionOf(engine, own flowgraph.Keep) string {
 	}
 	return strings.Join(texts, ",")
 }
+
+// keptForLessThan reports whether a run with a stored retention may be purged so soon after its end.
+func keptForLessThan(retention string, d time.Duration) bool {
+	for text := range strings.SplitSeq(retention, ",") {
+		if ms, err := strconv.ParseInt(text, 10, 64); err == nil && ms >= 0 && ms < d.Milliseconds() {
+			return true
+		}
+	}
+	return false
+}

@@ -38,6 +38,7 @@ type NodeFailure struct {
 	At               time.Time
 	Attempts         int
 	Tolerated        bool // by a join that another upstream has satisfied
+	Unreleased       bool // the engine ended it, and its worker has not said that the function has returned
 	Details          []errordetail.Detail
 }
 
@@ -56,13 +57,18 @@ func (f *RunFailure) As(target any) bool { return errordetail.As(f.Details(), ta
 
 // Error returns the text of the run's RunError.
 func (f *RunFailure) Error() string {
+	return FailureText(f.Flow, f.Run, f.Outcome, f.Node, f.Reason, f.Others())
+}
+
+// Others returns how many nodes failed besides Node.
+func (f *RunFailure) Others() int {
 	others := f.Omitted
 	for _, n := range f.Failures {
 		if n.Outcome != "cancelled" && !n.Tolerated && n.Node != f.Node {
 			others++
 		}
 	}
-	return FailureText(f.Flow, f.Run, f.Outcome, f.Node, f.Reason, others)
+	return others
 }
 
 // Unwrap returns the sentinel of the outcome.
@@ -84,12 +90,25 @@ func OutcomeError(outcome string) error {
 // other nodes that failed.
 func FailureText(flow, run, outcome, node, reason string, others int) string {
 	text := fmt.Sprintf("run %s of flow %s: %s", run, flow, OutcomeError(outcome))
+	if node == "" && reason == "" {
+		return text + othersText(others)
+	}
+	return text + ": " + NodeFailureText(node, reason, others)
+}
+
+// NodeFailureText returns the part of FailureText about the node that failed first; one of node and reason may be "".
+func NodeFailureText(node, reason string, others int) string {
+	text := reason
 	if node != "" {
-		text += ": node " + node
+		text = "node " + node
+		if reason != "" {
+			text += ": " + reason
+		}
 	}
-	if reason != "" {
-		text += ": " + reason
-	}
+	return text + othersText(others)
+}
+
+func othersText(others int) (text string) {
 	if others == 1 {
 		text += " (and 1 more failed)"
 	} else if others > 1 {
@@ -174,7 +193,8 @@ func ReadFailureOf(
 }
 
 func readFailure(f enginerpc.FlowFailure) NodeFailure {
-	n := NodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Tolerated}
+	n := NodeFailure{Node: f.Node, Outcome: f.Outcome, At: f.EndedAt, Attempts: int(f.Attempts), Tolerated: f.Tolerated,
+		Unreleased: f.Unreleased}
 	n.Reason, n.Category = engine.PlainFailure(f.Reason, f.Category)
 	if f.Outcome != "cancelled" {
 		n.Details = engine.StoredDetails(f.Details, f.Reason)

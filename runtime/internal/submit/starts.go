@@ -231,7 +231,7 @@ func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
 		}
 		if plan.ForkedFrom != "" {
 			call.Forks = append(call.Forks, enginerpc.SubmitFork{Run: run, ForkedFrom: plan.ForkedFrom})
-			call.Kept = plan.kept
+			call.Kept, call.Skips = plan.kept, plan.skips
 		}
 		if plan.Arrival != nil {
 			arrival := *plan.Arrival

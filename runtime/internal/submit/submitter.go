@@ -69,6 +69,7 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 	if plan.trace, err = s.carry(ctx, plan, engine.InjectTrace(ctx)); err != nil {
 		return false, submitError(plan, err)
 	}
+	s.Completions.listenFor(ctx, plan)
 	tracking := s.Completions.track(plan.FlowID, plan.Partition)
 	defer func() { s.Completions.settle(plan.FlowID, tracking, !existed && err == nil) }()
 	if err = s.checkBudgets(ctx, plan); err != nil {

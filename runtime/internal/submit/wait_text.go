@@ -7,8 +7,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/valueschema"
 )
 
 // StoredAbout is what a waitpoint says to people and programs that answer, as it is stored.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
@@ -25,6 +26,8 @@ type attempt struct {
 	// outcomeUnknown is set if the engine may not know that the attempt has ended, so that its permits are
 	// not returned.
 	outcomeUnknown atomic.Bool
+	// awaited is set if the engine, which has ended the execution, may wait until the function has returned.
+	awaited atomic.Bool
 	// stack is where the function panicked; empty unless it did.
 	stack string
 }
@@ -59,6 +62,7 @@ var unreported = map[outcomeKind]struct {
 	outcomeKindSuspended: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
 	outcomeKindAwaitsChild: {engine.EventSuspensionLost,
 		"the engine did not suspend the execution for its child run"},
+	outcomeKindSkipped:   {engine.EventResultLost, "the engine did not skip the node"},
 	outcomeKindContinued: {engine.EventSuspensionLost, "the engine did not let the execution go on as new"},
 	outcomeKindCancelled: {engine.EventFailureLost, "the engine did not cancel the execution"},
 	outcomeKindDelayed:   {engine.EventSuspensionLost, "the engine did not delay the execution"},
@@ -82,6 +86,9 @@ func (a *attempt) reported(kind outcomeKind, r *report) {
 	}
 	if r.err != nil {
 		a.outcomeUnknown.Store(true)
+		if isFence(r.err) {
+			a.awaited.Store(true) // perhaps: the engine may have ended the execution meanwhile
+		}
 		lost := unreported[kind]
 		a.log(slog.LevelWarn, lost.event, lost.message, slog.Any("error", r.err))
 	}
@@ -95,6 +102,18 @@ func (a *attempt) settle() bool { return a.settled.CompareAndSwap(false, true) }
 func (a *attempt) endedByEngine(cause error) {
 	a.settle()
 	a.cancel(cause)
+}
+
+// tellReturned tells the engine that the function has returned of an execution that the engine has ended. If that
+// fails, the engine waits for the end of the lease.
+func (a *attempt) tellReturned() {
+	call := enginerpc.EndStoppedCall{
+		Partition: a.shard.Partition, ExecutionID: a.claimed.ExecutionID, LeaseID: a.claimed.LeaseID,
+	}
+	_ = a.run.completer.untilKnown(&a.lease, func(ctx context.Context, _ bool) error {
+		_, err := a.run.session.Core.EndStopped(ctx, call)
+		return err
+	})
 }
 
 // extendLease records that a call sent at sentAt has renewed the lease.
@@ -154,6 +173,8 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 		return attemptOutcome{kind: outcomeKindCompleted, result: result}
 	case childWaitIn(err) != nil:
 		return attemptOutcome{kind: outcomeKindAwaitsChild, err: err, child: childWaitIn(err)}
+	case asResultSkipped(err) != nil:
+		return attemptOutcome{kind: outcomeKindSkipped, err: err, skipped: asResultSkipped(err)}
 	}
 	o, marked := markedOutcome(err)
 	switch {
@@ -161,11 +182,14 @@ func (a *attempt) outcomeOf(result []byte, err error) attemptOutcome {
 		return o
 	case errors.Is(cause, engine.ErrStopping):
 		return attemptOutcome{kind: outcomeKindReleased, err: err, reason: reasonStopped}
+	case marked && o.err == nil:
+		return o
 	case marked:
 		a.log(slog.LevelInfo, engine.EventBudgetWait, "the worker released an execution that waits for a budget",
 			slog.Any("error", err))
 		return o
 	case errors.Is(err, engine.ErrDeadline):
+		a.awaited.Store(true) // by the engine, which ends the execution by its own clock
 		a.ended(engine.OutcomeEndedByEngine)
 		a.log(slog.LevelInfo, engine.EventAttemptDeadline, "the deadline of the run ended the attempt")
 		return dropped

@@ -10,12 +10,13 @@ type backgroundTasks struct {
 }
 
 // start runs a function in a goroutine, unless finish was called.
-func (e *backgroundTasks) start(do func()) {
+func (e *backgroundTasks) start(do func()) (started bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.over {
 		e.running.Go(do)
 	}
+	return !e.over
 }
 
 // finish waits for the running goroutines; start starts none from now on.

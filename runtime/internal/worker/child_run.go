@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -157,8 +155,10 @@ func (c *child) take(ctx context.Context, outcome string) ([]byte, error) {
 		return nil, errChildLost
 	case outcome != "success":
 		return nil, c.failure(ctx, reply)
+	case reply.ResultSkipped:
+		return nil, &resultSkipped{flow: c.name, run: c.runID, node: reply.FailedNode, reason: reply.FailureReason}
 	case !reply.HasResult:
-		return []byte("{}"), nil // the flow has no Return
+		return c.zeroResult()
 	}
 	return reply.Result, nil
 }
@@ -192,75 +192,11 @@ func (c *child) failure(ctx context.Context, reply enginerpc.FlowResultReply) er
 	if failed.Outcome == "failed" {
 		category = cmp.Or(failed.Category, category)
 	}
-	err := activity.Category(failed, category)
+	err := activity.Category(&childFailure{failed, c.isItem()}, category)
 	if c.isMap() || c.planned != nil {
 		return activity.NonRetryable(err)
 	}
 	return err
-}
-
-// ResultsPerCall bounds the results of items that one call reads.
-const ResultsPerCall = 128
-
-// collect joins the results of the items to a JSON list, in the order of the items.
-func (c *child) collect(ctx context.Context) ([]byte, error) {
-	list := []byte{'['}
-	for next := 0; next < len(c.items); {
-		ids := submit.ItemIDs(c.part, c.id, next, min(len(c.items), next+ResultsPerCall))
-		var reply enginerpc.ReadResultsReply
-		err := c.retryUntilKnown(ctx, func() (err error) {
-			reply, err = c.core.ReadResults(ctx, enginerpc.ReadResultsCall{Partition: c.part, Executions: ids})
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if len(reply.Executions) == 0 {
-			return nil, fmt.Errorf("results of run %s of flow %s: the engine gave none of %d", c.runID, c.name,
-				len(ids))
-		}
-		for _, ended := range reply.Executions {
-			if list, err = c.appendResult(list, next, ended); err != nil {
-				return nil, err
-			}
-			next++
-		}
-	}
-	return append(list, ']'), nil
-}
-
-// appendResult appends the result or outcome of one item to the list. It fails if the list exceeds
-// submit.MaxResult.
-func (c *child) appendResult(list []byte, index int, ended enginerpc.ItemState) ([]byte, error) {
-	if index > 0 {
-		list = append(list, ',')
-	}
-	switch {
-	case ended.State == "", ended.Outcome == "none":
-		return nil, errChildLost
-	case c.spec.Outcomes:
-		item := flow.ItemOutcome[json.RawMessage]{Outcome: flow.Outcome(ended.Outcome)}
-		item.Reason, item.Category = engine.PlainFailure(ended.Reason, ended.Category)
-		if ended.Outcome == "success" {
-			item.Value = ended.Result
-		} else if ended.Outcome != "cancelled" {
-			item.Details = detailsOf(engine.StoredDetails(ended.Details, ended.Reason))
-		}
-		data, err := json.Marshal(item)
-		if err != nil {
-			return nil, undecodable(c.locate(fmt.Errorf("result of item %d: %w", index, err)))
-		}
-		list = append(list, data...)
-	case ended.Outcome != "success":
-		return nil, fmt.Errorf("run %s of flow %s: %s is %s", c.runID, c.name, flowgraph.ItemName(index), ended.Outcome)
-	default:
-		list = append(list, ended.Result...)
-	}
-	if len(list) >= submit.MaxResult {
-		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the results of the first %d of %d items of node %s have %d bytes, "+
-			"at most %d are allowed", engine.ErrTooLarge, index+1, len(c.items), c.claimed.Node, len(list), submit.MaxResult), engine.CategoryTooLarge))
-	}
-	return list, nil
 }
 
 // closingPause is the time between two checks of a run that is being cancelled.

@@ -12,6 +12,20 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
+// attemptOfTakeOver is the type of an attempt whose former worker was lost.
+const attemptOfTakeOver = "reclaim"
+
+// isolationPatience is how long a worker claims nothing else until it can run an execution alone. The library asks
+// another worker then: TURN_MS in lost_worker.lua.
+const isolationPatience = 30 * time.Second
+
+// maxProof bounds provenAfter.
+const maxProof = 5 * time.Second
+
+// provenAfter is how long a worker has to live before it takes over what has been lost more than once: a program that
+// crashes after its start does not live as long.
+func (s *Run) provenAfter() time.Duration { return min(s.worker.config.Lease, maxProof) }
+
 // claim fills free slots from one shard, and runs the first of the claimed tasks in its own goroutine.
 func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	if s.worker.config.Through {
@@ -23,6 +37,12 @@ func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 		TellMore: v.RingSlot != "", Place: v.RingSlot,
 	}
 	call.Aside = v.SetAside
+	call.IsNew = time.Since(s.began) < s.provenAfter()
+	// A program that holds tasks decides what runs together, so nothing runs alone there.
+	call.Alone = v.Alone || s.worker.handover != nil
+	if v.Alone {
+		call.Count = 1
+	}
 	if s.peers.Size() == 0 {
 		call.TellNone, call.TellEmpty, call.TellMore = false, false, false
 	}
@@ -45,10 +65,18 @@ func (s *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 		s.measureClaim(sentAt, v, engine.OutcomeEmpty)
 	}
 	// The first task runs in this goroutine unless the candidates of the reply have to be admitted first.
-	first := s.launch(v.LaneShard, reply.Executions, sentAt, len(reply.Candidates) == 0)
+	alone := v.Alone && len(reply.Executions) == 1 && reply.Executions[0].AttemptType == attemptOfTakeOver
+	first := s.launch(v.LaneShard, reply.Executions, sentAt, alone || len(reply.Candidates) == 0)
+	if alone {
+		s.work(first) // in all slots
+		first = nil
+	}
 	unused := v.Slots - len(reply.Executions)
 	if len(reply.Candidates) > 0 {
 		unused -= s.admit(v.Lane, reply.Candidates, unused)
+	}
+	if reply.Suspect && s.worker.handover == nil {
+		s.queue.Isolate(v.LaneShard, isolationPatience)
 	}
 	s.queue.FinishClaim(unused)
 	switch {

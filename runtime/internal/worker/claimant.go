@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // runClaimant is the admission claimant for one lane of a worker run: it leases admitted executions into free
@@ -61,6 +62,11 @@ func (c runClaimant) UpdateLimit(limit enginecore.QuotaPolicyID, state admission
 	c.run.limits.update(limit, state)
 }
 
+// BeginsWithin returns the time within which the run begins with executions whose permits it asks a limit for.
+func (c runClaimant) BeginsWithin(limit submit.StoredLimit) (time.Duration, bool) {
+	return c.run.permits.haste.within(limit.WindowMS), true
+}
+
 // IsContended reports whether executions wait for a permit of a limit, by its last recorded state.
 func (c runClaimant) IsContended(limit enginecore.QuotaPolicyID) bool {
 	return c.run.limits.isContendedLimit(limit)
@@ -81,6 +87,7 @@ func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
 	for i := range leased {
 		x := &leased[i]
 		tasks[i] = c.run.NewTask(c.run.sourceOf(c.lane, x.Partition), &x.Claimed, x.SentAt)
+		tasks[i].permit.beginBy = x.BeginBy
 	}
 	return tasks
 }

@@ -94,6 +94,8 @@ func (c *completer) report(l *lease, o attemptOutcome, slots int) report {
 		return c.suspend(l, o, slots)
 	case outcomeKindAwaitsChild:
 		return c.awaitChild(l, o.child, slots)
+	case outcomeKindSkipped:
+		return c.skip(l, o.skipped, slots)
 	case outcomeKindContinued:
 		return c.continueAsNew(l, o.next, slots)
 	case outcomeKindReleased:
@@ -269,7 +271,7 @@ func (c *completer) awaitChild(l *lease, w *childWait, slots int) (r report) {
 	call := enginerpc.AwaitChildCall{
 		Partition: l.shard.Partition, ExecutionID: l.claimed.ExecutionID, LeaseID: l.claimed.LeaseID,
 		LeaseEpoch: l.claimed.LeaseEpoch, AttemptID: l.claimed.AttemptID, ChildFlowID: w.id, Detail: w.Error(),
-		ClaimRequest: c.claimRequest(l.shard.Lane, slots),
+		Looks: c.session.InCluster(), ClaimRequest: c.claimRequest(l.shard.Lane, slots),
 	}
 	err := c.untilKnown(l, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated

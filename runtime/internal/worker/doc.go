@@ -26,8 +26,8 @@
 //     package admission first. Run.launch makes the tasks, and Run.work runs those of one slot one after the
 //     other.
 //  4. RunTask adds the task to the lease manager, waits for permits if the execution was leased before them
-//     (permitQueue.await), and calls runAttempt: it composes the input, reads the journal, sets the time limits and
-//     invokes the function.
+//     (permitQueue.await), and calls runAttempt: it composes the input, reads the journal, makes the start count now in
+//     the limits of rates (permitQueue.begin), sets the time limits and invokes the function.
 //  5. outcomeOf settles the task and chooses the report. Only one goroutine can settle a task: the one that runs it,
 //     the heartbeat watch, or the lease manager when the engine has ended the execution.
 //  6. The completer sends the report and repeats it while the engine is unavailable and the lease lasts. The reply can

@@ -58,6 +58,8 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 		return t.runLoop(ctx, handler, plan, input)
 	case plan.Child.Expand:
 		return t.runExpansion(ctx, handler, plan, input)
+	case !t.run.permits.begin(t):
+		return nil, errNoRoom
 	default:
 		return runChild(ctx, &t.attempt, &t.usage, *plan.Child, input)
 	}
@@ -66,6 +68,9 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 	}
 	return t.call(ctx, handler, plan, input)
 }
+
+// errNoRoom ends an attempt whose function may not begin, since a limit counts as many starts as it allows.
+var errNoRoom = errors.New(reasonNoRoom)
 
 // call runs the function within its time limits, and returns its encoded result.
 func (t *Task) call(
@@ -77,6 +82,9 @@ func (t *Task) call(
 		return nil, err
 	case state != nil && (plan.Child == nil || plan.Child.Expand):
 		input = state
+	}
+	if !t.run.permits.begin(t) {
+		return nil, errNoRoom
 	}
 	limits := t.limits(plan)
 	ctx, cancel := limits.context(ctx)

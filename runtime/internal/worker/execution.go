@@ -45,7 +45,7 @@ func (e *execution) Heartbeat(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Progress implements activity.Progress. It records at most one report in progressPause and drops others.
+// Progress implements activity.Progress. Of the reports within a progressPause it records the newest.
 func (e *execution) Progress(ctx context.Context, percent float64, message string) error {
 	if err := context.Cause(ctx); err != nil {
 		return err

@@ -28,7 +28,7 @@ func (t *Task) addFailures(ctx context.Context, input flowgraph.Expr, results ma
 		}
 		value, err := json.Marshal(flow.Failure{
 			Node: first.Node, Outcome: flow.Outcome(first.Outcome), Category: first.Category, Reason: first.Reason,
-			Details: detailsOf(first.Details),
+			Details: detailsOf(first.Details), MayStillRun: first.Unreleased,
 		})
 		if err != nil {
 			return fmt.Errorf("the failure that node %s takes: %w", t.claimed.Node, err)

@@ -35,6 +35,9 @@ func (t *Task) runLoop(
 	}
 	c := &child{attempt: &t.attempt, usage: &t.usage, spec: *plan.Child, input: state, turn: turn}
 	result, err := c.carryOut(ctx)
+	if without := asResultSkipped(err); without != nil {
+		return nil, final(engine.CategoryChild, "turn %d of the loop: %w", turn, without)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
@@ -24,8 +25,15 @@ type HeldTask struct {
 	// activity work with it.
 	ctx  context.Context
 	view *execution
+	// begun is closed when a caller of Next that has taken the task may have it, or when it has been released instead,
+	// since a limit had no room; refused is set then.
+	begun   chan struct{}
+	refused bool
 	// asked has a value when current is to be carried out.
 	asked chan struct{}
+	// owesReturn is set while the engine may wait until the program works no more on the task, which has ended; left
+	// once the program has said that.
+	owesReturn, left atomic.Bool
 
 	mu sync.Mutex
 	// current is the settlement that was asked for last; nil before, and after the engine refused one. mu guards it and
@@ -52,6 +60,18 @@ func (h *HeldTask) offer(to chan<- *HeldTask, closing <-chan struct{}) (taken bo
 		return false, reasonStopped
 	case <-h.ctx.Done():
 		return false, reasonStopped
+	}
+}
+
+// await waits until a task that was taken may be handed out. It reports whether it may; the error is the cause of ctx.
+func (h *HeldTask) await(ctx context.Context) (bool, error) {
+	select {
+	case <-h.begun:
+		return !h.refused, nil
+	case <-ctx.Done():
+		h.returned()
+		h.ask(released("no program came for the task"))
+		return false, context.Cause(ctx)
 	}
 }
 
@@ -86,6 +106,16 @@ func (s *Run) hold(t *Task, to chan<- *HeldTask) (taken bool) {
 		return false
 	}
 	defer s.worker.handover.leave()
+	if !s.permits.begin(t) {
+		h.refused = true
+		close(h.begun)
+		if t.settle() {
+			t.report(released(reasonNoRoom), 0)
+		}
+		engine.EndSpan(span, nil)
+		return true
+	}
+	close(h.begun)
 	h.serve()
 	engine.EndSpan(span, nil)
 	return true
@@ -104,7 +134,9 @@ func (s *Run) prepare(ctx context.Context, t *Task) (h *HeldTask, end func(), er
 	if err := t.journal.read(ctx, &t.attempt); err != nil {
 		return nil, nil, err
 	}
-	h = &HeldTask{task: t, run: s, input: input, cases: plan.Cases, asked: make(chan struct{}, 1)}
+	h = &HeldTask{
+		task: t, run: s, input: input, cases: plan.Cases, begun: make(chan struct{}), asked: make(chan struct{}, 1),
+	}
 	limits := t.limits(plan)
 	ctx, cancel := limits.context(ctx)
 	h.view = &execution{
@@ -170,6 +202,11 @@ func (h *HeldTask) end(cause error, o attemptOutcome) {
 	if o.kind == outcomeKindDropped {
 		o = t.outcomeOf(nil, cause) // settles the attempt
 		t.report(o, 0)
+		// The program may still work: it says that it does not when it settles or drops the task.
+		h.owesReturn.Store(t.awaited.Swap(false))
+		if h.left.Load() {
+			h.returned()
+		}
 	} else if t.settle() {
 		t.report(o, 0)
 	}
@@ -184,6 +221,14 @@ func (h *HeldTask) finish(cause error) {
 	if s := h.current; s != nil && !s.isDone() {
 		s.err = cause
 		close(s.done)
+	}
+}
+
+// returned tells the engine that the program works no more on a task that the engine has ended, if it waits for that.
+func (h *HeldTask) returned() {
+	h.left.Store(true)
+	if h.owesReturn.Swap(false) {
+		h.run.background.start(h.task.tellReturned)
 	}
 }
 
@@ -204,6 +249,7 @@ func (h *HeldTask) Drop() {
 	h.mu.Lock()
 	settled := h.current != nil || h.over != nil
 	h.mu.Unlock()
+	h.returned()
 	if !settled {
 		h.task.log(slog.LevelWarn, engine.EventAttemptEnded,
 			"the program dropped a task without settling it; it is released")

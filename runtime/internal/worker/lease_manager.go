@@ -39,10 +39,12 @@ type leaseManager struct {
 	stopped bool
 }
 
-// earlyCancel is a cancellation that arrived before its task, and when.
+// earlyCancel is a cancellation that arrived before its task, and when. A nil cause is that of an end that was only
+// announced.
 type earlyCancel struct {
-	cause error
-	at    time.Time
+	cause   error
+	awaited bool
+	at      time.Time
 }
 
 // maxEarly bounds the cancellations that are kept for tasks that have not arrived.
@@ -132,13 +134,19 @@ func (b *leaseManager) add(t *Task) bool {
 	engine.TrySend(b.run.woken)
 	if order, found := b.early[t.claimed.LeaseID]; found {
 		delete(b.early, t.claimed.LeaseID)
-		t.endedByEngine(order.cause)
+		t.awaited.Store(order.awaited)
+		if order.cause != nil {
+			t.endedByEngine(order.cause)
+		}
 	}
 	return true
 }
 
-// remove removes a task whose attempt has ended.
+// remove removes a task whose attempt has ended. If the engine waits for that, it is told.
 func (b *leaseManager) remove(t *Task) {
+	if t.awaited.Load() {
+		b.run.background.start(t.tellReturned)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.tasks[t.claimed.ExecutionID] == t {
@@ -173,12 +181,24 @@ func (b *leaseManager) cancel(m enginerpc.CancelMessage) {
 	b.mu.Lock()
 	t := b.tasks[m.ExecutionID]
 	if t == nil || t.claimed.LeaseID != m.LeaseID {
-		b.rememberCancel(m.LeaseID, cause)
+		b.remember(m.LeaseID, earlyCancel{cause: cause})
 		b.mu.Unlock()
 		return
 	}
 	b.mu.Unlock()
 	t.endedByEngine(cause)
+}
+
+// await makes the worker tell the engine when the function of a task has returned, whose execution the engine is about
+// to end.
+func (b *leaseManager) await(m enginerpc.AwaitedMessage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.tasks[m.ExecutionID]; t != nil && t.claimed.LeaseID == m.LeaseID {
+		t.awaited.Store(true)
+		return
+	}
+	b.remember(m.LeaseID, earlyCancel{awaited: true})
 }
 
 // causeOf returns the cause of contexts that a control message ends. The reason of a cancel is a text of its caller,
@@ -195,9 +215,9 @@ func causeOf(m enginerpc.CancelMessage) error {
 	return fmt.Errorf("%w: %s", engine.ErrCancelled, m.Reason)
 }
 
-// rememberCancel keeps a cancellation for a task that has not arrived. When there are too many, those older
-// than a lease are dropped. It needs the lock.
-func (b *leaseManager) rememberCancel(lease enginecore.LeaseID, cause error) {
+// remember keeps a cancellation for a task that has not arrived. When there are too many, those older than a lease are
+// dropped. It needs the lock.
+func (b *leaseManager) remember(lease enginecore.LeaseID, order earlyCancel) {
 	now := time.Now()
 	if len(b.early) >= maxEarly {
 		for id, order := range b.early {
@@ -206,7 +226,8 @@ func (b *leaseManager) rememberCancel(lease enginecore.LeaseID, cause error) {
 			}
 		}
 	}
-	b.early[lease] = earlyCancel{cause, now}
+	order.at, order.awaited = now, order.awaited || b.early[lease].awaited
+	b.early[lease] = order
 }
 
 // stopAll ends the contexts of all tasks.
@@ -483,6 +504,7 @@ func (b *leaseManager) renewed(tasks []*Task, lost []enginerpc.LostLease, sentAt
 		case "":
 			t.extendLease(sentAt)
 		case enginecore.ErrExecutionNotActive:
+			t.awaited.Store(true) // perhaps: the message was lost
 			t.endedByEngine(fmt.Errorf("%w: it has ended in the engine", engine.ErrCancelled))
 		default:
 			t.endedByEngine(fmt.Errorf("%w: %s", engine.ErrLeaseLost, code))
@@ -501,8 +523,8 @@ func (b *leaseManager) releaseUnknown(p enginecore.Partition, unknown []enginerp
 		again := b.unknown[p][lease.LeaseID]
 		if again && !known {
 			// If the reply of the claim arrives after all, the function does not begin.
-			b.rememberCancel(lease.LeaseID,
-				fmt.Errorf("%w: the worker released the execution before the reply of the claim came", engine.ErrLeaseLost))
+			b.remember(lease.LeaseID, earlyCancel{cause: fmt.Errorf(
+				"%w: the worker released the execution before the reply of the claim came", engine.ErrLeaseLost)})
 		}
 		b.mu.Unlock()
 		switch {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"sync"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -13,16 +14,35 @@ import (
 type limitCache struct {
 	mu     sync.Mutex
 	states map[enginecore.QuotaPolicyID]admission.LimitState
+	rates  map[enginecore.QuotaPolicyID]knownRate
 }
+
+// knownRate is whether a limit counts starts, as it was at a time.
+type knownRate struct {
+	rate admission.Rate
+	at   time.Time
+}
+
+// rateFresh is how long a worker relies on whether a limit counts starts, which operators can change.
+const rateFresh = time.Second
+
+// maxKnownRates bounds the limits of which a worker knows that; beyond, it asks those again that it forgets.
+const maxKnownRates = 1024
 
 // maxCachedLimits bounds the limits in the cache; each claim of the worker carries all of them.
 const maxCachedLimits = 16
 
-// update stores the state of a limit; the zero state removes it.
+// update stores the state of a limit. One that claims and returns make no use of removes the state of before.
 func (c *limitCache) update(limit enginecore.QuotaPolicyID, state admission.LimitState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if state == (admission.LimitState{}) {
+	if state.Rate != admission.RateUnknown {
+		if c.rates == nil || len(c.rates) >= maxKnownRates {
+			c.rates = make(map[enginecore.QuotaPolicyID]knownRate)
+		}
+		c.rates[limit] = knownRate{state.Rate, time.Now()}
+	}
+	if !state.Contended && state.Room == 0 {
 		delete(c.states, limit)
 		return
 	}
@@ -38,6 +58,16 @@ func (c *limitCache) update(limit enginecore.QuotaPolicyID, state admission.Limi
 			delete(c.states, other)
 		}
 	}
+}
+
+// rateOf returns whether a limit counts starts, by a reply of the last second.
+func (c *limitCache) rateOf(limit enginecore.QuotaPolicyID) admission.Rate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.rates[limit]; time.Since(known.at) < rateFresh {
+		return known.rate
+	}
+	return admission.RateUnknown
 }
 
 // isContended reports whether an execution waits for one of the permits, by the last reported states.

@@ -101,6 +101,22 @@ func (w *Worker) Next(ctx context.Context) (*HeldTask, error) {
 	if h == nil {
 		return nil, errNotByHand
 	}
+	for {
+		t, err := h.next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		switch ok, err := t.await(ctx); {
+		case err != nil:
+			return nil, err
+		case ok:
+			return t, nil
+		}
+	}
+}
+
+// next takes a task from the worker.
+func (h *handover) next(ctx context.Context) (*HeldTask, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -136,8 +152,14 @@ func (w *Worker) NextGranted(ctx context.Context, grant admission.IssuedGrant) (
 	t, err := run.nextGranted(ctx, grant)
 	if err != nil {
 		h.leave()
+		return nil, err
 	}
-	return t, err
+	if ok, err := t.await(ctx); err != nil {
+		return nil, err
+	} else if !ok {
+		return nil, fmt.Errorf("%w: %s: %s", admission.ErrNoGrant, grant.ExecutionID, reasonNoRoom)
+	}
+	return t, nil
 }
 
 func (s *Run) nextGranted(ctx context.Context, grant admission.IssuedGrant) (*HeldTask, error) {

@@ -40,6 +40,8 @@ const (
 	outcomeKindAwaitsSignals
 	// outcomeKindContinued: the function goes on as new.
 	outcomeKindContinued
+	// outcomeKindSkipped: the child run of the node has succeeded without a result, so the node is skipped.
+	outcomeKindSkipped
 )
 
 // attemptOutcome describes how an attempt ended.
@@ -54,6 +56,7 @@ type attemptOutcome struct {
 	until      time.Time                   // set for outcomeKindDelayed
 	wait       *heldWait                   // set for outcomeKindAwaitsSignals
 	next       *continuation               // set for outcomeKindContinued
+	skipped    *resultSkipped              // set for outcomeKindSkipped
 }
 
 // reasonStopped is the reason of a release because the worker stops.
@@ -64,9 +67,9 @@ func released(reason string) attemptOutcome {
 	return attemptOutcome{kind: outcomeKindReleased, reason: reason}
 }
 
-// spanError returns the error for the span of the attempt; nil for an attempt that waits.
+// spanError returns the error for the span of the attempt; nil for an attempt that waits or whose node is skipped.
 func (o *attemptOutcome) spanError() error {
-	if o.suspension != nil || o.child != nil || o.next != nil || o.kind == outcomeKindDelayed {
+	if o.suspension != nil || o.child != nil || o.next != nil || o.skipped != nil || o.kind == outcomeKindDelayed {
 		return nil
 	}
 	return o.err
@@ -107,6 +110,8 @@ func markedOutcome(err error) (o attemptOutcome, marked bool) {
 		o.kind, o.until = outcomeKindDelayed, mark.Until
 	} else if waitsForBudget(err) {
 		o.kind, o.reason = outcomeKindReleased, "it waits for a budget"
+	} else if err == errNoRoom { // no function returns it
+		o.kind, o.reason, o.err = outcomeKindReleased, reasonNoRoom, nil
 	}
 	return o, o.kind != outcomeKindDropped
 }

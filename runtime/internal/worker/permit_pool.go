@@ -60,10 +60,12 @@ type permitPool struct {
 	running   bool
 }
 
-// accepts reports whether executions under these limits can use a pool. A rate counts every start and
-// therefore needs a permit for each; and keepers take permits back from a worker without a live key.
+// accepts reports whether executions under these limits can use a pool. A rate, also one that was set for the limit,
+// counts every start and therefore needs a permit for each; and keepers take permits back from a worker without a live
+// key.
 func (ps *permitPools) accepts(limits []submit.StoredLimit) bool {
-	return len(limits) == 1 && limits[0].Rate == 0 && ps.hasLiveKey()
+	return len(limits) == 1 && limits[0].Rate == 0 && ps.limits.rateOf(limits[0].Quota) != admission.Rated &&
+		ps.hasLiveKey()
 }
 
 // take grants the request of a task of a lane or adds it to the waiting ones. The caller must run in one of the run's
@@ -119,7 +121,7 @@ func (p *permitPool) grant(r *permitRequest) {
 	p.used++
 	p.peak = max(p.peak, p.used)
 	p.started = true
-	r.result <- true
+	r.result <- permitResult{all: true}
 }
 
 // reportIfDue starts the report loop if a report is due, or wakes it if one is due at once. It needs the
@@ -253,9 +255,12 @@ func (p *permitPool) report() bool {
 			"flowfabric: the worker could not acquire permits of a limit",
 			engine.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
 	}
+	var state admission.LimitState // unknown without a reply
+	if err == nil {
+		state = admission.StateOf(reply.Contended, reply.Room, reply.Rated)
+	}
+	p.limits.update(sent.QuotaPolicyID, state) // before a task that gets no permit is released and claimed again
 	p.update(sent, sentAt, reply, err)
-	// zero without a reply
-	p.limits.update(sent.QuotaPolicyID, admission.LimitState{Contended: reply.Contended, Room: reply.Room})
 	if err != nil || len(reply.Granted) == 0 {
 		p.queue.Restore(slots)
 		return err == nil
@@ -291,7 +296,7 @@ func (p *permitPool) update(sent poolReport, sentAt time.Time, reply enginerpc.H
 		return
 	}
 	for ; waiting > 0; waiting-- {
-		p.waiting[0].result <- false
+		p.waiting[0].result <- permitResult{}
 		p.waiting = p.waiting[1:]
 	}
 }

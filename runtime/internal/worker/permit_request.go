@@ -1,19 +1,31 @@
 package worker
 
 import (
+	"time"
+
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
 )
 
 // permitRequest is the request of a task for the permits of its limits.
 type permitRequest struct {
-	// result receives whether the execution has got its permits; nil if they were not requested.
-	result chan bool
+	// result receives the reply to the request; nil if the permits were not requested.
+	result chan permitResult
 	// granted is set if the task got its permits by its own request; pool is the pool of its permit, nil if it has
 	// none.
-	granted  bool
-	pool     *permitPool
+	granted bool
+	pool    *permitPool
+	// beginBy is until when the function may begin under its permits; begun is set once it may.
+	beginBy  time.Time
+	begun    bool
 	returned bool // set by permitReturns.note, so that permits are returned once
+}
+
+// permitResult is the reply to a request for permits: whether all of them were granted, and until when a function may
+// begin under them. For a permit of a pool, that is not used.
+type permitResult struct {
+	all     bool
+	beginBy time.Time
 }
 
 // admittedStarter starts executions that were leased when permits were acquired or returned.

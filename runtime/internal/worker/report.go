@@ -22,7 +22,7 @@ const (
 	drainReportEvery = dispatch.PresenceEvery
 	reportTTL        = 2*reportEvery + 5*time.Second
 	// quietTTL is how long the report of a worker counts that reports only once, on a virtual clock.
-	quietTTL = 10 * 365 * 24 * time.Hour
+	quietTTL = 200 * 365 * 24 * time.Hour
 )
 
 // States of the record of a worker.

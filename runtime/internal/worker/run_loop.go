@@ -39,7 +39,6 @@ type Run struct {
 	drain         drainer
 	returns       permitReturns
 	limits        limitCache
-	permits       permitQueue
 	pools         permitPools
 	reports       reporter
 	starts        startCounts
@@ -71,7 +70,9 @@ func NewRun(base context.Context, w *Worker) *Run {
 	s.pools = permitPools{
 		run: &s.services, queue: s.queue, limits: &s.limits, slots: s, hasLiveKey: s.leases.known.Load,
 	}
-	s.permits = permitQueue{run: &s.services, pools: &s.pools, slots: s}
+	s.permits = permitQueue{
+		run: &s.services, pools: &s.pools, limits: &s.limits, slots: s, haste: haste{exact: s.session.Quiet},
+	}
 	s.returns = permitReturns{run: &s.services, queue: s.queue, limits: &s.limits, slots: s}
 	s.completer = &completer{
 		session: s.session, base: base, instance: w.Instance, claimRequest: s.claimRequest,
@@ -130,6 +131,11 @@ func (s *Run) run(ctx context.Context) error {
 	loops.Go(func() { s.presenceLoop(background) })
 	loops.Go(func() { s.session.GuardLibrary(background, libraryCheck) })
 	loops.Go(func() { s.listenToRing(listening) })
+	loops.Go(func() { // what a new worker could not take over
+		if engine.Sleep(background, s.provenAfter()); background.Err() == nil {
+			s.sweep(background)
+		}
+	})
 	every := s.session.Backend.PollEvery()
 	if s.worker.config.Through {
 		every = grantPoll
@@ -187,6 +193,7 @@ func (s *Run) dispatch(ctx context.Context) {
 // executions of those that do not return, which its error names. If the engine is closed, or no longer serves this
 // program, nothing can be reported, and the contexts end at once.
 func (s *Run) finish() error {
+	s.batches.Stop()
 	done := make(chan struct{})
 	go func() {
 		s.tasks.Wait()

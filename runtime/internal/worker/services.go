@@ -30,6 +30,8 @@ type services struct {
 	background backgroundTasks
 	// completer reports how executions end.
 	completer *completer
+	// permits acquires the permits of executions under limits.
+	permits permitQueue
 	// budgets sends what activities use of budgets.
 	budgets *budgetBatcher
 	// batches gathers the executions of batch activities.

@@ -46,9 +46,11 @@ func (h *HeldTask) ask(o attemptOutcome) (*settlement, error) {
 		return s, nil
 	}
 	if h.over != nil {
+		h.returned()
 		return nil, h.over
 	}
 	if cause := context.Cause(h.ctx); cause != nil && !errors.Is(cause, engine.ErrStopping) {
+		h.returned()
 		return nil, cause // serve ends the task
 	}
 	h.current = &settlement{outcome: o, done: make(chan struct{})}

@@ -60,7 +60,8 @@ func (s *Run) work(t *Task) {
 	}
 	until := time.Now().Add(maxHandoffTime)
 	wantNext := func() bool {
-		return !s.worker.config.Through && (time.Now().Before(until) || !s.queue.HasWaiting()) && !s.queue.IsClosed()
+		return !s.worker.config.Through && (time.Now().Before(until) || !s.queue.HasWaiting()) && !s.queue.IsClosed() &&
+			!s.queue.IsIsolating()
 	}
 	var ended *Task
 	// A function can end its goroutine, so this is deferred. The slot is freed before the permits are

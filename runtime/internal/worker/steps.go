@@ -88,36 +88,15 @@ func (j *journal) read(ctx context.Context, a *attempt) error {
 // stepRecorder records the steps and waits of one call of a function in the engine and in the journal. It implements
 // the part of activitycontext.Steps that concerns them.
 type stepRecorder struct {
-	stepCounts
 	attempt *attempt
+	names   activitycontext.StepNames
 	journal *journal
 	// waiting is the first suspension that Await returned to the function; nil before.
 	waiting atomic.Pointer[activitycontext.Suspension]
 }
 
-// stepCounts counts the steps of one call of a function, by kind and name.
-type stepCounts struct {
-	mu     sync.Mutex
-	counts map[string]int
-}
-
-// Count implements activitycontext.Steps.
-func (s *stepCounts) Count(kind, name string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.counts == nil {
-		s.counts = make(map[string]int, 1)
-	}
-	s.counts[kind+":"+name]++
-	return s.counts[kind+":"+name]
-}
-
-// Counted implements activitycontext.Steps.
-func (s *stepCounts) Counted(kind, name string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.counts[kind+":"+name]
-}
+// Names implements activitycontext.Steps.
+func (r *stepRecorder) Names() *activitycontext.StepNames { return &r.names }
 
 // Recorded implements activitycontext.Steps.
 func (r *stepRecorder) Recorded(step string) ([]byte, bool) { return r.journal.get(stepEntry + step) }

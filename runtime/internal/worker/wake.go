@@ -166,6 +166,8 @@ func (s *Run) publishToPeers(ctx context.Context, message string) {
 func (s *Run) handleControl(ctx context.Context, message string) {
 	if m, ok := enginerpc.ParseCancelMessage(message); ok {
 		s.leases.cancel(m)
+	} else if m, ok := enginerpc.ParseAwaitedMessage(message); ok {
+		s.leases.await(m)
 	} else if m, ok := enginerpc.ParseDrainMessage(message); ok && m.WorkerInstanceID == s.worker.Instance {
 		s.background.start(func() { s.drainOut(ctx) })
 	}
@@ -262,14 +264,14 @@ func (s *Run) releaseAllBlocked(ctx context.Context) {
 	}
 }
 
-// enterDirectory records the worker's capabilities for other programs of the contract. It does so again and again,
-// which makes up for data that a server has lost.
+// enterDirectory records the worker's capabilities and lanes for other programs of the contract. It does so again and
+// again, which makes up for data that a server has lost.
 func (s *Run) enterDirectory(ctx context.Context) {
 	directory, err := engine.Capability[engine.WorkerDirectory](s.session.Backend)
 	if err != nil || s.left.Load() {
 		return // this project's library needs no list
 	}
-	if err := directory.EnterWorker(ctx, s.worker.Instance, s.request.Capabilities); err != nil && ctx.Err() == nil {
+	if err := directory.EnterWorker(ctx, s.worker.Instance, s.request.Capabilities, s.lanes()); err != nil && ctx.Err() == nil {
 		s.warnOfAnnouncement(ctx, err)
 	}
 }

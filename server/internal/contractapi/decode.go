@@ -1,7 +1,6 @@
 package contractapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // octets are bytes, in JSON an array of numbers.
@@ -37,6 +37,44 @@ func (o *octets) UnmarshalJSON(text []byte) error {
 			return fmt.Errorf("%d is no byte", n)
 		}
 		(*o)[i] = byte(n)
+	}
+	return nil
+}
+
+// Bounds of numbers: what is beyond them would wrap around, or be counted as another number.
+const (
+	// maxExact is the largest number with which scripts of the engine count exactly.
+	maxExact = 1<<53 - 1
+	// maxSpan is the longest time span, in milliseconds: 100 years.
+	maxSpan = 100 * 366 * 24 * 3600 * 1000
+)
+
+// within refuses a number of a request that is larger than most.
+func within(name string, n uint64, most int64) (int64, error) {
+	if n > uint64(most) {
+		return 0, invalid("%s: must be at most %d, got: %d", name, most, n)
+	}
+	return int64(n), nil
+}
+
+// bounded is a number of a request with its bound.
+type bounded struct {
+	name string
+	// given is the number of the request; nil if it has none.
+	given *uint64
+	most  int64
+	into  *int64
+}
+
+// readNumbers reads numbers of a request. Those that it does not have stay as they are.
+func readNumbers(list ...bounded) (err error) {
+	for _, n := range list {
+		if n.given == nil {
+			continue
+		}
+		if *n.into, err = within(n.name, *n.given, n.most); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -118,6 +156,9 @@ func (c *call) decode(into any, required ...string) error {
 	if err != nil || !json.Valid(text) {
 		return badJSON(http.StatusBadRequest)
 	}
+	if err := activityspec.CheckJSON(text); err != nil {
+		return state(http.StatusBadRequest, "invalid JSON: %v", err)
+	}
 	var present map[string]json.RawMessage
 	if json.Unmarshal(text, &present) != nil {
 		return badJSON(http.StatusUnprocessableEntity)
@@ -127,8 +168,7 @@ func (c *call) decode(into any, required ...string) error {
 			return badJSON(http.StatusUnprocessableEntity)
 		}
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if err := decoder.Decode(into); err != nil {
+	if err := json.Unmarshal(text, into); err != nil {
 		return badJSON(http.StatusUnprocessableEntity)
 	}
 	return nil
@@ -140,7 +180,17 @@ func (c *call) execution() (enginecore.ExecutionID, error) {
 	if err != nil {
 		return "", invalid("invalid execution_id: %v", err)
 	}
-	return id, nil
+	return id, c.exists(id)
+}
+
+// exists refuses executions of partitions that the deployment does not have.
+func (c *call) exists(ids ...enginecore.ExecutionID) error {
+	for _, id := range ids {
+		if err := c.core.CheckExecution(id); err != nil {
+			return invalid("%v", err)
+		}
+	}
+	return nil
 }
 
 // flow returns the flow id of the path.

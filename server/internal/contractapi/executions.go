@@ -40,6 +40,9 @@ func createExecution(c *call) error {
 		return err
 	}
 	id := b.ExecutionID.id()
+	if err := c.exists(id); err != nil {
+		return err
+	}
 	call := enginerpc.CreateExecutionCall{
 		IdempotencyKey: b.IdempotencyKey, ExecutionID: id, Namespace: b.Namespace, LaneID: enginecore.LaneID(b.LaneID),
 		ExecutionKind: b.ExecutionKind, Priority: int64(b.Priority), CreatorIdentity: b.CreatorIdentity,
@@ -66,10 +69,10 @@ func createExecution(c *call) error {
 	case err != nil:
 		return err
 	case reply.Status == enginerpc.StatusDuplicate:
-		return c.reply(http.StatusOK, result("Duplicate", fields{"execution_id": id}))
+		return c.reply(http.StatusOK, result("Duplicate", fields{"execution_id": reply.ExecutionID}))
 	}
 	return c.reply(http.StatusCreated, result("Created", fields{
-		"execution_id": id, "public_state": enginecore.PublicWaiting,
+		"execution_id": id, "public_state": reply.PublicState,
 	}))
 }
 
@@ -291,7 +294,7 @@ func cancelExecution(c *call) error {
 		Reason      string             `json:"reason"`
 		Source      string             `json:"source"`
 		LeaseID     enginecore.LeaseID `json:"lease_id"`
-		LeaseEpoch  *int64             `json:"lease_epoch"`
+		LeaseEpoch  *uint64            `json:"lease_epoch"`
 	}
 	if err := c.decode(&b, "execution_id", "reason"); err != nil {
 		return err
@@ -299,9 +302,12 @@ func cancelExecution(c *call) error {
 	if err := same("execution_id", string(id), string(b.ExecutionID)); err != nil {
 		return err
 	}
-	how := admin.ExecutionCancel{Reason: b.Reason, Source: b.Source, Lease: b.LeaseID}
-	if b.LeaseEpoch != nil {
-		how.Epoch = enginecore.LeaseEpoch(*b.LeaseEpoch)
+	var epoch int64
+	if err := readNumbers(bounded{"lease_epoch", b.LeaseEpoch, maxExact, &epoch}); err != nil {
+		return err
+	}
+	how := admin.ExecutionCancel{
+		Reason: b.Reason, Source: b.Source, Lease: b.LeaseID, Epoch: enginecore.LeaseEpoch(epoch),
 	}
 	if _, err := c.operator.CancelExecutionWith(c.ctx, id, how); err != nil {
 		return refused(enginerpc.FunctionName(enginerpc.CancelExecutionCall{}), err)
@@ -350,7 +356,7 @@ func revokeLease(c *call) error {
 	case err != nil:
 		return err
 	case r.Already:
-		return c.reply(http.StatusOK, result("AlreadySatisfied", fields{"reason": "already_revoked"}))
+		return c.reply(http.StatusOK, result("AlreadySatisfied", fields{"reason": r.Reason}))
 	}
 	return c.reply(http.StatusOK, result("Revoked", fields{"lease_id": r.Lease, "lease_epoch": r.Epoch}))
 }

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // errorBody is the body of a reply with an error.
@@ -79,6 +82,9 @@ func refused(function string, err error) error {
 
 // fail writes the reply to an error.
 func (c *call) fail(err error) {
+	if errors.Is(context.Cause(c.ctx), login.ErrEnded) {
+		err = &stated{http.StatusUnauthorized, errorBody{Error: unauthorized}}
+	}
 	status, body := c.meaning(err)
 	writeJSON(c.w, status, body)
 }
@@ -91,11 +97,14 @@ func (c *call) meaning(err error) (status int, body any) {
 	switch {
 	case errors.As(err, &own):
 		return own.status, own.body
+	case errors.Is(err, login.ErrForbidden):
+		return http.StatusForbidden, errorBody{Error: err.Error()}
 	case errors.Is(err, enginecore.ErrNotReplicated):
 		yes := true
 		return http.StatusInternalServerError, errorBody{Error: err.Error(), Kind: kindTimeout, Retryable: &yes}
 	case errors.As(err, &reply):
-		return http.StatusBadRequest, errorBody{Error: reply.Function + " failed: " + string(reply.Code)}
+		text := reply.Function + " failed: " + string(reply.Code) + boundOf(reply)
+		return http.StatusBadRequest, errorBody{Error: text}
 	case errors.Is(err, admin.ErrPartition):
 		no := false
 		return http.StatusInternalServerError, errorBody{Error: err.Error(), Retryable: &no}
@@ -112,6 +121,18 @@ func (c *call) meaning(err error) (status int, body any) {
 		return http.StatusBadRequest, errorBody{Error: "operation failed: the server stops"}
 	}
 	return c.failure(err)
+}
+
+// boundOf names the bound that a signal to a run exceeds, which the contract does not know; empty for other refusals.
+func boundOf(reply *enginecore.Error) string {
+	bytes, limit := reply.Detail("bytes"), reply.Detail("limit")
+	switch {
+	case reply.Code != enginecore.ErrSignalTooLarge || bytes == "":
+		return ""
+	case limit == strconv.Itoa(activityspec.MaxSignalSum):
+		return ": " + activityspec.TooManySignals(bytes)
+	}
+	return ": the payload has " + bytes + " bytes; at most " + limit + " are allowed"
 }
 
 // failure is the reply to a failure of the engine. Its text is logged, and told only as far as it has no addresses.

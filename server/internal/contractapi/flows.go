@@ -51,6 +51,9 @@ func addMember(c *call) error {
 		return err
 	}
 	id := b.ExecutionID.id()
+	if err := c.exists(id); err != nil {
+		return err
+	}
 	count, already, err := c.operator.AddExecution(c.ctx, flow, id)
 	switch {
 	case err != nil:
@@ -91,7 +94,10 @@ func (c *call) edge(b *edgeBody, required string) (enginecore.FlowID, error) {
 		required); err != nil {
 		return "", err
 	}
-	return flow, same("flow_id", string(flow), string(b.FlowID))
+	if err := same("flow_id", string(flow), string(b.FlowID)); err != nil {
+		return "", err
+	}
+	return flow, c.exists(b.Upstream.id(), b.Downstream.id())
 }
 
 func stageEdge(c *call) error {
@@ -100,10 +106,14 @@ func stageEdge(c *call) error {
 	if err != nil {
 		return err
 	}
+	var revision int64
+	if err := readNumbers(bounded{"expected_graph_revision", b.Expected, maxExact, &revision}); err != nil {
+		return err
+	}
 	reply, err := c.core.StageDependencyEdge(c.ctx, enginerpc.StageDependencyEdgeCall{
 		FlowID: flow, EdgeID: enginecore.EdgeID(b.EdgeID), UpstreamExecutionID: b.Upstream.id(),
 		DownstreamExecutionID: b.Downstream.id(), DependencyKind: b.Kind, DataPassingRef: b.input(),
-		ExpectedGraphRevision: int64(*b.Expected), Now: timeOf(b.Now),
+		ExpectedGraphRevision: revision, Now: timeOf(b.Now),
 	})
 	if err != nil {
 		return err
@@ -119,19 +129,26 @@ func applyEdge(c *call) error {
 	if err != nil {
 		return err
 	}
+	var revision int64
+	if err := readNumbers(bounded{"graph_revision", b.Revision, maxExact, &revision}); err != nil {
+		return err
+	}
 	e, err := c.operator.Execution(c.ctx, b.Downstream.id())
 	if err != nil {
 		return refused(enginerpc.FunctionName(enginerpc.ApplyDependencyToChildCall{}), err)
 	}
 	reply, err := c.core.ApplyDependencyToChild(c.ctx, enginerpc.ApplyDependencyToChildCall{
 		DownstreamExecutionID: b.Downstream.id(), LaneID: e.Lane, GroupExecutionID: b.Downstream.id(), FlowID: flow,
-		EdgeID: enginecore.EdgeID(b.EdgeID), UpstreamExecutionID: b.Upstream.id(), GraphRevision: int64(*b.Revision),
+		EdgeID: enginecore.EdgeID(b.EdgeID), UpstreamExecutionID: b.Upstream.id(), GraphRevision: revision,
 		DependencyKind: b.Kind, DataPassingRef: b.input(), Now: timeOf(b.Now),
 	})
 	if err != nil {
 		return err
 	}
-	unsatisfied, _ := parseCount(reply.Unresolved) // "already_applied" counts as none
+	unsatisfied, err := parseCount(reply.Unresolved)
+	if err != nil { // "already_applied"
+		return c.reply(http.StatusOK, "AlreadyApplied")
+	}
 	return c.reply(http.StatusOK, result("Applied", fields{"unsatisfied_count": unsatisfied}))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -28,7 +29,8 @@ type Config struct {
 	Logger *slog.Logger
 	// ReadOnly refuses what changes anything.
 	ReadOnly bool
-	// StreamOps is the most reads and tails of attempt streams at a time. Defaults to 64.
+	// StreamOps is the most reads and tails of attempt streams at a time; one principal has half of them. Defaults to
+	// 64.
 	StreamOps int
 	// SecretGrace is how long tokens of a former secret are valid. Defaults to 24 h.
 	SecretGrace time.Duration
@@ -44,7 +46,7 @@ type Handler struct {
 	core     *enginerpc.Conn
 	admin    *admin.Client
 	issuer   *runtime.GrantIssuer
-	streams  chan struct{}
+	streams  *bounds.Pool
 	rotating chan struct{}
 	mux      *http.ServeMux
 	metrics  metrics
@@ -73,7 +75,8 @@ func New(config Config) (*Handler, error) {
 	config.SecretGrace = cmp.Or(config.SecretGrace, defaultSecretGrace)
 	h := &Handler{
 		config: config, core: enginerpc.ConnOf(config.Engine), admin: operator, issuer: issuer,
-		streams: make(chan struct{}, config.StreamOps), rotating: make(chan struct{}, 1), mux: http.NewServeMux(),
+		streams:  bounds.New("stream_ops", "reads and tails", config.StreamOps, max(1, config.StreamOps/2)),
+		rotating: make(chan struct{}, 1), mux: http.NewServeMux(),
 		metrics: counts,
 	}
 	for _, r := range Routes() {
@@ -176,8 +179,13 @@ func (h *Handler) serve(route Route, w http.ResponseWriter, r *http.Request) {
 	begun, recorded := time.Now(), &statusWriter{ResponseWriter: w}
 	defer func() { h.metrics.record(r.Context(), &route, recorded.status, time.Since(begun)) }()
 	who := login.From(r.Context())
-	if status, text := refusal(who, &route, h.config.ReadOnly); status != 0 {
-		writeJSON(recorded, status, errorBody{Error: text})
+	demand := login.Demand{Name: route.Operation, Right: route.Right, Reads: route.Reads} // no route tells flows apart
+	if refusal := who.Refuse(demand, h.config.ReadOnly); refusal != nil {
+		text := refusal.Detail
+		if refusal.Status == http.StatusUnauthorized {
+			text = unauthorized
+		}
+		writeJSON(recorded, refusal.Status, errorBody{Error: text})
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, route.MaxBody)
@@ -192,21 +200,6 @@ func (h *Handler) serve(route Route, w http.ResponseWriter, r *http.Request) {
 
 // unauthorized is the text for callers without credentials that are valid.
 const unauthorized = "missing or invalid Authorization header"
-
-// refusal returns why a caller may not use a route.
-func refusal(who login.Principal, route *Route, readOnly bool) (status int, text string) {
-	switch {
-	case len(who.Rights) == 0:
-		return http.StatusUnauthorized, unauthorized
-	case !who.May(route.Right):
-		return http.StatusForbidden, route.Operation + " needs the right " + string(route.Right)
-	case who.Restricted():
-		return http.StatusForbidden, route.Operation + " concerns flows that you may not see"
-	case readOnly && !route.Reads:
-		return http.StatusForbidden, "this server is read-only"
-	}
-	return 0, ""
-}
 
 // reply writes a reply of JSON.
 func (c *call) reply(status int, body any) error {

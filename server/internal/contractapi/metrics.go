@@ -17,6 +17,10 @@ type metrics struct {
 	durations metric.Float64Histogram
 }
 
+// latencies are the bounds of the buckets of durations, in seconds: those for HTTP of OpenTelemetry, and the longest
+// wait for a stream.
+var latencies = []float64{0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 30}
+
 func newMetrics(meter metric.Meter) (metrics, error) {
 	if meter == nil {
 		return metrics{}, nil
@@ -24,7 +28,8 @@ func newMetrics(meter metric.Meter) (metrics, error) {
 	requests, err := meter.Int64Counter("ff_http_requests",
 		metric.WithDescription("Requests to routes of the contract."))
 	durations, err2 := meter.Float64Histogram("ff_http_request_duration", metric.WithUnit("s"),
-		metric.WithDescription("Durations of requests to routes of the contract."))
+		metric.WithDescription("Durations of requests to routes of the contract."),
+		metric.WithExplicitBucketBoundaries(latencies...))
 	return metrics{requests, durations}, errors.Join(err, err2)
 }
 

@@ -3,6 +3,7 @@ package contractapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -45,13 +46,25 @@ func createBudget(c *call) error {
 	spec := admin.BudgetSpec{
 		ID: enginecore.BudgetID(b.BudgetID), ScopeType: b.ScopeType, ScopeID: b.ScopeID,
 		EnforcementMode: b.EnforcementMode, OnHardLimit: b.OnHardLimit, OnSoftLimit: b.OnSoftLimit,
-		ResetInterval: duration(int64(b.ResetInterval)), Dimensions: map[string]admin.Limits{},
+		Dimensions: map[string]admin.Limits{},
 	}
+	interval, err := within("reset_interval_ms", b.ResetInterval, maxSpan)
+	if err != nil {
+		return err
+	}
+	spec.ResetInterval = duration(interval)
 	for i, name := range b.Dimensions {
 		if _, twice := spec.Dimensions[name]; twice {
 			return invalid("dimensions: %.80q is given twice", name)
 		}
-		spec.Dimensions[name] = admin.Limits{Hard: int64(b.HardLimits[i]), Soft: int64(b.SoftLimits[i])}
+		var limits admin.Limits
+		if err := readNumbers(
+			bounded{fmt.Sprintf("hard_limits[%d]", i), &b.HardLimits[i], maxExact, &limits.Hard},
+			bounded{fmt.Sprintf("soft_limits[%d]", i), &b.SoftLimits[i], maxExact, &limits.Soft},
+		); err != nil {
+			return err
+		}
+		spec.Dimensions[name] = limits
 	}
 	id, existed, err := c.operator.CreateBudget(c.ctx, spec)
 	if err != nil {
@@ -105,8 +118,11 @@ func reportUsage(c *call) error {
 	}
 	report := enginerpc.ReportUsageAndCheckCall{Partition: p, BudgetID: id, Now: b.Now.time()}
 	for _, name := range slices.Sorted(maps.Keys(b.Dimensions)) {
-		report.Dims = append(report.Dims,
-			enginerpc.ReportUsageAndCheckDim{Name: name, Delta: int64(b.Dimensions[name])})
+		delta, err := within(fmt.Sprintf("dimensions[%.80q]", name), b.Dimensions[name], maxExact)
+		if err != nil {
+			return err
+		}
+		report.Dims = append(report.Dims, enginerpc.ReportUsageAndCheckDim{Name: name, Delta: delta})
 	}
 	if b.DedupKey != "" {
 		report.DedupKey = c.core.Keys().BudgetDedup(p, b.DedupKey)

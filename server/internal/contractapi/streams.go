@@ -10,6 +10,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 const (
@@ -41,12 +43,12 @@ func (c *call) enterStream() (leave func(), err error) {
 	if c.config.Stopping != nil && c.config.Stopping.Err() != nil {
 		return nil, errStopping
 	}
-	select {
-	case c.streams <- struct{}{}:
-		return func() { <-c.streams }, nil
-	default:
-		return nil, full("stream_ops", cap(c.streams))
+	leave, err = c.streams.Enter(login.From(c.ctx))
+	var most *bounds.Full
+	if errors.As(err, &most) {
+		return nil, full("stream_ops", most.Most)
 	}
+	return leave, err
 }
 
 // bound reads an end of a range: the word, or a position.

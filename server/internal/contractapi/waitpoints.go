@@ -6,7 +6,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/contractsignal"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server/internal/answers"
 )
 
 func (c *call) waitpoints() ([]admin.Waitpoint, error) {
@@ -53,12 +56,6 @@ func getWaitpointToken(c *call) error {
 	return missing("waitpoint not found: %s", id)
 }
 
-// Bounds of signals unless a request has others.
-const (
-	maxSignals   = 1000
-	signalMaxlen = 10000
-)
-
 func deliverSignal(c *call) error {
 	id, err := c.execution()
 	if err != nil {
@@ -78,10 +75,10 @@ func deliverSignal(c *call) error {
 		IdempotencyKey string      `json:"idempotency_key"`
 		TargetScope    string      `json:"target_scope"`
 		CreatedAt      *millis     `json:"created_at"`
-		DedupTTL       *int64      `json:"dedup_ttl_ms"`
-		ResumeDelay    int64       `json:"resume_delay_ms"`
-		MaxSignals     *int64      `json:"max_signals_per_execution"`
-		Maxlen         *int64      `json:"signal_maxlen"`
+		DedupTTL       *uint64     `json:"dedup_ttl_ms"`
+		ResumeDelay    *uint64     `json:"resume_delay_ms"`
+		MaxSignals     *uint64     `json:"max_signals_per_execution"`
+		Maxlen         *uint64     `json:"signal_maxlen"`
 		Token          string      `json:"waitpoint_token"`
 		Now            *millis     `json:"now"`
 	}
@@ -91,11 +88,15 @@ func deliverSignal(c *call) error {
 	if err := same("execution_id", string(id), string(b.ExecutionID)); err != nil {
 		return err
 	}
-	or := func(given *int64, absent int64) int64 {
-		if given == nil {
-			return absent
-		}
-		return *given
+	dedup, delay := dedupTTL.Milliseconds(), int64(0)
+	kept, most := int64(contractsignal.KeptSignals), int64(contractsignal.MaxSignals)
+	if err := readNumbers(
+		bounded{"dedup_ttl_ms", b.DedupTTL, maxSpan, &dedup},
+		bounded{"resume_delay_ms", b.ResumeDelay, maxSpan, &delay},
+		bounded{"signal_maxlen", b.Maxlen, maxExact, &kept},
+		bounded{"max_signals_per_execution", b.MaxSignals, maxExact, &most},
+	); err != nil {
+		return err
 	}
 	created := b.CreatedAt
 	if created == nil {
@@ -106,9 +107,9 @@ func deliverSignal(c *call) error {
 		SignalName: b.SignalName, SignalCategory: b.SignalCategory, SourceType: b.SourceType,
 		SourceIdentity: b.SourceIdentity, Payload: b.Payload, PayloadEncoding: b.Encoding,
 		IdempotencyKey: b.IdempotencyKey, CorrelationID: b.CorrelationID, TargetScope: b.TargetScope,
-		CreatedAt: timeOf(created), DedupTTL: duration(or(b.DedupTTL, dedupTTL.Milliseconds())),
-		ResumeDelay: duration(b.ResumeDelay), SignalMaxlen: or(b.Maxlen, signalMaxlen),
-		MaxSignalsPerExecution: or(b.MaxSignals, maxSignals), WaitpointToken: b.Token,
+		CreatedAt: timeOf(created), DedupTTL: duration(dedup),
+		ResumeDelay: duration(delay), SignalMaxlen: kept,
+		MaxSignalsPerExecution: most, WaitpointToken: b.Token,
 	}
 	if signal.CreatedAt.IsZero() {
 		if signal.CreatedAt, err = c.core.Now(c.ctx); err != nil {
@@ -119,7 +120,7 @@ func deliverSignal(c *call) error {
 	if err != nil {
 		return refused(enginerpc.FunctionName(enginerpc.DeliverSignalCall{}), err)
 	}
-	reply, err := c.core.DeliverSignal(c.ctx, enginerpc.DeliverSignalCall{LaneID: e.Lane, Signal: signal})
+	reply, err := c.answer(enginerpc.DeliverSignalCall{LaneID: e.Lane, Signal: signal})
 	switch {
 	case err != nil:
 		return err
@@ -127,6 +128,48 @@ func deliverSignal(c *call) error {
 		return c.reply(http.StatusOK, result("Duplicate", fields{"existing_signal_id": reply.SignalID}))
 	}
 	return c.reply(http.StatusOK, result("Accepted", fields{"signal_id": reply.SignalID, "effect": reply.Effect}))
+}
+
+// answer sends a signal under the rules that signals under /api/v1 have.
+func (c *call) answer(call enginerpc.DeliverSignalCall) (reply enginerpc.DeliverSignalReply, err error) {
+	if call.SourceIdentity, err = answers.Source(c.ctx, call.SourceIdentity); err != nil {
+		return reply, err
+	}
+	wait, err := contractsignal.Find(c.ctx, c.core, &call.Signal)
+	if err != nil {
+		return reply, err
+	}
+	if err := wait.Apply(&call.Signal); err != nil {
+		return reply, invalid("%v", err)
+	}
+	send := func() (runtime.SignalResult, error) {
+		reply, err = c.core.DeliverSignal(c.ctx, call)
+		return outcomeOf(reply), err
+	}
+	if wait.Closed {
+		_, err = send()
+		return reply, err
+	}
+	answer := answers.Answer{
+		Wait: string(call.ExecutionID), Signal: call.SignalName, Source: call.SourceIdentity,
+	}
+	if wait.Flow != "" {
+		answer.Wait = wait.Flow + "/" + wait.Run + "/" + wait.Node
+	}
+	_, err = answer.Send(c.ctx, c.config.Engine, send)
+	return reply, err
+}
+
+// outcomeOf is what became of a signal, in the words of package runtime.
+func outcomeOf(reply enginerpc.DeliverSignalReply) runtime.SignalResult {
+	outcome := runtime.SignalAccepted
+	switch {
+	case reply.Status == enginerpc.StatusDuplicate:
+		outcome = runtime.SignalDuplicate
+	case enginecore.SignalEffect(reply.Effect) == enginecore.SignalResumed:
+		outcome = runtime.SignalResumed
+	}
+	return runtime.SignalResult{Outcome: outcome, SignalID: string(reply.SignalID)}
 }
 
 func duration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

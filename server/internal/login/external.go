@@ -6,19 +6,29 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
 // Grant is what the principals of an outside login may do.
 type Grant struct {
-	// Match is the name of the principal, or of a group; "*" is everybody.
-	Match string
-	Role  api.Role
+	// MatchName is the name of a principal, or "*" for everybody; MatchGroup that of a group. One of them is set: a
+	// name is never taken for that of a group, since people choose their names at many providers.
+	MatchName, MatchGroup string
+	Role                  api.Role
 	// Rights are those beside the rights of the role.
 	Rights []api.Right
 	// Flows is the pattern of the flows that they may see; empty for all.
 	Flows string
+}
+
+// matches reports whether the grant is for a principal of that name and groups.
+func (g *Grant) matches(name string, groups []string) bool {
+	if g.MatchGroup != "" {
+		return slices.Contains(groups, g.MatchGroup)
+	}
+	return g.MatchName == "*" || g.MatchName == name
 }
 
 // Granted returns the principal of a name and its groups: the rights of all grants that match. Its flows are those of
@@ -27,7 +37,7 @@ func Granted(grants []Grant, kind Kind, name string, groups []string) (Principal
 	p := Principal{Name: name, Kind: kind}
 	found := false
 	for _, g := range grants {
-		if g.Match != "*" && g.Match != name && !slices.Contains(groups, g.Match) {
+		if !g.matches(name, groups) {
 			continue
 		}
 		if !found {
@@ -54,6 +64,9 @@ func (c *Certificates) Principal(r *http.Request) (Principal, bool, error) {
 		return Principal{}, false, nil
 	}
 	cert := r.TLS.VerifiedChains[0][0]
+	if time.Now().After(cert.NotAfter) { // the connection has outlasted it
+		return Principal{}, true, ErrRefused
+	}
 	p, ok := Granted(c.Grants, ByCert, certificateName(cert), cert.Subject.OrganizationalUnit)
 	if !ok {
 		return Principal{}, true, ErrRefused
@@ -89,17 +102,31 @@ func (p *Proxy) Principal(r *http.Request) (Principal, bool, error) {
 	if len(names) != 1 || names[0] == "" || !p.trusts(r.RemoteAddr) {
 		return Principal{}, false, nil
 	}
-	var groups []string
-	if p.GroupsHeader != "" {
-		for group := range strings.SplitSeq(r.Header.Get(p.GroupsHeader), ",") {
-			groups = append(groups, strings.TrimSpace(group))
-		}
+	groups, ok := p.groups(r)
+	if !ok {
+		return Principal{}, false, nil
 	}
 	found, ok := Granted(p.Grants, ByProxy, names[0], groups)
 	if !ok {
 		return Principal{}, true, ErrRefused
 	}
 	return found, true, nil
+}
+
+// groups returns the groups of a request. It reports false for one with several headers of groups: the client may have
+// sent one of them.
+func (p *Proxy) groups(r *http.Request) (groups []string, ok bool) {
+	if p.GroupsHeader == "" {
+		return nil, true
+	}
+	headers := r.Header.Values(p.GroupsHeader)
+	if len(headers) == 0 {
+		return nil, true
+	}
+	for group := range strings.SplitSeq(headers[0], ",") {
+		groups = append(groups, strings.TrimSpace(group))
+	}
+	return groups, len(headers) == 1
 }
 
 func (p *Proxy) trusts(address string) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/subtle"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 )
 
 // OIDCConfig configures the login at an OpenID Connect provider.
@@ -35,9 +38,11 @@ type OIDCConfig struct {
 }
 
 // OIDC is the login at an OpenID Connect provider: browsers get a session in an encrypted cookie, programs send an ID
-// token of the client as a bearer token. It keeps nothing, so servers with the same key share sessions.
+// token of the client as a bearer token. The sessions that last are in the engine, so servers with the same key share
+// them, and a session that is removed there ends.
 type OIDC struct {
 	config          OIDCConfig
+	lasting         *sessions
 	cookies         cookies
 	home            string
 	session, flight *sealer
@@ -45,6 +50,9 @@ type OIDC struct {
 
 	mu       sync.Mutex
 	provider *oidc.Provider
+	// failure is why the provider did not answer at failedAt.
+	failure  error
+	failedAt time.Time
 }
 
 const (
@@ -60,6 +68,7 @@ const (
 
 // session is the content of a session cookie.
 type session struct {
+	ID   string `json:"i"`
 	Name string `json:"n"`
 	// Groups are those that a grant names: a principal may be in more than a cookie has room for.
 	Groups  []string  `json:"g,omitempty"`
@@ -75,15 +84,16 @@ type flight struct {
 	Expires  time.Time `json:"e"`
 }
 
-// NewOIDC returns the login. The provider is asked when somebody logs in, not before. home is the path to which
-// browsers return.
-func NewOIDC(config OIDCConfig, home string) (*OIDC, error) {
+// NewOIDC returns the login. The provider is asked when a browser logs in, not before. home is the path to which
+// browsers return; store has the sessions.
+func NewOIDC(config OIDCConfig, home string, store *serverstore.Store) (*OIDC, error) {
 	redirect, err := url.Parse(config.RedirectURL)
 	if err != nil {
 		return nil, err
 	}
 	o := &OIDC{
 		config: config, cookies: cookies{path: home, secure: redirect.Scheme == "https"}, home: home, now: time.Now,
+		lasting: newSessions(store),
 	}
 	if o.session, err = newSealer(config.SessionKey, "session"); err != nil {
 		return nil, err
@@ -99,14 +109,27 @@ func (o *OIDC) found() (*oidc.Provider, error) {
 	if o.provider != nil {
 		return o.provider, nil
 	}
+	if o.failure != nil && o.now().Sub(o.failedAt) < discoveryPause {
+		return nil, o.failure
+	}
 	// The provider keeps the context for later requests for keys, so it must not end with a request.
 	client := *cmp.Or(o.config.HTTPClient, http.DefaultClient)
 	client.Timeout = cmp.Or(client.Timeout, discoveryTimeout)
+	keys := newBoundedKeys(client.Transport)
+	client.Transport = keys
 	provider, err := oidc.NewProvider(oidc.ClientContext(context.Background(), &client), o.config.Issuer)
+	var found struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err == nil {
+		err = provider.Claims(&found)
+	}
 	if err != nil {
+		o.failure, o.failedAt = err, o.now()
 		return nil, err
 	}
-	o.provider = provider
+	keys.url.Store(&found.Keys)
+	o.provider, o.failure = provider, nil
 	return provider, nil
 }
 
@@ -122,16 +145,25 @@ func (o *OIDC) Principal(r *http.Request) (Principal, bool, error) {
 	if text := bearer(r); strings.Count(text, ".") == 2 {
 		return o.byToken(r.Context(), text)
 	}
-	text := o.cookies.get(r, sessionCookie)
-	var s session
-	if text == "" || o.session.open(text, &s) != nil || !o.now().Before(s.Expires) {
+	s, ok := o.sessionOf(r)
+	if !ok {
 		return Principal{}, false, nil
+	}
+	if lasts, err := o.lasting.last(r.Context(), s.ID, o.now()); err != nil || !lasts {
+		return Principal{}, err != nil, err
 	}
 	p, ok := Granted(o.config.Grants, ByOIDC, s.Name, s.Groups)
 	if !ok {
 		return Principal{}, true, ErrRefused
 	}
 	return p, true, nil
+}
+
+// sessionOf returns the session of the cookie of a request. It may have been removed.
+func (o *OIDC) sessionOf(r *http.Request) (s session, ok bool) {
+	text := o.cookies.get(r, sessionCookie)
+	ok = text != "" && o.session.open(text, &s) == nil && s.ID != "" && o.now().Before(s.Expires)
+	return s, ok
 }
 
 // byToken is the login by an ID token.
@@ -145,8 +177,8 @@ func (o *OIDC) byToken(ctx context.Context, text string) (Principal, bool, error
 	if err != nil {
 		return Principal{}, true, ErrRefused
 	}
-	claims := map[string]any{}
-	if token.Claims(&claims) != nil {
+	claims, err := o.claimsOf(token)
+	if err != nil {
 		return Principal{}, true, ErrRefused
 	}
 	name, groups, err := o.principal(claims)
@@ -158,29 +190,6 @@ func (o *OIDC) byToken(ctx context.Context, text string) (Principal, bool, error
 		return Principal{}, true, ErrRefused
 	}
 	return p, true, nil
-}
-
-// principal returns the name and the groups of a principal by its claims.
-func (o *OIDC) principal(claims map[string]any) (name string, groups []string, err error) {
-	name, _ = claims[o.config.NameClaim].(string)
-	if name == "" {
-		return "", nil, fmt.Errorf("the principal has no claim %q", o.config.NameClaim)
-	}
-	// Anybody can claim an address that the provider has not verified.
-	if verified, given := claims["email_verified"].(bool); o.config.NameClaim == "email" && given && !verified {
-		return "", nil, errors.New("the provider has not verified the e-mail address")
-	}
-	switch list := claims[o.config.GroupsClaim].(type) {
-	case string:
-		groups = []string{list}
-	case []any:
-		for _, group := range list {
-			if text, ok := group.(string); ok {
-				groups = append(groups, text)
-			}
-		}
-	}
-	return name, groups, nil
 }
 
 // Begin sends a browser to the provider.
@@ -250,12 +259,9 @@ func (o *OIDC) End(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	groups = slices.DeleteFunc(groups, func(group string) bool {
-		return !slices.ContainsFunc(o.config.Grants, func(g Grant) bool { return g.Match == group })
+		return !slices.ContainsFunc(o.config.Grants, func(g Grant) bool { return g.MatchGroup == group })
 	})
-	text, err := o.session.seal(session{name, groups, o.now().Add(o.config.SessionLife)})
-	if err == nil && len(text) > maxSession {
-		err = fmt.Errorf("the session of %.100q has %d bytes, at most %d are possible", name, len(text), maxSession)
-	}
+	text, err := o.begin(r.Context(), name, groups)
 	if err != nil {
 		refuse(http.StatusInternalServerError, "the login failed; the server's log has the cause", err)
 		return
@@ -263,6 +269,25 @@ func (o *OIDC) End(w http.ResponseWriter, r *http.Request) {
 	o.cookies.set(w, flightCookie, "", -time.Second)
 	o.cookies.set(w, sessionCookie, text, o.config.SessionLife)
 	http.Redirect(w, r, f.Return, http.StatusFound)
+}
+
+// begin begins a session, and returns the value of its cookie.
+func (o *OIDC) begin(ctx context.Context, name string, groups []string) (string, error) {
+	now := o.now()
+	kept := serverstore.Session{
+		Login: string(ByOIDC), Principal: name, Groups: groups, CreatedAt: now.UTC().Truncate(time.Millisecond),
+		ExpiresAt: now.Add(o.config.SessionLife).UTC().Truncate(time.Millisecond),
+	}
+	kept.ID = kept.NewID()
+	text, err := o.session.seal(session{kept.ID, name, groups, kept.ExpiresAt})
+	if err != nil {
+		return "", err
+	}
+	if len(text) > maxSession {
+		return "", fmt.Errorf("the session of %.100q has %d bytes, at most %d are possible", name, len(text),
+			maxSession)
+	}
+	return text, o.lasting.store.AddSession(ctx, kept)
 }
 
 // redeem exchanges the code for an ID token, and returns who has logged in.
@@ -288,8 +313,8 @@ func (o *OIDC) redeem(ctx context.Context, code string, f flight) (name string, 
 	if subtle.ConstantTimeCompare([]byte(token.Nonce), []byte(f.Nonce)) != 1 {
 		return "", nil, errors.New("the ID token belongs to another login")
 	}
-	claims := map[string]any{}
-	if err := token.Claims(&claims); err != nil {
+	claims, err := o.claimsOf(token)
+	if err != nil {
 		return "", nil, err
 	}
 	if err := o.complete(ctx, provider, reply, token.Subject, claims); err != nil {
@@ -300,9 +325,9 @@ func (o *OIDC) redeem(ctx context.Context, code string, f flight) (name string, 
 
 // complete adds claims that the provider gives at its user info endpoint alone.
 func (o *OIDC) complete(
-	ctx context.Context, provider *oidc.Provider, reply *oauth2.Token, subject string, claims map[string]any,
+	ctx context.Context, provider *oidc.Provider, reply *oauth2.Token, subject string, claims claims,
 ) error {
-	if claims[o.config.NameClaim] != nil && claims[o.config.GroupsClaim] != nil || provider.UserInfoEndpoint() == "" {
+	if claims.has(o.config.NameClaim) && claims.has(o.config.GroupsClaim) || provider.UserInfoEndpoint() == "" {
 		return nil
 	}
 	info, err := provider.UserInfo(ctx, oauth2.StaticTokenSource(reply))
@@ -312,12 +337,12 @@ func (o *OIDC) complete(
 	if info.Subject != subject {
 		return errors.New("the provider described another principal than that of the ID token")
 	}
-	var more map[string]any
+	var more map[string]json.RawMessage
 	if err := info.Claims(&more); err != nil {
 		return err
 	}
 	for name, value := range more {
-		if _, found := claims[name]; !found {
+		if !claims.has(name) {
 			claims[name] = value
 		}
 	}
@@ -333,8 +358,15 @@ func withoutBody(err error) error {
 	return err
 }
 
-// Logout ends the session of a browser. That at the provider goes on.
+// Logout ends the session of a browser, also for copies of its cookie. The session at the provider continues.
 func (o *OIDC) Logout(w http.ResponseWriter, r *http.Request) {
+	if s, ok := o.sessionOf(r); ok {
+		if err := o.lasting.end(r.Context(), s.ID); err != nil {
+			o.warn(r.Context(), "a session could not be removed", err)
+			http.Error(w, "the session could not be ended; try again", http.StatusServiceUnavailable)
+			return
+		}
+	}
 	o.cookies.set(w, sessionCookie, "", -time.Second)
 	http.Redirect(w, r, o.home, http.StatusSeeOther)
 }

@@ -2,6 +2,7 @@ package login
 
 import (
 	"context"
+	"errors"
 	"path"
 	"slices"
 
@@ -33,6 +34,9 @@ type Principal struct {
 	Flows string
 }
 
+// ID identifies the principal: no other one has it, whatever their names are.
+func (p Principal) ID() string { return string(p.Kind) + " " + p.Name }
+
 // Anonymous is the principal of a server without logins, which may do everything.
 func Anonymous() Principal { return Principal{Name: anonymousID, Kind: None, Rights: api.Rights()} }
 
@@ -50,6 +54,25 @@ func (p Principal) Sees(flow string) bool {
 
 // Restricted reports whether the principal is bound to some flows.
 func (p Principal) Restricted() bool { return p.Flows != "" }
+
+// ErrForbidden is matched by errors about a right that the principal lacks.
+var ErrForbidden = errors.New("forbidden")
+
+// Need returns an error that matches ErrForbidden unless the principal of the context has the right.
+func Need(ctx context.Context, right api.Right) error {
+	if !From(ctx).May(right) {
+		return &missingRight{right}
+	}
+	return nil
+}
+
+type missingRight struct{ right api.Right }
+
+// Error names the right.
+func (e *missingRight) Error() string { return "this needs the right " + string(e.right) }
+
+// Unwrap returns ErrForbidden.
+func (e *missingRight) Unwrap() error { return ErrForbidden }
 
 type key struct{}
 

@@ -1,6 +1,7 @@
 package push
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // Errors of the registry, for errors.Is.
@@ -21,8 +24,6 @@ var (
 	ErrNotFound = errors.New("no such push worker")
 	// ErrURL is returned for a URL to which this server sends nothing.
 	ErrURL = errors.New("the server sends no tasks to this URL")
-	// ErrFull is returned when there are as many registrations as may be.
-	ErrFull = errors.New("there are too many push workers")
 )
 
 // Tasks carries out operations of tasks as the principal of the context.
@@ -47,8 +48,9 @@ const (
 	defaultSlots = 16
 	defaultLease = 30 * time.Second
 	defaultLasts = time.Hour
-	// maxWorkers bounds the registrations of a server.
+	// maxWorkers bounds the registrations of a server, maxOfOne those of one principal.
 	maxWorkers = 1000
+	maxOfOne   = 100
 )
 
 // Registry has the registrations of a server. It is safe for concurrent use.
@@ -56,19 +58,22 @@ type Registry struct {
 	config  Config
 	client  *http.Client
 	running sync.WaitGroup
+	count   *bounds.Pool
 
 	mu      sync.Mutex
 	closed  bool
 	workers map[key]*worker
 }
 
-// key identifies a registration: each principal has names of its own.
-type key struct{ principal, name string }
+// key identifies a registration: each principal has names of its own. The owner is the ID of the principal: one of
+// another kind of login may have the same name.
+type key struct{ owner, name string }
 
 // New returns an empty registry.
 func New(config Config) *Registry {
 	return &Registry{
 		config: config, workers: map[key]*worker{},
+		count: bounds.New("too_many_push_workers", "push workers", maxWorkers, maxOfOne),
 		client: &http.Client{
 			Transport: &http.Transport{MaxIdleConnsPerHost: defaultSlots, IdleConnTimeout: time.Minute},
 			CheckRedirect: func(*http.Request, []*http.Request) error {
@@ -92,7 +97,7 @@ func (r *Registry) allows(address string) error {
 
 // Register adds a registration, or replaces the one of that name. The context carries the principal.
 func (r *Registry) Register(
-	ctx context.Context, principal string, in *api.RegisterPushWorkerInput,
+	ctx context.Context, owner login.Principal, in *api.RegisterPushWorkerInput,
 ) (api.PushWorker, error) {
 	b := &in.Body
 	if err := r.allows(b.URL); err != nil {
@@ -108,31 +113,39 @@ func (r *Registry) Register(
 		b.Lasts.Duration = defaultLasts
 	}
 	until := time.Now().Add(b.Lasts.Duration)
-	running, stop := context.WithDeadline(context.WithoutCancel(ctx), until)
+	valid, release := login.Detach(ctx)
+	running, stop := context.WithDeadline(valid, until)
 	w := &worker{
 		registry: r, stop: stop, in: *in, slots: make(chan struct{}, b.Slots),
 		about: api.PushWorker{
-			Worker: in.Worker, Principal: principal, URL: b.URL, Activities: b.Activities, ExpiresAt: until.UTC(),
+			Worker: in.Worker, Principal: owner.Name, Login: string(owner.Kind), URL: b.URL, Activities: b.Activities,
+			ExpiresAt: until.UTC(),
 		},
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := key{principal, in.Worker}
+	k := key{owner.ID(), in.Worker}
 	former := r.workers[k]
+	err := error(nil)
 	switch {
 	case r.closed:
-		stop()
-		return api.PushWorker{}, fmt.Errorf("%w: it stops", ErrURL)
-	case former == nil && len(r.workers) >= maxWorkers:
-		stop()
-		return api.PushWorker{}, fmt.Errorf("%w: %d", ErrFull, maxWorkers)
+		err = fmt.Errorf("%w: it stops", ErrURL)
 	case former != nil:
 		former.stop()
+		w.leave, former.leave = former.leave, func() {}
+	default:
+		w.leave, err = r.count.Enter(owner)
+	}
+	if err != nil {
+		stop()
+		release()
+		return api.PushWorker{}, err
 	}
 	r.workers[k] = w
 	r.running.Go(func() {
+		defer release()
 		defer stop()
-		w.run(running)
+		w.run(running, valid)
 		r.forget(k, w)
 	})
 	return w.about, nil
@@ -144,17 +157,19 @@ func (r *Registry) forget(k key, w *worker) {
 	if r.workers[k] == w {
 		delete(r.workers, k)
 	}
+	w.leave()
 }
 
-// Remove ends a registration. Requests that are under way go on.
-func (r *Registry) Remove(principal, name string) error {
+// Remove ends a registration of a principal. Requests that are under way go on.
+func (r *Registry) Remove(owner login.Principal, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := r.workers[key{principal, name}]
+	k := key{owner.ID(), name}
+	w := r.workers[k]
 	if w == nil {
 		return fmt.Errorf("%w: %.80q", ErrNotFound, name)
 	}
-	delete(r.workers, key{principal, name})
+	delete(r.workers, k)
 	w.stop()
 	return nil
 }
@@ -168,7 +183,8 @@ func (r *Registry) List() []api.PushWorker {
 	}
 	r.mu.Unlock()
 	slices.SortFunc(list, func(a, b api.PushWorker) int {
-		return strings.Compare(a.Worker+"\x00"+a.Principal, b.Worker+"\x00"+b.Principal)
+		return cmp.Or(strings.Compare(a.Worker, b.Worker), strings.Compare(a.Principal, b.Principal),
+			strings.Compare(a.Login, b.Login))
 	})
 	return list
 }

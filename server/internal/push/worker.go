@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 const (
@@ -36,8 +38,10 @@ const CategoryPush = "push"
 type worker struct {
 	registry *Registry
 	stop     context.CancelFunc
-	in       api.RegisterPushWorkerInput
-	slots    chan struct{} // one value for each task that is being sent or done
+	// leave counts the registration no more. The lock of the registry guards it.
+	leave func()
+	in    api.RegisterPushWorkerInput
+	slots chan struct{} // one value for each task that is being sent or done
 
 	mu    sync.Mutex
 	about api.PushWorker
@@ -51,8 +55,9 @@ func (w *worker) describe() api.PushWorker {
 	return w.about
 }
 
-// run claims tasks and sends each in a goroutine until the context ends. Then it waits for the requests.
-func (w *worker) run(ctx context.Context) {
+// run claims tasks and sends each in a goroutine until the context ends. Then it waits for the requests, which go on
+// until valid ends: with the credentials of who has registered.
+func (w *worker) run(ctx, valid context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	for ctx.Err() == nil {
@@ -72,7 +77,7 @@ func (w *worker) run(ctx context.Context) {
 		}
 		sending.Go(func() {
 			defer func() { <-w.slots }()
-			w.send(context.WithoutCancel(ctx), task)
+			w.send(valid, task)
 		})
 	}
 }
@@ -132,7 +137,10 @@ func (w *worker) send(ctx context.Context, task *api.Task) {
 	answer, err := w.post(sending, task)
 	close(done)
 	renewing.Wait()
-	reporting, stop := context.WithTimeout(ctx, reportTimeout)
+	if cause := context.Cause(ctx); errors.Is(cause, login.ErrEnded) {
+		err = cause // nobody answers any more in the name of who has registered: another worker gets the task
+	}
+	reporting, stop := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer stop()
 	if err := w.report(reporting, task, answer, err); err != nil {
 		w.registry.config.Logger.WarnContext(ctx, "the answer to a pushed task was not accepted",
@@ -210,6 +218,9 @@ func (w *worker) post(ctx context.Context, task *api.Task) (answer, error) {
 // read reads an answer, which says exactly one thing.
 func read(text []byte) (answer, error) {
 	var a answer
+	if err := activityspec.CheckJSON(text); err != nil {
+		return answer{}, fmt.Errorf("%w: %w", errBadAnswer, err)
+	}
 	if err := json.Unmarshal(text, &a.PushAnswer); err != nil {
 		return answer{}, fmt.Errorf("%w: %w", errBadAnswer, err)
 	}

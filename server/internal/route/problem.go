@@ -3,7 +3,9 @@ package route
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -17,6 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
+	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/push"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
 	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
@@ -32,9 +36,10 @@ type meaning struct {
 
 // meanings has the errors of operations; the first that matches counts.
 var meanings = []meaning{
+	{login.ErrEnded, http.StatusUnauthorized, "unauthorized", false},
 	// Of an error that has this one, nothing else counts: the call was carried out.
 	{enginecore.ErrNotReplicated, http.StatusServiceUnavailable, "not_replicated", true},
-	{service.ErrForbidden, http.StatusForbidden, "forbidden", false},
+	{login.ErrForbidden, http.StatusForbidden, "forbidden", false},
 	{runtime.ErrRunNotFound, http.StatusNotFound, "run_not_found", false},
 	{runtime.ErrUnknownNode, http.StatusNotFound, "node_not_found", false},
 	{enginecore.ErrFlowNotPublished, http.StatusNotFound, "flow_not_published", false},
@@ -44,6 +49,7 @@ var meanings = []meaning{
 	{enginecore.ErrWorkerNotFound, http.StatusNotFound, "worker_not_found", false},
 	{bulk.ErrNotFound, http.StatusNotFound, "bulk_job_not_found", false},
 	{service.ErrWaitNotFound, http.StatusNotFound, "wait_not_found", false},
+	{serverstore.ErrSessionNotFound, http.StatusNotFound, "session_not_found", false},
 	{serverstore.ErrTokenNotFound, http.StatusNotFound, "token_not_found", false},
 	{admin.ErrUnknownKeeperTask, http.StatusNotFound, "keeper_task_not_found", false},
 	{runtime.ErrScheduleFull, http.StatusConflict, "schedule_full", true},
@@ -73,9 +79,9 @@ var meanings = []meaning{
 	{serverstore.ErrTokenExists, http.StatusConflict, "token_exists", false},
 	{serverstore.ErrRequestConflict, http.StatusConflict, "idempotency_key_conflict", false},
 	{serverstore.ErrRequestRunning, http.StatusConflict, "request_running", true},
+	{serverstore.ErrRequestsFull, http.StatusTooManyRequests, "too_many_idempotency_keys", true},
 	{push.ErrNotFound, http.StatusNotFound, "push_worker_not_found", false},
 	{push.ErrURL, http.StatusUnprocessableEntity, "push_not_allowed", false},
-	{push.ErrFull, http.StatusConflict, "too_many_push_workers", false},
 	{taskpool.ErrUnknown, http.StatusConflict, "lease_lost", false},
 	{taskpool.ErrDraining, http.StatusConflict, "worker_draining", false},
 	{taskpool.ErrClosing, http.StatusServiceUnavailable, "server_stopping", true},
@@ -115,7 +121,10 @@ var meanings = []meaning{
 
 // Codes returns the codes of problems with their statuses, for the documentation.
 func Codes() map[string]int {
-	codes := map[string]int{"invalid": http.StatusUnprocessableEntity, "unauthorized": http.StatusUnauthorized}
+	codes := map[string]int{
+		"invalid": http.StatusUnprocessableEntity, "unauthorized": http.StatusUnauthorized,
+		"run_purged": http.StatusGone,
+	}
 	for _, m := range meanings {
 		codes[m.code] = m.status
 	}
@@ -149,6 +158,10 @@ func ProblemOf(err error) (p api.Problem, logged bool) {
 	if errors.As(err, &stated) {
 		return stated.Problem, false
 	}
+	var full *bounds.Full
+	if errors.As(err, &full) {
+		return NewProblem(http.StatusTooManyRequests, full.Code, full.Text, true), false
+	}
 	var faults *valuefault.Error
 	if errors.As(err, &faults) {
 		p = NewProblem(http.StatusUnprocessableEntity, "invalid", faults.Subject+" is not valid", false)
@@ -165,6 +178,20 @@ func ProblemOf(err error) (p api.Problem, logged bool) {
 	}
 	return NewProblem(http.StatusInternalServerError, "internal", "The server failed; its log has the cause.",
 		false), true
+}
+
+// bodyProblem says why a body was not read.
+func bodyProblem(err error) api.Problem {
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return NewProblem(http.StatusRequestEntityTooLarge, "too_large",
+			fmt.Sprintf("the body must have at most %d bytes", large.Limit), false)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return NewProblem(http.StatusRequestTimeout, "timeout", "the body did not arrive in time", true)
+	default:
+		return NewProblem(http.StatusBadRequest, "invalid", "the body cannot be read", false)
+	}
 }
 
 // problemOfModel converts what huma itself refuses: requests that do not fit the operation.

@@ -1,7 +1,9 @@
 package route
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -15,6 +17,10 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/serverstore"
+	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
+	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
 )
@@ -26,18 +32,25 @@ type Config struct {
 	ReadOnly bool
 	// Heartbeat is the time between two comments that keep a stream alive; 15 s by default.
 	Heartbeat time.Duration
-	// Streams is the number of streams at a time.
-	Streams int
+	// Body is how long a body may take to arrive; inbound.Timeout by default.
+	Body time.Duration
+	// Streams is the number of streams at a time, StreamsEach that of one principal.
+	Streams, StreamsEach int
 	// Measured are the instruments of requests; nil for none.
 	Measured *Instruments
 }
 
 // Router serves operations.
 type Router struct {
-	api     huma.API
+	api   huma.API
+	store *serverstore.Store
+	// gone reports whether a run is not there any more.
+	gone    func(ctx context.Context, flow, run string) (bool, error)
 	config  Config
-	streams chan struct{}
-	stop    context.Context
+	streams *bounds.Pool
+	// reads bounds heavy requests.
+	reads *bounds.Pool
+	stop  context.Context
 }
 
 // New returns a router whose streams end with the context. It adds the operations of the service to the mux.
@@ -45,6 +58,7 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 	if config.Heartbeat == 0 {
 		config.Heartbeat = 15 * time.Second
 	}
+	config.Body = cmp.Or(config.Body, inbound.Timeout)
 	described := huma.DefaultConfig("FlowFabric", config.Version)
 	described.Info.Description = "Durable workflows: find, start, follow and operate runs."
 	described.OpenAPIPath, described.DocsPath, described.SchemasPath = "", "", ""
@@ -61,19 +75,32 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 	})
 	r := &Router{
 		api: huma.NewGroup(humago.New(mux, described), api.Prefix), config: config,
-		streams: make(chan struct{}, config.Streams), stop: stop,
+		streams: bounds.New("too_many_streams", "streams", config.Streams, config.StreamsEach), stop: stop,
+		reads: bounds.New("too_many_reads", "requests for values", maxHeavy, maxHeavyEach),
+	}
+	if s != nil { // there is none for the description alone
+		r.store, r.gone = s.Store(), s.IsGone
 	}
 	r.routes(s)
 	r.describe()
 	return r
 }
 
-// formats returns the formats of replies without the errors of writing them: who asked has gone, and huma would panic.
+// formats returns the formats of bodies. Replies are without the errors of writing them: who asked has gone, and huma
+// would panic. Requests that readers of JSON take in different ways are refused, when huma reads them the first time.
 func formats(from map[string]huma.Format) map[string]huma.Format {
 	out := map[string]huma.Format{}
 	for name, f := range from {
-		marshal := f.Marshal
+		marshal, unmarshal := f.Marshal, f.Unmarshal
 		f.Marshal = func(w io.Writer, v any) error { return marshal(unread{w}, v) }
+		f.Unmarshal = func(text []byte, into any) error {
+			if _, first := into.(*any); first && json.Valid(text) {
+				if err := activityspec.CheckJSON(text); err != nil {
+					return err
+				}
+			}
+			return unmarshal(text, into)
+		}
 		out[name] = f
 	}
 	return out
@@ -93,7 +120,8 @@ func (r *Router) OpenAPI() ([]byte, error) { return r.api.OpenAPI().MarshalJSON(
 
 // bodyCaps has the largest body of the operations that take larger ones than others, in bytes.
 var bodyCaps = map[string]int64{
-	"start-run": 2 << 20, "signal-run": 256 << 10, "signal-token": 256 << 10, "resume-wait": 256 << 10,
+	"start-run": 2 << 20, "start-runs": 2 << 20,
+	"signal-run": 256 << 10, "signal-token": 256 << 10, "resume-wait": 256 << 10,
 	"start-bulk-job":   256 << 10,
 	"preview-bulk-job": 256 << 10,
 	"complete-task":    2 << 20,
@@ -104,22 +132,29 @@ var bodyCaps = map[string]int64{
 
 const bodyCap = 64 << 10
 
+// capOf returns the largest body of an operation, in bytes.
+func capOf(op api.Operation) int64 {
+	if limit, ok := bodyCaps[op.Name]; ok {
+		return limit
+	}
+	return bodyCap
+}
+
 type queryKey struct{}
 
 // operation describes an operation for huma.
 func (r *Router) operation(op api.Operation) huma.Operation {
 	described := huma.Operation{
 		OperationID: op.Name, Method: op.Method, Path: op.Path, Summary: op.Summary, Tags: []string{op.Group},
-		MaxBodyBytes: bodyCap, BodyReadTimeout: 10 * time.Second,
+		MaxBodyBytes: capOf(op), BodyReadTimeout: r.config.Body,
 		Extensions: map[string]any{"x-right": op.Right, "x-effect": op.Effect},
-	}
-	if limit, ok := bodyCaps[op.Name]; ok {
-		described.MaxBodyBytes = limit
 	}
 	if op.Created {
 		described.DefaultStatus = http.StatusCreated
 	}
-	described.Middlewares = huma.Middlewares{r.config.Measured.measure(op), r.authorize(op)}
+	described.Middlewares = huma.Middlewares{
+		r.config.Measured.measure(op), r.authorize(op), plainJSON, r.heavy(op), r.repeatable(op),
+	}
 	for _, p := range queryParameters[op.Query] {
 		described.Parameters = append(described.Parameters, p.described())
 	}
@@ -183,30 +218,13 @@ func (r *Router) authorize(op api.Operation) func(huma.Context, func(huma.Contex
 	}
 }
 
-// boundGroups are the groups of operations that a principal who is bound to some flows may call.
-var boundGroups = map[string]bool{"runs": true, "nodes": true, "waits": true, "flows": true}
-
-// boundOperations are those of other groups.
-var boundOperations = map[string]bool{
-	"get-server": true, "count-runs": true, "explain-runs": true, "follow-feed": true,
-}
-
 func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *problem {
+	refusal := who.Refuse(login.Demand{
+		Name: op.Name, Right: op.Right, Reads: op.Effect == api.Reads, Bound: op.Bound,
+	}, readOnly)
 	switch {
-	case len(who.Rights) == 0:
-		return &problem{
-			NewProblem(http.StatusUnauthorized, "unauthorized", "log in, or send a token that is valid", false),
-		}
-	case !who.May(op.Right):
-		return &problem{
-			NewProblem(http.StatusForbidden, "forbidden", op.Name+" needs the right "+string(op.Right), false),
-		}
-	case readOnly && op.Effect != api.Reads:
-		return &problem{NewProblem(http.StatusForbidden, "read_only", "this server is read-only", false)}
-	case who.Restricted() && !boundGroups[op.Group] && !boundOperations[op.Name]:
-		return &problem{
-			NewProblem(http.StatusForbidden, "forbidden", op.Name+" concerns flows that you may not see", false),
-		}
+	case refusal != nil:
+		return &problem{NewProblem(refusal.Status, refusal.Code, refusal.Detail, false)}
 	case flow != "" && !who.Sees(flow) && strings.HasPrefix(op.Path, "/flows/"):
 		return &problem{NewProblem(http.StatusNotFound, "flow_not_published", "flow is not published: "+flow, false)}
 	case flow != "" && !who.Sees(flow):
@@ -215,8 +233,21 @@ func refuse(who login.Principal, op api.Operation, flow string, readOnly bool) *
 	return nil
 }
 
+// plainJSON refuses bodies that are not JSON as it is.
+func plainJSON(ctx huma.Context, next func(huma.Context)) {
+	request, w := humago.Unwrap(ctx)
+	if text := cmp.Or(inbound.Encoded(request), inbound.NotJSON(request)); text != "" {
+		WriteProblem(w, NewProblem(http.StatusUnsupportedMediaType, "media_type", text, false))
+		return
+	}
+	next(ctx)
+}
+
 // failed logs what is not the caller's fault, and returns the problem.
 func (r *Router) failed(ctx context.Context, op api.Operation, err error) error {
+	if ended := context.Cause(ctx); errors.Is(ended, login.ErrEnded) && ctx.Err() != nil {
+		err = ended // which is why the operation failed
+	}
 	p, logged := ProblemOf(err)
 	if logged {
 		r.config.Logger.ErrorContext(ctx, "an operation of the API failed", "operation", op.Name, "error", err)
@@ -277,59 +308,4 @@ func handle[In, Out any](r *Router, op api.Call[In, Out], do func(context.Contex
 		}
 		return &reply[Out]{Status: statusOf(&described, out), ETag: service.Tag(out), Body: out}, nil
 	})
-}
-
-// follow serves a stream.
-func follow[In, Event any](
-	r *Router,
-	op api.Stream[In, Event],
-	do func(context.Context, *In) (service.Items[Event], error),
-) {
-	described := r.operation(op.Operation)
-	described.Responses = map[string]*huma.Response{"200": {
-		Description: "Events as they happen, or a page of them.",
-		Content: map[string]*huma.MediaType{
-			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
-			"application/json": {
-				Schema: r.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Events[Event]](), true, ""),
-			},
-		},
-	}}
-	setQuery := querySetter(reflect.TypeFor[In]())
-	huma.Register(r.api, described, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {
-		setQuery(ctx, in)
-		select {
-		case r.streams <- struct{}{}:
-		default:
-			return nil, &problem{
-				NewProblem(http.StatusTooManyRequests, "too_many_streams",
-					"the server has as many streams as it allows; try later", true),
-			}
-		}
-		followed, cancel := context.WithCancelCause(ctx)
-		release := context.AfterFunc(r.stop, func() { cancel(errStopping) })
-		items, err := do(followed, in)
-		if err != nil {
-			release()
-			cancel(nil)
-			<-r.streams
-			return nil, r.failed(ctx, op.Operation, err)
-		}
-		return &huma.StreamResponse{Body: func(hctx huma.Context) {
-			defer func() { release(); cancel(nil); <-r.streams }()
-			if strings.Contains(hctx.Header("Accept"), "text/event-stream") {
-				writeEvents(followed, r, op.Operation, hctx, items)
-				return
-			}
-			writePage(followed, cancel, r, op.Operation, hctx, items, paging(in))
-		}}, nil
-	})
-}
-
-var errStopping = errors.New("the server stops")
-
-// paging returns the paging of the input of a stream.
-func paging(in any) api.Follow {
-	f, _ := reflect.ValueOf(in).Elem().FieldByName("Follow").Interface().(api.Follow)
-	return f
 }

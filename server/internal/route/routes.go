@@ -1,6 +1,8 @@
 package route
 
 import (
+	"context"
+
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
 )
@@ -9,6 +11,12 @@ import (
 func (r *Router) routes(s *service.Service) {
 	handle(r, api.ListRuns, s.ListRuns)
 	handle(r, api.StartRun, s.StartRun)
+	handle(r, api.StartRuns, func(ctx context.Context, in *api.StartRunsInput) (*api.StartedRuns, error) {
+		return s.StartRuns(ctx, in, func(err error) api.Problem {
+			p, _ := ProblemOf(err)
+			return p
+		})
+	})
 	handle(r, api.GetRun, s.GetRun)
 	handle(r, api.GetResult, s.GetResult)
 	follow(r, api.FollowRun, s.FollowRun)
@@ -22,7 +30,7 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.SetRunPriority, s.SetRunPriority)
 	handle(r, api.MoveRunStart, s.MoveRunStart)
 	handle(r, api.ForkRun, s.ForkRun)
-	handle(r, api.ExportRun, s.ExportRun)
+	export(r, api.ExportRun, s.ExportRun)
 	handle(r, api.PurgeRun, s.PurgeRun)
 
 	handle(r, api.GetNode, s.GetNode)
@@ -125,5 +133,7 @@ func (r *Router) routes(s *service.Service) {
 	handle(r, api.ListTokens, s.ListTokens)
 	handle(r, api.CreateToken, s.CreateToken)
 	handle(r, api.DeleteToken, s.DeleteToken)
+	handle(r, api.ListSessions, s.ListSessions)
+	handle(r, api.DeleteSession, s.DeleteSession)
 	handle(r, api.RotateSecrets, s.RotateSecrets)
 }

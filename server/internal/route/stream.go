@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/service"
 )
 
@@ -22,7 +25,60 @@ const (
 	pageWait = 30 * time.Second
 	// pageQuiet ends a page when nothing has followed its last item for so long.
 	pageQuiet = 20 * time.Millisecond
+	// pageBytes ends a page when its items have as many bytes.
+	pageBytes = 8 << 20
 )
+
+// follow serves a stream.
+func follow[In, Event any](
+	r *Router,
+	op api.Stream[In, Event],
+	do func(context.Context, *In) (service.Items[Event], error),
+) {
+	described := r.operation(op.Operation)
+	described.Responses = map[string]*huma.Response{"200": {
+		Description: "Events as they happen, or a page of them.",
+		Content: map[string]*huma.MediaType{
+			"text/event-stream": {Schema: &huma.Schema{Type: huma.TypeString}},
+			"application/json": {
+				Schema: r.api.OpenAPI().Components.Schemas.Schema(reflect.TypeFor[api.Events[Event]](), true, ""),
+			},
+		},
+	}}
+	setQuery := querySetter(reflect.TypeFor[In]())
+	huma.Register(r.api, described, func(ctx context.Context, in *In) (*huma.StreamResponse, error) {
+		setQuery(ctx, in)
+		leave, err := r.streams.Enter(login.From(ctx))
+		if err != nil {
+			return nil, r.failed(ctx, op.Operation, err)
+		}
+		followed, cancel := context.WithCancelCause(ctx)
+		release := context.AfterFunc(r.stop, func() { cancel(errStopping) })
+		items, err := do(followed, in)
+		if err != nil {
+			release()
+			cancel(nil)
+			leave()
+			return nil, r.failed(ctx, op.Operation, err)
+		}
+		return &huma.StreamResponse{Body: func(hctx huma.Context) {
+			defer func() { release(); cancel(nil); leave() }()
+			if strings.Contains(hctx.Header("Accept"), "text/event-stream") {
+				writeEvents(followed, r, op.Operation, hctx, items)
+				return
+			}
+			writePage(followed, cancel, r, op.Operation, hctx, items, paging(in))
+		}}, nil
+	})
+}
+
+var errStopping = errors.New("the server stops")
+
+// paging returns the paging of the input of a stream.
+func paging(in any) api.Follow {
+	f, _ := reflect.ValueOf(in).Elem().FieldByName("Follow").Interface().(api.Follow)
+	return f
+}
 
 // next is an item of a stream, or its error.
 type next[T any] struct {
@@ -90,9 +146,13 @@ func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx h
 	}
 	// stopping ends a stream whose context has ended: it is not over.
 	stopping := func() {
-		if errors.Is(context.Cause(ctx), errStopping) {
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, errStopping):
 			send("", "problem", NewProblem(http.StatusServiceUnavailable, "server_stopping",
 				"the server stops; connect again", true))
+		case errors.Is(cause, login.ErrEnded):
+			p, _ := ProblemOf(cause)
+			send("", "problem", p)
 		}
 	}
 	beat := time.NewTicker(r.config.Heartbeat)
@@ -160,9 +220,9 @@ func writePage[T any](
 	page := api.Events[T]{Items: []T{}, Next: how.Cursor()}
 	timer := time.NewTimer(max(pageQuiet, min(how.Wait.Duration, pageWait)))
 	defer timer.Stop()
-	source := pump(ctx, items)
+	source, bytes := pump(ctx, items), 0
 read:
-	for len(page.Items) < how.Limit {
+	for len(page.Items) < how.Limit && bytes < pageBytes {
 		select {
 		case n, ok := <-source:
 			if !ok {
@@ -181,6 +241,8 @@ read:
 				continue
 			}
 			page.Items, page.Next = append(page.Items, n.item.Value), n.item.Cursor
+			text, _ := json.Marshal(n.item.Value)
+			bytes += len(text)
 			timer.Reset(pageQuiet)
 		case <-timer.C:
 			break read

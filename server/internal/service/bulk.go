@@ -10,16 +10,21 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-func bulkJobOf(j *bulk.Job) api.BulkJob {
+// bulkJobOf describes a job, without the payload of its signals for who may not read payloads.
+func bulkJobOf(ctx context.Context, j *bulk.Job) api.BulkJob {
+	action := j.Action
+	if !login.From(ctx).May(api.ReadPayloads) {
+		action.Payload = nil
+	}
 	return api.BulkJob{
-		ID: j.ID, Action: j.Action, Query: j.Query, Rate: j.Rate, Most: j.Most, Actor: j.Actor, State: j.State,
+		ID: j.ID, Action: action, Query: j.Query, Rate: j.Rate, Most: j.Most, Actor: j.Actor, State: j.State,
 		CreatedAt: j.CreatedAt, ClosedAt: j.ClosedAt, StoppedBy: j.StoppedBy, Progress: j.Progress,
 	}
 }
 
 // ListBulkJobs implements api.ListBulkJobs.
 func (s *Service) ListBulkJobs(ctx context.Context, _ *api.Empty) (*api.Page[api.BulkJob], error) {
-	return collect(s.client.BulkJobs(ctx), bulkJobOf)
+	return collect(s.client.BulkJobs(ctx), func(j *bulk.Job) api.BulkJob { return bulkJobOf(ctx, j) })
 }
 
 // GetBulkJob implements api.GetBulkJob.
@@ -28,7 +33,7 @@ func (s *Service) GetBulkJob(ctx context.Context, in *api.BulkJobInput) (*api.Bu
 	if err != nil {
 		return nil, err
 	}
-	out := bulkJobOf(j)
+	out := bulkJobOf(ctx, j)
 	return &out, nil
 }
 
@@ -76,7 +81,7 @@ func (s *Service) StartBulkJob(ctx context.Context, in *api.BulkInput) (*api.Bul
 	if err != nil {
 		return nil, err
 	}
-	out := bulkJobOf(j)
+	out := bulkJobOf(ctx, j)
 	return &out, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 	"github.com/flowfabric/flowfabric-go/runtime/runlog"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // Types of the API have the fields of types of package runtime, converted one by one. A field that a conversion forgets,
@@ -46,7 +47,7 @@ func TestConversionsAreComplete(t *testing.T) {
 		"run":          {run, detailOf(&run), nil, []string{"FailureReason", "FailureCategory"}},
 		"node":         {node, nodeOf(&node), nil, []string{"Name", "Why", "ExecutionID"}},
 		"wait":         {runtime.Waitpoint{}, waitOf(filled[runtime.Waitpoint]()), nil, []string{"Token", "AnswerSchema", "FlowID", "ExecutionID"}},
-		"bulk job":     {job, bulkJobOf(&job), nil, nil},
+		"bulk job":     {job, bulkJobOf(login.With(t.Context(), login.Anonymous()), &job), nil, nil},
 		"event":        {runevent.Event{}, eventOf(filled[runevent.Event]()), nil, nil},
 		"frame":        {frame, frameOf(frame), []string{"Data"}, []string{"Payload"}},
 		"binary frame": {frame, frameOf(binary), []string{"JSON"}, []string{"Payload"}},

@@ -55,7 +55,8 @@ func (s *Service) GetExecution(ctx context.Context, in *api.ExecutionInput) (*ap
 
 func executionOf(e admin.Execution) api.Execution {
 	return api.Execution{
-		ID: string(e.ID), FlowID: string(e.Flow), Kind: e.Kind, Lane: string(e.Lane), Namespace: e.Namespace,
+		ID: string(e.ID), FlowID: string(e.Flow), Flow: e.FlowName, Run: e.Run, Node: e.Node, Kind: e.Kind,
+		Lane: string(e.Lane), Namespace: e.Namespace,
 		Priority: e.Priority, State: string(e.State), Phase: string(e.Phase), Ownership: string(e.Ownership),
 		Eligibility: string(e.Eligibility), Detail: e.BlockingDetail, Attempts: e.Attempts, Retries: e.Retries,
 		Reclaims: e.Reclaims, Replays: e.Replays, Worker: string(e.Worker), LeaseExpiresAt: e.LeaseExpiresAt,

@@ -37,7 +37,7 @@ func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*a
 			continue
 		}
 		group.Go(func() error {
-			d, err := s.client.Run(name.Flow, name.Run).Describe(inner, describe.Page("", explainNodes))
+			d, err := s.describe(inner, s.client.Run(name.Flow, name.Run), describe.Page("", explainNodes))
 			if errors.Is(err, runtime.ErrRunNotFound) {
 				return nil
 			}

@@ -38,24 +38,28 @@ func (s *Service) ForkRun(ctx context.Context, in *api.ForkRunInput) (*api.Start
 	return &api.StartedRun{Flow: fork.FlowName(), Run: fork.ID()}, nil
 }
 
-// ExportRun implements api.ExportRun.
-func (s *Service) ExportRun(ctx context.Context, in *api.RunInput) (*api.ExportedRun, error) {
-	var lines bytes.Buffer
-	if err := runcheck.Export(&lines, pagesOf(ctx, s.run(ctx, in.RunName))); err != nil {
-		return nil, err
+// ExportRun implements api.ExportRun: it yields the lines of the file, one after the other, so that a run is never in
+// memory as a whole.
+func (s *Service) ExportRun(ctx context.Context, in *api.RunInput) iter.Seq2[json.RawMessage, error] {
+	return func(yield func(json.RawMessage, error) bool) {
+		for page, err := range s.pagesOf(ctx, s.run(ctx, in.RunName)) {
+			var line bytes.Buffer
+			if err == nil {
+				one := func(yield func(*runtime.RunDescription, error) bool) { yield(page, nil) }
+				err = runcheck.Export(&line, one)
+			}
+			if !yield(bytes.TrimSpace(line.Bytes()), err) || err != nil {
+				return
+			}
+		}
 	}
-	out := &api.ExportedRun{Lines: []json.RawMessage{}}
-	for line := range bytes.Lines(lines.Bytes()) {
-		out.Lines = append(out.Lines, json.RawMessage(bytes.TrimSpace(line)))
-	}
-	return out, nil
 }
 
 // pagesOf yields the parts of the description of a run, with values.
-func pagesOf(ctx context.Context, run *runtime.RunRef) iter.Seq2[*runtime.RunDescription, error] {
+func (s *Service) pagesOf(ctx context.Context, run *runtime.RunRef) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
 		for cursor := ""; ; {
-			d, err := run.Describe(ctx, describe.Values(describe.MaxValueBytes),
+			d, err := s.describe(ctx, run, describe.Values(describe.MaxValueBytes),
 				describe.Page(cursor, describe.MaxPage))
 			if !yield(d, err) || err != nil {
 				return
@@ -83,6 +87,7 @@ func (s *Service) ListTurns(ctx context.Context, in *api.NodeInput) (*api.Page[a
 	if err != nil {
 		return nil, err
 	}
+	turns = visible(ctx, turns, func(t runtime.Turn) string { return t.Flow })
 	return pageOf(turns, func(t runtime.Turn) api.Turn {
 		return api.Turn{Turn: t.Number, Flow: t.Flow, Run: t.Run, State: string(t.State)}
 	}), nil

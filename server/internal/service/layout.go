@@ -16,7 +16,7 @@ func (s *Service) GetRunLayout(ctx context.Context, in *api.GetRunLayoutInput) (
 	if !in.States {
 		opts = append(opts, describe.Page("", 1))
 	}
-	d, err := s.run(ctx, in.RunName).Describe(ctx, opts...)
+	d, err := s.describe(ctx, s.run(ctx, in.RunName), opts...)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -42,6 +43,15 @@ func matches(condition, tag string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: If-Match has %.80s, the present state %s", enginecore.ErrChangedMeanwhile, condition, tag)
+}
+
+// gone is the error of a change whose If-Match names a state of a limit or a budget that has been removed.
+func gone(err, notFound error, condition string) error {
+	if errors.Is(err, notFound) {
+		return fmt.Errorf("%w: If-Match has %.80s, and nothing has this name any more", enginecore.ErrChangedMeanwhile,
+			condition)
+	}
+	return err
 }
 
 func limitOf(l runtime.LimitState) api.Limit {
@@ -92,7 +102,7 @@ func (s *Service) setLimit(ctx context.Context, in *api.SetLimitInput, opts []ac
 	}
 	present, err := s.client.Limit(ctx, in.Limit, in.Key)
 	if err != nil {
-		return err
+		return gone(err, runtime.ErrLimitNotFound, in.IfMatch)
 	}
 	shown := limitOf(present)
 	if err := matches(in.IfMatch, Tag(&shown)); err != nil {
@@ -185,7 +195,7 @@ func (s *Service) setBudget(ctx context.Context, in *api.SetBudgetInput, opts []
 	}
 	present, err := s.client.Budget(ctx, ref)
 	if err != nil {
-		return err
+		return gone(err, runtime.ErrBudgetNotFound, in.IfMatch)
 	}
 	shown := budgetOf(present)
 	if err := matches(in.IfMatch, Tag(&shown)); err != nil {

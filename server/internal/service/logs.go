@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"iter"
 	"strings"
@@ -90,7 +89,7 @@ func frameOf(f runtime.StreamFrame) api.Frame {
 		Cursor: f.Cursor, Attempt: f.Attempt, Kind: f.Kind, At: f.At, Encoding: f.Encoding,
 		CorrelationID: f.CorrelationID, ProducedAt: f.ProducedAt, Dropped: f.Dropped,
 	}
-	if f.JSON && json.Valid(f.Payload) {
+	if f.JSON && isJSON(f.Payload) {
 		out.JSON = f.Payload
 	} else {
 		out.Data = f.Payload

@@ -5,25 +5,28 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // GetNode implements api.GetNode.
 func (s *Service) GetNode(ctx context.Context, in *api.GetNodeInput) (*api.Node, error) {
+	var opts []describe.Option
 	if in.Values {
-		if err := need(ctx, api.ReadPayloads); err != nil {
+		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
+		opts = append(opts, describe.Values(describe.MaxSumBytes))
 	}
-	n, err := s.run(ctx, in.RunName).DescribeNode(ctx, in.Node)
+	n, err := s.run(ctx, in.RunName).DescribeNode(ctx, in.Node, opts...)
 	if err != nil {
 		return nil, err
 	}
+	hideChild(ctx, n)
 	out := nodeOf(n)
-	if !in.Values {
-		out.Input, out.Result = nil, nil
-	}
 	return &out, nil
 }
 
@@ -63,21 +66,30 @@ func (s *Service) ListItems(ctx context.Context, in *api.ListItemsInput) (*api.P
 	if err != nil {
 		return nil, err
 	}
-	out := &api.Page[api.Item]{Items: []api.Item{}}
+	out, bytes := &api.Page[api.Item]{Items: []api.Item{}}, 0
 	for item, err := range s.run(ctx, in.RunName).Items(ctx, in.Node, from) {
 		if err != nil {
 			return nil, err
 		}
-		if len(out.Items) == in.Limit {
+		bytes += len(item.Result)
+		if len(out.Items) == in.Limit || len(out.Items) > 0 && bytes > describe.MaxSumBytes {
 			out.Next = itemText(item.Index)
 			break
 		}
 		out.Items = append(out.Items, api.Item{
-			Index: item.Index, Name: item.Name, State: string(item.State), Attempts: item.Attempts, Result: item.Result,
-			Reason: item.Reason, Category: item.Category,
+			Index: item.Index, Name: item.Name, State: string(item.State), Attempts: item.Attempts,
+			Result: itemResult(item), Reason: item.Reason, Category: item.Category,
 		})
 	}
 	return out, nil
+}
+
+// itemResult returns the result of an item, which is JSON; nil without one.
+func itemResult(item runtime.MapItem) *api.Value {
+	if item.Result == nil {
+		return nil
+	}
+	return &api.Value{Codec: activity.JSON{}.Name(), Size: len(item.Result), JSON: item.Result}
 }
 
 func itemText(index int) string { return strconv.Itoa(index) }

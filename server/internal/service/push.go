@@ -2,9 +2,11 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -21,7 +23,7 @@ func (s *Service) RegisterPushWorker(
 	if d := in.Body.Lease.Duration; d != 0 && (d < time.Second || d > time.Hour) {
 		return nil, faultAt("/lease", "must be 1s to 1h, got: %s", d)
 	}
-	w, err := s.pushes.Register(ctx, login.From(ctx).Name, in)
+	w, err := s.pushes.Register(ctx, login.From(ctx), in)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +36,18 @@ func (s *Service) ListPushWorkers(context.Context, *api.Empty) (*api.Page[api.Pu
 }
 
 // RemovePushWorker implements api.RemovePushWorker.
-func (s *Service) RemovePushWorker(ctx context.Context, in *api.PushWorkerInput) (*api.Empty, error) {
-	return done(s.pushes.Remove(login.From(ctx).Name, in.Worker))
+func (s *Service) RemovePushWorker(ctx context.Context, in *api.RemovePushWorkerInput) (*api.Empty, error) {
+	owner := login.From(ctx)
+	if in.Principal != "" || in.Login != "" {
+		owner = login.Principal{Name: in.Principal, Kind: login.Kind(in.Login)}
+	}
+	remove := func() error { return s.pushes.Remove(owner, in.Worker) }
+	if owner.ID() == login.From(ctx).ID() {
+		return done(remove())
+	}
+	if err := login.Need(ctx, api.Administer); err != nil {
+		return nil, err
+	}
+	detail := fmt.Sprintf("push worker %.128s, by %.32s", in.Worker, owner.Kind)
+	return done(s.audited(ctx, auditlog.RemovePushWorker, owner.Name, detail, remove))
 }

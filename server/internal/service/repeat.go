@@ -2,8 +2,10 @@ package service
 
 import (
 	"context"
+	"errors"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 type repeatKey struct{}
@@ -30,4 +32,13 @@ func once(ctx context.Context) []runtime.ActionOption {
 		return []runtime.ActionOption{runtime.WithRequestID(id)}
 	}
 	return nil
+}
+
+// IsGone reports whether there is no run of that name: of one that was started, that it was purged.
+func (s *Service) IsGone(ctx context.Context, flow, run string) (bool, error) {
+	_, err := s.client.Run(flow, run).Describe(ctx, describe.Page("", 1))
+	if errors.Is(err, runtime.ErrRunNotFound) {
+		return true, nil
+	}
+	return false, err
 }

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -59,52 +58,6 @@ func runOf(r runtime.RunSummary) api.Run {
 	}
 }
 
-// StartRun implements api.StartRun.
-func (s *Service) StartRun(ctx context.Context, in *api.StartRunInput) (*api.StartedRun, error) {
-	opts, err := startOptions(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	input := in.Body.Input
-	if len(input) == 0 {
-		input = json.RawMessage("null")
-	}
-	run, err := s.as(ctx).StartNamed(ctx, in.Flow, input, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID(), Existed: run.Existed()}, nil
-}
-
-func startOptions(ctx context.Context, in *api.StartRunInput) ([]runtime.StartOption, error) {
-	b := &in.Body
-	var opts []runtime.StartOption
-	if id := named(ctx, b.ID); id != "" {
-		opts = append(opts, runtime.WithID(id))
-	}
-	for key, value := range b.Tags {
-		opts = append(opts, runtime.WithTag(key, value))
-	}
-	if b.Priority != nil {
-		opts = append(opts, runtime.WithPriority(*b.Priority))
-	}
-	if b.Deadline.Duration != 0 {
-		opts = append(opts, runtime.WithDeadline(b.Deadline.Duration))
-	}
-	if len(b.Memo) > 0 {
-		opts = append(opts, runtime.WithMemo(b.Memo))
-	}
-	switch {
-	case !b.StartAt.IsZero() && b.Delay.Duration != 0:
-		return nil, faultAt("/delay", "set either start_at or delay, not both")
-	case !b.StartAt.IsZero():
-		opts = append(opts, runtime.StartAt(b.StartAt))
-	case b.Delay.Duration != 0:
-		opts = append(opts, runtime.StartAfter(b.Delay.Duration))
-	}
-	return opts, nil
-}
-
 // GetRun implements api.GetRun.
 func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDetail, error) {
 	nodes := in.Nodes
@@ -113,7 +66,7 @@ func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDeta
 	}
 	opts := []describe.Option{describe.Page(in.Cursor, nodes)}
 	if in.Values {
-		if err := need(ctx, api.ReadPayloads); err != nil {
+		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
 		opts = append(opts, describe.Values(in.Bytes))
@@ -121,11 +74,15 @@ func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDeta
 	if in.Attempts {
 		opts = append(opts, describe.Attempts())
 	}
-	d, err := s.run(ctx, in.RunName).Describe(ctx, opts...)
+	d, err := s.describe(ctx, s.run(ctx, in.RunName), opts...)
 	if err != nil {
 		return nil, err
 	}
-	return detailOf(d), nil
+	out := detailOf(d)
+	if !login.From(ctx).May(api.ReadPayloads) {
+		out.Memo = nil // whoever starts a run writes into it as into its input
+	}
+	return out, nil
 }
 
 func detailOf(d *runtime.RunDescription) *api.RunDetail {
@@ -165,7 +122,7 @@ func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.R
 	if err := waitForEnd(ctx, run, in.Wait.Duration); err != nil {
 		return nil, err
 	}
-	d, err := run.Describe(ctx, describe.Page("", 1), describe.Values(describe.MaxValueBytes))
+	d, err := s.describe(ctx, run, describe.Page("", 1), describe.Values(describe.MaxValueBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -225,14 +182,13 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 func eventOf(e runevent.Event) api.RunEvent {
 	return api.RunEvent{
 		ID: e.ID, At: e.At, Kind: string(e.Kind), Node: e.Node, Attempt: e.Attempt, Detail: e.Detail,
-		Percent: e.Percent,
-		Message: e.Message,
+		Category: e.Category, Percent: e.Percent, Message: e.Message,
 	}
 }
 
 // GetRunGraph implements api.GetRunGraph.
 func (s *Service) GetRunGraph(ctx context.Context, in *api.GetRunGraphInput) (*api.Drawing, error) {
-	d, err := s.run(ctx, in.RunName).Describe(ctx, describe.Page("", 1))
+	d, err := s.describe(ctx, s.run(ctx, in.RunName), describe.Page("", 1))
 	if err != nil {
 		return nil, err
 	}

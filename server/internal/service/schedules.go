@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // ListSchedules implements api.ListSchedules.
@@ -17,7 +18,7 @@ func (s *Service) ListSchedules(ctx context.Context, _ *api.Empty) (*api.Page[ap
 // GetSchedule implements api.GetSchedule.
 func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*api.Schedule, error) {
 	if in.Values {
-		if err := need(ctx, api.ReadPayloads); err != nil {
+		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
 	}

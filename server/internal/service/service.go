@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"log/slog"
 	"time"
@@ -18,9 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/push"
 	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
 )
-
-// ErrForbidden is returned when the principal lacks a right that a part of an operation needs.
-var ErrForbidden = errors.New("forbidden")
 
 // Item is an item of a stream with the cursor after which the stream continues.
 type Item[T any] struct {
@@ -119,22 +115,6 @@ func valueOf(v *describe.Value) *api.Value {
 	}
 	return out
 }
-
-// need returns an error that matches ErrForbidden unless the caller has the right.
-func need(ctx context.Context, right api.Right) error {
-	if !login.From(ctx).May(right) {
-		return &missingRight{right}
-	}
-	return nil
-}
-
-type missingRight struct{ right api.Right }
-
-// Error names the right.
-func (e *missingRight) Error() string { return "this needs the right " + string(e.right) }
-
-// Unwrap returns ErrForbidden.
-func (e *missingRight) Unwrap() error { return ErrForbidden }
 
 // pageOf returns a page of one list that is always whole.
 func pageOf[From, To any](list []From, convert func(From) To) *api.Page[To] {

@@ -66,7 +66,7 @@ type nodeTally struct {
 }
 
 func (s *Service) addRun(ctx context.Context, t *tally, r runtime.RunSummary) error {
-	d, err := s.client.Run(r.Flow, r.Run).Describe(ctx, describe.Page("", describe.MaxPage))
+	d, err := s.describe(ctx, s.client.Run(r.Flow, r.Run), describe.Page("", describe.MaxPage))
 	if err != nil {
 		return err
 	}

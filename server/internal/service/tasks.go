@@ -21,10 +21,7 @@ const claimWait = 30 * time.Second
 const CategoryCodec = "codec"
 
 // taskOwner is who may act on the tasks that the caller claims.
-func taskOwner(ctx context.Context) string {
-	who := login.From(ctx)
-	return string(who.Kind) + " " + who.Name
-}
+func taskOwner(ctx context.Context) string { return login.From(ctx).ID() }
 
 // ClaimTask implements api.ClaimTask.
 func (s *Service) ClaimTask(ctx context.Context, in *api.ClaimTaskInput) (*api.ClaimedTask, error) {
@@ -32,13 +29,16 @@ func (s *Service) ClaimTask(ctx context.Context, in *api.ClaimTaskInput) (*api.C
 	waiting, cancel := context.WithTimeout(ctx, max(time.Millisecond, min(b.Wait.Duration, claimWait)))
 	defer cancel()
 	spec := taskpool.Spec{
-		Owner: taskOwner(ctx), Name: b.Worker, Activities: b.Activities, Lanes: b.Lanes, Capabilities: b.Capabilities,
+		Owner: login.From(ctx), Name: b.Worker, Activities: b.Activities, Lanes: b.Lanes, Capabilities: b.Capabilities,
 		Slots: b.Slots, Lease: b.Lease.Duration,
 	}
 	for {
 		instance, t, err := s.tasks.Claim(waiting, spec)
 		if err != nil {
 			return nil, err
+		}
+		if t == nil && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
 		if t == nil {
 			return &api.ClaimedTask{Instance: instance}, nil
@@ -58,7 +58,7 @@ func release(ctx context.Context, t *taskpool.Task) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	err := t.Release(ctx)
-	t.Settled(err)
+	t.Settled(taskpool.Released, taskpool.Answer{}, err)
 	return err
 }
 
@@ -70,10 +70,10 @@ func (s *Service) taskOf(ctx context.Context, t *taskpool.Task) (*api.Task, erro
 		return nil, context.Cause(ctx)
 	case len(input) == 0:
 		input = json.RawMessage("null")
-	case !json.Valid(input):
-		_, err := t.Fail(ctx, activity.Category(activity.NonRetryable(fmt.Errorf("activity %q has a codec other than "+
-			"json: workers over HTTP take JSON only", info.Kind)), CategoryCodec))
-		t.Settled(err)
+	case !isJSON(input):
+		failure := fmt.Errorf("activity %q has a codec other than json: workers over HTTP take JSON only", info.Kind)
+		retries, err := t.Fail(ctx, activity.Category(activity.NonRetryable(failure), CategoryCodec))
+		t.Settled(taskpool.Failed, taskpool.Answer{Retries: retries}, err)
 		return nil, err
 	}
 	out := &api.Task{
@@ -99,7 +99,7 @@ func taskSignal(signal activity.Signal[json.RawMessage]) api.ReceivedSignal {
 		ID: signal.ID, Name: signal.Name, Category: signal.Category, Source: signal.Source,
 		CorrelationID: signal.CorrelationID, At: signal.Time().UTC(), Counts: true,
 	}
-	if json.Valid(signal.Payload) {
+	if isJSON(signal.Payload) {
 		out.JSON = signal.Payload
 	} else {
 		out.Data = signal.Payload
@@ -118,14 +118,16 @@ func (s *Service) task(ctx context.Context, token string) (*taskpool.Task, error
 // RenewTask implements api.RenewTask.
 func (s *Service) RenewTask(ctx context.Context, in *api.TaskInput) (*api.RenewedTask, error) {
 	t, err := s.task(ctx, in.Task)
-	if err != nil {
-		return nil, err
+	reason := err
+	if err == nil {
+		err = t.Renew(ctx)
+		reason = context.Cause(t.Context())
 	}
-	switch err := t.Renew(ctx); {
+	switch {
 	case err == nil:
 		return &api.RenewedTask{State: api.TaskHeld, LeaseEnds: t.LeaseEnd().UTC(), LeaseLeft: leaseLeft(t)}, nil
 	case errors.Is(err, runtime.ErrCancelled):
-		return &api.RenewedTask{State: api.TaskCancelled, Reason: context.Cause(t.Context()).Error()}, nil
+		return &api.RenewedTask{State: api.TaskCancelled, Reason: reason.Error()}, nil
 	case isTimeLimit(err):
 		return &api.RenewedTask{State: api.TaskTimedOut, Reason: err.Error()}, nil
 	default:
@@ -138,44 +140,52 @@ func isTimeLimit(err error) bool {
 		errors.Is(err, runtime.ErrHeartbeatTimeout)
 }
 
-// settle carries out a settlement of the task of a token.
-func (s *Service) settle(ctx context.Context, token string, do func(*taskpool.Task) error) error {
+// settle carries out a settlement of the task of a token. One that has ended in this way gets the answer again.
+func (s *Service) settle(
+	ctx context.Context, token string, how taskpool.Settlement, do func(*taskpool.Task) (taskpool.Answer, error),
+) (taskpool.Answer, error) {
 	t, err := s.task(ctx, token)
-	if err != nil {
-		return err
+	if over, ok := errors.AsType[*taskpool.Over](err); ok && over.Settlement == how {
+		return over.Answer, nil
 	}
-	err = do(t)
-	t.Settled(err)
-	return err
+	if err != nil {
+		return taskpool.Answer{}, err
+	}
+	answer, err := do(t)
+	t.Settled(how, answer, err)
+	return answer, err
 }
 
 // CompleteTask implements api.CompleteTask.
 func (s *Service) CompleteTask(ctx context.Context, in *api.CompleteTaskInput) (*api.Empty, error) {
-	return done(s.settle(ctx, in.Task, func(t *taskpool.Task) error {
-		return t.Complete(ctx, []byte(in.Body.Result))
-	}))
+	_, err := s.settle(ctx, in.Task, taskpool.Completed, func(t *taskpool.Task) (taskpool.Answer, error) {
+		return taskpool.Answer{}, t.Complete(ctx, []byte(in.Body.Result))
+	})
+	return done(err)
 }
 
 // ReleaseTask implements api.ReleaseTask.
 func (s *Service) ReleaseTask(ctx context.Context, in *api.TaskInput) (*api.Empty, error) {
-	return done(s.settle(ctx, in.Task, func(t *taskpool.Task) error { return t.Release(ctx) }))
+	_, err := s.settle(ctx, in.Task, taskpool.Released, func(t *taskpool.Task) (taskpool.Answer, error) {
+		return taskpool.Answer{}, t.Release(ctx)
+	})
+	return done(err)
 }
 
 // FailTask implements api.FailTask.
 func (s *Service) FailTask(ctx context.Context, in *api.FailTaskInput) (*api.FailedTask, error) {
-	out := &api.FailedTask{}
 	failure, err := failureOf(&in.Body)
 	if err != nil {
 		return nil, err
 	}
-	err = s.settle(ctx, in.Task, func(t *taskpool.Task) (err error) {
-		out.Retries, err = t.Fail(ctx, failure)
-		return err
+	answer, err := s.settle(ctx, in.Task, taskpool.Failed, func(t *taskpool.Task) (a taskpool.Answer, err error) {
+		a.Retries, err = t.Fail(ctx, failure)
+		return a, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	return &api.FailedTask{Retries: answer.Retries}, nil
 }
 
 // failureOf returns a failure as an error with the marks of package activity.
@@ -237,16 +247,14 @@ func (d *remoteDetail) MarshalJSON() ([]byte, error) {
 
 // SuspendTask implements api.SuspendTask.
 func (s *Service) SuspendTask(ctx context.Context, in *api.SuspendTaskInput) (*api.SuspendedTask, error) {
-	out := &api.SuspendedTask{}
-	err := s.settle(ctx, in.Task, func(t *taskpool.Task) error {
-		token, err := t.Suspend(ctx, waitOptions(&in.Body)...)
-		out.Token = token.Reveal()
-		return err
+	answer, err := s.settle(ctx, in.Task, taskpool.Suspended, func(t *taskpool.Task) (a taskpool.Answer, err error) {
+		a.Token, err = t.Suspend(ctx, waitOptions(&in.Body)...)
+		return a, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	return &api.SuspendedTask{Token: answer.Token.Reveal()}, nil
 }
 
 func waitOptions(b *api.SuspendTaskBody) []activity.WaitOption {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -45,6 +46,9 @@ func HashToken(text string) string {
 // CreateToken implements api.CreateToken.
 func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*api.CreatedToken, error) {
 	b := &in.Body
+	if err := recordtext.NameFault(b.Name); err != nil {
+		return nil, faultAt("/name", "must be fit for URLs, got: %.140q: %v", b.Name, err)
+	}
 	if _, err := path.Match(b.Flows, ""); err != nil {
 		return nil, faultAt("/flows", "must be a pattern such as billing-*, got: %q", b.Flows)
 	}

@@ -3,8 +3,14 @@ package service
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/describe"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
+
+// A caller who is bound to some flows sees nothing of runs of other flows. Where an operation crosses from a run to its
+// child runs, the functions of this file draw the line.
 
 // visible returns the elements of flows that the caller may see.
 func visible[T any](ctx context.Context, list []T, flow func(T) string) []T {
@@ -19,4 +25,45 @@ func visible[T any](ctx context.Context, list []T, flow func(T) string) []T {
 		}
 	}
 	return out
+}
+
+// waits returns the waits of a run and of those of its child runs that the caller may see: the open ones, or all.
+func (s *Service) waits(ctx context.Context, run *runtime.RunRef, closed bool) ([]runtime.Waitpoint, error) {
+	list := run.Waitpoints
+	if closed {
+		list = run.AllWaitpoints
+	}
+	waits, err := list(ctx)
+	return visible(ctx, waits, flowOfWait), err
+}
+
+func flowOfWait(w runtime.Waitpoint) string { return w.Flow }
+
+// describe describes a run, without the child runs that the caller may not see.
+func (s *Service) describe(
+	ctx context.Context, run *runtime.RunRef, opts ...describe.Option,
+) (*runtime.RunDescription, error) {
+	d, err := run.Describe(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range d.Nodes {
+		hideChild(ctx, &d.Nodes[i])
+	}
+	return d, nil
+}
+
+// hideChild removes from a node what it says of a child run of a flow that the caller may not see. The run of the items
+// of a map belongs to the node itself.
+func hideChild(ctx context.Context, n *runtime.NodeDescription) {
+	if n.Child == nil || n.Kind == describe.Map || login.From(ctx).Sees(n.Child.Flow) {
+		return
+	}
+	n.Child = nil
+	if n.Waiting.Reason == why.ChildRun {
+		n.Waiting = why.Explanation{
+			Reason: why.ChildRun, Sentence: "waits for a run of another flow", Since: n.Waiting.Since,
+		}
+		n.Why = n.Waiting.Sentence
+	}
 }

@@ -22,19 +22,14 @@ func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*api.P
 	if err != nil {
 		return nil, err
 	}
-	out := pageOf(visible(ctx, page.Waits, func(w runtime.Waitpoint) string { return w.Flow }), waitOf)
+	out := pageOf(visible(ctx, page.Waits, flowOfWait), waitOf)
 	out.Next = page.Next
 	return out, nil
 }
 
 // ListRunWaits implements api.ListRunWaits.
 func (s *Service) ListRunWaits(ctx context.Context, in *api.ListRunWaitsInput) (*api.Page[api.Wait], error) {
-	run := s.run(ctx, in.RunName)
-	list := run.Waitpoints
-	if in.Closed {
-		list = run.AllWaitpoints
-	}
-	waits, err := list(ctx)
+	waits, err := s.waits(ctx, s.run(ctx, in.RunName), in.Closed)
 	if err != nil {
 		return nil, err
 	}
@@ -52,10 +47,10 @@ func waitOf(w runtime.Waitpoint) api.Wait {
 	}
 }
 
-// wait finds a wait of a run by its id.
+// wait finds a wait of a run, or of one of its child runs that the caller may see, by its id.
 func (s *Service) wait(ctx context.Context, name api.WaitName) (*runtime.RunRef, runtime.Waitpoint, error) {
 	run := s.run(ctx, name.RunName)
-	waits, err := run.AllWaitpoints(ctx)
+	waits, err := s.waits(ctx, run, true)
 	if err != nil {
 		return nil, runtime.Waitpoint{}, err
 	}

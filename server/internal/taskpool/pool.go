@@ -1,6 +1,7 @@
 package taskpool
 
 import (
+	"container/list"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -12,7 +13,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
+	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // Errors of the pool, for errors.Is.
@@ -29,7 +33,7 @@ var (
 // Spec says who claims, and what.
 type Spec struct {
 	// Owner is the principal; tasks of others are unknown to it.
-	Owner string
+	Owner login.Principal
 	// Name names the process that claims.
 	Name                            string
 	Activities, Lanes, Capabilities []string
@@ -40,7 +44,7 @@ type Spec struct {
 }
 
 func (s Spec) key() string {
-	parts := []string{s.Owner, s.Name, fmt.Sprint(s.Slots), s.Lease.String()}
+	parts := []string{s.Owner.ID(), s.Name, fmt.Sprint(s.Slots), s.Lease.String()}
 	for _, list := range [][]string{s.Activities, s.Lanes, s.Capabilities} {
 		parts = append(parts, fmt.Sprintf("%q", slices.Sorted(slices.Values(list))))
 	}
@@ -54,27 +58,40 @@ type Config struct {
 	Logger *slog.Logger
 	// Idle is how long a worker that neither claims nor holds tasks is kept.
 	Idle time.Duration
-	// Remember is how long a task is known after its end, so that a repeated call gets the reply of the first.
+	// Remember is how long the end of a task is known, so that a repeated call gets the reply of the first, and Ended
+	// how many ends are: the oldest are forgotten.
 	Remember time.Duration
+	Ended    int
 }
 
 // Pool holds workers and their tasks. It is safe for concurrent use.
 type Pool struct {
 	config  Config
 	running sync.WaitGroup
+	count   *bounds.Pool
 
 	mu      sync.Mutex
 	closing bool
 	workers map[string]*worker
 	tasks   map[string]*Task
-	timers  map[*time.Timer]struct{}
+	// ended are the tasks that have ended, the first one first; whole those of them whose runtime.Task is kept. sweep
+	// forgets them in time.
+	ended, whole list.List
+	sweep        *time.Timer
 }
 
 // Defaults of Config.
 const (
 	defaultIdle     = 2 * time.Minute
 	defaultRemember = 10 * time.Minute
+	defaultEnded    = 10_000
 	defaultSlots    = 16
+	// maxWhole bounds the tasks that have ended, but not by a call, such as cancelled ones: a worker may still be at
+	// them, so they are kept with their inputs.
+	maxWhole = 1000
+	// maxWorkers bounds the workers of a server, maxOfOne those of one principal.
+	maxWorkers = 2000
+	maxOfOne   = 1000
 )
 
 // New returns an empty pool.
@@ -85,9 +102,16 @@ func New(config Config) *Pool {
 	if config.Remember == 0 {
 		config.Remember = defaultRemember
 	}
-	return &Pool{
-		config: config, workers: map[string]*worker{}, tasks: map[string]*Task{}, timers: map[*time.Timer]struct{}{},
+	if config.Ended == 0 {
+		config.Ended = defaultEnded
 	}
+	p := &Pool{
+		config: config, count: bounds.New("too_many_workers", "workers that call over HTTP", maxWorkers, maxOfOne),
+		workers: map[string]*worker{}, tasks: map[string]*Task{},
+	}
+	p.sweep = time.AfterFunc(config.Remember, p.forgetOld)
+	p.sweep.Stop()
+	return p
 }
 
 // worker is the runtime.Worker of a caller. The mutex of the pool guards busy and idle.
@@ -103,7 +127,8 @@ type worker struct {
 	idle *time.Timer
 }
 
-// enter returns the worker of a spec, which it starts if it does not run. The caller calls leave.
+// enter returns the worker of a spec, which it starts if it does not run. The caller calls leave. The error is a
+// *bounds.Full if there are as many workers as may be.
 func (p *Pool) enter(spec Spec) (*worker, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,18 +154,24 @@ func (p *Pool) start(key string, spec Spec) (*worker, error) {
 	if spec.Slots == 0 {
 		spec.Slots = defaultSlots
 	}
+	leave, err := p.count.Enter(spec.Owner)
+	if err != nil {
+		return nil, err
+	}
 	made, err := runtime.NewWorker(p.config.Engine, runtime.WorkerConfig{
 		Name: spec.Name, TaskKinds: spec.Activities, Lanes: spec.Lanes, Capabilities: spec.Capabilities,
 		Concurrency: spec.Slots, Lease: spec.Lease, ManualRenewal: true,
 		Grace: -1, // nobody can call a server that stops
 	})
 	if err != nil {
+		leave()
 		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	w := &worker{key: key, worker: made, stop: stop, done: make(chan struct{})}
 	w.idle = time.AfterFunc(p.config.Idle, func() { p.endIdle(w) })
 	p.running.Go(func() {
+		defer leave()
 		defer stop()
 		w.err = made.Run(ctx)
 		if w.err != nil {
@@ -190,7 +221,7 @@ func (p *Pool) Claim(ctx context.Context, spec Spec) (instance string, t *Task, 
 	instance = string(w.worker.Instance())
 	claimed, err := w.worker.Next(ctx)
 	if err == nil {
-		if t, err = p.hold(spec.Owner, w, claimed); err == nil {
+		if t, err = p.hold(spec.Owner.ID(), w, claimed); err == nil {
 			return instance, t, nil
 		}
 	}
@@ -233,17 +264,21 @@ func (p *Pool) hold(owner string, w *worker, claimed *runtime.Task) (*Task, erro
 	p.mu.Lock()
 	p.tasks[t.Token] = t
 	p.mu.Unlock()
-	t.unwatch = context.AfterFunc(claimed.Context(), t.end)
+	t.unwatch = context.AfterFunc(claimed.Context(), t.contextEnded)
 	return t, nil
 }
 
-// Find returns the task of a token. The error matches ErrUnknown if the owner has none with it.
+// Find returns the task of a token. The error matches ErrUnknown if the owner has none with it, or is an *Over for a
+// task that has ended.
 func (p *Pool) Find(owner, token string) (*Task, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	t := p.tasks[token]
-	if t == nil || t.owner != owner {
+	switch {
+	case t == nil || t.owner != owner:
 		return nil, ErrUnknown
+	case t.over != nil:
+		return nil, t.over
 	}
 	return t, nil
 }
@@ -254,10 +289,9 @@ func (p *Pool) Close() {
 	p.running.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for timer := range p.timers {
-		timer.Stop()
-	}
-	clear(p.timers)
+	p.sweep.Stop()
+	p.ended.Init()
+	p.whole.Init()
 	clear(p.tasks)
 }
 
@@ -272,7 +306,51 @@ func (p *Pool) Stop() {
 	}
 }
 
-// Task is a task of a caller. It is known until some time after its end.
+// Settlement says how a caller has ended a task.
+type Settlement string
+
+// Settlements.
+const (
+	Completed Settlement = "it is completed"
+	Failed    Settlement = "it has failed"
+	Suspended Settlement = "it waits"
+	Released  Settlement = "it is released"
+)
+
+// Answer is the answer to a caller that settles a task.
+type Answer struct {
+	// Retries reports, of a failed one, whether it runs again.
+	Retries bool
+	// Token answers the wait of a suspended one.
+	Token activity.Token
+}
+
+// Over is the error of a task that has ended: all that is known of it.
+type Over struct {
+	// Settlement is how the caller has ended it, with its answer; empty if it did not.
+	Settlement Settlement
+	Answer     Answer
+	// Cause is why it has ended otherwise.
+	Cause error
+}
+
+// Error says how the task has ended.
+func (o *Over) Error() string {
+	if o.Settlement == "" {
+		return o.Cause.Error()
+	}
+	return fmt.Sprintf("%s: %s", runtime.ErrTaskSettled, string(o.Settlement))
+}
+
+// Unwrap returns the cause, or runtime.ErrTaskSettled.
+func (o *Over) Unwrap() error {
+	if o.Settlement == "" {
+		return o.Cause
+	}
+	return runtime.ErrTaskSettled
+}
+
+// Task is a task of a caller. Its end is known for some time.
 type Task struct {
 	*runtime.Task
 	Token   string
@@ -280,35 +358,122 @@ type Task struct {
 	pool    *Pool
 	worker  *worker
 	unwatch func() bool
-	ended   sync.Once
+
+	// The mutex of the pool guards the rest. over is set once nothing but the end is kept: the pool has another Task
+	// then. inEnded and inWhole are its places in the lists of the pool, since endedAt.
+	over             *Over
+	inEnded, inWhole *list.Element
+	endedAt          time.Time
 }
 
-// Settled records that a settlement of the task has an answer: unless the task stays open, it is forgotten after some
-// time.
-func (t *Task) Settled(err error) {
-	if err == nil || errors.Is(err, runtime.ErrLeaseLost) {
+// Settled records what a settlement of the task was answered. Unless the task stays open, the pool keeps that answer
+// alone from then on.
+func (t *Task) Settled(how Settlement, answer Answer, err error) {
+	over := &Over{Settlement: how, Answer: answer}
+	if err != nil {
+		if over = overBy(context.Cause(t.Context())); over == nil && errors.Is(err, runtime.ErrLeaseLost) {
+			over = &Over{Cause: err}
+		}
+	}
+	if over != nil {
 		t.unwatch()
-		t.end()
+		t.end(over)
 	}
 }
 
-// end counts the task no more for its worker, and lets it be forgotten.
-func (t *Task) end() {
-	t.ended.Do(func() {
-		p := t.pool
-		p.leave(t.worker)
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		if p.closing {
-			return
+// overBy returns the end of a task whose context has ended by the cause, whatever is called; nil if a settlement of it
+// may be under way.
+func overBy(cause error) *Over {
+	for _, end := range []error{
+		runtime.ErrLeaseLost, runtime.ErrCancelled, runtime.ErrDeadline, runtime.ErrStartToClose,
+		runtime.ErrHeartbeatTimeout,
+	} {
+		if errors.Is(cause, end) {
+			return &Over{Cause: cause}
 		}
-		var timer *time.Timer
-		timer = time.AfterFunc(p.config.Remember, func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			delete(p.tasks, t.Token)
-			delete(p.timers, timer)
-		})
-		p.timers[timer] = struct{}{}
-	})
+	}
+	return nil
+}
+
+// contextEnded is called when the context of a task has ended that no call has ended. Unless the lease is lost, a
+// worker may still be at it, and tells the engine by its next call that it is not: the task is kept for that.
+func (t *Task) contextEnded() {
+	var over *Over
+	if cause := context.Cause(t.Context()); errors.Is(cause, runtime.ErrLeaseLost) {
+		over = &Over{Cause: cause}
+	}
+	t.end(over)
+}
+
+// end counts the task no more for its worker, and lets it be forgotten. Of a task that is over, only its end is kept.
+func (t *Task) end(over *Over) {
+	p := t.pool
+	p.mu.Lock()
+	first := t.endedAt.IsZero()
+	if first {
+		t.endedAt = time.Now()
+	}
+	if !p.closing && (first || p.tasks[t.Token] == t) {
+		p.remember(t, over)
+	}
+	p.mu.Unlock()
+	if first {
+		p.leave(t.worker)
+	}
+}
+
+// remember keeps a task that has ended: all of it, or how it has. The caller holds the lock.
+func (p *Pool) remember(t *Task, over *Over) {
+	kept := t
+	if over != nil {
+		if t.inWhole != nil {
+			p.whole.Remove(t.inWhole)
+		}
+		kept = &Task{Token: t.Token, owner: t.owner, over: over, inEnded: t.inEnded, endedAt: t.endedAt}
+		p.tasks[t.Token] = kept
+	} else {
+		t.inWhole = p.whole.PushBack(t)
+	}
+	if kept.inEnded == nil {
+		kept.inEnded = p.ended.PushBack(kept)
+	} else {
+		kept.inEnded.Value = kept
+	}
+	for p.whole.Len() > maxWhole {
+		p.drop(p.whole.Front().Value.(*Task))
+	}
+	for p.ended.Len() > p.config.Ended {
+		p.drop(p.ended.Front().Value.(*Task))
+	}
+	p.sweepLater()
+}
+
+// drop forgets a task that has ended. The caller holds the lock.
+func (p *Pool) drop(t *Task) {
+	delete(p.tasks, t.Token)
+	p.ended.Remove(t.inEnded)
+	if t.inWhole != nil {
+		p.whole.Remove(t.inWhole)
+	}
+}
+
+// sweepLater sets the time at which the first task is forgotten. The caller holds the lock.
+func (p *Pool) sweepLater() {
+	if first := p.ended.Front(); first != nil && !p.closing {
+		p.sweep.Reset(time.Until(first.Value.(*Task).endedAt.Add(p.config.Remember)))
+	}
+}
+
+// forgetOld forgets the tasks whose end was long ago.
+func (p *Pool) forgetOld() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for first := p.ended.Front(); first != nil; first = p.ended.Front() {
+		t := first.Value.(*Task)
+		if time.Since(t.endedAt) < p.config.Remember {
+			break
+		}
+		p.drop(t)
+	}
+	p.sweepLater()
 }

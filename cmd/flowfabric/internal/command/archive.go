@@ -62,7 +62,7 @@ func (a *App) archiveWrite() *cobra.Command {
 		},
 	})
 	c.Flags().DurationVar(&purgeAfter, "purge-after", 0, "purge archived runs whose end is longer ago; 0 purges none")
-	c.Flags().BoolVar(&rescan, "rescan", false, "look also at runs that ended long before the last archived one")
+	c.Flags().BoolVar(&rescan, "rescan", false, "look also at runs that ended long before the last end that was seen")
 	c.Flags().BoolVarP(&a.flags.yes, "yes", "y", false, "do not ask")
 	return c
 }

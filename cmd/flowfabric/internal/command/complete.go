@@ -55,6 +55,13 @@ var sources = map[string]func(r *request, before []string) ([]string, error){
 	"TASK": func(r *request, _ []string) ([]string, error) {
 		return completeList(r, api.ListKeeperTasks, func(t api.KeeperTask) string { return t.Name })
 	},
+	"SESSION": func(r *request, _ []string) ([]string, error) {
+		sessions, err := call(r, api.ListSessions, api.ListSessionsInput{Paging: api.Paging{Limit: 100}})
+		if err != nil {
+			return nil, err
+		}
+		return names(sessions.Items, func(s api.Session) string { return s.ID }), nil
+	},
 	"TOKEN": func(r *request, _ []string) ([]string, error) {
 		return completeList(r, api.ListTokens, func(t api.Token) string { return t.Name })
 	},

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
@@ -71,8 +72,9 @@ func (a *App) tokenCreate() *cobra.Command {
 			return r.out.Value(created, created.Name, created.Text)
 		},
 	})
-	c.Flags().StringVar(&role, "role", "viewer", "viewer, operator or admin")
-	c.Flags().StringVar(&rights, "rights", "", "rights beside those of the role, with commas: approve, payloads:read")
+	c.Flags().StringVar(&role, "role", "viewer", "viewer, operator, admin or worker")
+	c.Flags().StringVar(&rights, "rights", "",
+		"rights beside those of the role, with commas: approve, payloads:read, work")
 	c.Flags().StringVar(&flows, "flows", "", "a `pattern` of the flows that it is for, such as billing-*")
 	c.Flags().DurationVar(&expires, "expires", 0, "how long it is valid; for ever by default")
 	return c
@@ -98,6 +100,76 @@ func (a *App) tokenDelete() *cobra.Command {
 			return r.destroy("delete token "+r.args[0], look, func() error {
 				_, err := call(r, api.DeleteToken, api.TokenNameInput{Token: r.args[0]})
 				return r.done("deleted", r.args[0], err)
+			})
+		},
+	})
+}
+
+func (a *App) sessionCommand() *cobra.Command {
+	return a.group("session", "Manage the sessions of browsers that have logged in at servers", a.sessionList(),
+		a.sessionDelete())
+}
+
+var sessionView = output.View[api.Session]{
+	Name: func(s api.Session) string { return s.ID },
+	Columns: []output.Column[api.Session]{
+		{Name: "session", Text: func(s api.Session) string { return s.ID }},
+		{Name: "principal", Text: func(s api.Session) string { return s.Principal }},
+		{Name: "login", Text: func(s api.Session) string { return s.Login }},
+		{Name: "groups", Wide: true, Text: func(s api.Session) string { return strings.Join(s.Groups, ",") }},
+		{Name: "created", Text: func(s api.Session) string { return output.At(s.CreatedAt) }},
+		{Name: "expires", Text: func(s api.Session) string { return output.At(s.ExpiresAt) }},
+	},
+}
+
+func (a *App) sessionList() *cobra.Command {
+	in := api.ListSessionsInput{}
+	var limit *limitFlag
+	c := a.command(spec{
+		use: "list", short: "Show the sessions of browsers that have logged in", calls: []api.Entry{api.ListSessions},
+		columns: sessionView.ColumnNames(),
+		check:   func([]string) error { return limit.check() },
+		do: func(r *request) error {
+			sessions, more, err := pages(r, api.ListSessions, limit.most(r), func(p api.Paging) api.ListSessionsInput {
+				in.Paging = p
+				return in
+			})
+			if err != nil {
+				return err
+			}
+			err = output.List(r.out, sessionView, sessions)
+			r.sayMore(more)
+			return err
+		},
+	})
+	c.Flags().StringVar(&in.Principal, "principal", "", "only sessions of this principal")
+	limit = declareLimit(c, 50)
+	return c
+}
+
+func (a *App) sessionDelete() *cobra.Command {
+	return a.command(spec{
+		use: "delete SESSION", short: "End a session; its streams end within some seconds",
+		calls: []api.Entry{api.DeleteSession},
+		do: func(r *request) error {
+			look := func() error {
+				sessions, _, err := pages(r, api.ListSessions, 0, func(p api.Paging) api.ListSessionsInput {
+					return api.ListSessionsInput{Paging: p}
+				})
+				if err != nil {
+					return err
+				}
+				for _, s := range sessions {
+					if s.ID == r.args[0] {
+						return nil
+					}
+				}
+				return &api.Problem{Status: 404, Code: "session_not_found",
+					Detail: "no session has the id " + strconv.Quote(r.args[0])}
+			}
+			return r.destroy("end session "+r.args[0], look, func() error {
+				_, err := call(r, api.DeleteSession, api.SessionInput{Session: r.args[0]})
+				return r.done("ended", r.args[0], err)
 			})
 		},
 	})
@@ -181,6 +253,7 @@ var executionView = output.View[api.Execution]{
 	Name: func(e api.Execution) string { return e.ID },
 	Columns: []output.Column[api.Execution]{
 		{Name: "execution", Text: func(e api.Execution) string { return e.ID }},
+		{Name: "node", Text: func(e api.Execution) string { return e.Node }},
 		{Name: "kind", Text: func(e api.Execution) string { return e.Kind }},
 		{Name: "lane", Text: func(e api.Execution) string { return e.Lane }},
 		{Name: "state", Text: func(e api.Execution) string { return e.State }},
@@ -250,10 +323,19 @@ func (a *App) executionShow() *cobra.Command {
 	})
 }
 
+// runOf names the run of an execution as other commands take it.
+func runOf(e *api.Execution) string {
+	if e.Run == "" {
+		return ""
+	}
+	return path(api.RunName{Flow: e.Flow, Run: e.Run})
+}
+
 func executionText(e *api.Execution) string {
 	var text strings.Builder
 	for _, line := range [][2]string{
-		{"execution", e.ID}, {"flow", e.FlowID}, {"kind", e.Kind}, {"lane", e.Lane}, {"state", e.State},
+		{"execution", e.ID}, {"run", runOf(e)}, {"node", e.Node}, {"flow id", e.FlowID}, {"kind", e.Kind},
+		{"lane", e.Lane}, {"state", e.State},
 		{"phase", e.Phase}, {"ownership", e.Ownership}, {"eligibility", e.Eligibility}, {"detail", e.Detail},
 		{"priority", strconv.Itoa(e.Priority)},
 		{"attempts",
@@ -304,6 +386,21 @@ func (a *App) aclCommand() *cobra.Command {
 	})
 	c.Flags().BoolVar(&deployer, "deployer", false, "may load and replace the function library as well")
 	return c
+}
+
+// programVersion is that of the command.
+type programVersion struct {
+	Version string `json:"version"`
+}
+
+func (a *App) versionCommand() *cobra.Command {
+	return a.standalone(spec{
+		use: "version", short: "Print the version of the command",
+		do: func(r *request) error {
+			v := programVersion{connect.Version()}
+			return r.out.Value(v, v.Version, "flowfabric version "+v.Version)
+		},
+	})
 }
 
 func (a *App) infoCommand() *cobra.Command {

@@ -129,7 +129,9 @@ func unopenedFinding(err error) (inspection.Finding, bool) {
 		f.Code, f.Subject = inspection.Rights, "user"
 		f.Found = "it may not run " + strings.Join(lacking.Missing, ", ")
 		f.Remedy = "ACL SETUSER <user> " + strings.Join(lacking.Rules, " ")
-	case strings.Contains(err.Error(), "READONLY "):
+	case strings.Contains(err.Error(), "LOADING "):
+		f.Code, f.Remedy = inspection.Loading, "wait"
+	case errors.Is(err, enginerpc.ErrReplica), strings.Contains(err.Error(), "READONLY "):
 		f.Code, f.Remedy = inspection.Replica, "name its primary, or sentinels: valkey+sentinel://…"
 	case errors.Is(err, enginecore.ErrUnsupportedServer):
 		f.Code, f.Remedy = inspection.VersionOld, "run Redis 7.0, Valkey 7.2 or later"

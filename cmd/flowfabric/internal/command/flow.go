@@ -18,7 +18,7 @@ import (
 )
 
 func (a *App) flowCommand() *cobra.Command {
-	return a.group("flow", "Look at published flows", a.flowList(), a.flowShow(), a.flowStatistics(),
+	return a.group("flow", "Look at published flows", a.flowList(), a.flowShow(), a.flowPlan(), a.flowStatistics(),
 		a.flowDiff(), a.flowCheck(), a.flowWithdraw())
 }
 
@@ -109,6 +109,24 @@ func printFlow(r *request, d *catalogue.Description) error {
 		r.out.Say("result: %s", d.ResultSchema)
 	}
 	return output.List(r.out, versionView, d.History)
+}
+
+func (a *App) flowPlan() *cobra.Command {
+	return a.command(spec{
+		use: "plan FLOW", short: "Show the calls of the engine that a run of a published flow becomes, without starting one",
+		calls: []api.Entry{api.GetFlow},
+		do: func(r *request) error {
+			d, err := call(r, api.GetFlow, api.FlowInput{Flow: r.args[0]})
+			if err != nil {
+				return err
+			}
+			plan, err := runtime.PlanPublished(d)
+			if err != nil {
+				return err
+			}
+			return r.out.Value(plan, plan.Flow, plan.String())
+		},
+	})
 }
 
 // change is a line that two graphs do not share.

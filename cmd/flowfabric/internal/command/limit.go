@@ -111,25 +111,28 @@ func (a *App) limitSet() *cobra.Command {
 			return errors.Join(notNegative("at-most", atMost), notNegative("at-once", atOnce), notNegative("per", per))
 		},
 		do: func(r *request) error {
-			in := api.SetLimitInput{LimitInput: r.limit(key)}
-			present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetLimit, in.LimitInput)
-			switch {
-			case err == nil:
-				in.IfMatch = tag
-				in.Body.AtMost, in.Body.AtOnce, in.Body.Per = present.AtMost, present.AtOnce, present.Per
-			case httpclient.Code(err) != "limit_not_found":
-				return err
-			}
-			if given := c.Flags().Changed; given("at-most") || given("per") {
-				in.Body.AtMost, in.Body.Per = atMost, api.Duration{Duration: per}
-			}
-			if c.Flags().Changed("at-once") {
-				in.Body.AtOnce = atOnce
-			}
-			if in.Body.AtMost == 0 && in.Body.AtOnce == 0 {
-				return usage("limit set: %s would have no part left: limit reset returns to that of flows", r.args[0])
-			}
-			l, err := call(r, api.SetLimit, in)
+			l, err := onPresent(func() (*api.Limit, error) {
+				in := api.SetLimitInput{LimitInput: r.limit(key)}
+				present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetLimit, in.LimitInput)
+				switch {
+				case err == nil:
+					in.IfMatch = tag
+					in.Body.AtMost, in.Body.AtOnce, in.Body.Per = present.AtMost, present.AtOnce, present.Per
+				case httpclient.Code(err) != "limit_not_found":
+					return nil, err
+				}
+				if given := c.Flags().Changed; given("at-most") || given("per") {
+					in.Body.AtMost, in.Body.Per = atMost, api.Duration{Duration: per}
+				}
+				if c.Flags().Changed("at-once") {
+					in.Body.AtOnce = atOnce
+				}
+				if in.Body.AtMost == 0 && in.Body.AtOnce == 0 {
+					return nil, usage("limit set: %s would have no part left: limit reset returns to that of flows",
+						r.args[0])
+				}
+				return call(r, api.SetLimit, in)
+			})
 			return printLimit(r, l, err)
 		},
 	})
@@ -138,6 +141,19 @@ func (a *App) limitSet() *cobra.Command {
 	c.Flags().DurationVar(&per, "per", 0, "the time of --at-most")
 	c.Flags().IntVar(&atOnce, "at-once", 0, "most executions at a time; 0 is no bound")
 	return c
+}
+
+// presentTries bounds how often a command reads a limit or a budget that it changes.
+const presentTries = 3
+
+// onPresent reads and changes something, again if others have changed it between the two.
+func onPresent[T any](change func() (*T, error)) (changed *T, err error) {
+	for range presentTries {
+		if changed, err = change(); httpclient.Code(err) != "changed_meanwhile" {
+			break
+		}
+	}
+	return changed, err
 }
 
 func (a *App) limitReset() *cobra.Command {
@@ -295,20 +311,22 @@ func (a *App) budgetSet() *cobra.Command {
 			return notNegative("reset-every", change.resetEvery)
 		},
 		do: func(r *request) error {
-			in := api.SetBudgetInput{BudgetInput: f.input(r)}
-			present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetBudget, in.BudgetInput)
-			switch {
-			case httpclient.Code(err) == "budget_not_found":
-				if len(change.hard)+len(change.soft) == 0 {
-					return err
+			b, err := onPresent(func() (*api.Budget, error) {
+				in := api.SetBudgetInput{BudgetInput: f.input(r)}
+				present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetBudget, in.BudgetInput)
+				switch {
+				case httpclient.Code(err) == "budget_not_found":
+					if len(change.hard)+len(change.soft) == 0 {
+						return nil, err
+					}
+					present = &api.Budget{}
+					r.note("There was no such budget yet: it is created with these settings, not those of flows.")
+				case err != nil:
+					return nil, err
 				}
-				present = &api.Budget{}
-				r.note("There was no such budget yet: it is created with these settings, not those of flows.")
-			case err != nil:
-				return err
-			}
-			in.IfMatch, in.Body = tag, change.of(present, c.Flags().Changed)
-			b, err := call(r, api.SetBudget, in)
+				in.IfMatch, in.Body = tag, change.of(present, c.Flags().Changed)
+				return call(r, api.SetBudget, in)
+			})
 			return printBudget(r, b, err)
 		},
 	})

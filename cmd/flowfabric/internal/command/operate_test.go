@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
@@ -198,10 +199,14 @@ func TestAnswer(t *testing.T) {
 		run, err := x.b.Client.Run("release", "b").Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, runtime.RunSucceeded, run.State)
-		detail := map[bool]string{false: "approve, by a client of the engine", true: "approve, through the server"}[x.where.IsServer()]
+		way := map[bool]string{false: ", by a client of the engine", true: ", through the server"}[x.where.IsServer()]
 		entries := x.lines("audit", "--name", "release/a/gate")
-		require.Len(t, entries, 1)
-		require.Equal(t, detail, entries[0]["detail"])
+		require.Equal(t, "approve"+way, entries[len(entries)-1]["detail"])
+		require.Equal(t, "reject"+way, entries[0]["detail"])
+		require.Equal(t, "nothing was recorded: the answer is closed", entries[0]["failure"])
+		require.Equal(t, "closed\n", x.ok("signal", "approve", "release", "b", "gate"))
+		entries = x.lines("audit", "--name", "release/b/gate")
+		require.Equal(t, "approve"+way, entries[0]["detail"], "a signal by name")
 	})
 }
 
@@ -455,5 +460,28 @@ func TestTokens(t *testing.T) {
 		x.ok("token", "delete", "ann", "--yes")
 		require.Empty(t, x.lines("token", "list"))
 		x.fails(exitNotFound, "token", "delete", "ann", "--dry-run")
+	})
+}
+
+func TestSessions(t *testing.T) {
+	eachWay(t, func(t *testing.T, x terminal) {
+		require.Empty(t, x.lines("session", "list"))
+		store := serverstore.New(x.b.Engine, "default")
+		for _, name := range []string{"ann", "bob"} {
+			s := serverstore.Session{
+				Login: "oidc", Principal: name, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour),
+			}
+			s.ID = s.NewID()
+			require.NoError(t, store.AddSession(enginetest.Context(t), s))
+		}
+		require.Len(t, x.lines("session", "list"), 2)
+		list := x.lines("session", "list", "--principal", "ann")
+		require.Len(t, list, 1)
+		id := list[0]["id"].(string)
+		x.ok("session", "delete", id, "--dry-run")
+		x.ok("session", "delete", id, "--yes")
+		require.Len(t, x.lines("session", "list"), 1)
+		x.fails(exitNotFound, "session", "delete", id, "--dry-run")
+		require.Len(t, x.lines("audit", "--action", "delete_session", "--name", "ann"), 1)
 	})
 }

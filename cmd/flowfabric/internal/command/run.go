@@ -190,16 +190,21 @@ func (a *App) startCommand() *cobra.Command {
 	var id string
 	var priority int
 	var delay, deadline time.Duration
-	var wait bool
+	var wait, each bool
+	var arrival *arrivalFlags
+	var signal *startSignalFlags
 	c := a.command(spec{
 		use: "start FLOW", short: "Start a run of a published flow",
 		example: "  flowfabric start demo-order --id 4711 --input '{\"customer\":\"Ada\",\"items\":[\"book\"]}'\n" +
-			"  flowfabric start report --input @input.json --wait",
+			"  flowfabric start report --input @input.json --wait\n" +
+			"  flowfabric start import --key customer-7 --when-taken queue --input '{}'\n" +
+			"  flowfabric start import --each --input @inputs.json",
 		long:  "Starts a run of a published flow and prints its id. The same id and input again is the same run.",
-		calls: []api.Entry{api.StartRun, api.GetResult},
+		calls: []api.Entry{api.StartRun, api.StartRuns, api.GetResult},
 		check: func([]string) error {
 			return errors.Join(input.check("input"), memo.check("memo"), at.parse("at", a.Now()),
-				notNegative("delay", delay), notNegative("deadline", deadline))
+				notNegative("delay", delay), notNegative("deadline", deadline), arrival.check(), signal.check(),
+				exclusive(each, "each", wait || signal.name != "" || id != "", "--wait, --signal and --id"))
 		},
 		do: func(r *request) error {
 			in := api.StartRunInput{Flow: r.args[0]}
@@ -214,6 +219,13 @@ func (a *App) startCommand() *cobra.Command {
 			in.Body.Delay, in.Body.Deadline = api.Duration{Duration: delay}, api.Duration{Duration: deadline}
 			if r.cmd.Flags().Changed("priority") {
 				in.Body.Priority = &priority
+			}
+			arrival.fill(&in.Body.NewRun)
+			if in.Body.Signal, err = signal.read(r); err != nil {
+				return err
+			}
+			if each {
+				return startEach(r, in.Flow, in.Body.NewRun)
 			}
 			run, err := call(r, api.StartRun, in)
 			if err != nil {
@@ -234,8 +246,70 @@ func (a *App) startCommand() *cobra.Command {
 	flags.DurationVar(&delay, "delay", 0, "begin after this time")
 	flags.DurationVar(&deadline, "deadline", 0, "longest time from start to end, instead of that of the flow")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, and print the result")
+	flags.BoolVar(&each, "each", false, "the input is a list: start a run for each of its elements")
 	flags.Var(tags, "tag", "a tag of the run; may be given several times")
+	arrival, signal = declareArrival(flags), declareStartSignal(flags)
 	return c
+}
+
+// exclusive returns an error for a flag that does not go with others that are set.
+func exclusive(set bool, flag string, others bool, names string) error {
+	if set && others {
+		return fmt.Errorf("--%s: it does not go with %s", flag, names)
+	}
+	return nil
+}
+
+// startsAtATime is how many runs one call starts.
+const startsAtATime = 1000
+
+// startEach starts a run for each element of a list of inputs. It fails if one of them was not started.
+func startEach(r *request, flow string, like api.NewRun) error {
+	var inputs []json.RawMessage
+	if err := json.Unmarshal(like.Input, &inputs); err != nil {
+		return usage("--input: must be a list with --each")
+	}
+	var outcomes []api.StartOutcome
+	for page := range slices.Chunk(inputs, startsAtATime) {
+		in := api.StartRunsInput{Flow: flow}
+		for _, input := range page {
+			run := like
+			run.Input = input
+			in.Body.Runs = append(in.Body.Runs, run)
+		}
+		started, err := call(r, api.StartRuns, in)
+		if err != nil {
+			return err
+		}
+		outcomes = append(outcomes, started.Runs...)
+	}
+	if err := output.List(r.out, outcomeView, outcomes); err != nil {
+		return err
+	}
+	failed := 0
+	for _, o := range outcomes {
+		if o.Problem != nil {
+			failed++
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d runs were not started", failed, len(outcomes))
+	}
+	return nil
+}
+
+var outcomeView = output.View[api.StartOutcome]{
+	Name: func(o api.StartOutcome) string { return path(api.RunName{Flow: o.Flow, Run: o.Run}) },
+	Columns: []output.Column[api.StartOutcome]{
+		{Name: "run", Text: func(o api.StartOutcome) string { return o.Run }},
+		{Name: "existed", Text: func(o api.StartOutcome) string { return strconv.FormatBool(o.Existed) }},
+		{Name: "problem", Text: func(o api.StartOutcome) string {
+			if o.Problem == nil {
+				return ""
+			}
+			return o.Problem.Error()
+		}},
+	},
 }
 
 // resultWait is how long one request waits for the end of a run.

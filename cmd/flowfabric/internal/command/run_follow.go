@@ -44,12 +44,16 @@ func stopped(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
+// Widths of columns of streams, so that rows stand below their head: of times, of the longest kinds of events, of
+// ordinary names, and of ids that the engine chooses.
+const timeWidth, kindWidth, nameWidth, idWidth = len("2006-01-02 15:04:05"), len("waiting_children"), 16, 36
+
 var eventView = output.View[api.RunEvent]{
 	Name: func(e api.RunEvent) string { return e.ID },
 	Columns: []output.Column[api.RunEvent]{
-		{Name: "time", Text: func(e api.RunEvent) string { return output.At(e.At) }},
-		{Name: "kind", Text: func(e api.RunEvent) string { return e.Kind }},
-		{Name: "node", Text: func(e api.RunEvent) string { return e.Node }},
+		{Name: "time", Least: timeWidth, Text: func(e api.RunEvent) string { return output.At(e.At) }},
+		{Name: "kind", Least: kindWidth, Text: func(e api.RunEvent) string { return e.Kind }},
+		{Name: "node", Least: nameWidth, Text: func(e api.RunEvent) string { return e.Node }},
 		{Name: "attempt", Text: func(e api.RunEvent) string { return numberText(e.Attempt) }},
 		{Name: "detail", Text: func(e api.RunEvent) string {
 			if e.Kind == "progress" {
@@ -89,11 +93,11 @@ func (a *App) runEvents() *cobra.Command {
 var feedView = output.View[api.FeedEvent]{
 	Name: func(e api.FeedEvent) string { return path(api.RunName{Flow: e.Flow, Run: e.Run}) },
 	Columns: []output.Column[api.FeedEvent]{
-		{Name: "time", Text: func(e api.FeedEvent) string { return output.At(e.At) }},
-		{Name: "kind", Text: func(e api.FeedEvent) string { return e.Kind }},
-		{Name: "flow", Text: func(e api.FeedEvent) string { return e.Flow }},
-		{Name: "run", Text: func(e api.FeedEvent) string { return e.Run }},
-		{Name: "node", Text: func(e api.FeedEvent) string { return e.Node }},
+		{Name: "time", Least: timeWidth, Text: func(e api.FeedEvent) string { return output.At(e.At) }},
+		{Name: "kind", Least: kindWidth, Text: func(e api.FeedEvent) string { return e.Kind }},
+		{Name: "flow", Least: nameWidth, Text: func(e api.FeedEvent) string { return e.Flow }},
+		{Name: "run", Least: idWidth, Text: func(e api.FeedEvent) string { return e.Run }},
+		{Name: "node", Least: nameWidth, Text: func(e api.FeedEvent) string { return e.Node }},
 		{Name: "detail", Text: func(e api.FeedEvent) string { return e.Detail }},
 		{Name: "cursor", Wide: true, Text: func(e api.FeedEvent) string { return e.Cursor }},
 	},
@@ -125,7 +129,7 @@ func (a *App) feedCommand() *cobra.Command {
 var logView = output.View[api.LogLine]{
 	Name: func(l api.LogLine) string { return l.Cursor },
 	Columns: []output.Column[api.LogLine]{
-		{Name: "time", Text: func(l api.LogLine) string { return output.At(l.At) }},
+		{Name: "time", Least: timeWidth, Text: func(l api.LogLine) string { return output.At(l.At) }},
 		{Name: "attempt", Text: func(l api.LogLine) string { return strconv.Itoa(l.Attempt) }},
 		{Name: "level", Text: func(l api.LogLine) string { return l.Level }},
 		{Name: "message", Text: func(l api.LogLine) string { return l.Message }},
@@ -155,9 +159,9 @@ func (a *App) runLogs() *cobra.Command {
 var frameView = output.View[api.Frame]{
 	Name: func(f api.Frame) string { return f.Cursor },
 	Columns: []output.Column[api.Frame]{
-		{Name: "time", Text: func(f api.Frame) string { return output.At(f.At) }},
+		{Name: "time", Least: timeWidth, Text: func(f api.Frame) string { return output.At(f.At) }},
 		{Name: "attempt", Text: func(f api.Frame) string { return strconv.Itoa(f.Attempt) }},
-		{Name: "kind", Text: func(f api.Frame) string { return f.Kind }},
+		{Name: "kind", Least: nameWidth, Text: func(f api.Frame) string { return f.Kind }},
 		{Name: "payload", Text: func(f api.Frame) string {
 			if f.JSON != nil {
 				return string(f.JSON)
@@ -192,7 +196,12 @@ var itemView = output.View[api.Item]{
 		{Name: "index", Text: func(i api.Item) string { return strconv.Itoa(i.Index) }},
 		{Name: "state", Text: func(i api.Item) string { return i.State }},
 		{Name: "attempts", Text: func(i api.Item) string { return strconv.Itoa(i.Attempts) }},
-		{Name: "result", Text: func(i api.Item) string { return string(i.Result) }},
+		{Name: "result", Text: func(i api.Item) string {
+			if i.Result == nil {
+				return ""
+			}
+			return string(i.Result.JSON)
+		}},
 		{Name: "reason", Text: func(i api.Item) string { return i.Reason }},
 	},
 }

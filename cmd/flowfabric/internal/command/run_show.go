@@ -61,6 +61,9 @@ func whyText(n api.Node) string {
 	if n.Reason != "" {
 		text = strings.TrimPrefix(text+"; "+n.Reason, "; ")
 	}
+	if n.Category != "" {
+		text += " (" + n.Category + ")"
+	}
 	return text
 }
 
@@ -139,14 +142,19 @@ func summaryOf(d *api.RunDetail) string {
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", output.At(d.DeadlineAt))
 	add(d.Overdue.Duration > 0, "that is overdue by %s", d.Overdue.Round(time.Second))
 	add(d.NoKeeper, "no keeper is seen: what is due by time waits for one")
-	add(!d.PausedAt.IsZero(), "paused since %s by %q: %q", output.At(d.PausedAt), d.PausedBy, d.PauseReason)
-	add(d.FailedNode != "", "node %s failed: %q", d.FailedNode, d.Reason)
-	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %q: %q", d.CancelledBy, d.CancelReason)
+	add(!d.PausedAt.IsZero(), "paused since %s by %s: %s", output.At(d.PausedAt), quoted(d.PausedBy),
+		quoted(d.PauseReason))
+	add(d.FailedNode != "", "node %s failed: %s", d.FailedNode, quoted(d.Reason))
+	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %s: %s", quoted(d.CancelledBy),
+		quoted(d.CancelReason))
 	if d.LastRerun != nil {
 		add(true, "run again %s, the last time %s", counted(d.Reruns, "time", "times"), output.At(d.LastRerun.At))
 	}
 	return strings.Join(lines, "\n")
 }
+
+// quoted puts a text in quotes. What prints it escapes what is hidden in it, and so has who stored it.
+func quoted(text string) string { return `"` + strings.ReplaceAll(text, "\n", `\n`) + `"` }
 
 // sayDetails prints the values and attempts of a node, as far as they were asked for.
 func sayDetails(out *output.Writer, n *api.Node) {
@@ -163,8 +171,11 @@ func sayAttempt(out *output.Writer, node string, a *describe.Attempt) {
 	}
 	text := fmt.Sprintf("%s: attempt %d by %s, %s to %s: %s", node, a.Number, worker, output.At(a.Begun),
 		output.At(a.Ended), a.Outcome)
+	if a.Category != "" {
+		text += " (" + a.Category + ")"
+	}
 	if a.Error != "" {
-		text += fmt.Sprintf(": %q", a.Error)
+		text += ": " + quoted(a.Error)
 	}
 	out.Say("%s", text)
 	for line := range strings.Lines(a.Stack) {
@@ -309,6 +320,7 @@ var attemptView = output.View[attemptOf]{
 		{Name: "begun", Text: func(a attemptOf) string { return output.At(a.Begun) }},
 		{Name: "ended", Text: func(a attemptOf) string { return output.At(a.Ended) }},
 		{Name: "outcome", Text: func(a attemptOf) string { return string(a.Outcome) }},
+		{Name: "category", Text: func(a attemptOf) string { return a.Category }},
 		{Name: "error", Text: func(a attemptOf) string { return a.Error }},
 	},
 }

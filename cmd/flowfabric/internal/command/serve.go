@@ -75,6 +75,7 @@ type deployment struct {
 	partitions     int
 	secret         runtime.WaitpointSecret
 	replicas       int
+	lanes          []string // for the keeper
 }
 
 // serving is what a command that serves prints.
@@ -108,7 +109,7 @@ func (d *deployment) run(r *request) (err error) {
 		return err
 	}
 	defer srv.Close()
-	keeper, err := runtime.NewKeeper(engine, runtime.KeeperConfig{})
+	keeper, err := runtime.NewKeeper(engine, runtime.KeeperConfig{Lanes: d.lanes})
 	if err != nil {
 		return err
 	}
@@ -150,6 +151,7 @@ func goneWith(ctx context.Context, err error) error {
 
 func (a *App) keeperCommand() *cobra.Command {
 	var where connect.Where
+	var lanes []string
 	c := a.standalone(spec{
 		use: "keeper", short: "Run a keeper of an engine: what is due by time, repair, retention",
 		check: func([]string) (err error) {
@@ -166,7 +168,7 @@ func (a *App) keeperCommand() *cobra.Command {
 				return err
 			}
 			defer func() { err = errors.Join(err, engine.Close()) }()
-			keeper, err := runtime.NewKeeper(engine, runtime.KeeperConfig{})
+			keeper, err := runtime.NewKeeper(engine, runtime.KeeperConfig{Lanes: lanes})
 			if err != nil {
 				return err
 			}
@@ -178,6 +180,7 @@ func (a *App) keeperCommand() *cobra.Command {
 			return goneWith(r, keeper.Run(r))
 		},
 	})
+	keeperLanes(c.Flags(), &lanes)
 	c.AddCommand(a.keeperTasks(), a.keeperRun())
 	return c
 }

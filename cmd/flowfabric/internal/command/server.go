@@ -27,7 +27,7 @@ func (a *App) serverCommand() *cobra.Command {
 	c = a.standalone(spec{
 		use: "server", short: "Serve the console and the HTTP API of an engine",
 		long: "Serves the console and the HTTP API of an engine. The environment variables of other FlowFabric servers " +
-			"(FF_HOST, FF_PORT, FF_TLS, FF_CLUSTER, FF_LISTEN_ADDR, FF_FLOW_PARTITIONS, FF_API_TOKEN, FF_CORS_ORIGINS, " +
+			"(FF_HOST, FF_PORT, FF_TLS, FF_CLUSTER, FF_LISTEN_ADDR, FF_FLOW_PARTITIONS, FF_LANES, FF_API_TOKEN, FF_CORS_ORIGINS, " +
 			"FF_MAX_CONCURRENT_STREAM_OPS, FF_WAITPOINT_HMAC_SECRET and FF_WAITPOINT_HMAC_GRACE_MS) count where no flag " +
 			"says otherwise.",
 		example: "  flowfabric server --url valkey://host:6379 --tokens --keeper --listen :8080",
@@ -42,6 +42,7 @@ func (a *App) serverCommand() *cobra.Command {
 	flags := c.Flags()
 	flags.StringVar(&d.listen, "listen", "localhost:8080", "the address of the console and the HTTP API")
 	flags.BoolVar(&d.keeper, "keeper", false, "run a keeper, too")
+	keeperLanes(flags, &d.lanes)
 	flags.BoolVar(&d.config.ReadOnly, "read-only", false, "refuse what changes anything")
 	flags.BoolVar(&d.config.NoConsole, "no-console", false, "leave the pages of the console out")
 	flags.BoolVar(&d.config.Tokens, "tokens", false,
@@ -57,6 +58,12 @@ func (a *App) serverCommand() *cobra.Command {
 	flags.StringVar(&f.clientCA, "client-ca", "",
 		"the `file` of the authorities of client certificates; owners are admins unless --logins says more")
 	return c
+}
+
+// keeperLanes adds the flag with lanes that a keeper is to serve.
+func keeperLanes(flags *pflag.FlagSet, lanes *[]string) {
+	flags.StringSliceVar(lanes, "lanes", nil,
+		"the `names` of lanes that only other programs use, for the keeper to serve, beside those that it knows")
 }
 
 // allowedHosts adds the flag with the hosts for which a server answers.
@@ -88,6 +95,9 @@ func (a *App) checkServer(d *deployment, f serverFlags, listens bool) error {
 	if !listens {
 		d.listen = cmp.Or(environment.Address, d.listen)
 	}
+	if len(d.lanes) == 0 {
+		d.lanes = environment.Lanes
+	}
 	d.config.AdminToken = cmp.Or(a.Env(adminTokenVariable), environment.AdminToken)
 	d.config.Contract, d.partitions, d.secret = environment.Contract, environment.Partitions, environment.Secret
 	return nil
@@ -106,7 +116,7 @@ func (a *App) readServerConfig(d *deployment, f serverFlags) (err error) {
 		}
 	}
 	if f.clientCA != "" && d.config.Certificates == nil {
-		d.config.Certificates = []server.Grant{{Match: "*", Role: api.Admin}}
+		d.config.Certificates = []server.Grant{{MatchName: "*", Role: api.Admin}}
 	}
 	return nil
 }

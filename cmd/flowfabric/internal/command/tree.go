@@ -1,8 +1,10 @@
 package command
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,8 +45,10 @@ func (a *App) tree() *cobra.Command {
 		a.timerCommand(), a.valuesCommand(), a.attemptsCommand(), a.bulkCommand(), a.feedCommand())
 	add("load", a.flowCommand(), a.scheduleCommand(), a.laneCommand(), a.activityCommand(), a.limitCommand(),
 		a.budgetCommand(), a.workerCommand(), a.topCommand())
-	add("deploy", a.tokenCommand(), a.secretCommand(), a.auditCommand(), a.executionCommand(), a.aclCommand(),
-		a.archiveCommand(), a.backupCommand(), a.moveCommand(), a.infoCommand(), a.profileCommand(), a.manualCommand())
+	add("deploy", a.tokenCommand(), a.sessionCommand(), a.secretCommand(), a.auditCommand(), a.executionCommand(),
+		a.aclCommand(),
+		a.archiveCommand(), a.backupCommand(), a.moveCommand(), a.infoCommand(), a.profileCommand(), a.manualCommand(),
+		a.versionCommand())
 	a.refuseUnknown(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage("%s: %v", nameOf(c), err) })
 	return root
@@ -105,6 +109,9 @@ func wrap(text string) string {
 	}
 	return strings.Join(paragraphs, "\n\n")
 }
+
+// unopenedAfter is how long a command with unopened waits for an engine that is not ready.
+const unopenedAfter = 15 * time.Second
 
 // spec describes a command.
 type spec struct {
@@ -207,7 +214,13 @@ func (a *App) carryOut(c *cobra.Command, s spec, args []string, do func(*request
 	ctx, cancel := a.deadline(c.Context())
 	defer cancel()
 	r := &request{App: a, Context: ctx, cmd: c, out: output.New(c.OutOrStdout(), o), args: args}
-	switch r.session, err = a.Open(ctx, where); {
+	open, stop := ctx, func() {}
+	if s.unopened != nil { // it reports why the engine is not ready, so it waits for a short time only
+		open, stop = context.WithTimeout(ctx, unopenedAfter)
+	}
+	r.session, err = a.Open(open, where)
+	stop()
+	switch {
 	case err != nil && s.unopened != nil:
 		return s.unopened(r, err)
 	case err != nil:

@@ -13,7 +13,9 @@ type Column[T any] struct {
 	Name string
 	// Wide columns are in wide tables and by name only.
 	Wide bool
-	Text func(T) string
+	// Least is how wide the column is at least in a table whose rows are printed as they come, in characters.
+	Least int
+	Text  func(T) string
 }
 
 // View says how elements are printed.
@@ -115,8 +117,11 @@ type Stream[T any] struct {
 
 // NewStream returns a stream of a writer.
 func NewStream[T any](w *Writer, v View[T]) *Stream[T] {
-	columns := v.chosen(w.options)
-	return &Stream[T]{w: w, view: v, columns: columns, widths: make([]int, len(columns))}
+	s := &Stream[T]{w: w, view: v, columns: v.chosen(w.options)}
+	for _, c := range s.columns {
+		s.widths = append(s.widths, c.Least)
+	}
+	return s
 }
 
 // Print prints an element.

@@ -10,7 +10,8 @@ import { Top } from "../../app/shell";
 import { plural } from "../../lib/text";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
 import { ValueCard } from "../../ui/fields";
-import { draftOf, isJson, toText, useSchemaEditor, type Schema } from "../../ui/form";
+import { schemaOf } from "../../lib/schema";
+import { draftOf, isJson, toText, useSchemaEditor } from "../../ui/form";
 import { Icon } from "../../ui/icon";
 import { StateLabel, states } from "../../ui/state";
 import { Ago, Time, Took, useNow } from "../../ui/time";
@@ -163,7 +164,7 @@ function Ask({ wait, open, published, mayAnswer, onDone, onSkip }: AskProps) {
       </div>
       <div class="stack">
         <ValueCard title="What it is about" note={ofNode ? "input of the node" : "input of the run"} value={about}
-          schema={flow.data?.input_schema && JSON.parse(flow.data.input_schema.text) as Schema}
+          schema={schemaOf(flow.data?.input_schema)}
           loading={!run.error && (!run.data || named === undefined || named && !flow.data && !flow.error)} />
         {open && !done && mayAnswer ? <AnswerForm wait={wait} onDone={(text) => (setDone(text), onDone())} onSkip={onSkip} /> : (
           <Card title="Your answer">
@@ -205,7 +206,7 @@ function useWhole(wait: Wait, value: Value | undefined, ofNode: boolean): Value 
 // AnswerForm is the card with the form of an answer.
 function AnswerForm({ wait, onDone, onSkip }: { wait: Wait; onDone(text: string): void; onSkip(): void }) {
   const session = useSession();
-  const schema = wait.answer_schema ? JSON.parse(wait.answer_schema.text) as Schema : undefined;
+  const schema = schemaOf(wait.answer_schema);
   const names = wait.signals?.length ? wait.signals : [];
   const [name, setName] = useState(names[0] ?? "answer");
   const [text, setText] = useState(() => schema ? toText(draftOf(schema)) : "null");

@@ -8,7 +8,8 @@ import { useSession } from "../../app/session";
 import { join, plural } from "../../lib/text";
 import { Loading } from "../../ui/basic";
 import { Confirm } from "../../ui/dialog";
-import { isJson, SchemaEditor, type Schema } from "../../ui/form";
+import { schemaOf } from "../../lib/schema";
+import { isJson, SchemaEditor } from "../../ui/form";
 import type { RunData } from "./data";
 import { downstream } from "./history";
 
@@ -38,7 +39,7 @@ export function Fork({ run, data, from: first, onMark, onClose }: Props) {
   const listed = [...runs].slice(0, 8).map((i) => names[i]!);
   if (runs.size > 8) listed.push(`${runs.size - 8} more`);
   const present = read.data?.run.input?.json?.text;
-  const schema = read.data?.flow?.input_schema ? JSON.parse(read.data.flow.input_schema.text) as Schema : undefined;
+  const schema = schemaOf(read.data?.flow?.input_schema);
   const start = async () => {
     const bad = Object.entries(results).filter(([, text]) => !isJson(text)).map(([node]) => node);
     if (bad.length) throw new Error(`The result of ${join(bad)} is no JSON.`);

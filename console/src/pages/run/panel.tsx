@@ -177,6 +177,7 @@ function Attempts({ list }: { list: Attempt[] }) {
               <dt>Begun</dt><dd><Time at={a.begun} /></dd>
               {a.worker && <><dt>Worker</dt><dd class="mono" title={a.worker}>{a.worker}</dd></>}
               {a.message && <><dt>Message</dt><dd>{a.message}</dd></>}
+              {a.category && <><dt>Category</dt><dd class="mono">{a.category}</dd></>}
             </dl>
             {a.error && <pre class="json" tabIndex={0} role="region" aria-label={`Error of attempt ${a.number}`}>{a.error}</pre>}
             {a.stack && <pre class="json" tabIndex={0} role="region" aria-label={`Stack of attempt ${a.number}`}>{a.stack}</pre>}
@@ -243,7 +244,7 @@ function Items({ child, path }: { child: Child; path: Operations["get-node"]["pa
         <div class="gap">
           <b class="s">Item {chosen.index}: {nodeState(chosen.state).word.toLowerCase()}, {plural(chosen.attempts, "attempt")}</b>
           {chosen.reason && <pre class="json" tabIndex={0} role="region" aria-label="Error of the item">{chosen.reason}</pre>}
-          {chosen.result !== undefined && <pre class="json" tabIndex={0} role="region" aria-label="Result of the item">{JSON.stringify(chosen.result, null, 2)}</pre>}
+          {chosen.result && <ValueView value={chosen.result} label="Result of the item" />}
         </div>
       )}
     </section>

@@ -3,7 +3,8 @@ import { ApiError, post } from "../../api/client";
 import type { Node as RunNode, RunDetail, Wait } from "../../api/types";
 import { runPath } from "../../app/router";
 import { Confirm } from "../../ui/dialog";
-import { draftOf, isJson, SchemaEditor, toText, type Schema } from "../../ui/form";
+import { schemaOf } from "../../lib/schema";
+import { draftOf, isJson, SchemaEditor, toText } from "../../ui/form";
 import { ended } from "../../ui/state";
 import type { RunData } from "./data";
 
@@ -75,7 +76,7 @@ export function SignalDialog({ run, data, node: first, onClose }: Props) {
           </select>
         ) : <input class="input mono" name="signal-name" value={name} onInput={(e) => setName(e.currentTarget.value)} />}
       </label>
-      <SchemaEditor key={`${node}/${wait?.id ?? ""}`} name="Payload" schema={schemaOf(wait)} text={text} onChange={setText} errors={errors} />
+      <SchemaEditor key={`${node}/${wait?.id ?? ""}`} name="Payload" schema={schemaOf(wait?.answer_schema)} text={text} onChange={setText} errors={errors} />
     </Confirm>
   );
 }
@@ -91,10 +92,8 @@ function receivers(data: RunData): string[] {
   return [...open.filter(waits), ...open.filter((n) => !waits(n))].slice(0, listed);
 }
 
-const schemaOf = (w: Wait | undefined) => w?.answer_schema ? JSON.parse(w.answer_schema.text) as Schema : undefined;
-
 const draft = (w: Wait | undefined): string => {
-  const schema = schemaOf(w);
+  const schema = schemaOf(w?.answer_schema);
   return schema ? toText(draftOf(schema)) : "";
 };
 

@@ -6,7 +6,8 @@ import { useSession } from "../../app/session";
 import { short, span } from "../../lib/time";
 import { Hidden, ValueView } from "../../ui/basic";
 import { Confirm } from "../../ui/dialog";
-import { isJson, SchemaEditor, type Schema } from "../../ui/form";
+import { schemaOf } from "../../lib/schema";
+import { isJson, SchemaEditor } from "../../ui/form";
 import { Ago, Time } from "../../ui/time";
 
 const overlaps: [string, string][] = [
@@ -34,7 +35,7 @@ export function Edit({ schedule: s, input: present, onClose }: Props) {
     ...(kind === "cron" ? { cron: cron.trim(), ...(zone.trim() && { time_zone: zone.trim() }) } : { every: every.trim() }),
     ...(s.starting_at && { starting_at: s.starting_at }), ...(s.ending_at && { ending_at: s.ending_at }),
   };
-  const schema = flow.data?.input_schema ? JSON.parse(flow.data.input_schema.text) as Schema : undefined;
+  const schema = schemaOf(flow.data?.input_schema);
   const save = () => {
     const changed = input !== undefined && input !== was;
     if (changed && !isJson(input)) throw new Error("The input is not complete yet: a field is empty or not of its type.");

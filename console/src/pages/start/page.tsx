@@ -7,7 +7,8 @@ import { useSession } from "../../app/session";
 import { Top } from "../../app/shell";
 import { Card, Empty, Fault, Loading } from "../../ui/basic";
 import { tagsOf } from "../run/values";
-import { draftOf, isJson, SchemaEditor, toText, type Schema } from "../../ui/form";
+import { schemaOf } from "../../lib/schema";
+import { draftOf, isJson, SchemaEditor, toText } from "../../ui/form";
 
 // StartPage starts a run of a flow by the schema of its input.
 export function StartPage({ flow }: { flow: string }) {
@@ -36,10 +37,10 @@ interface Like { run: RunDetail; tags: Record<string, string> | undefined }
 
 function StartForm({ flow, like }: { flow: FlowDetail; like: Like | undefined }) {
   const session = useSession();
-  const schema = flow.input_schema ? JSON.parse(flow.input_schema.text) as Schema : undefined;
+  const schema = schemaOf(flow.input_schema);
   const [text, setText] = useState(() => like?.run.input?.json?.text ?? (schema ? toText(draftOf(schema)) : ""));
   const [id, setId] = useState("");
-  const [tags, setTags] = useState(Object.entries(like?.tags ?? {}).map(([k, v]) => `${k}:${v}`).join(" "));
+  const [tags, setTags] = useState<Tag[]>(() => Object.entries(like?.tags ?? {}));
   const [priority, setPriority] = useState("");
   const [startAt, setStartAt] = useState("");
   const [errors, setErrors] = useState<Record<string, string>>({});
@@ -54,8 +55,8 @@ function StartForm({ flow, like }: { flow: FlowDetail; like: Like | undefined })
     const parts = [`"input":${text || "null"}`];
     const add = (name: string, value: unknown) => parts.push(`${JSON.stringify(name)}:${JSON.stringify(value)}`);
     if (id.trim()) add("id", id.trim());
-    const pairs = tags.split(/[\s,]+/).filter((t) => t.includes(":"));
-    if (pairs.length) add("tags", Object.fromEntries(pairs.map((t) => [t.slice(0, t.indexOf(":")), t.slice(t.indexOf(":") + 1)])));
+    const named = tags.filter(([name]) => name);
+    if (named.length) add("tags", Object.fromEntries(named));
     if (priority.trim()) add("priority", Number(priority));
     if (startAt) add("start_at", new Date(startAt).toISOString());
     try {
@@ -83,8 +84,7 @@ function StartForm({ flow, like }: { flow: FlowDetail; like: Like | undefined })
           <div class="pad gap">
             <label class="field"><span>Run id <span class="muted">(made up if empty)</span></span>
               <input class="input mono" name="id" value={id} onInput={(e) => setId(e.currentTarget.value)} /></label>
-            <label class="field"><span>Tags</span>
-              <input class="input mono" name="tags" placeholder="app.tenant:atlas" value={tags} onInput={(e) => setTags(e.currentTarget.value)} /></label>
+            <TagFields tags={tags} onChange={setTags} />
             <label class="field"><span>Priority</span>
               <input class="input" name="priority" inputMode="numeric" value={priority} onInput={(e) => setPriority(e.currentTarget.value)} /></label>
             <label class="field"><span>Start at <span class="muted">(local time; at once if empty)</span></span>
@@ -100,5 +100,27 @@ function StartForm({ flow, like }: { flow: FlowDetail; like: Like | undefined })
         <div class="row actions"><span class="grow s muted">Recorded as {session.server.principal.name}</span><button class="btn primary big" disabled={busy}>Start the run</button></div>
       </div>
     </form>
+  );
+}
+
+type Tag = [name: string, value: string];
+
+// TagFields has two fields for each tag, so a value may have any character.
+function TagFields({ tags, onChange }: { tags: Tag[]; onChange(tags: Tag[]): void }) {
+  const set = (i: number, tag: Tag) => onChange(tags.map((old, k) => (k === i ? tag : old)));
+  return (
+    <fieldset class="field">
+      <legend>Tags</legend>
+      {tags.map(([name, value], i) => (
+        <div key={i} class="row" data-tag={i}>
+          <input class="input mono" name="tag_name" aria-label={`Name of tag ${i + 1}`} placeholder="app.tenant" value={name}
+            onInput={(e) => set(i, [e.currentTarget.value.trim(), value])} />
+          <input class="input mono" name="tag_value" aria-label={`Value of tag ${i + 1}`} placeholder="atlas" value={value}
+            onInput={(e) => set(i, [name, e.currentTarget.value])} />
+          <button type="button" class="btn sm quiet" aria-label={`Remove tag ${i + 1}`} onClick={() => onChange(tags.filter((_, k) => k !== i))}>Remove</button>
+        </div>
+      ))}
+      <div><button type="button" class="btn sm" onClick={() => onChange([...tags, ["", ""]])}>Add a tag</button></div>
+    </fieldset>
   );
 }

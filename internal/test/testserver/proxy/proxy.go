@@ -23,10 +23,10 @@ const (
 // Proxy forwards connections to a server. Its methods are safe for concurrent use.
 type Proxy struct {
 	listener net.Listener
-	target   string
 	tasks    sync.WaitGroup
 
 	mu     sync.Mutex
+	target string
 	conns  map[*net.TCPConn]bool
 	links  map[*link]bool
 	decide func(chunk []byte) Fate
@@ -63,6 +63,13 @@ func Start(tb testing.TB, target string) *Proxy {
 
 // Addr is where clients connect, host:port.
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Lead makes new connections go to another server. Those that there are stay where they are.
+func (p *Proxy) Lead(target string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = target
+}
 
 // Intercept makes a function decide from now on about the replies to each chunk of requests. The server gets the chunk
 // in any case. Nil passes everything.
@@ -152,7 +159,10 @@ func (p *Proxy) accept() {
 			return
 		}
 		client := conn.(*net.TCPConn)
-		upstream, err := net.Dial("tcp", p.target)
+		p.mu.Lock()
+		target := p.target
+		p.mu.Unlock()
+		upstream, err := net.Dial("tcp", target)
 		if err != nil {
 			_ = client.Close()
 			continue

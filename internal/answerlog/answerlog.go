@@ -1,0 +1,28 @@
+// Package answerlog records answers to waits in the audit log of an engine, whichever way they come.
+package answerlog
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Send records an answer in the audit log of a *runtime.Engine or *runtime.Client, sends it, and records why it was not
+// taken. An answer that cannot be recorded is not sent. send uses a client without an actor, whose signals are not in
+// the log by themselves. The log has no part of a payload, so that who may read it need not have the right to read
+// those.
+func Send(
+	ctx context.Context, engine any, e auditlink.Entry, send func() (runtime.SignalResult, error),
+) (result runtime.SignalResult, err error) {
+	sent := false
+	refused := auditlink.Audited(ctx, engine, e, func() error {
+		sent = true
+		result, err = send()
+		return auditlink.Refusal(string(result.Outcome), err, runtime.ErrInvalid)
+	})
+	if !sent {
+		return result, refused
+	}
+	return result, err
+}

@@ -1,0 +1,186 @@
+package lostworkertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+func single(t *testing.T, a *activity.Activity[int, int], options ...flow.NodeOption) *flow.Definition[int, int] {
+	t.Helper()
+	f := flow.New[int, int](a.Name())
+	flow.Return(f, flow.Node(f, "only", a, f.Input(), options...))
+	def, err := f.Build()
+	require.NoError(t, err)
+	return def
+}
+
+func start(t *testing.T, b *enginetest.Bench, def *flow.Definition[int, int], n int) (runs []*runtime.Run[int]) {
+	t.Helper()
+	for i := range n {
+		run, err := runtime.Start(enginetest.Context(t), b.Client, def, i)
+		require.NoError(t, err)
+		runs = append(runs, run)
+	}
+	return runs
+}
+
+func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench)) {
+	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) { test(t, enginetest.New(t, kind)) })
+}
+
+// A function that kills its process fails, and the others of the process do not.
+func TestOthersSurviveAPoison(t *testing.T) {
+	t.Parallel()
+	onServers(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		others := start(t, b, single(t, kind(0)), 10)
+		killer := start(t, b, single(t, poison(false)), 1)[0]
+		supervise(t, b)
+		for i, run := range others {
+			out, err := run.Result(enginetest.Context(t))
+			require.NoError(t, err)
+			require.Equal(t, i, out)
+		}
+		_, err := killer.Result(enginetest.Context(t))
+		var failed *runtime.RunError
+		require.True(t, errors.As(err, &failed), "%v", err)
+		require.Equal(t, runtime.CategoryWorkerLost, failed.Category)
+		require.Equal(t, "its worker was lost 5 times", failed.Reason)
+	})
+}
+
+// A program that crashes soon after each of its starts fails nothing: a run loses two workers, and then it waits for one
+// that lives.
+func TestCrashLoopFailsNothing(t *testing.T) {
+	t.Parallel()
+	onServers(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		runs := start(t, b, single(t, kind(0)), 20)
+		for range 10 {
+			_ = process(t, b, lease/2).Wait()
+		}
+		b.Worker(t, []activity.Handler{kind(0)}, runtime.WorkerConfig{Concurrency: 8, Lease: lease})
+		for i, run := range runs {
+			out, err := run.Result(enginetest.Context(t))
+			require.NoError(t, err)
+			require.Equal(t, i, out)
+			d, err := run.Describe(enginetest.Context(t))
+			require.NoError(t, err)
+			require.LessOrEqual(t, d.Nodes[0].Attempts, 3)
+		}
+	})
+}
+
+// mortal claims an execution as a worker that never renews, and reports what the reply says.
+type mortal struct {
+	isNew, alone bool
+	leased       int
+	suspect      bool
+}
+
+func (m mortal) claim(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], instance string) {
+	t.Helper()
+	core := enginerpc.ConnOf(b.Engine)
+	partition, err := core.FlowPartition(run.FlowID())
+	require.NoError(t, err)
+	enginetest.Eventually(t, enginetest.Patience, func() string {
+		reply, err := core.Claim(enginetest.Context(t), enginerpc.ClaimCall{
+			Partition: partition, IsNew: m.isNew, Alone: m.alone, ClaimRequest: enginerpc.ClaimRequest{
+				LaneID: "default", WorkerID: "worker", WorkerInstanceID: enginecore.WorkerInstanceID(instance), ClaimID: uuid.NewString(),
+				Count: 1, LeaseTTL: 5 * time.Millisecond, Kinds: "\nkind\n",
+			},
+		})
+		if err != nil || len(reply.Executions) != m.leased || reply.Suspect != m.suspect {
+			return fmt.Sprintf("%+v: got %d executions, suspect %t, %v", m, len(reply.Executions), reply.Suspect, err)
+		}
+		return ""
+	})
+}
+
+// Who may take over, and how often: a new worker only what was lost once, a worker in company no suspect, and one worker
+// at a time is asked to be alone for one.
+func TestTakeOvers(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		run := start(t, b, single(t, kind(0), activity.LostWorkers(2)), 1)[0]
+		mortal{isNew: true, leased: 1}.claim(t, b, run, "a")
+		mortal{isNew: true, leased: 1}.claim(t, b, run, "b")
+		mortal{suspect: true}.claim(t, b, run, "c") // once the back-off is over
+		mortal{suspect: true}.claim(t, b, run, "c")
+		mortal{}.claim(t, b, run, "d")
+		mortal{isNew: true, alone: true}.claim(t, b, run, "e")
+		mortal{alone: true, leased: 1}.claim(t, b, run, "f")
+		b.Worker(t, []activity.Handler{kind(0)}) // gives it up at once, whatever its age
+		_, err := run.Result(enginetest.Context(t))
+		var failed *runtime.RunError
+		require.True(t, errors.As(err, &failed), "%v", err)
+		require.Equal(t, "its worker was lost 3 times", failed.Reason)
+		d, err := run.Describe(enginetest.Context(t))
+		require.NoError(t, err)
+		require.Equal(t, failed.Reason, d.Nodes[0].Reason)
+		require.Equal(t, runtime.CategoryWorkerLost, d.Nodes[0].Category)
+		b.Settle(t)
+	})
+}
+
+// A function that must not run twice fails when its worker is lost.
+func TestNoLostWorker(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		b.Keeper(t)
+		run := start(t, b, single(t, kind(0), activity.LostWorkers(0)), 1)[0]
+		mortal{leased: 1}.claim(t, b, run, "a")
+		b.Worker(t, []activity.Handler{kind(0)})
+		_, err := run.Result(enginetest.Context(t))
+		var failed *runtime.RunError
+		require.True(t, errors.As(err, &failed), "%v", err)
+		require.Equal(t, runtime.CategoryWorkerLost, failed.Category)
+		require.Equal(t, "its worker was lost", failed.Reason)
+		b.Settle(t)
+	})
+}
+
+// An execution that an operator takes from its workers has lost none of them: a worker of any age takes it over at once.
+func TestRevokedLeasesAreNoLosses(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		const revoked = 4
+		begun := make(chan enginecore.ExecutionID, revoked+1)
+		hangs := activity.New("hangs", func(ctx context.Context, n int) (int, error) {
+			info, _ := activity.Info(ctx)
+			begun <- enginecore.ExecutionID(info.ExecutionID)
+			if info.Attempt > revoked {
+				return n, nil
+			}
+			<-ctx.Done()
+			return 0, context.Cause(ctx)
+		})
+		b.KeepingWorker(t, []activity.Handler{hangs}, runtime.WorkerConfig{Lease: time.Hour, Concurrency: 4}) // never old enough
+		run := start(t, b, single(t, hangs), 1)[0]
+		operator, err := admin.New(b.Engine)
+		require.NoError(t, err)
+		for range revoked {
+			_, err := operator.RevokeLease(ctx, <-begun, "", "it hangs")
+			require.NoError(t, err)
+		}
+		_, err = run.Result(ctx)
+		require.NoError(t, err)
+	})
+}

@@ -1,0 +1,108 @@
+package lostworkertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+)
+
+// Environment variables of a process that is a worker.
+const (
+	urlVariable    = "FLOWFABRIC_LOST_WORKER_URL"
+	prefixVariable = "FLOWFABRIC_LOST_WORKER_PREFIX"
+	livesVariable  = "FLOWFABRIC_LOST_WORKER_LIVES"
+)
+
+// lease is that of the processes.
+const lease = 500 * time.Millisecond
+
+func TestMain(m *testing.M) {
+	if os.Getenv(urlVariable) != "" {
+		fmt.Fprintln(os.Stderr, work(context.Background()))
+		os.Exit(1)
+	}
+	enginetest.Main(m)
+}
+
+// poison kills the process that runs it, kind takes a while. A process with a time to live never ends what it runs.
+func poison(fatal bool) *activity.Activity[int, int] {
+	return activity.New("poison", func(_ context.Context, n int) (int, error) {
+		if fatal {
+			os.Exit(3)
+		}
+		return n, nil
+	}, activity.LostWorkers(4))
+}
+
+func kind(takes time.Duration) *activity.Activity[int, int] {
+	return activity.New("kind", func(_ context.Context, n int) (int, error) {
+		<-time.After(takes) // what others run meanwhile
+		return n, nil
+	})
+}
+
+// work is the other process.
+func work(ctx context.Context) error {
+	lives, err := time.ParseDuration(os.Getenv(livesVariable))
+	if err != nil {
+		return err
+	}
+	takes := lease / 2
+	if lives > 0 {
+		takes = time.Hour
+		time.AfterFunc(lives, func() { os.Exit(4) })
+	}
+	engine, err := runtime.Open(ctx, os.Getenv(urlVariable), runtime.OpenConfig{
+		Prefix: os.Getenv(prefixVariable), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return err
+	}
+	w, err := runtime.NewWorker(engine, runtime.WorkerConfig{Lease: lease, Concurrency: 16, NoKeeper: true})
+	if err == nil {
+		err = w.Register(poison(true), kind(takes))
+	}
+	if err == nil {
+		err = w.Run(ctx)
+	}
+	return errors.Join(err, engine.Close())
+}
+
+// process starts the other process.
+func process(t *testing.T, b *enginetest.Bench, lives time.Duration) *exec.Cmd {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	c := exec.Command(program)
+	c.Env = append(os.Environ(), urlVariable+"="+b.URL, prefixVariable+"="+b.Prefix, livesVariable+"="+lives.String())
+	require.NoError(t, c.Start())
+	return c
+}
+
+// supervise starts the process anew each time it ends, until the test ends.
+func supervise(t *testing.T, b *enginetest.Bench) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			c := process(t, b, 0)
+			end := context.AfterFunc(ctx, func() { _ = c.Process.Kill() })
+			_ = c.Wait()
+			end()
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+}

@@ -1,0 +1,175 @@
+package valueschema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
+)
+
+// Bounds of a number in a value or a schema. The validator computes with exact fractions: a short text such as
+// 1e999999999 would take all memory.
+const (
+	maxDigits   = 1000
+	maxExponent = 1000
+)
+
+// Schema is a compiled schema. Concurrent use is safe.
+type Schema struct {
+	compiled *validator.Schema
+}
+
+// Parse compiles a JSON Schema: of draft 2020-12, unless its $schema names draft 4, 6, 7 or 2019-09. Formats are
+// checked. A reference must stay within the schema; nothing is fetched. The error says what is wrong with the schema,
+// or that it has more than MaxBytes.
+func Parse(schema []byte) (*Schema, error) {
+	if len(schema) > MaxBytes {
+		return nil, fmt.Errorf("schema has %d bytes, more than %d", len(schema), MaxBytes)
+	}
+	document, fault := decode(schema)
+	if fault != nil {
+		return nil, fmt.Errorf("schema is not usable: %s", fault)
+	}
+	const address = "schema.json"
+	compiler := validator.NewCompiler()
+	compiler.DefaultDraft(validator.Draft2020)
+	compiler.UseLoader(noLoader{})
+	compiler.AssertFormat()
+	compiler.RegisterFormat(&validator.Format{Name: formatInt64, Validate: within(math.MinInt64, math.MaxInt64)})
+	compiler.RegisterFormat(&validator.Format{Name: formatUint64, Validate: within(0, math.MaxUint64)})
+	if err := compiler.AddResource(address, document); err != nil {
+		return nil, fmt.Errorf("schema is not usable: %w", err)
+	}
+	compiled, err := compiler.Compile(address)
+	if err != nil {
+		return nil, fmt.Errorf("schema is not usable: %w", err)
+	}
+	return &Schema{compiled: compiled}, nil
+}
+
+// Formats of OpenAPI for the integers of Go.
+const (
+	formatInt64  = "int64"
+	formatUint64 = "uint64"
+)
+
+// within checks that a number is neither too small nor too large. Whether it is an integer is left to the schema's
+// type.
+func within(least int64, most uint64) func(value any) error {
+	low, high := new(big.Rat).SetInt64(least), new(big.Rat).SetUint64(most)
+	return func(value any) error {
+		text, isNumber := value.(json.Number)
+		if !isNumber {
+			return nil
+		}
+		number, ok := new(big.Rat).SetString(string(text))
+		if !ok || number.Cmp(low) < 0 || number.Cmp(high) > 0 {
+			return fmt.Errorf("not between %d and %d", least, most)
+		}
+		return nil
+	}
+}
+
+// noLoader refuses references out of the schema.
+type noLoader struct{}
+
+func (noLoader) Load(url string) (any, error) {
+	return nil, fmt.Errorf("a reference out of the schema is not followed: %s", url)
+}
+
+// Check returns a *valuefault.Error with all faults of a JSON value, or nil. Numbers are compared exactly, whatever
+// their size. The caller bounds the size of the value.
+func (s *Schema) Check(subject string, value []byte) error {
+	document, fault := decode(value)
+	if fault != nil {
+		return &valuefault.Error{Subject: subject, Faults: []valuefault.Fault{*fault}}
+	}
+	err := s.compiled.Validate(document)
+	if err == nil {
+		return nil
+	}
+	var invalid *validator.ValidationError
+	if !errors.As(err, &invalid) {
+		return &valuefault.Error{Subject: subject, Faults: []valuefault.Fault{{Message: err.Error()}}}
+	}
+	return faultsOf(subject, invalid)
+}
+
+// decode parses one JSON value. The fault is that of a text that is not JSON, or of a number beyond the bounds.
+func decode(text []byte) (any, *valuefault.Fault) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, &valuefault.Fault{Message: "is not JSON: " + notJSON(err, len(text))}
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		message := fmt.Sprintf("has more than one JSON value: byte %d", decoder.InputOffset())
+		return nil, &valuefault.Fault{Message: message}
+	}
+	if err := activityspec.CheckJSON(text); err != nil {
+		return nil, &valuefault.Fault{Message: err.Error()}
+	}
+	return value, oversizedNumber(value, "")
+}
+
+func notJSON(err error, size int) string {
+	var syntax *json.SyntaxError
+	switch {
+	case size == 0:
+		return "it is empty"
+	case errors.As(err, &syntax):
+		return fmt.Sprintf("%s, byte %d", syntax, syntax.Offset)
+	default:
+		return err.Error()
+	}
+}
+
+func oversizedNumber(value any, pointer string) *valuefault.Fault {
+	switch v := value.(type) {
+	case json.Number:
+		if !withinBounds(string(v)) {
+			return &valuefault.Fault{
+				Pointer: pointer,
+				Message: fmt.Sprintf("number has more than %d digits or an exponent beyond %d", maxDigits, maxExponent),
+			}
+		}
+	case []any:
+		for i, item := range v {
+			if fault := oversizedNumber(item, ""); fault != nil {
+				fault.Pointer = pointer + "/" + strconv.Itoa(i) + fault.Pointer
+				return fault
+			}
+		}
+	case map[string]any:
+		for name, property := range v {
+			if fault := oversizedNumber(property, ""); fault != nil {
+				fault.Pointer = pointer + "/" + escaped(name) + fault.Pointer
+				return fault
+			}
+		}
+	}
+	return nil
+}
+
+func withinBounds(number string) bool {
+	digits, exponent, has := strings.Cut(strings.ToLower(number), "e")
+	if len(digits) > maxDigits {
+		return false
+	}
+	if !has {
+		return true
+	}
+	n, err := strconv.Atoi(exponent)
+	return err == nil && n >= -maxExponent && n <= maxExponent
+}

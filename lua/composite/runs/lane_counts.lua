@@ -1,0 +1,190 @@
+-- How many nodes of runs are active in each lane, and how many wait there for upstreams: they are in no index of their lane. The counts
+-- change with the rows of the nodes, so nobody goes through runs to find them.
+--
+-- A hash of the partition holds the counts. Changes gather in the memory of the server, from call to call, and are added to the hash
+-- after so many, since nearly every call changes a count. A server that stops loses those of its last calls. So the pass that
+-- counts runs (see run_recount) counts these nodes anew, and replaces what was counted.
+
+-- Changes that gather in memory before they are written.
+local MAX_CHANGES = 64
+
+-- Rows that take as long to look at as a run, and those that one step of a pass looks at.
+local ROWS_PER_RUN, ROWS_PER_STEP = 16, 1024
+
+-- The states of rows that are counted, and their names in the hash.
+local ACTIVE, WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
+local NAMES = { 'active', 'waiting' }
+
+-- What is gathered, by partition: `changes` counts, and `lanes` has the change of each state by lane. `pass` is the pass that
+-- counts anew. Partitions are few; those with nothing gathered and no pass are forgotten when there are too many. The place of a
+-- partition (see call.open) has its entry as `gathered`, where it is found at once.
+local gathered, gathered_count = {}, 0
+local MAX_GATHERED = 65536
+
+-- Partitions with so many changes that they are to be written.
+local full = {}
+
+local function forget_quiet()
+  local kept, count = {}, 0
+  for probe, entry in pairs(gathered) do
+    if entry.changes > 0 or entry.pass then kept[probe], count = entry, count + 1 else entry.at.gathered = nil end
+  end
+  gathered, gathered_count = kept, count
+end
+
+-- What is gathered of the partition of a place.
+local function of_place(at)
+  local entry = gathered[at.probe]
+  if not entry then
+    if gathered_count >= MAX_GATHERED then forget_quiet() end
+    entry = { key = key.ffx_lane_counts({ at = at }), changes = 0, lanes = {}, pass = nil }
+    gathered[at.probe], gathered_count = entry, gathered_count + 1
+  end
+  at.gathered, entry.at = entry, at
+  return entry
+end
+
+local function add(lanes, lane, active, waiting)
+  local counts = lanes[lane]
+  if not counts then
+    lanes[lane] = { active, waiting }
+    return
+  end
+  counts[ACTIVE], counts[WAITING] = counts[ACTIVE] + active, counts[WAITING] + waiting
+end
+
+-- Whether a pass has counted a node, or does not come to it as its run is younger.
+local function is_behind(pass, created, flow_id, ordinal)
+  if created ~= pass.created then return created >= pass.since or created < pass.created end
+  return flow_id < pass.id or flow_id == pass.id and ordinal < pass.row
+end
+
+-- So many nodes more of a lane are active, or wait for upstreams: the one with an ordinal, in a run (its `created` and `id`).
+function lane_counts.add(at, run, ordinal, lane, active, waiting)
+  local entry = at.gathered or of_place(at)
+  add(entry.lanes, lane, active, waiting)
+  local pass, changes = entry.pass, entry.changes + 1
+  if pass and is_behind(pass, run.created, run.id, ordinal) then add(pass.lanes, lane, active, waiting) end
+  entry.changes = changes
+  if changes == MAX_CHANGES then full[#full + 1] = entry end
+end
+
+-- A row that is being written has another state than it had.
+function row.on_counted(r, before, after)
+  local run, lane = r.run, graph_store.lane_of_row(r)
+  if not lane then return end
+  lane_counts.add(run.at or call.place(run.prefix, run.tag), run, r.ordinal, lane,
+    (after == ACTIVE and 1 or 0) - (before == ACTIVE and 1 or 0), (after == WAITING and 1 or 0) - (before == WAITING and 1 or 0))
+end
+
+-- A run of a graph has been created, none of whose nodes has changed yet.
+function lane_counts.created(c, run, g)
+  local _, waiting = graph_store.lanes(g)
+  for lane, count in pairs(waiting) do lane_counts.add(c.at, run, 0, lane, 0, count) end
+end
+
+-- Adds to a count in the hash. One that is 0 goes.
+local function add_stored(hash, state, lane, by)
+  if by == 0 then return end
+  local field = NAMES[state] .. ' ' .. lane
+  if redis.call('HINCRBY', hash, field, by) == 0 then redis.call('HDEL', hash, field) end
+end
+
+local function write_entry(entry)
+  local lanes = entry.lanes
+  entry.changes, entry.lanes = 0, {}
+  for lane, counts in pairs(lanes) do
+    add_stored(entry.key, ACTIVE, lane, counts[ACTIVE])
+    add_stored(entry.key, WAITING, lane, counts[WAITING])
+  end
+end
+
+-- Writes what has gathered where that is enough.
+function lane_counts.write()
+  if not full[1] then return end
+  local entries = full
+  full = {}
+  for i = 1, #entries do write_entry(entries[i]) end
+end
+
+-- A call that was broken off by an error has left a list, of partitions that this one must not touch. What has gathered there is written
+-- after further changes.
+function lane_counts.drop()
+  if not full[1] then return end
+  for i = 1, #full do full[i].changes = 0 end
+  full = {}
+end
+
+-- Writes what has gathered in a partition: a keeper looks at it.
+function lane_counts.write_all(c)
+  local entry = gathered[c.at.probe]
+  if entry and entry.changes > 0 then write_entry(entry) end
+end
+
+-- The counts of a partition by lane, each with the number of active nodes and of those that wait.
+function lane_counts.of(c)
+  local lanes, fields = {}, redis.call('HGETALL', key.ffx_lane_counts(c))
+  for i = 1, #fields, 2 do
+    local name, lane = string.match(fields[i], '^(%a+) (.*)$')
+    local count = tonumber(fields[i + 1])
+    if name == 'active' then add(lanes, lane, count, 0) elseif name == 'waiting' then add(lanes, lane, 0, count) end
+  end
+  local entry = gathered[c.at.probe]
+  for lane, counts in pairs(entry and entry.lanes or {}) do add(lanes, lane, counts[ACTIVE], counts[WAITING]) end
+  -- What a server has lost may leave less than nothing, until it is counted anew.
+  for _, counts in pairs(lanes) do
+    counts[ACTIVE], counts[WAITING] = math.max(0, counts[ACTIVE]), math.max(0, counts[WAITING])
+  end
+  return lanes
+end
+
+-- The partition has no runs any more.
+function lane_counts.forget(c)
+  local entry = gathered[c.at.probe]
+  if entry then entry.changes, entry.lanes, entry.pass = 0, {}, nil end
+  redis.call('UNLINK', key.ffx_lane_counts(c))
+end
+
+-- A pass begins that goes through the runs that were created before a time, the oldest first. It has counted the nodes before `row` of
+-- the run with `created` and `id`, and all runs before that.
+function lane_counts.pass_begins(c, since)
+  of_place(c.at).pass = { since = since, created = -1, id = '', row = 1, lanes = {} }
+end
+
+-- Counts nodes of the next run of the pass. Gives roughly how many records that took, and whether that is all of the run.
+function lane_counts.count_run(c, flow_id, created)
+  local entry = gathered[c.at.probe]
+  local pass = entry and entry.pass
+  if not pass or created >= pass.since then return 0, true end
+  local from = flow_id == pass.id and created == pass.created and pass.row or 1
+  pass.created, pass.id, pass.row = created, flow_id, math.huge
+  local run = row.run(c, flow_id)
+  if not run or row.open(run) == 0 or row.is_purging(run) or from > run.count then return 0, true end
+  local to, g = math.min(run.count, from + ROWS_PER_STEP - 1), graph_store.of_run(run)
+  row.each_state(run, from, to, function(ordinal, phase, eligibility)
+    local state = row.counted_state(phase, eligibility)
+    if state == 0 then return end
+    add(pass.lanes, graph_store.node(g, ordinal).lane_id, state == ACTIVE and 1 or 0, state == WAITING and 1 or 0)
+  end)
+  if to < run.count then pass.row = to + 1 end
+  return math.floor((to - from + 1) / ROWS_PER_RUN), to == run.count
+end
+
+-- The pass has come to the end: its counts replace what was counted.
+function lane_counts.pass_ends(c)
+  local entry = gathered[c.at.probe]
+  local pass = entry and entry.pass
+  if not pass then return end
+  entry.pass, entry.changes, entry.lanes = nil, 0, {}
+  local values = {}
+  for lane, counts in pairs(pass.lanes) do
+    for state = ACTIVE, WAITING do
+      if counts[state] ~= 0 then
+        values[#values + 1] = NAMES[state] .. ' ' .. lane
+        values[#values + 1] = number.text(counts[state])
+      end
+    end
+  end
+  redis.call('UNLINK', entry.key)
+  call.chunked('HSET', entry.key, values)
+end

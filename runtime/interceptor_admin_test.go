@@ -1,0 +1,86 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/runtime/intercept"
+)
+
+// A guard on the starts of a flow sees schedules and bulk jobs that start or run again what it refuses, and everything
+// else that the audit log has, and nothing is changed that it refuses.
+func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		a := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
+		def := oneNode(t, "plain", a)
+		errRefused := errors.New("refused")
+		refuses := false
+		var seen []string
+		client := b.Client.Use(func(next intercept.ClientFunc) intercept.ClientFunc {
+			return func(ctx context.Context, call *intercept.ClientCall) error {
+				seen = append(seen, fmt.Sprintf("%s %s %s %s%s", call.Operation, call.Name, call.Flow, call.Action, call.Input))
+				if refuses {
+					return errRefused
+				}
+				return next(ctx, call)
+			}
+		})
+		hourly := runtime.ScheduleConfig{Every: time.Hour, StartPaused: true}
+		hours := runtime.ScheduleBackfill{From: time.Now().Add(-3 * time.Hour), Until: time.Now().Add(-time.Minute)}
+		steps := []struct {
+			want string
+			do   func() error
+		}{
+			{"set_schedule nightly plain 7", func() error {
+				_, err := runtime.Schedule(ctx, client, "nightly", def, 7, hourly)
+				return err
+			}},
+			{"set_schedule nightly plain 8", func() error {
+				_, err := client.EditSchedule(ctx, "nightly", func(e *runtime.ScheduleEdit) error {
+					e.Input = []byte("8")
+					return nil
+				})
+				return err
+			}},
+			{"trigger_schedule nightly plain ", func() error { _, err := client.TriggerSchedule(ctx, "nightly"); return err }},
+			{"backfill_schedule nightly plain ", func() error {
+				_, err := client.BackfillSchedule(ctx, "nightly", hours)
+				return err
+			}},
+			{"pause_schedule nightly plain ", func() error { return client.PauseSchedule(ctx, "nightly", "why not") }},
+			{"resume_schedule nightly plain ", func() error { return client.ResumeSchedule(ctx, "nightly") }},
+			{"start_bulk_job again plain rerun", func() error {
+				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []runtime.RunState{runtime.RunFailed}},
+					bulk.RerunFailed(), bulk.Options{ID: "again"})
+				return err
+			}},
+			{"stop_bulk_job again  ", func() error { return client.StopBulkJob(ctx, "again") }},
+			{"pause_lane default  ", func() error { return client.PauseLane(ctx, "default", "why not") }},
+			{"resume_lane default  ", func() error { return client.ResumeLane(ctx, "default") }},
+			{"pause_activity double  ", func() error { return client.PauseActivity(ctx, "double", "why not") }},
+			{"resume_activity double  ", func() error { return client.ResumeActivity(ctx, "double") }},
+			{"delete_schedule nightly plain ", func() error { return client.DeleteSchedule(ctx, "nightly") }},
+		}
+		for _, step := range steps {
+			refuses = true
+			require.ErrorIs(t, step.do(), errRefused, step.want)
+			require.Equal(t, step.want, seen[len(seen)-1])
+			refuses = false
+			require.NoError(t, step.do(), step.want)
+			require.Equal(t, step.want, seen[len(seen)-1])
+		}
+		_, err := b.Client.DescribeSchedule(ctx, "nightly")
+		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
+	})
+}

@@ -1,0 +1,47 @@
+package keeper
+
+import (
+	"sync"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// takeOvers are the partitions of which a keeper knows that no keeper before it is working on their schedules and bulk
+// jobs, or that it does not matter. In all others, its next tick takes what other keepers have taken: those may have
+// died while they started a fire, or acted on a run. The zero value has none. It is safe for concurrent use.
+type takeOvers struct {
+	mu    sync.Mutex
+	taken map[enginecore.Partition]bool
+}
+
+// begin forgets all partitions: the keeper starts.
+func (t *takeOvers) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken = make(map[enginecore.Partition]bool)
+}
+
+// isDue reports whether a partition is to be taken over.
+func (t *takeOvers) isDue(p enginecore.Partition) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.taken[p]
+}
+
+// done records that a partition has been taken over.
+func (t *takeOvers) done(p enginecore.Partition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.taken[p] = true
+}
+
+// share forgets the partitions that others own now: they may come back.
+func (t *takeOvers) share(owns func(enginecore.Partition) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for p := range t.taken {
+		if !owns(p) {
+			delete(t.taken, p)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package runevent
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// LostError says of which nodes of a run events are gone, since the run had more of them than the engine keeps.
+type LostError struct {
+	// Gone is how many events are gone, by node, of up to 100 nodes; "" is the run itself.
+	Gone map[string]int
+}
+
+// mostNamed bounds the nodes that the text of a LostError names.
+const mostNamed = 3
+
+// Error names the nodes with the most events that are gone.
+func (e *LostError) Error() string {
+	nodes := slices.SortedFunc(maps.Keys(e.Gone), func(a, b string) int {
+		return cmp.Or(cmp.Compare(e.Gone[b], e.Gone[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for i, node := range nodes {
+		if i == mostNamed {
+			parts = append(parts, fmt.Sprintf("and of %d more nodes", len(nodes)-i))
+			break
+		}
+		name := "node " + node
+		if node == "" {
+			name = "the run itself"
+		}
+		parts = append(parts, fmt.Sprintf("%d of %s", e.Gone[node], name))
+	}
+	return strings.Join(parts, ", ")
+}

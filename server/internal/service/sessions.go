@@ -1,0 +1,48 @@
+package service
+
+import (
+	"context"
+
+	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/serverstore"
+	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+)
+
+// ListSessions implements api.ListSessions.
+func (s *Service) ListSessions(ctx context.Context, in *api.ListSessionsInput) (*api.Page[api.Session], error) {
+	sessions, err := s.store.Sessions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.Page[api.Session]{Items: []api.Session{}}
+	for _, session := range sessions {
+		if session.ID <= in.Cursor || in.Principal != "" && session.Principal != in.Principal {
+			continue
+		}
+		if len(out.Items) == in.Limit {
+			out.Next = out.Items[in.Limit-1].ID
+			break
+		}
+		out.Items = append(out.Items, sessionOf(session))
+	}
+	return out, nil
+}
+
+func sessionOf(s serverstore.Session) api.Session {
+	return api.Session{
+		ID: s.ID, Principal: s.Principal, Login: s.Login, Groups: s.Groups, CreatedAt: s.CreatedAt,
+		ExpiresAt: s.ExpiresAt,
+	}
+}
+
+// DeleteSession implements api.DeleteSession. The entry of the audit log has whose session it was.
+func (s *Service) DeleteSession(ctx context.Context, in *api.SessionInput) (*api.Empty, error) {
+	session, err := s.store.Session(ctx, in.Session)
+	if err != nil {
+		return nil, err
+	}
+	detail := "session " + session.ID + ", by " + session.Login
+	return done(s.audited(ctx, auditlog.DeleteSession, session.Principal, detail, func() error {
+		return s.store.RemoveSession(ctx, session.ID)
+	}))
+}
