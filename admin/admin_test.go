@@ -327,7 +327,7 @@ func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, cancelled.Members, 5)
 		for _, id := range members {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if state := d.state(id); state != enginecore.PublicCancelled {
 					return string(id) + " is " + string(state)
 				}

@@ -169,7 +169,7 @@ func TestTailsAreBounded(t *testing.T) {
 			}
 		})
 	}
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if _, err := d.TailStream(d.ctx, id, 0, after, time.Millisecond, 1); !errors.Is(err, runtime.ErrTooManyWatches) {
 			return fmt.Sprint("one more call waits: ", err)
 		}

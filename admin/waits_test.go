@@ -78,7 +78,7 @@ func TestSignalsToRunsAreChecked(t *testing.T) {
 		run, err := runtime.Start(d.ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		var waits []runtime.Waitpoint
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if waits, err = run.Waitpoints(d.ctx); err != nil || len(waits) != 1 {
 				return "the wait is not open"
 			}

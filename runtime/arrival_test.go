@@ -261,7 +261,7 @@ func TestKeyUnique(t *testing.T) {
 		require.Equal(t, third.ID(), g.start(t, b, 2, unique).ID())
 		short, err := runtime.Start(ctx, b.Client, g.def, 1, runtime.WithKey("short", runtime.KeyPolicy{UniqueFor: time.Millisecond}))
 		require.NoError(t, err)
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, func() string {
 			next, err := runtime.Start(ctx, b.Client, g.def, 1, runtime.WithKey("short", runtime.KeyPolicy{UniqueFor: time.Millisecond}))
 			if err != nil || next.ID() == short.ID() {
 				return fmt.Sprintf("%s: %v", next.ID(), err)

@@ -227,7 +227,7 @@ func TestSignalsOfActorsAreAudited(t *testing.T) {
 		_, err = ann.Run("gathering", "r").SignalWait(ctx, runtime.WaitName{Node: "nowhere"}, order(""))
 		require.ErrorIs(t, err, runtime.ErrUnknownNode)
 		var waits []runtime.Waitpoint
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			waits, err = run.Waitpoints(ctx)
 			require.NoError(t, err)
 			return map[bool]string{false: "the wait is not open"}[len(waits) == 1]

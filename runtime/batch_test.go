@@ -75,7 +75,7 @@ func TestBatch(t *testing.T) {
 		runs := startItems(t, b, def, 8)
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 16})
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, func() string {
 			mu.Lock()
 			defer mu.Unlock()
 			if tries[3] < 1 {
@@ -153,7 +153,7 @@ func TestBatchCancel(t *testing.T) {
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: 8})
 		runs := startItems(t, b, def, 2)
 		for _, run := range runs {
-			enginetest.Eventually(t, time.Minute, func() string {
+			enginetest.Eventually(t, func() string {
 				d, err := run.Describe(ctx)
 				if err != nil || d.Nodes[0].State != runtime.NodeActive {
 					return fmt.Sprint(d.Nodes[0].State, err)
@@ -172,7 +172,7 @@ func TestBatchCancel(t *testing.T) {
 		require.Len(t, items, 3)
 		cancel(runs[1])
 		close(proceed)
-		enginetest.Eventually(t, enginetest.Patience, func() string { // of those that came into the batch
+		enginetest.Eventually(t, func() string { // of those that came into the batch
 			for _, run := range rest {
 				if d, err := run.Describe(ctx); err == nil && d.State == runtime.RunSucceeded {
 					return ""
@@ -229,7 +229,7 @@ func TestBatchOfAStoppingWorker(t *testing.T) {
 		for len(sizes) == 0 {
 			// Its grace is longer than the test, so that nothing but the stop ends the waiting.
 			worker := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: time.Hour})
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				d, err := runs[0].Describe(ctx)
 				if err != nil || d.Nodes[0].State != runtime.NodeActive {
 					return fmt.Sprint("not claimed yet: ", err)

@@ -54,7 +54,7 @@ func TestContractBesideOthers(t *testing.T) {
 				Kind: "add", Lane: enginetest.ProgramLane, Payload: []byte("1"),
 			})
 			require.NoError(t, err)
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if e, err := f.operator.Execution(f.ctx, id); err != nil || e.State != enginecore.PublicCompleted {
 					return fmt.Sprintf("execution %d is %s, %v", i, e.State, err)
 				}

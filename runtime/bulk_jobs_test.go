@@ -40,7 +40,7 @@ func startWaiting(t *testing.T, b *enginetest.Bench, from, to int) (runs []*runt
 // awaitJob waits until a job is as the test wants it.
 func awaitJob(t *testing.T, b *enginetest.Bench, id string, wanted func(*bulk.Job) bool) (job *bulk.Job) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		var err error
 		job, err = b.Client.DescribeBulkJob(enginetest.Context(t), id)
 		require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestBulkActions(t *testing.T) {
 			require.True(t, d.PausedAt.IsZero())
 		}
 		for _, run := range runs {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				waits, err := run.Waitpoints(ctx)
 				require.NoError(t, err)
 				if len(waits) != 1 {

@@ -22,7 +22,7 @@ import (
 // awaitState waits until a node is in a state.
 func awaitState(t testing.TB, run *runtime.Run[string], node string, want runtime.NodeState) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(context.Background())
 		if err != nil {
 			return err.Error()
@@ -91,7 +91,7 @@ func TestCancelAfterCancelPending(t *testing.T) {
 		flow.Return(f, c.nodes(f, "hang", "hang")[1])
 		b.Worker(t, []activity.Handler{c.act}, runtime.WorkerConfig{Concurrency: 1})
 		run := startOf(t, b, f)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if c.hanging.Load() == 0 {
 				return "nothing runs"
 			}
@@ -150,7 +150,7 @@ func TestCancelNode(t *testing.T) {
 		flow.Return(f, flow.Node(f, "join", c.sum, flow.Quorum(2, refs...)))
 		run := startOf(t, b, f)
 		awaitState(t, run, "a", runtime.NodeActive)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if c.hanging.Load() == 0 {
 				return "a has not begun"
 			}

@@ -102,7 +102,7 @@ func TestCancelOfAMultitude(t *testing.T) {
 		at := time.Now()
 		require.NoError(t, run.Cancel(ctx, "enough"))
 		acknowledged := time.Since(at)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := b.Client.Run("wide", run.ID()).Describe(ctx)
 			require.NoError(t, err)
 			if d.ClosedAt.IsZero() {

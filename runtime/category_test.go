@@ -28,7 +28,7 @@ func TestCategoryWhileRetryIsPending(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 1), 1)
 		require.NoError(t, err)
 		var n runtime.NodeDescription
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			if n = d.Nodes[0]; n.DueAt.IsZero() {

@@ -32,7 +32,7 @@ func TestOnAnyFailureWaitsForAllAndRunsForOne(t *testing.T) {
 		flow.Node(f, "undo", undo, flow.FailureOf(refs[0], refs[1], refs[2]), flow.OnAnyFailure(refs[0], refs[1], refs[2]))
 		flow.Return(f, flow.Node(f, "end", c.act, flow.Const("ok"), flow.AfterEach(refs)))
 		run := startOf(t, b, f)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if got := states(t, run); got["a"] != runtime.NodeFailed || got["c"] != runtime.NodeSucceeded || got["b"] != runtime.NodeActive {
 				return "not all have ended"
 			}

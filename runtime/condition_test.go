@@ -137,7 +137,7 @@ func TestConditionsOnEveryKindOfUpstream(t *testing.T) {
 		run, err := runtime.Start(enginetest.Context(t), b.Client, def, listing{Size: 200})
 		require.NoError(t, err)
 		var wait runtime.Waitpoint
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			waits, err := run.Waitpoints(enginetest.Context(t))
 			require.NoError(t, err)
 			if len(waits) == 0 || waits[0].State != runtime.WaitOpen {
@@ -280,7 +280,7 @@ func TestWorkerWithoutTheConditionLeavesIt(t *testing.T) {
 		b.KeepingWorker(t, []activity.Handler{scanSize, sayNode, passText})
 		run, err := runtime.Start(enginetest.Context(t), b.Client, def, listing{Size: 200})
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(enginetest.Context(t))
 			require.NoError(t, err)
 			if why := node(t, d, "large").Why; !strings.Contains(why, "branching.large") {

@@ -364,7 +364,7 @@ func TestTooManyWatches(t *testing.T) {
 		require.ErrorContains(t, lastError(run.Watch(ctx, "")), "2 go on")
 		require.NoError(t, lastError(run.Frames(ctx, "asks", "")))
 		stops[0]()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			for _, err := range run.Watch(ctx, "") {
 				if err != nil {
 					return err.Error()

@@ -116,7 +116,7 @@ func constructs() []construct {
 			require.NoError(t, err)
 			fork, err := run.Fork(ctx, runtime.ForkFrom("only"))
 			require.NoError(t, err)
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if d, err := fork.Describe(ctx); err != nil || d.State != runtime.RunSucceeded {
 					return fmt.Sprint("the fork to succeed: ", d.State, " ", err)
 				}

@@ -242,7 +242,7 @@ func TestContractPoisonNode(t *testing.T) {
 		})
 		require.NoError(t, err)
 		for i := range 5 {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				_, err := core.IssueReclaimGrant(ctx, enginerpc.IssueReclaimGrantCall{Grant: grant})
 				if err != nil {
 					return err.Error()

@@ -128,7 +128,7 @@ func TestContractDamagedMembers(t *testing.T) {
 			}
 			return total
 		}
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, func() string {
 			var missing []string
 			for _, index := range []string{
 				"lease_expiry", "attempt_timeout", "execution_deadline", "suspension_timeout", "lane:default:delayed",
@@ -186,7 +186,7 @@ func TestContractLanesOfOthers(t *testing.T) {
 
 		x.Keeper(t, runtime.KeeperConfig{Lanes: []string{"of a keeper"}})
 		client := x.core.Client()
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, func() string {
 			lanes, err := client.Do(x.ctx, client.B().Smembers().Key("ff:idx:lanes").Build()).AsStrSlice()
 			require.NoError(t, err)
 			if len(lanes) < 3 {
@@ -211,7 +211,7 @@ func TestContractPassedDelay(t *testing.T) {
 		x.Keeper(t)
 		lane := "ff:idx:{fp:0}:lane:" + string(enginetest.ProgramLane)
 		client := x.core.Client()
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, func() string {
 			eligible := client.Do(x.ctx, client.B().Zscore().Key(lane+":eligible").Member(string(id)).Build()).Error()
 			delayed := client.Do(x.ctx, client.B().Zscore().Key(lane+":delayed").Member(string(id)).Build()).Error()
 			if eligible != nil || delayed == nil {
@@ -247,7 +247,7 @@ func TestContractHiddenExecutions(t *testing.T) {
 			x.awaitState(x.create("plain", ""), enginecore.PublicCompleted)
 		}
 		require.Equal(t, enginecore.PublicWaiting, x.execution(gpu).State, "a worker of the contract offers it")
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, func() string {
 			if e := x.execution(tpu); string(e.Eligibility) != "blocked_by_route" {
 				return string(e.Eligibility)
 			}

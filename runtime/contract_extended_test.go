@@ -40,7 +40,7 @@ func TestContractMetrics(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(enginetest.Context(t))
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if found := collect(t, reader); found["flowfabric.keeper.partitions{}"] != 1 || found["flowfabric.keeper.steps{lease_expiry}"] == 0 {
 				return "the keeper has not begun"
 			}
@@ -97,7 +97,7 @@ func TestContractSiblings(t *testing.T) {
 			} {
 				k := enginetest.NewKeeper(t, b.Engine, config)
 				running := b.Run(t, "keeper", k.Run)
-				enginetest.Eventually(t, enginetest.Patience, func() string {
+				enginetest.Eventually(t, func() string {
 					if k.Stats().Tasks["sibling_cancel_dispatch"].Steps < 3 {
 						return "the keeper has not looked"
 					}
@@ -108,7 +108,7 @@ func TestContractSiblings(t *testing.T) {
 			}
 			k := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{SiblingNamespace: "default"})
 			b.Run(t, "keeper", k.Run)
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if collect(t, reader)["flowfabric.keeper.siblings{cancelled}"] < 2 {
 					return "they are not cancelled"
 				}

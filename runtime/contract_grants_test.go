@@ -47,7 +47,7 @@ func TestContractReclaimGrants(t *testing.T) {
 				x.lease(id, 5*time.Millisecond)
 			}
 			var task *runtime.Task
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				request := requestFor("worker")
 				request.Instance = holder.worker.Instance()
 				grant, err := issuer.ClaimForWorker(x.ctx, request)

@@ -46,7 +46,7 @@ func TestContractIdleCost(t *testing.T) {
 			perPoll := func(polls int) (sum float64, by map[string]int) {
 				begun := commandCalls(t, b)
 				by = make(map[string]int)
-				enginetest.Eventually(t, enginetest.Patience, func() string {
+				enginetest.Eventually(t, func() string {
 					now := commandCalls(t, b)
 					// The keeper reads the set of lanes once in each interval.
 					if n := now["smembers"] - begun["smembers"]; n < polls {

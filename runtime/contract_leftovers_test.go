@@ -100,7 +100,7 @@ func TestEdgeToABlockedExecution(t *testing.T) {
 		require.Equal(t, x.Reference(), x.isListed(key, down))
 		x.Keeper(t)
 		x.program.Complete(x.program.Claim(up, 0), "1")
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if e := x.execution(down); e.Eligibility != enginecore.EligibleNow {
 				return "it is " + string(e.Eligibility)
 			}

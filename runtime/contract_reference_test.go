@@ -60,7 +60,7 @@ func (x *outside) execution(id enginecore.ExecutionID) admin.Execution {
 // awaitState waits until an execution is in a state.
 func (x *outside) awaitState(id enginecore.ExecutionID, state enginecore.PublicState) {
 	x.t.Helper()
-	enginetest.Eventually(x.t, time.Minute, func() string {
+	enginetest.Eventually(x.t, func() string {
 		if e := x.execution(id); e.State != state {
 			return fmt.Sprintf("it is %s (%s)", e.State, e.BlockingDetail)
 		}

@@ -232,7 +232,7 @@ func TestContractPriorities(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		// All of them may run before the worker comes.
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			for _, n := range d.Nodes {

@@ -23,7 +23,7 @@ func openWait(ctx context.Context, t *testing.T, run interface {
 }) runtime.Waitpoint {
 	t.Helper()
 	var found runtime.Waitpoint
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		if len(waits) != 1 || waits[0].State != runtime.WaitOpen {
@@ -133,7 +133,7 @@ func TestContractAwait(t *testing.T) {
 		_, err = x.Client.Signal(x.ctx, token, runtime.Signal{Name: "go", Payload: 5})
 		require.NoError(t, err)
 		var w runtime.Waitpoint
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if w = openWait(x.ctx, t, run); w.Step != "list" {
 				return "it waits at " + w.Step
 			}

@@ -293,7 +293,7 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		working, stop := context.WithCancel(ctx)
 		stopped := make(chan error, 1)
 		go func() { stopped <- w.Run(working) }()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if p.Lost() == 0 {
 				b := enginerpc.ConnOf(near.Engine).Client().B()
 				wake := b.Publish().Channel(enginerpc.ConnOf(near.Engine).Keys().ChannelWake("default")).Message("work 0 1").Build()
@@ -411,7 +411,7 @@ func TestClaimRepeatedTooLate(t *testing.T) {
 		}}
 		var claims []enginerpc.ClaimedExecution
 		for len(claims) < 3 {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				reply, err := enginerpc.ConnOf(b.Engine).Claim(ctx, call)
 				require.NoError(t, err)
 				call.Repeated = true

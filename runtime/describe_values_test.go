@@ -203,7 +203,7 @@ func TestDescribePages(t *testing.T) {
 
 		b.KeepingWorker(t, []activity.Handler{twice})
 		var child *runtime.ChildRun
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			if child = d.Nodes[0].Child; d.Nodes[0].State != runtime.NodeSucceeded {

@@ -229,7 +229,7 @@ func TestEventsOfABrokenCall(t *testing.T) {
 
 func awaitRunning(t *testing.T, run *runtime.Run[int], node string) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(context.Background())
 		if err != nil {
 			return err.Error()
@@ -383,7 +383,7 @@ func TestProgressDoesNotFillTheLog(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		report := func(percent int) {
 			t.Helper()
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				reports <- percent // reports that follow each other closely are dropped
 				if log := readLog(t, b, run, "", 500); log[len(log)-1].Detail != fmt.Sprint(percent)+" " {
 					return "not reported yet"

@@ -62,7 +62,7 @@ func (c *hookCalls) awaitEach(t *testing.T, want ...string) {
 func (c *hookCalls) awaitThat(t *testing.T, want []string, view func([]string) []string) {
 	t.Helper()
 	slices.Sort(want)
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if runs, _ := c.of(); !slices.Equal(view(runs), want) {
 			return fmt.Sprintf("calls for %v", runs)
 		}
@@ -117,7 +117,7 @@ func (b *hookBench) held(t *testing.T) {
 	t.Helper()
 	conn := enginerpc.ConnOf(b.Engine)
 	key := conn.Keys().FfxFailureHook(enginecore.Partition{Family: enginecore.FlowFamily}, "default", "worker")
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		cursor, _ := conn.Client().Do(t.Context(), conn.Client().B().Hget().Key(key).Field("cursor").Build()).ToString()
 		if cursor == "" {
 			return "no worker has opened the feed"
@@ -221,7 +221,7 @@ func TestOnRunFailedCatchesUp(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, held.Held)
 		b.Worker(t, []activity.Handler{b.buy}, b.config("second", nil))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			runs, _ := b.calls.of()
 			if !slices.Contains(runs, "cup") || !slices.Contains(runs, "plate") || slices.Contains(runs, "good") {
 				return fmt.Sprintf("calls for %v", runs)
@@ -275,7 +275,7 @@ func TestFailureHookOfACleanup(t *testing.T) {
 		for _, bad := range []bool{false, true} {
 			run, err := runtime.Start(ctx, b.Client, def, bad, runtime.WithID(fmt.Sprint(bad)))
 			require.NoError(t, err)
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
 				if state := node(t, d, "early").State; state != runtime.NodeFailed {

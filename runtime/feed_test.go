@@ -81,7 +81,7 @@ func TestWatchesShareAReader(t *testing.T) {
 			}
 			submitted.Wait()
 			if isServer {
-				enginetest.Eventually(t, enginetest.Patience, func() string {
+				enginetest.Eventually(t, func() string {
 					if n := readers(t, b); n != 1 {
 						return fmt.Sprintf("%d connections wait for streams", n)
 					}

@@ -16,7 +16,7 @@ import (
 // eventuallyState waits until a node of a run has a state.
 func eventuallyState(t *testing.T, run *runtime.Run[string], name string, want runtime.NodeState) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if got := states(t, run)[name]; got != want {
 			return name + " is " + string(got)
 		}

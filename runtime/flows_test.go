@@ -169,7 +169,7 @@ func TestWorkersPublish(t *testing.T) {
 		b.Worker(t, []activity.Handler{printed()}, runtime.WorkerConfig{
 			NoKeeper: true, Publish: []catalogue.Publication{{Flow: shipping(t, printed())}, {Flow: single(t, addOne())}},
 		})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			flows, err := b.Client.Flows(ctx)
 			require.NoError(t, err)
 			if len(flows) != 2 {

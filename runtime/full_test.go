@@ -102,7 +102,7 @@ func begunOnce(runs ...*runtime.Run[string]) map[string]int {
 // requireRefused starts a run, which the server has no room for. The call is sent again until its time is up.
 func requireRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, def *flow.Definition[string, string]) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		soon, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 		_, err := runtime.Start(soon, b.Client, def, "", runtime.WithID("refused"))
@@ -147,7 +147,7 @@ func TestFullServer(t *testing.T) {
 		for range running {
 			held = append(held, start(now, ""))
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if n := len(work.begun()); n != running {
 				return fmt.Sprintf("%d functions run, not %d", n, running)
 			}
@@ -179,7 +179,7 @@ func TestFullServer(t *testing.T) {
 		}
 		first := leaseEnd()
 		require.NotZero(t, first, "its function runs, so it has a lease")
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if !leaseEnd().After(first) {
 				return "a renewal"
 			}
@@ -229,7 +229,7 @@ func refusePersistence(t *testing.T, ctx context.Context, b *enginetest.Bench) (
 			require.NoError(t, os.Remove(dir))
 		}
 		command(t, ctx, b, "BGSAVE")
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if got := info(t, ctx, b, "persistence", "rdb_last_bgsave_status"); got != status {
 				return "the last save is " + got
 			}
@@ -255,7 +255,7 @@ func TestServerThatCannotPersist(t *testing.T) {
 		def := work.define(t, "now")
 		run, err := runtime.Start(ctx, b.Client, def, "")
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if len(work.begun()) == 0 {
 				return "the function does not run"
 			}
@@ -274,7 +274,7 @@ func TestServerThatCannotPersist(t *testing.T) {
 		}
 		before := refusals()
 		close(work.released)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if refusals() < before+3 {
 				return "the result has not been refused"
 			}
@@ -311,7 +311,7 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 	def := work.define(t, "now")
 	handlers, config := []activity.Handler{work}, runtime.WorkerConfig{Lease: time.Second}
 	bystander := b.Worker(t, handlers, runtime.WorkerConfig{Lanes: []string{"other"}})
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if len(channels(t, ctx, b)) < 2 {
 			return "the worker does not listen to its lane and to messages of its own"
 		}
@@ -321,7 +321,7 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 	run, err := runtime.Start(ctx, b.Client, def, "")
 	require.NoError(t, err)
 	holder := b.Worker(t, handlers, config)
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if len(work.begun()) == 0 {
 			return "the function does not run"
 		}
@@ -334,7 +334,7 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 		_, err := run.Result(waiting)
 		waited <- err
 	}()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if n, _ := runtime.KeepersSeen(ctx, b.Engine); n == 0 {
 			return "the keeper does not listen"
 		}
@@ -344,7 +344,7 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 	restore := refuse()
 	require.NoError(t, keeper.Stop())
 	if b.Kind != testserver.Embedded { // which refuses reads as well
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if n, known := runtime.KeepersSeen(ctx, b.Engine); n != 0 || !known {
 				return "the channel of keepers is still subscribed"
 			}
@@ -363,7 +363,7 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 	require.NoError(t, holder.Stop())
 	require.NoError(t, b.Worker(t, handlers, config).Stop())
 	if b.Kind != testserver.Embedded {
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if got := channels(t, ctx, b); !slices.Equal(listened, got) {
 				return fmt.Sprintf("not only %q is subscribed, but %q", listened, got)
 			}

@@ -55,7 +55,7 @@ func TestEarlySignalsOutliveGenerations(t *testing.T) {
 		require.Equal(t, runtime.SignalAccepted, sent.Outcome)
 		require.False(t, sent.Counts, "only the wait says what it needs")
 		close(signalled)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			return not(describedNode(t, run.RunRef).State == runtime.NodeSuspended, "it waits for the token")
 		})
 		again, err := run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "by-name"}, byName)
@@ -235,7 +235,7 @@ func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 		require.Equal(t, runtime.SignalAccepted, byToken("token").Outcome)
 		named("go", "b")
 		close(signalled)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			return not(describedNode(t, run.RunRef).State == runtime.NodeSuspended, "it waits for the third")
 		})
 		// The token was one for the wait of the first generation.
@@ -282,7 +282,7 @@ func TestGenerationsDoNotGrow(t *testing.T) {
 		kinds := make(map[string]int)
 		for generation := 1; generation <= last; generation++ {
 			for i := range 2 {
-				enginetest.Eventually(t, enginetest.Patience, func() string {
+				enginetest.Eventually(t, func() string {
 					sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "message"}, runtime.Signal{
 						Name: "one", Payload: generation, IdempotencyKey: fmt.Sprintf("%d-%d", generation, i),
 					})
@@ -291,7 +291,7 @@ func TestGenerationsDoNotGrow(t *testing.T) {
 				})
 			}
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d := describedNode(t, run.RunRef)
 			return not(d.Generation == last && len(d.Waits) == 1 && d.Waits[0].Step == "stop", "the last wait")
 		})
@@ -347,13 +347,13 @@ func TestLargeGenerationIsRemoved(t *testing.T) {
 		}
 		wg.Wait()
 		require.Zero(t, failed.Load())
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d := describedNode(t, run.RunRef)
 			return not(d.Generation == 2 && d.State == runtime.NodeSuspended, "the second generation waits")
 		})
 		b.Check(t, invariant.AnyTime)
 		b.Keeper(t)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			left := 0
 			for _, name := range b.Check(t, invariant.AnyTime).KeyNames() {
 				if strings.Contains(name, ":signal:") || strings.Contains(name, ":sigdedup:") {

@@ -52,7 +52,7 @@ func TestGrant(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "it is granted already")
 
 		var second runtime.Grant
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if second, err = s.ClaimForWorker(ctx, requestFor("second")); err != nil {
 				return err.Error()
 			}
@@ -273,7 +273,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		r := requestFor("successor")
 		r.TTL = 100 * time.Millisecond
 		var successor runtime.Grant
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			_, err := enginerpc.ConnOf(b.Engine).Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
 			require.NoError(t, err)
 			if successor, err = s.ClaimForWorker(ctx, r); err != nil {
@@ -402,7 +402,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		runs := startAll(ctx, t, b.Client, def, 5)
 		const why = `budget "shared": 3 of 3 calls used`
 		var waiting []*runtime.Run[int]
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			waiting = nil
 			for _, run := range runs {
 				d, err := run.Describe(ctx)
@@ -423,7 +423,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		ref := runtime.BudgetRef{Name: "shared", Flow: "spending"}
 		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
 		var grant runtime.Grant
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if grant, err = s.ClaimForWorker(ctx, requestFor("w")); err != nil {
 				return err.Error()
 			}

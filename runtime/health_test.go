@@ -35,7 +35,7 @@ func started(t *testing.T, run func(context.Context) error) (stop func()) {
 
 func eventuallyReady(t *testing.T, check func(context.Context) error) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if err := check(t.Context()); err != nil {
 			return err.Error()
 		}
@@ -76,7 +76,7 @@ func TestReadinessWithoutNetwork(t *testing.T) {
 		eventuallyReady(t, worker.Check)
 
 		p.Blackhole()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if worker.Check(t.Context()) == nil {
 				return "the worker takes itself for ready"
 			}

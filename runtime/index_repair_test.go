@@ -128,7 +128,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 // awaitStates waits until nodes of the run are in states.
 func (x *fixture) awaitStates(t *testing.T, want map[string]runtime.NodeState) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		d, err := x.run.Describe(x.ctx)
 		require.NoError(t, err)
 		for _, n := range d.Nodes {

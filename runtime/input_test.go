@@ -289,7 +289,7 @@ func TestList(t *testing.T) {
 		var last time.Time
 		for i := range 12 {
 			// Two runs of one millisecond have no order.
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				now, err := enginerpc.ConnOf(b.Engine).Now(ctx)
 				if err == nil && now.After(last.Add(time.Millisecond)) {
 					last = now

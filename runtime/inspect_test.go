@@ -162,7 +162,7 @@ func TestInspectWorkersAndKeepers(t *testing.T) {
 
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{noop})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			found := findings(t, b.Engine)
 			for _, code := range []inspection.Code{inspection.KeeperNone, inspection.KeeperLag, inspection.WorkerNone} {
 				if f, ok := found[code]; ok {
@@ -186,7 +186,7 @@ func TestInspectDrainingWorkers(t *testing.T) {
 		b.Worker(t, []activity.Handler{noop})
 		b.Worker(t, []activity.Handler{noop})
 		var list []workers.Worker
-		enginetest.Eventually(t, enginetest.Patience, func() (missing string) {
+		enginetest.Eventually(t, func() (missing string) {
 			var err error
 			if list, err = b.Client.Workers(ctx); err != nil || len(list) < 2 {
 				missing = "two workers have not reported"
@@ -196,7 +196,7 @@ func TestInspectDrainingWorkers(t *testing.T) {
 		for _, w := range list {
 			require.NoError(t, b.Client.DrainWorker(ctx, w.Instance))
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			list, err := b.Client.Workers(ctx)
 			require.NoError(t, err)
 			for _, w := range list {
@@ -214,7 +214,7 @@ func TestInspectDrainingWorkers(t *testing.T) {
 		require.Contains(t, found.Found, "all workers of the lane drain: 2")
 
 		b.Worker(t, []activity.Handler{noop})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if f, ok := findings(t, b.Engine)[inspection.WorkerNone]; ok {
 				return f.String()
 			}

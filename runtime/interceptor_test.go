@@ -205,7 +205,7 @@ func TestActivityInterceptors(t *testing.T) {
 // openWaitToken returns the token of the run's wait once it is open.
 func openWaitToken(ctx context.Context, t *testing.T, b *enginetest.Bench, run *runtime.RunRef) (token activity.Token) {
 	t.Helper()
-	enginetest.Eventually(t, time.Minute, func() string {
+	enginetest.Eventually(t, func() string {
 		waits, err := run.Waitpoints(ctx)
 		if err != nil || len(waits) != 1 {
 			return fmt.Sprintf("%d waits, %v", len(waits), err)

@@ -115,7 +115,7 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 		refs := c.nodes(f, "hang", "gate", "hang")
 		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...)))
 		run := startOf(t, b, f)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if c.hanging.Load() < 2 {
 				return "the slow ones have not begun"
 			}
@@ -147,7 +147,7 @@ func TestAnyOfLetsTheRestRun(t *testing.T) {
 		refs := c.nodes(f, "gate", "ok")
 		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...), flow.LetRun()))
 		run := startOf(t, b, f)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if state := states(t, run)["winner"]; state != runtime.NodeSucceeded {
 				return "the winner is " + string(state)
 			}
@@ -171,7 +171,7 @@ func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 		refs := c.nodes(f, "ok", "fail", "hang", "fail", "gate")
 		flow.Return(f, flow.Node(f, "merge", c.sum, flow.Quorum(2, refs[4], refs[3], refs[2], refs[1], refs[0])))
 		run := startOf(t, b, f)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if got := states(t, run); got["b"] != runtime.NodeFailed || got["d"] != runtime.NodeFailed {
 				return fmt.Sprintf("two must fail: %v", got)
 			}
@@ -220,7 +220,7 @@ func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
 		first := flow.Node(f, "first", c.act, flow.AnyOf(refs...))
 		flow.Return(f, flow.Node(f, "both", c.sum, flow.List(first, refs[1])))
 		run := startOf(t, b, f)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if state := states(t, run)["c"]; state != runtime.NodeCancelled {
 				return "c, which nobody needs, is " + string(state)
 			}
@@ -400,7 +400,7 @@ func (c *course) cancelHundred(b *testing.B, bench *enginetest.Bench) []time.Dur
 	require.NoError(b, err)
 	run, err := runtime.Start(b.Context(), bench.Client, def, none{})
 	require.NoError(b, err)
-	enginetest.Eventually(b, enginetest.Patience, func() string {
+	enginetest.Eventually(b, func() string {
 		if n := c.hanging.Load(); n < siblings {
 			return fmt.Sprintf("%d of %d siblings run", n, siblings)
 		}

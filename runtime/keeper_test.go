@@ -86,7 +86,7 @@ func TestRunOnceReports(t *testing.T) {
 		def := single(t, failing, activity.Retry(activity.Fixed{Delay: 20 * time.Millisecond, Attempts: 2}))
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			if d.Nodes[0].State != runtime.NodeDelayed {
@@ -177,7 +177,7 @@ func TestKeeperSurvives(t *testing.T) {
 		} {
 			loss()
 			var out int
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				run, err := runtime.Start(ctx, b.Client, def, 7, runtime.WithID(fmt.Sprint("run", i)))
 				if err == nil {
 					out, err = run.Result(ctx)
@@ -189,7 +189,7 @@ func TestKeeperSurvives(t *testing.T) {
 			})
 			require.Equal(t, 7, out)
 			// The keeper counts what replies tell it, and that of this promotion must not be lost with the server.
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if done := keeper.Stats().Tasks["delayed_promotion"].Done; done != int64(i+1) {
 					return fmt.Sprintf("%d promotions counted, %d were made", done, i+1)
 				}

@@ -112,7 +112,7 @@ func TestLanesFollowTheirNodes(t *testing.T) {
 		b.Worker(t, def.Handlers(), runtime.WorkerConfig{Concurrency: 4})
 		await := func(want [3]int) {
 			t.Helper()
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if got := laneStates(ctx, t, b); got != want {
 					return fmt.Sprint(got)
 				}
@@ -177,7 +177,7 @@ func TestLaneCountsAreRepaired(t *testing.T) {
 			}
 		}
 		close(gate)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if got := laneStates(ctx, t, b); got != [3]int{} {
 				return fmt.Sprint(got)
 			}

@@ -118,7 +118,7 @@ func TestSpans(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		span.End()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			n := 0
 			for _, s := range recorder.Ended() {
 				if s.SpanContext().TraceID() == span.SpanContext().TraceID() {

@@ -31,7 +31,7 @@ func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
 		}
 		require.Equal(t, "1-abc", build())
 		b.Keeper(t, runtime.CheckLibraryEvery(20*time.Millisecond))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if have := build(); have != lua.Build() {
 				return "the server has " + have
 			}

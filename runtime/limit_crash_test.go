@@ -146,7 +146,7 @@ func TestLimitCrashes(t *testing.T) {
 		{"after the claim", func(x *brittle) { x.claim() }},
 		{"after the offer to a keeper", func(x *brittle) {
 			x.claim()
-			enginetest.Eventually(x.t, enginetest.Patience, func() string {
+			enginetest.Eventually(x.t, func() string {
 				for _, p := range x.core.Partitioning().FlowPartitions() {
 					reply, err := x.core.Keep(x.ctx, enginerpc.KeepCall{Partition: p, Limit: 10})
 					require.NoError(x.t, err)
@@ -199,7 +199,7 @@ func TestLimitCrashes(t *testing.T) {
 				b.Keeper(t)
 				awaitAll(ctx, t, runs)
 				require.LessOrEqual(t, g.most, 1)
-				enginetest.Eventually(t, enginetest.Patience, func() string {
+				enginetest.Eventually(t, func() string {
 					list, err := b.Client.Limits(ctx)
 					require.NoError(t, err)
 					for _, q := range list { // one that is not in use any more may be forgotten

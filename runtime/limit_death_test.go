@@ -15,7 +15,7 @@ import (
 
 // atRest waits until no limit has a place taken or anybody waiting.
 func atRest(ctx context.Context, t *testing.T, c *runtime.Client) {
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		list, err := c.Limits(ctx)
 		require.NoError(t, err)
 		for _, q := range list {
@@ -120,7 +120,7 @@ func TestSetLimit(t *testing.T) {
 		b.Keeper(t)
 		runs := startAll(ctx, t, b.Client, single(t, a), 6)
 		running := func(want int) {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				g.mu.Lock()
 				defer g.mu.Unlock()
 				if g.now != want {

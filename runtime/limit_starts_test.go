@@ -57,7 +57,7 @@ func (b *beginnings) requireAtMost(t *testing.T, n int, per time.Duration) {
 // limitHas waits until a limit has so many permits out.
 func limitHas(ctx context.Context, t *testing.T, c *runtime.Client, name string, running int) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		state, err := c.Limit(ctx, name, "")
 		if err != nil || state.Running != running {
 			return fmt.Sprintf("%+v, %v", state, err)

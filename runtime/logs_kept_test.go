@@ -171,7 +171,7 @@ func TestLogsStayOverRerunUntilPurge(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		}
 		client := enginerpc.ConnOf(b.Engine).Client()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			keys, err := client.Do(ctx, client.B().Keys().Pattern(b.Prefix+":stream:*").Build()).AsStrSlice()
 			require.NoError(t, err)
 			return strings.Join(keys, " ")

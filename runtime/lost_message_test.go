@@ -75,7 +75,7 @@ func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 	x.Worker(t, handlers, runtime.Sweeping(runtime.WorkerConfig{}, x.workerSweep))
 	ctx := enginetest.Context(t)
 	client, channel := enginerpc.ConnOf(x.Engine).Client(), enginerpc.ConnOf(x.Engine).Keys().ChannelDue()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		counts, err := client.Do(ctx, client.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
 		require.NoError(t, err)
 		if counts[channel] == 0 {
@@ -98,7 +98,7 @@ func (x *lossy) within(t *testing.T, due, at time.Time, bound time.Duration) {
 // lostSome waits until a message of a channel was dropped.
 func (x *lossy) lostSome(t *testing.T, channel string) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if x.lost.Dropped(channel) == 0 {
 			return "no message of " + channel + " was lost"
 		}
@@ -234,7 +234,7 @@ var dueCases = map[string]dueCase{
 			begun := time.Now()
 			_, err := startOne(ctx, t, x, def).Result(ctx)
 			require.NoError(t, err)
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				state, err := x.Client.Budget(ctx, runtime.BudgetRef{Name: "shared", Flow: def.Name()})
 				require.NoError(t, err)
 				if state.UsedUp == "" && state.Resets == 0 {

@@ -33,7 +33,7 @@ func eachExactlyLossy(t *testing.T, test func(t *testing.T, x *lossy)) {
 // carriedOut waits for something and returns when it was there; on a virtual clock to a second.
 func (x *lossy) carriedOut(t *testing.T, what string, is func() bool) time.Time {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if is() {
 			return ""
 		}

@@ -42,7 +42,7 @@ func startKeepers(t *testing.T, b *enginetest.Bench, count int, beat time.Durati
 // shared waits until the living keepers know of each other and have all partitions among them.
 func (c *keeperPool) shared(t *testing.T, living ...int) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		sum := 0
 		for _, i := range living {
 			stats := c.keepers[i].Stats()
@@ -94,7 +94,7 @@ func TestKeepersShare(t *testing.T) {
 		c.shared(t, 0, 1, 2)
 
 		// Each looks at all partitions when it begins, and hears of the others meanwhile.
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			before := []runtime.KeeperTaskStats{c.promotions(0), c.promotions(1), c.promotions(2)}
 			runs(1)
 			looked, done := 0, int64(0)

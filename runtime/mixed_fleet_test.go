@@ -490,7 +490,7 @@ func (v *vendor) done(function string, err error) bool {
 // finish waits until everything that the vendor has created has succeeded.
 func (v *vendor) finish() {
 	for _, id := range v.mine {
-		enginetest.Eventually(v.t, time.Minute, func() string {
+		enginetest.Eventually(v.t, func() string {
 			e, err := v.operator.Execution(v.ctx, id)
 			require.NoError(v.t, err)
 			if e.State != enginecore.PublicCompleted {

@@ -98,7 +98,7 @@ func TestStartOrSignal(t *testing.T) {
 			_, err = asked.SignalWait(ctx, orders, runtime.Signal{Name: "order", Payload: 1})
 			require.NoError(t, err)
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := asked.DescribeNode(ctx, "sum")
 			require.NoError(t, err)
 			if d.State != runtime.NodeSuspended {

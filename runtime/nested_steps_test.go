@@ -93,7 +93,7 @@ func TestLastProgressIsKept(t *testing.T) {
 			run, err := runtime.Start(ctx, b.Client, def, n)
 			require.NoError(t, err)
 			if n == 0 {
-				enginetest.Eventually(t, enginetest.Patience, func() string {
+				enginetest.Eventually(t, func() string {
 					return not(describedNode(t, run.RunRef).Message == "the rest", "the last report")
 				})
 				close(seen)

@@ -95,7 +95,7 @@ func (u *lineUp) start(t *testing.T, def *flow.Definition[job, string], tenant, 
 func (u *lineUp) goOn(t *testing.T, nodes int) []string {
 	u.Worker(t, []activity.Handler{u.l.work}, runtime.WorkerConfig{Concurrency: 1})
 	require.NoError(t, u.Client.ResumeLane(u.ctx, activity.DefaultLane))
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if n := len(u.l.ran()); n != nodes {
 			return fmt.Sprintf("%d of %d nodes ran", n, nodes)
 		}
@@ -197,7 +197,7 @@ func TestSetPriorityReachesFurther(t *testing.T) {
 		b.Worker(t, []activity.Handler{one}, runtime.WorkerConfig{Concurrency: 4})
 		b.Keeper(t)
 		waiting := func(n int) {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				list, err := b.Client.Limits(ctx)
 				require.NoError(t, err)
 				if len(list) != 1 || list[0].Waiting != n {
@@ -272,7 +272,7 @@ func TestFairAtSize(t *testing.T) {
 		worker := b.Worker(t, []activity.Handler{u.l.work}, runtime.WorkerConfig{Concurrency: 1})
 		require.NoError(t, b.Client.ResumeLane(u.ctx, activity.DefaultLane))
 		ranAtLeast := func(n int) {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if ran := len(u.l.ran()); ran < n {
 					return fmt.Sprintf("%d of %d nodes ran", ran, n)
 				}

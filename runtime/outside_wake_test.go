@@ -177,7 +177,7 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 
 		id := f.create(0)
 		f.starts(id)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if _, err := f.core.ReplayExecution(f.ctx, enginerpc.ReplayExecutionCall{LaneID: "default", ExecutionID: id}); err != nil {
 				return err.Error()
 			}
@@ -239,7 +239,7 @@ func TestSiblingsAreCounted(t *testing.T) {
 			require.NoError(t, err)
 			k := enginetest.NewKeeper(t, b.Engine, runtime.KeeperConfig{SiblingNamespace: "default"})
 			b.Run(t, "keeper", k.Run)
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if collect(t, reader)["flowfabric.keeper.siblings{cancelled}"] == 0 {
 					return "nothing is cancelled"
 				}

@@ -22,7 +22,7 @@ import (
 func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, missing func(*runtime.RunDescription) string) *runtime.RunDescription {
 	t.Helper()
 	var d *runtime.RunDescription
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		var err error
 		d, err = b.Client.Run(flowName, run).Describe(enginetest.Context(t))
 		require.NoError(t, err)

@@ -43,20 +43,20 @@ func TestFunctionIgnoresTheEndOfItsContext(t *testing.T) {
 		require.NoError(t, err)
 		_, err = runtime.Start(ctx, b.Client, single(t, timed), 1)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if begun.Load() < 2 {
 				return "both functions"
 			}
 			return ""
 		})
 		require.NoError(t, cancelled.Cancel(ctx, "enough"))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if worker.Stats().Overstaying < 2 {
 				return "both functions to be noticed"
 			}
 			return ""
 		})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			// A machine under load may have the worker say first that the engine is away.
 			if err := worker.Check(ctx); err == nil || !strings.Contains(err.Error(), "hold all of its 2 slots") {
 				return fmt.Sprint("the check to say so: ", err)
@@ -65,7 +65,7 @@ func TestFunctionIgnoresTheEndOfItsContext(t *testing.T) {
 		})
 
 		close(release)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if worker.Stats().Overstaying > 0 {
 				return "both functions to have returned"
 			}

@@ -84,7 +84,7 @@ func TestTimesWithoutText(t *testing.T) {
 
 		run, err = runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			if d.Nodes[0].State != runtime.NodeDelayed {

@@ -62,7 +62,7 @@ func TestPausedLane(t *testing.T) {
 		other := activity.New("other", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("open"))
 		b.Worker(t, []activity.Handler{p.add, other}, runtime.WorkerConfig{Lanes: []string{"default", "open"}})
 		p.probe(t, other)
-		enginetest.Eventually(t, enginetest.Patience, describedAs(p.ctx, run, "waiting", "lane default is paused: maintenance"))
+		enginetest.Eventually(t, describedAs(p.ctx, run, "waiting", "lane default is paused: maintenance"))
 
 		lanes, err := b.Client.Lanes(p.ctx)
 		require.NoError(t, err)
@@ -101,7 +101,7 @@ func TestPausedActivity(t *testing.T) {
 		require.NoError(t, b.Client.PauseActivity(p.ctx, "add", ""))
 		run, err := runtime.Start(p.ctx, b.Client, single(t, p.add, activity.ScheduleToStart(timeout)), 1)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`))
+		enginetest.Eventually(t, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`))
 		for range 4 {
 			p.probe(t, other)
 		}
@@ -124,7 +124,7 @@ func TestPausedRun(t *testing.T) {
 		p := newPausable(t, b, make(chan struct{}))
 		run := p.start(t, 3)
 		b.Worker(t, []activity.Handler{p.add})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if p.runs.Load() == 1 {
 				return ""
 			}
@@ -133,7 +133,7 @@ func TestPausedRun(t *testing.T) {
 		require.NoError(t, run.Pause(p.ctx, "look at it"))
 		require.NoError(t, run.Pause(p.ctx, "again"))
 		close(p.gate)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(p.ctx)
 			require.NoError(t, err)
 			require.Equal(t, "look at it", d.PauseReason)
@@ -169,7 +169,7 @@ func TestPausesEndSomehow(t *testing.T) {
 		require.NoError(t, b.Client.PauseActivity(p.ctx, "add", ""))
 		cancelled, held = p.start(t, 2), p.start(t, 2)
 		for _, run := range []*runtime.Run[int]{cancelled, held} {
-			enginetest.Eventually(t, enginetest.Patience, describedAs(p.ctx, run, "rate_limited", "paused"))
+			enginetest.Eventually(t, describedAs(p.ctx, run, "rate_limited", "paused"))
 		}
 		require.NoError(t, cancelled.Cancel(p.ctx, "enough"))
 		_, err = cancelled.Result(p.ctx)

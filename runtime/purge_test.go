@@ -217,7 +217,7 @@ func TestKeepersPurgeWhatIsDue(t *testing.T) {
 		b.Keeper(t)
 		b.Keeper(t)
 		runAll(t, b, defs, "id")
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			var left []string
 			for name := range defs {
 				if _, err := b.Client.Run(name, "id").Describe(ctx); !errors.Is(err, runtime.ErrRunNotFound) {

@@ -77,7 +77,7 @@ func TestRepeatedRequestOfSchedule(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, 3, count)
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := b.Client.DescribeSchedule(ctx, "hourly")
 			if err != nil || len(d.Backfills) > 0 {
 				return "backfills are open"

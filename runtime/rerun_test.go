@@ -77,7 +77,7 @@ func (s *shop) gate(node string) chan struct{} {
 // awaitCall waits until the function runs for a node. A node is active before that.
 func (s *shop) awaitCall(t testing.TB, node string) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.calls[node] == 0 {
@@ -270,7 +270,7 @@ func TestRerunFrom(t *testing.T) {
 		before := stored("c")
 		gate := s.gate("c")
 		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if state := states(t, run)["c"]; state != runtime.NodeActive {
 				return "c is " + string(state)
 			}

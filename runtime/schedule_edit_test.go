@@ -57,7 +57,7 @@ func TestScheduleBackfill(t *testing.T) {
 		b.Keeper(t)
 		done := func() *runtime.ScheduleDescription {
 			var d *runtime.ScheduleDescription
-			enginetest.Eventually(t, time.Minute, func() string {
+			enginetest.Eventually(t, func() string {
 				var err error
 				d, err = b.Client.DescribeSchedule(ctx, "hourly")
 				if err != nil || len(d.Backfills) > 0 {
@@ -95,7 +95,7 @@ func TestScheduleBackfill(t *testing.T) {
 		require.EqualValues(t, 10, d.Started)
 		require.EqualValues(t, 5, d.Skipped)
 		require.Equal(t, "the time has its run already", d.History[0].Reason)
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, func() string {
 			if n := calls.Load(); n != 10 {
 				return fmt.Sprintf("%d calls", n)
 			}
@@ -151,7 +151,7 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 		require.NoError(t, b.Client.ResumeSchedule(ctx, "hourly"))
 		goOn <- struct{}{} // the first run runs
 		goOn <- struct{}{}
-		enginetest.Eventually(t, time.Minute, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := b.Client.DescribeSchedule(ctx, "hourly")
 			if err != nil || len(d.Backfills) > 0 || d.Started != 2 {
 				return fmt.Sprintf("%+v, %v", d, err)

@@ -121,7 +121,7 @@ func (s severalLimits) test(t *testing.T, b *enginetest.Bench) {
 		if s.window > 0 {
 			expected = min(expected, allowed-begun+running)
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if _, err := b.RunKeeperTask(ctx, "quota"); err != nil {
 				return err.Error()
 			}

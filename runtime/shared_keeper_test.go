@@ -68,7 +68,7 @@ func (h *keepersHeard) hear(message string) {
 // await waits until so many keepers of workers and so many others say that they are there.
 func (h *keepersHeard) await(t *testing.T, builtIn, made int) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		own := 0
@@ -219,7 +219,7 @@ func TestHotStandbys(t *testing.T) {
 		}
 		following := func(want int64) {
 			t.Helper()
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if n, _ := runtime.KeepersSeen(t.Context(), b.Engine); n != want {
 					return fmt.Sprintf("%d keepers follow the heartbeats", n)
 				}
@@ -248,7 +248,7 @@ func TestMissingKeeperIsTold(t *testing.T) {
 		runtime.LookForKeepersEvery(b.Engine, 5*time.Millisecond)
 		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
 		first, second := working(t, b, b.Worker, noop), working(t, b, b.Worker, noop)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if !strings.Contains(b.Log(), "keeper.missing") {
 				return "a warning"
 			}
@@ -265,7 +265,7 @@ func TestKeepersAreSeen(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		seen := func(want int64) {
 			t.Helper()
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if n, known := runtime.KeepersSeen(t.Context(), b.Engine); n != want || !known {
 					return fmt.Sprintf("%d keepers are seen, %t", n, known)
 				}
@@ -319,7 +319,7 @@ func TestConfigOfWorkersKeeper(t *testing.T) {
 		_, err = c.CancelExecution(ctx, id, "enough")
 		require.NoError(t, err)
 		b.KeepingWorker(t, []activity.Handler{addOne()})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if _, err := c.Execution(ctx, id); !errors.Is(err, enginecore.ErrExecutionNotFound) {
 				return fmt.Sprintf("the execution is kept, or: %v", err)
 			}

@@ -35,7 +35,7 @@ func TestResultOfARunThatIsPurgedSoon(t *testing.T) {
 			runs = append(runs, run)
 		}
 		for i, run := range runs {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if _, err := run.Describe(ctx); !errors.Is(err, runtime.ErrRunNotFound) {
 					return fmt.Sprint("not purged yet: ", err)
 				}

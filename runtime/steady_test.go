@@ -51,7 +51,7 @@ func (s *steady) start(t *testing.T, name string, a *activity.Activity[int, int]
 	run, err := runtime.Start(s.ctx, s.Client, def, 1)
 	require.NoError(t, err)
 	s.runs[name] = run
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(s.ctx)
 		require.NoError(t, err)
 		found := 0
@@ -137,7 +137,7 @@ func TestReconcilersMeetSteadyStates(t *testing.T) {
 			} else {
 				dead.claimAhead()
 			}
-			enginetest.Eventually(t, enginetest.Patience, func() string { return s.notLost(t) })
+			enginetest.Eventually(t, func() string { return s.notLost(t) })
 		}
 		for _, task := range []string{
 			"index_reconciliation", "dependency_reconciliation", "key_reconciliation", "member_reconciliation",

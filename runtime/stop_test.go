@@ -75,7 +75,7 @@ func TestStopLetsFinish(t *testing.T) {
 		<-begun
 		stopped := make(chan error, 1)
 		go func() { stopped <- w.Stop() }()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			select {
 			case <-w.Stopping():
 				return ""

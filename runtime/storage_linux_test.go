@@ -44,7 +44,7 @@ func TestEndOnFullDisk(t *testing.T) {
 		ballast := filepath.Join(disk, "ballast")
 		require.Error(t, os.WriteFile(ballast, make([]byte, 8<<20), 0o600))
 		def := newHoldWork("").define(t, "fill", activity.Lane("nobody"))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			soon, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			if _, err := runtime.Start(soon, b.Client, def, strings.Repeat("x", 50_000)); err == nil {
@@ -110,7 +110,7 @@ func TestFullDisk(t *testing.T) {
 		defer mu.Unlock()
 		return len(told)
 	}
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if local.Engine().Check(t.Context()) == nil {
 			return "the disk is not full yet"
 		}
@@ -121,7 +121,7 @@ func TestFullDisk(t *testing.T) {
 	require.NotZero(t, full)
 	require.NoError(t, os.Remove(ballast))
 	eventuallyReady(t, local.Engine().Check)
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if n := count(); n < full+5 {
 			return fmt.Sprintf("%d results, %d when the disk was full", n, full)
 		}

@@ -225,7 +225,7 @@ func TestTaskSuspendOutsideRuns(t *testing.T) {
 		_, err := h.next().Suspend(h.ctx, activity.Signals("yes"))
 		require.NoError(t, err)
 		var points []admin.Waitpoint
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if points, err = operator.Waitpoints(h.ctx, id); err != nil || len(points) == 0 {
 				return "there is no waitpoint"
 			}
@@ -256,7 +256,7 @@ func TestTaskIsGivenBack(t *testing.T) {
 		h := newHolder(t, b, runtime.WorkerConfig{Grace: -1})
 		run := h.started(1, activity.Retry(activity.NoRetry))
 		func() { h.next() }()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			goruntime.GC()
 			ctx, cancel := context.WithTimeout(h.ctx, 50*time.Millisecond)
 			defer cancel()
@@ -344,7 +344,7 @@ func TestTaskOfGrant(t *testing.T) {
 		run := h.started(1)
 		issuer := enginetest.NewGrantIssuer(t, b.Engine)
 		var grant runtime.Grant
-		enginetest.Eventually(t, enginetest.Patience, func() (fault string) {
+		enginetest.Eventually(t, func() (fault string) {
 			var err error
 			if grant, err = issuer.ClaimForWorker(h.ctx, runtime.GrantRequest{
 				Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.worker.Instance(), TTL: 30 * time.Second,
@@ -390,7 +390,7 @@ func TestTaskOfLaterGrant(t *testing.T) {
 		run := h.started(1)
 		issuer := enginetest.NewGrantIssuer(t, b.Engine)
 		granted := func() (task *runtime.Task) {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				grant, err := issuer.ClaimForWorker(h.ctx, runtime.GrantRequest{
 					Lane: activity.DefaultLane, WorkerID: "worker", Instance: h.worker.Instance(), TTL: 30 * time.Second,
 				})

@@ -252,7 +252,7 @@ func findDropped(t *testing.T) {
 	for range 2 {
 		found := make(chan struct{})
 		goruntime.AddCleanup(new([64]int), func(chan struct{}) { close(found) }, found)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			goruntime.GC()
 			select {
 			case <-found:

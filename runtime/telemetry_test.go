@@ -93,7 +93,7 @@ func TestMetrics(t *testing.T) {
 			require.NoError(t, err)
 			b.Keeper(t)
 			var before collected
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				before = collect(t, reader)
 				if before["flowfabric.lane.depth{default,eligible}"] == 0 {
 					return "the waiting node in the depth of its lane"
@@ -121,14 +121,14 @@ func TestMetrics(t *testing.T) {
 			require.Zero(t, after["flowfabric.lane.depth{default,eligible}"])
 			require.Positive(t, after["flowfabric.keeper.partitions{}"])
 			// What a keeper has done is measured when its reply is there, which may be after the run's end is known.
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if after = collect(t, reader); after["flowfabric.keeper.items{delayed_promotion}"] == 0 {
 					return "the retry among the items of the keeper"
 				}
 				return ""
 			})
 			// So is the failure.
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if collect(t, reader)["flowfabric.attempt.duration{broken,failed}"] != 1 {
 					return "the failed attempt"
 				}

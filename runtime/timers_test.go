@@ -40,7 +40,7 @@ func nodesNow(t *testing.T, ctx context.Context, run *runtime.RunRef) map[string
 // sleepsUntil waits until a node sleeps, and describes it.
 func sleepsUntil(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) (n runtime.NodeDescription) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if n = nodesNow(t, ctx, run)[node]; n.SleepsUntil.IsZero() {
 			return fmt.Sprintf("%s does not sleep: %+v", node, n)
 		}
@@ -226,7 +226,7 @@ func TestActivitySleep(t *testing.T) {
 			until := sleepsUntil(t, ctx, run.RunRef, "only").SleepsUntil
 			require.NoError(t, run.SkipTimer(ctx, "only"))
 			if i < 2 {
-				enginetest.Eventually(t, enginetest.Patience, func() string {
+				enginetest.Eventually(t, func() string {
 					if at := nodesNow(t, ctx, run.RunRef)["only"].SleepsUntil; at.IsZero() || at.Equal(until) {
 						return "it does not sleep again"
 					}

@@ -29,7 +29,7 @@ func TestTLS(t *testing.T) {
 		if kind == testserver.Redis {
 			url = "rediss://" + server.TLSAddr
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			_, err := runtime.Open(ctx, url, runtime.OpenConfig{})
 			require.Error(t, err)
 			if !strings.Contains(err.Error(), "certificate") {

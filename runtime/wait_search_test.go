@@ -39,7 +39,7 @@ func newReview(t *testing.T, name string, opts ...flow.WaitOption) *flow.Definit
 func awaitWaits(t *testing.T, c *runtime.Client, q openwaits.Query, n int) []runtime.Waitpoint {
 	t.Helper()
 	var waits []runtime.Waitpoint
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		waits = nil
 		for w, err := range c.Waits(enginetest.Context(t), q) {
 			require.NoError(t, err)
@@ -210,7 +210,7 @@ func TestAnswersAreChecked(t *testing.T) {
 
 func awaitRunState(t *testing.T, run *runtime.RunRef, want runtime.RunState) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(enginetest.Context(t))
 		if err != nil {
 			return err.Error()
@@ -323,7 +323,7 @@ func TestWaitsOfChildRuns(t *testing.T) {
 		require.NoError(t, err)
 		for _, n := range []int{3, 1} {
 			var waits []runtime.Waitpoint
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				waits, err = run.Waitpoints(ctx)
 				require.NoError(t, err)
 				if len(waits) != n {

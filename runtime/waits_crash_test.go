@@ -211,7 +211,7 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 			}
 			ended <- err
 		}()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			waits, err := run.Waitpoints(ctx)
 			require.NoError(t, err)
 			if len(ended) > 0 {

@@ -110,7 +110,7 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 			}
 			server.Kill()
 			server.Restart()
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Payload: 5, IdempotencyKey: "once"})
 				if err != nil {
 					return err.Error()

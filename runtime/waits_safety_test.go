@@ -160,7 +160,7 @@ func TestTokensOutliveARotation(t *testing.T) {
 		fresh := openWaits(t, ctx, run, 1)[0]
 		_, err = b.Engine.RotateSecrets(ctx, time.Millisecond)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if _, err := b.Client.Signal(ctx, fresh.Token, runtime.Signal{Name: "x"}); err != nil {
 				require.Equal(t, runtime.ErrInvalidToken, err)
 				return ""

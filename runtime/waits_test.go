@@ -27,7 +27,7 @@ type vote struct {
 func openWaits[Out any](t *testing.T, ctx context.Context, run *runtime.Run[Out], n int) []runtime.Waitpoint {
 	t.Helper()
 	var waits []runtime.Waitpoint
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		var err error
 		waits, err = run.Waitpoints(ctx)
 		require.NoError(t, err)
@@ -301,7 +301,7 @@ func TestAwaitAndOnce(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 3)
 		require.NoError(t, err)
 		for i := range 3 {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				want := "answer"
 				if i > 0 {
 					want = fmt.Sprintf("answer#%d", i+1)

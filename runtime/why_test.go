@@ -46,7 +46,7 @@ func (c *whyCase) worker(handlers ...activity.Handler) {
 
 // seen waits until the record of a worker that serves an activity is there.
 func (c *whyCase) seen(name string) {
-	enginetest.Eventually(c.t, enginetest.Patience, func() string {
+	enginetest.Eventually(c.t, func() string {
 		list, err := c.Client.Workers(c.ctx)
 		require.NoError(c.t, err)
 		for _, w := range list {
@@ -95,7 +95,7 @@ func (c *whyCase) gated(limit activity.LimitOption) *runtime.RunRef {
 	a := c.pass("limited", activity.Limit("limit-"+c.lane, limit))
 	c.worker(a)
 	first := c.only(a)
-	enginetest.Eventually(c.t, enginetest.Patience, func() string {
+	enginetest.Eventually(c.t, func() string {
 		d, err := first.Describe(c.ctx)
 		require.NoError(c.t, err)
 		if d.Nodes[0].State != runtime.NodeActive {
@@ -118,7 +118,7 @@ var whyCases = map[why.Reason]struct {
 		})
 		c.seen("busy")
 		first := c.only(a)
-		enginetest.Eventually(c.t, enginetest.Patience, func() string {
+		enginetest.Eventually(c.t, func() string {
 			d, err := first.Describe(c.ctx)
 			require.NoError(c.t, err)
 			if d.Nodes[0].State != runtime.NodeActive {
@@ -412,7 +412,7 @@ func checkWhy(
 	c := &whyCase{Bench: b, t: t, ctx: enginetest.Context(t), lane: "lane-" + string(reason), gate: gate}
 	run := arrange(c)
 	var n runtime.NodeDescription
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(c.ctx)
 		require.NoError(t, err)
 		n = d.Nodes[len(d.Nodes)-1]

@@ -26,7 +26,7 @@ func listed(
 ) []workers.Worker {
 	t.Helper()
 	var list []workers.Worker
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		var err error
 		list, err = c.Workers(ctx)
 		require.NoError(t, err)
@@ -116,7 +116,7 @@ func TestDrainWorker(t *testing.T) {
 		})[0]
 		require.Equal(t, [3]any{1, 0, "ann"}, [3]any{got.Used, got.Free(), got.DrainRequestedBy})
 		close(gate)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			if d.Nodes[0].State != runtime.NodeSucceeded {

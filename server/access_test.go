@@ -270,7 +270,7 @@ func TestNobodyAnswersAsSomebodyElse(t *testing.T) {
 		run, err := runtime.Start(ctx, p.client, approvals(t), order{"book", 1})
 		require.NoError(t, err)
 		var waits []runtime.Waitpoint
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if waits, err = run.Waitpoints(ctx); err != nil || len(waits) != 1 {
 				return fmt.Sprint("the wait to be open: ", len(waits), " ", err)
 			}

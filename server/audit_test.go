@@ -104,7 +104,7 @@ func TestAnswersAreAudited(t *testing.T) {
 	run, err := runtime.Start(ctx, p.client, approvals(t), order{"book", 1}, runtime.WithID("one"))
 	require.NoError(t, err)
 	var waits api.Page[api.Wait]
-	enginetest.Eventually(t, time.Minute, func() string {
+	enginetest.Eventually(t, func() string {
 		p.do("GET", "/runs/approval/one/waits", nil, &waits, as...)
 		if len(waits.Items) == 0 {
 			return "no wait is open"

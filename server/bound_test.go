@@ -36,7 +36,7 @@ func TestTokensOfWaitsAreBoundToFlows(t *testing.T) {
 		inside, outside := p.as("in", api.Operator, "appro*"), p.as("out", api.Operator, "ord*")
 		inside.start("approval", "one", order{"book", 1})
 		var token string
-		enginetest.Eventually(t, patience, func() string {
+		enginetest.Eventually(t, func() string {
 			waits, err := p.client.Run("approval", "one").Waitpoints(ctx)
 			if err != nil || len(waits) == 0 {
 				return "no wait"

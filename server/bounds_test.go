@@ -61,7 +61,7 @@ func TestNumberOfStreams(t *testing.T) {
 	}
 	require.Equal(t, http.StatusTooManyRequests, p.stream(t.Context(), "/runs/approval/one/events").StatusCode)
 	cancel()
-	enginetest.Eventually(t, patience, func() string {
+	enginetest.Eventually(t, func() string {
 		return map[bool]string{false: "no stream ends"}[p.stream(t.Context(), "/feed").StatusCode == http.StatusOK]
 	})
 }

@@ -464,7 +464,7 @@ func TestContractFlows(t *testing.T) {
 		p.want("POST", "/v1/flows/$g$/members", `{"flow_id":"$g$","execution_id":"$one$","now":1}`, 201, `{"Added":"?"}`)
 		p.want("POST", "/v1/flows/$g$/cancel", strings.Replace(cancel, "$f$", "$g$", 1), 200,
 			`{"CancellationScheduled":{"cancellation_policy":"cancel_all","member_count":1,"member_execution_ids":["$one$"]}}`)
-		enginetest.Eventually(p.t, enginetest.Patience, func() string {
+		enginetest.Eventually(p.t, func() string {
 			state := p.state("$one$")
 			if state != `"cancelled"` {
 				return state
@@ -548,7 +548,7 @@ func TestContractStreamPool(t *testing.T) {
 				_, _ = fetch(ctx, stream+"/tail?block_ms=30000")
 			}
 		}()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			status, text := fetch(t.Context(), stream)
 			if status != http.StatusTooManyRequests {
 				return "the tail has not begun"

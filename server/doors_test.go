@@ -180,7 +180,7 @@ func (p *place) asked(def *flow.Definition[order, string]) (*runtime.Run[string]
 	run, err := runtime.Start(ctx, p.client, def, order{"book", 1})
 	require.NoError(p.t, err)
 	var waits []runtime.Waitpoint
-	enginetest.Eventually(p.t, patience, func() string {
+	enginetest.Eventually(p.t, func() string {
 		if waits, err = run.Waitpoints(ctx); err != nil || len(waits) != 1 {
 			return fmt.Sprint("the wait to be open: ", len(waits), " ", err)
 		}
@@ -366,7 +366,7 @@ func TestSignalsOfAWaitAreBoundedTogether(t *testing.T) {
 	run, err := runtime.Start(ctx, p.client, def, order{"book", 1})
 	require.NoError(t, err)
 	var waits []runtime.Waitpoint
-	enginetest.Eventually(t, patience, func() string {
+	enginetest.Eventually(t, func() string {
 		waits, err = run.Waitpoints(ctx)
 		require.NoError(t, err)
 		return map[bool]string{false: "the wait is not open"}[len(waits) == 1]

@@ -52,7 +52,7 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 		run, err := runtime.Start(ctx, p.client, def, "x", runtime.WithID("one"))
 		require.NoError(t, err)
 		var waits []runtime.Waitpoint
-		enginetest.Eventually(t, patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if waits, err = run.Waitpoints(ctx); err != nil || len(waits) != 3 {
 				return "three child runs do not wait yet"
 			}

@@ -28,7 +28,7 @@ func TestLaneHistory(t *testing.T) {
 		}
 		// until waits for a sample that satisfies a condition, and returns all.
 		until := func(what string, is func(api.LaneSample) bool) (list []api.LaneSample) {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if list = history(); len(list) == 0 || !is(list[len(list)-1]) {
 					return "the last sample is not " + what
 				}
@@ -58,7 +58,7 @@ func TestLaneHistory(t *testing.T) {
 		require.Equal(t, http.StatusOK, p.do("GET", "/workers", nil, &workers).StatusCode)
 		path := "/workers/" + workers.Items[0].Instance + "/drain"
 		require.Equal(t, http.StatusNoContent, p.do("POST", path, map[string]any{}, nil).StatusCode)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if begun() != 1 {
 				return "the attempt is not counted"
 			}
@@ -86,7 +86,7 @@ func TestBudgetHistory(t *testing.T) {
 			"": {Name: "models"}, "?key=atlas": {Name: "models", Key: "atlas"}, "?flow=order": {Name: "models", Flow: "order"},
 		} {
 			require.NoError(t, p.client.CreateBudget(t.Context(), ref, flow.HardLimit("tokens", 10)))
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				var h api.BudgetHistory
 				require.Equal(t, http.StatusOK, p.do("GET", "/budgets/models/history"+query, nil, &h).StatusCode)
 				if len(h.Samples) < 2 {

@@ -72,7 +72,7 @@ func TestJSONAtEveryDoor(t *testing.T) {
 		run, err := runtime.Start(ctx, p.client, def, json.RawMessage("1"))
 		require.NoError(t, err)
 		var waits []runtime.Waitpoint
-		enginetest.Eventually(t, patience, func() string {
+		enginetest.Eventually(t, func() string {
 			waits, err = run.Waitpoints(ctx)
 			require.NoError(t, err)
 			return map[bool]string{false: "the wait is not open"}[len(waits) == 1]

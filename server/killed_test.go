@@ -151,7 +151,7 @@ func TestKilledServer(t *testing.T) {
 			require.Equal(t, run, again)
 
 			// The same for an answer: it counts once.
-			enginetest.Eventually(t, patience, func() string {
+			enginetest.Eventually(t, func() string {
 				waits, err := b.Client.Run("approval", run.Run).Waitpoints(ctx)
 				if err != nil || len(waits) == 0 {
 					return "no wait"
@@ -252,7 +252,7 @@ func TestKilledServerInActions(t *testing.T) {
 		}
 		require.Equal(t, 2, forks)
 		var about *runtime.ScheduleDescription
-		enginetest.Eventually(t, patience, func() string {
+		enginetest.Eventually(t, func() string {
 			about, err = b.Client.DescribeSchedule(ctx, "hourly")
 			if err != nil || len(about.Backfills) > 0 {
 				return "backfills are open"

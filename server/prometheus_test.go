@@ -80,7 +80,7 @@ func TestServerMeasuresLanes(t *testing.T) {
 		c.MeterProvider, c.Metrics, c.ReportLanes = exporter.MeterProvider(), exporter.Handler(), true
 	})
 	p.start("approval", "one", order{"book", 1})
-	enginetest.Eventually(t, patience, func() string {
+	enginetest.Eventually(t, func() string {
 		_, text := p.metrics()
 		if !strings.Contains(text, `flowfabric_lane_depth{flowfabric_lane="default",flowfabric_state="suspended"} 1`) {
 			return text
@@ -190,14 +190,14 @@ func TestPrometheus(t *testing.T) {
 		p.do("GET", fmt.Sprintf("/runs/order/%d/result?wait=30s", n), nil, &result)
 		require.Equal(t, "succeeded", result.State)
 	}
-	enginetest.Eventually(t, patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if series, err := m.query(`up{job="flowfabric"} == 1`); err != nil || series != 1 {
 			return fmt.Sprint("the server is not scraped: ", err)
 		}
 		return ""
 	})
 	for _, query := range dashboardQueries(t) {
-		enginetest.Eventually(t, patience, func() string {
+		enginetest.Eventually(t, func() string {
 			work() // a rate needs two scrapes with something between them
 			series, err := m.query(query)
 			require.NoError(t, err, query)

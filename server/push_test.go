@@ -103,7 +103,7 @@ func TestPush(t *testing.T) {
 		second := r.next(tasks)
 		require.Equal(r.t, 2, second.task.Attempt)
 		second.with(http.StatusOK, `{"suspend":{"signals":["go"],"title":"Go on?"}}`)
-		enginetest.Eventually(r.t, enginetest.Patience, func() string {
+		enginetest.Eventually(r.t, func() string {
 			waits, err := run.Waitpoints(r.ctx)
 			require.NoError(r.t, err)
 			if len(waits) == 0 {

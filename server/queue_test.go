@@ -78,7 +78,7 @@ func TestFlowStatistics(t *testing.T) {
 			require.Equal(t, http.StatusOK, p.do("GET", "/runs/order/"+id+"/result?wait=30s", nil, nil).StatusCode)
 		}
 		var s api.FlowStatistics
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			s = api.FlowStatistics{}
 			require.Equal(t, http.StatusOK, p.do("GET", "/flows/order/statistics?runs=2", nil, &s).StatusCode)
 			if len(s.Nodes) != 1 || s.Nodes[0].Ended != 2 {

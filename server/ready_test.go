@@ -38,7 +38,7 @@ func TestProbes(t *testing.T) {
 		require.Equal(t, http.StatusOK, status)
 		require.Equal(t, map[string]any{"ready": true, "keepers": "keeper.none"}, reply)
 		b.Keeper(t)
-		enginetest.Eventually(t, patience, func() string {
+		enginetest.Eventually(t, func() string {
 			_, reply := probe(t, open()+"/readyz") // a server keeps what it has found for a while
 			if reply["keepers"] != "ok" {
 				return "no keeper is seen"

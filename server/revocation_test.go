@@ -90,7 +90,7 @@ func TestClaimsEndWithTheirToken(t *testing.T) {
 			}
 			ended <- err
 		}()
-		enginetest.Eventually(t, patience, func() string {
+		enginetest.Eventually(t, func() string {
 			var workers api.Page[api.Worker]
 			p.admin().do("GET", "/workers", nil, &workers)
 			return map[bool]string{false: "no worker claims"}[len(workers.Items) > 1]
@@ -110,7 +110,7 @@ func TestRegistrationsEndWithTheirToken(t *testing.T) {
 		sent := r.next(tasks)
 		_, err := httpclient.Call(r.ctx, admin, api.DeleteToken, api.TokenNameInput{Token: "ci"})
 		require.NoError(r.t, err)
-		enginetest.Eventually(r.t, enginetest.Patience, func() string {
+		enginetest.Eventually(r.t, func() string {
 			list, err := httpclient.Call(r.ctx, admin, api.ListPushWorkers, api.Empty{})
 			require.NoError(r.t, err)
 			return map[bool]string{false: "it is registered"}[len(list.Items) == 0]

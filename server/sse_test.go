@@ -104,7 +104,7 @@ func TestManyListeners(t *testing.T) {
 		}
 		waiting.Wait()
 		if p.bench.Kind == testserver.Redis || p.bench.Kind == testserver.Valkey {
-			enginetest.Eventually(t, patience, func() string { // between two reads there is none
+			enginetest.Eventually(t, func() string { // between two reads there is none
 				if n := readersOf(t, p.bench); n != 1 {
 					return fmt.Sprintf("%d connections read", n)
 				}

@@ -293,7 +293,7 @@ func TestTaskOverHTTPIsCancelled(t *testing.T) {
 		run := r.start(1)
 		task := r.claim()
 		require.NoError(t, run.Cancel(r.ctx, "no longer needed"))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			renewed, err := r.renew(task)
 			require.NoError(t, err)
 			if renewed.State == api.TaskHeld {
@@ -318,7 +318,7 @@ func TestWorkerOverHTTPDrains(t *testing.T) {
 		require.NotNil(t, claimed.Task)
 		_, err = httpclient.Call(r.ctx, r.client, api.DrainWorker, api.WorkerInput{Worker: claimed.Instance})
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if _, err := r.tryClaim(time.Millisecond); httpclient.Code(err) != "worker_draining" {
 				return "the worker claims"
 			}

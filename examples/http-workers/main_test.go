@@ -118,7 +118,7 @@ func (p *place) start(id string) *runtime.Run[string] {
 // approve answers the wait of a run when it is open.
 func (p *place) approve(run *runtime.Run[string]) {
 	p.t.Helper()
-	enginetest.Eventually(p.t, enginetest.Patience, func() string {
+	enginetest.Eventually(p.t, func() string {
 		waits, err := run.Waitpoints(p.ctx)
 		require.NoError(p.t, err)
 		if len(waits) == 0 {

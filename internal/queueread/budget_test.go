@@ -47,7 +47,7 @@ func TestBudgetUse(t *testing.T) {
 		var use queueread.BudgetUse
 		reaches := func(reserving, waiting int) {
 			t.Helper()
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				use, err = reader.BudgetUse(ctx, id, 0)
 				require.NoError(t, err)
 				if use.Reserving != reserving || use.Waiting != waiting {

@@ -79,7 +79,7 @@ func (q *queued) goOn(t *testing.T, nodes int) []string {
 	t.Helper()
 	q.Worker(t, []activity.Handler{q.work}, runtime.WorkerConfig{Concurrency: 1})
 	require.NoError(t, q.Client.ResumeLane(q.ctx, activity.DefaultLane))
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		if len(q.ran) != nodes {
@@ -192,7 +192,7 @@ func TestLimitUse(t *testing.T) {
 		}
 		var use queueread.LimitUse
 		reaches := func(holding, waiting int) {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				use, err = reader.LimitUse(ctx, id, 0)
 				require.NoError(t, err)
 				if use.Holding+len(use.Pools) != holding || use.Waiting != waiting {

@@ -144,7 +144,7 @@ func TestDirectoryInUse(t *testing.T) {
 		return nil
 	})
 	for round := range 5 {
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if acknowledged.Load() < int64(40*(round+1)) {
 				return "too few runs"
 			}
@@ -187,7 +187,7 @@ func TestServerInUse(t *testing.T) {
 		config, file := backup.Config{Prefix: prefix}, filepath.Join(t.TempDir(), "backup")
 		b := enginetest.Open(t, kind, testserver.Database(t, kind), prefix)
 		keeper := b.Keeper(t)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if _, err := backup.Write(ctx, b.URL, file, config); err == nil {
 				return "the keeper hears nothing yet"
 			}

@@ -83,7 +83,7 @@ func restoreServer(t *testing.T, kind testserver.Kind, take func(*testing.T, *te
 func takeSnapshot(t *testing.T, server *testserver.Server, dir string) []string {
 	before := server.Command(t, "LASTSAVE")
 	server.Command(t, "BGSAVE", "SCHEDULE")
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		info := server.Command(t, "INFO", "persistence")
 		if !strings.Contains(info, "rdb_bgsave_in_progress:0") || !strings.Contains(info, "rdb_last_bgsave_status:ok") {
 			return "the snapshot is not complete"

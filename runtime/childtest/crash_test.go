@@ -110,7 +110,7 @@ func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 2)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			for _, p := range enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitions() {
 				reply, err := enginerpc.ConnOf(b.Engine).Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		require.NoError(t, err)
 		core := enginerpc.ConnOf(b.Engine)
 		client := core.Client()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			for _, p := range core.Partitioning().FlowPartitions() {
 				reply, err := core.Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)

@@ -36,7 +36,7 @@ func nodeNow(t *testing.T, ctx context.Context, run *runtime.RunRef, node string
 func emptyAfterPurge(t *testing.T, ctx context.Context, b *enginetest.Bench, run *runtime.RunRef) {
 	t.Helper()
 	require.NoError(t, run.Purge(ctx))
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if n := len(b.Settle(t).FlowIDs()); n > 0 {
 			return fmt.Sprintf("%d runs are left", n)
 		}
@@ -117,7 +117,7 @@ func TestLoop(t *testing.T) {
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 192, out)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if n := len(b.Settle(t).FlowIDs()); n != 7 {
 				return fmt.Sprintf("there are %d runs, not 7", n)
 			}
@@ -178,14 +178,14 @@ func TestLoopFails(t *testing.T) {
 		b.Worker(t, slowly.Handlers())
 		open, err := runtime.Start(ctx, b.Client, slowly, 3)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if n := nodeNow(t, ctx, open.RunRef, "turns"); n.Child == nil || n.Child.State != runtime.RunRunning {
 				return "the turn does not run"
 			}
 			return ""
 		})
 		require.NoError(t, open.Cancel(ctx, "enough"))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if n := nodeNow(t, ctx, open.RunRef, "turns"); n.Child.State != runtime.RunCancelled {
 				return "the turn is " + string(n.Child.State)
 			}

@@ -47,7 +47,7 @@ func TestMapWhileItWaits(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 4, runtime.WithID("r"))
 		require.NoError(t, err)
 		// Both slots run items: the node itself has none.
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			if n := d.Nodes[1]; waiting.Load() != 2 || n.State != runtime.NodeWaitingChildren || n.Child == nil || n.Child.Succeeded != 2 {
@@ -111,7 +111,7 @@ func TestMapCancelled(t *testing.T) {
 			waiting.Store(0)
 			run, err := runtime.Start(ctx, b.Client, def, 100)
 			require.NoError(t, err)
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if waiting.Load() < 2 {
 					return "two items at work"
 				}
@@ -366,7 +366,7 @@ func TestMapResultsOfReruns(t *testing.T) {
 		items := b.Client.Run(child.Flow, child.Run)
 		for range 3 {
 			require.NoError(t, items.Rerun(ctx, runtime.RerunFrom("item-0")))
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if d, err := items.Describe(ctx); err != nil || d.State != runtime.RunSucceeded {
 					return fmt.Sprint(d, err)
 				}

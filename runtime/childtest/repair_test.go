@@ -48,7 +48,7 @@ func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
 			return "nothing"
 		}
 		waits := fmt.Sprint(runtime.NodeWaitingChildren, " after 1")
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if got := each(); got != waits {
 				return got
 			}

@@ -51,7 +51,7 @@ func TestSubFlowNested(t *testing.T) {
 		require.Equal(t, runtime.RunSucceeded, d.State)
 		require.Len(t, b.Settle(t).FlowIDs(), 4)
 		require.NoError(t, run.Purge(ctx))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if n := len(b.Settle(t).FlowIDs()); n > 0 {
 				return "runs are left"
 			}

@@ -190,7 +190,7 @@ func TestMoveIsRefused(t *testing.T) {
 		w := workload.New(t, 1)
 
 		keeper := b.Keeper(t)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if _, err := move.Plan(ctx, server.URL(), dir, config); err == nil {
 				return "the keeper hears nothing yet"
 			}
@@ -201,7 +201,7 @@ func TestMoveIsRefused(t *testing.T) {
 		require.NoError(t, keeper.Stop())
 		w.Start(t, b)
 		runtimeWorker := b.Worker(t, w.Handlers())
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			workers, err := b.Client.Workers(ctx)
 			return map[bool]string{false: "no worker"}[err == nil && len(workers) > 0]
 		})

@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, order{ID: 1, Sum: 2}, runtime.WithID("one"))
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{a.charge})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := b.Client.Run("sale", "one").Describe(ctx)
 			require.NoError(t, err)
 			for _, n := range d.Nodes {

@@ -199,7 +199,7 @@ func TestOwnRunsAreClean(t *testing.T) {
 			"construct-joins":    {"any": runtime.NodeSucceeded, "quorum": runtime.NodeSucceeded, "struct": runtime.NodeSucceeded, "all": runtime.NodeSucceeded},
 			"construct-failures": {"undo": runtime.NodeSucceeded, "always": runtime.NodeSucceeded, "hold": runtime.NodeSuspended},
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			for name, nodes := range settled {
 				d, err := b.Client.Run(name, "one").Describe(ctx)
 				require.NoError(t, err)
@@ -217,7 +217,7 @@ func TestOwnRunsAreClean(t *testing.T) {
 		}
 		for _, def := range c.defs {
 			run := b.Client.Run(def.Name(), "one")
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
 				if d.ClosedAt.IsZero() {
@@ -269,7 +269,7 @@ func TestCaseThatIsGone(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, first, 7)
 		require.NoError(t, err)
 		b.Worker(t, first.Handlers())
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			for _, n := range d.Nodes {

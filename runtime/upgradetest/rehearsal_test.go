@@ -52,7 +52,7 @@ func begin(t *testing.T, c *runtime.Client, def *flow.Definition[int, int], clie
 func (tr *traffic) more(t *testing.T, runs int64) {
 	t.Helper()
 	until := tr.ended.Load() + runs
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if n := tr.ended.Load(); n < until && !t.Failed() {
 			return fmt.Sprintf("%d of %d runs have ended", n, until)
 		}

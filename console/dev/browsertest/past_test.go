@@ -18,7 +18,7 @@ import (
 // sampled waits until the server has samples.
 func (p *place) sampled(t *testing.T, path string, most int) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		reply, err := http.Get(p.url + "api/v1/" + path)
 		require.NoError(t, err)
 		defer func() { _ = reply.Body.Close() }()

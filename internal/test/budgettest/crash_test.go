@@ -131,7 +131,7 @@ func (x *brittle) blocked() (n int) {
 }
 
 func (x *brittle) awaitBlocked(want int) {
-	enginetest.Eventually(x.t, enginetest.Patience, func() string {
+	enginetest.Eventually(x.t, func() string {
 		if n := x.blocked(); n != want {
 			return fmt.Sprint(n, " blocked, not ", want)
 		}
@@ -247,7 +247,7 @@ func TestReservationOfDeadWorker(t *testing.T) {
 		}
 		work(t, b, def)
 		b.Keeper(t)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if d := x.state().Dims[0]; d.Reserved != 0 {
 				return fmt.Sprintf("%+v", d)
 			}

@@ -81,7 +81,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 		require.LessOrEqual(t, spent, settled.Load()+unsure.Load())
 		require.GreaterOrEqual(t, spent, int64(2*runs*width))
 		// Where the reply to a reservation was lost and its worker stopped, keepers find out after half a minute.
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if n := amountOf(context.Background(), t, b, all, "tokens").Reserved + amountOf(context.Background(), t, b, gate, "tokens").Reserved; n > 0 {
 				return fmt.Sprint(n, " tokens are still reserved")
 			}
@@ -91,7 +91,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 		// in between. What is left to do is done by hand.
 		require.NoError(t, worker.Stop())
 		require.NoError(t, keeper.Stop())
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			s, err := invariant.Read(ctx, b.Operator(), b.Prefix)
 			require.NoError(t, err)
 			if err := s.Check(invariant.Quiescent).Err(); err != nil {

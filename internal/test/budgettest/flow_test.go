@@ -206,7 +206,7 @@ func TestBlockedNodesWait(t *testing.T) {
 			return n
 		}
 		awaitBlocked := func(want int) {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if n := blocked(); n != want {
 					return fmt.Sprint(n, " blocked, not ", want)
 				}
@@ -251,7 +251,7 @@ func TestRefusedNodeWaits(t *testing.T) {
 		work(t, b, def)
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			waiting := 0

@@ -31,7 +31,7 @@ func TestMapUsesBudgetOfItsRun(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 8)
 		require.NoError(t, err)
 		ref := runtime.BudgetRef{Name: "calls", Flow: "mapped", Run: run.ID()}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if s, err := b.Client.Budget(ctx, ref); err != nil || s.Amount("calls").Spent != 5 || s.UsedUp == "" {
 				return fmt.Sprintf("%+v %v", s, err)
 			}

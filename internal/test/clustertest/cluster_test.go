@@ -68,7 +68,7 @@ func TestSlotsMoveUnderLoad(t *testing.T) {
 	})
 	require.Equal(t, 1, libraries(t, added), "the library is loaded where it is missing")
 	x.rush("without the library", 10, func() { x.cluster.Nodes[2].Command(t, "FUNCTION", "FLUSH", "SYNC") })
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if libraries(t, x.cluster.Nodes[2]) == 0 {
 			return "the library is loaded again"
 		}

@@ -354,7 +354,7 @@ func (x *load) beatsOnce() {
 	t.Helper()
 	x.schedule(time.Now().Add(time.Second))
 	var d *runtime.ScheduleDescription
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		var err error
 		d, err = x.Client.DescribeSchedule(x.ctx, "beat")
 		require.NoError(t, err)

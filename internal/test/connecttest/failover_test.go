@@ -74,7 +74,7 @@ func newPair(t *testing.T, kind testserver.Kind) *pair {
 
 func (p *pair) awaitLink(t *testing.T, replica *testserver.Server) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if info := replica.Query(t, "INFO", "replication"); !strings.Contains(info, "master_link_status:up") {
 			return info
 		}
@@ -87,7 +87,7 @@ func (p *pair) awaitLink(t *testing.T, replica *testserver.Server) {
 func (p *pair) failOver(t *testing.T, primaryOf string) {
 	t.Helper()
 	p.primary.Command(t, "CLIENT", "PAUSE", "60000", "WRITE")
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		at := func(s *testserver.Server) string {
 			_, rest, _ := strings.Cut(s.Query(t, "INFO", "replication"), "master_repl_offset:")
 			offset, _, _ := strings.Cut(rest, "\r\n")
@@ -169,7 +169,7 @@ func TestReadersLeaveAReplica(t *testing.T) {
 		writer.Worker(t, []activity.Handler{plusOne})
 		signal(t, ctx, writer.Client, run.ID())
 		require.NoError(t, <-watched)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			d, err := reader.Client.Run("gated", run.ID()).Describe(ctx)
 			if err != nil || d.State != runtime.RunSucceeded {
 				return fmt.Sprint(d.State, err)

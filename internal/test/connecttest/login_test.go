@@ -222,7 +222,7 @@ func TestOpenWaitsForABusyServer(t *testing.T) {
 			defer close(scripted)
 			_ = server.Try("EVAL", "while true do end", "0") // until it is killed
 		}()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if err := server.Try("PING"); err == nil || !strings.Contains(err.Error(), "BUSY") {
 				return fmt.Sprint("not busy yet: ", err)
 			}
@@ -256,7 +256,7 @@ func TestOpenWaitsForAServerThatLoads(t *testing.T) {
 			defer close(loaded)
 			_ = server.Try("DEBUG", "RELOAD")
 		}()
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if err := server.Try("GET", "key:1"); err == nil || !strings.Contains(err.Error(), "LOADING") {
 				return fmt.Sprint("not loading yet: ", err)
 			}
@@ -284,7 +284,7 @@ func TestOpenWaitsForAWholeCluster(t *testing.T) {
 		const slot = "7"
 		owner := c.Owner(t, 7)
 		owner.Command(t, "CLUSTER", "DELSLOTS", slot)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			for _, node := range c.Nodes {
 				_ = node.Try("CLUSTER", "DELSLOTS", slot) // a message of before may have told it of the owner again
 				if !strings.Contains(node.Command(t, "CLUSTER", "INFO"), "cluster_state:fail") {

@@ -32,7 +32,7 @@ func Pass(tb testing.TB, core *enginerpc.Conn, by time.Duration) {
 	ctx := Context(tb)
 	begun, err := core.Now(ctx)
 	require.NoError(tb, err)
-	Eventually(tb, by+Patience, func() string {
+	EventuallyWithin(tb, by+Patience, func() string {
 		now, err := core.Now(ctx)
 		require.NoError(tb, err)
 		if now.Sub(begun) <= by {

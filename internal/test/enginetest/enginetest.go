@@ -341,9 +341,15 @@ func (b *Bench) Wipe(tb testing.TB) {
 	}
 }
 
-// Eventually waits for a condition, which returns what is missing, or "" when it holds. A failure shows the last two
-// different texts: the last one may only say that the test's time is up.
-func Eventually(tb testing.TB, within time.Duration, condition func() string) {
+// Eventually waits up to Patience for a condition, which returns what is missing, or "" when it holds. A failure shows
+// the last two different texts: the last one may only say that the test's time is up.
+func Eventually(tb testing.TB, condition func() string) {
+	tb.Helper()
+	EventuallyWithin(tb, Patience, condition)
+}
+
+// EventuallyWithin is Eventually with a bound of its own, for a test whose subject takes part of the time.
+func EventuallyWithin(tb testing.TB, within time.Duration, condition func() string) {
 	tb.Helper()
 	deadline := time.Now().Add(within)
 	last, before := "", ""

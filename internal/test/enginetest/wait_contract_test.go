@@ -201,7 +201,7 @@ func TestDelayedWaitpoint(t *testing.T) {
 			require.NoError(t, err)
 			assert.True(t, existed)
 		})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			l.drain(100)
 			if l.state("later") == "suspended" {
 				return ""

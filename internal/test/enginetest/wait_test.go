@@ -212,7 +212,7 @@ func TestWaitTimeouts(t *testing.T) {
 				l.submit([]string{"task"}, map[string]waitSpec{"gate": spec, "many": many})
 				before := l.at("gate")
 				l.suspend(l.take("task"), "ask", spec)
-				enginetest.Eventually(t, enginetest.Patience, func() string {
+				enginetest.Eventually(t, func() string {
 					l.drain(100)
 					if n := len(l.hash(l.e.Keys().ExecSuspension(l.node("task")))); n == 0 || !contains(l.events(), want[2]+" task") {
 						return "the timeout"

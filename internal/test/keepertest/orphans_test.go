@@ -94,7 +94,7 @@ func TestLongStaleList(t *testing.T) {
 		}
 		d.do(words...)
 		b.Keeper(t, runtime.KeeperConfig{ReconcileEvery: 100 * time.Millisecond})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if n := d.count("ZCARD", d.keys.FfxRuns(p, "gone")); n > 0 {
 				return fmt.Sprint(n, " stale entries")
 			}

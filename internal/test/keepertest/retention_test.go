@@ -186,7 +186,7 @@ func TestRetentionInSteps(t *testing.T) {
 		_, err = d.Execution(d.ctx, id)
 		require.NoError(t, err, "the record goes last")
 		b.Keeper(t, runtime.KeeperConfig{RetainExecutions: 10 * time.Millisecond})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if _, err := d.Execution(d.ctx, id); err == nil {
 				return "the execution is still there"
 			}
@@ -207,7 +207,7 @@ func TestLanesAreLearned(t *testing.T) {
 		id := d.create(admin.ExecutionSpec{Lane: "elsewhere", DelayUntil: at})
 		report := d.run("index_reconciliation")
 		require.Empty(t, report.Repaired, "nothing was wrong")
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if now, err := d.core.Now(d.ctx); err != nil || now.Before(at) {
 				return "it is not due yet"
 			}

@@ -98,7 +98,7 @@ func (m mortal) claim(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], 
 	core := enginerpc.ConnOf(b.Engine)
 	partition, err := core.FlowPartition(run.FlowID())
 	require.NoError(t, err)
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		reply, err := core.Claim(enginetest.Context(t), enginerpc.ClaimCall{
 			Partition: partition, IsNew: m.isNew, Alone: m.alone, ClaimRequest: enginerpc.ClaimRequest{
 				LaneID: "default", WorkerID: "worker", WorkerInstanceID: enginecore.WorkerInstanceID(instance), ClaimID: uuid.NewString(),

@@ -136,7 +136,7 @@ func TestUnconfirmed(t *testing.T) {
 		require.NotErrorIs(t, err, enginecore.ErrNotReplicated, "nothing was sent")
 
 		require.NoError(t, w.Replica.Thaw())
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			out, err := signalled.Result(ctx)
 			if errors.Is(err, enginecore.ErrNotReplicated) {
 				return err.Error()
@@ -145,7 +145,7 @@ func TestUnconfirmed(t *testing.T) {
 			require.Equal(t, "now", out)
 			return ""
 		})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			receipt, err := signalled.SignalWait(ctx, runtime.WaitName{Node: "go"}, answer)
 			if errors.Is(err, enginecore.ErrNotReplicated) {
 				return err.Error()
@@ -176,7 +176,7 @@ func TestWorkerGoesOn(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, i+1, out)
 		}
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if !strings.Contains(safe.Log(), "replication.missed") {
 				return "nothing is logged"
 			}
@@ -217,7 +217,7 @@ func TestInspectAndShare(t *testing.T) {
 		waits, _, _ = strings.Cut(waits, ",")
 		t.Logf("%d starts, WAIT: %s", starts, waits)
 		w.Primary.DetachReplicas(t)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if !missing() {
 				return "no finding"
 			}

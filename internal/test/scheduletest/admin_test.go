@@ -104,7 +104,7 @@ func TestUpdate(t *testing.T) {
 		_, err = b.Client.TriggerSchedule(ctx, "s")
 		require.NoError(t, err)
 		l.await(t, "started", isStarted(2))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if len(l.runs()) == 2 {
 				return ""
 			}
@@ -181,7 +181,7 @@ func TestDelete(t *testing.T) {
 			require.ErrorContains(t, err, name+` schedule "s"`)
 		}
 		for _, run := range l.awaitRuns(t, 2) {
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if err := b.Client.Run("report", run).Purge(ctx); err != nil {
 					return err.Error()
 				}
@@ -203,7 +203,7 @@ func TestDelete(t *testing.T) {
 		require.Empty(t, d.History)
 		l.fireAt(t, hour)
 		l.await(t, "started", isStarted(1))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if len(l.ran[runAt(hour)]) != 2 {
@@ -245,7 +245,7 @@ func TestList(t *testing.T) {
 			l.worker(t)
 			run, err := other.Client.TriggerSchedule(ctx, "s-1")
 			require.NoError(t, err)
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if about, err := other.Client.Run("report", run).Describe(ctx); err != nil || about.State != runtime.RunSucceeded {
 					return fmt.Sprint(about, err)
 				}
@@ -359,7 +359,7 @@ func TestServerKilled(t *testing.T) {
 			l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: runtime.OverlapAllow})
 			times := l.lastHours(t, fires)
 			l.fireAt(t, times[0])
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if len(l.runs()) > 2 {
 					return ""
 				}
@@ -368,7 +368,7 @@ func TestServerKilled(t *testing.T) {
 			server.Kill()
 			server.Restart()
 			// A keeper that got no reply to its submission continues after the retry time.
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				d, err := b.Client.DescribeSchedule(context.Background(), "s")
 				if err == nil && d.Started >= fires {
 					return ""
@@ -435,7 +435,7 @@ func TestAnyFlow(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Attach(b.Client.Run(def.Name(), runID), def)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			for _, id := range [][2]string{{"large", runID}, {"waiting", gateID}} {
 				if _, err := b.Client.Run(id[0], id[1]).Describe(ctx); err != nil {
 					return err.Error()

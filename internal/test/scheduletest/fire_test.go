@@ -92,7 +92,7 @@ func TestEachFireOnce(t *testing.T) {
 		times := l.lastHours(t, fires)
 		l.fireAt(t, times[0])
 		r := rand.New(rand.NewPCG(1, 7))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if l.describe(t).Started >= fires {
 				return ""
 			}
@@ -161,7 +161,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 
 		_, err := runtime.Attach(b.Client.Run(l.def.Name(), run), l.def)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if err := b.Client.Run("report", run).Purge(ctx); err != nil {
 				return err.Error()
 			}
@@ -175,7 +175,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 
 		l.editState(t, begun(2)) // a later fire is not one of those
 		l.await(t, "another fire", started(4))
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			if len(l.ran[run]) == 2 {

@@ -162,7 +162,7 @@ func (l *fixture) describe(t *testing.T) *runtime.ScheduleDescription {
 func (l *fixture) await(t *testing.T, what string, holds func(*runtime.ScheduleDescription) bool) *runtime.ScheduleDescription {
 	t.Helper()
 	var d *runtime.ScheduleDescription
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if d = l.describe(t); holds(d) {
 			return ""
 		}
@@ -173,7 +173,7 @@ func (l *fixture) await(t *testing.T, what string, holds func(*runtime.ScheduleD
 
 func (l *fixture) awaitRuns(t *testing.T, n int) []string {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if got := l.runs(); len(got) < n {
 			return fmt.Sprintf("%d of %d runs", len(got), n)
 		}

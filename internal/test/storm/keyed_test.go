@@ -87,7 +87,7 @@ func (j *checker) keys(ctx context.Context, s *storm) {
 		}
 	}
 	j.tallies["keyed runs"] = len(open)
-	enginetest.Eventually(j.t, s.patience(), func() string {
+	enginetest.EventuallyWithin(j.t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, runtime.RunQuery{Flow: keyedName}) {
 			require.NoError(j.t, err)
 			return fmt.Sprintf("run %s of flow %s, %s, is purged", run.Run, keyedName, run.State)
@@ -113,7 +113,7 @@ func (s *storm) endForks(ctx context.Context, t *testing.T) {
 		Flow: flowName, Text: forkPrefix, States: []runtime.RunState{runtime.RunRunning},
 	}
 	s.finishJob(ctx, t, query, bulk.Cancel("the storm is over"))
-	enginetest.Eventually(t, s.patience(), func() string {
+	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, query) {
 			require.NoError(t, err)
 			return fmt.Sprintf("fork %s is over: %s", run.Run, run.State)
@@ -127,7 +127,7 @@ func (s *storm) finishJob(ctx context.Context, t *testing.T, query runtime.RunQu
 	t.Helper()
 	job, err := s.bench.Client.StartBulkJob(ctx, query, action, bulk.Options{})
 	require.NoError(t, err)
-	enginetest.Eventually(t, s.patience(), func() string {
+	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		job, err = s.bench.Client.DescribeBulkJob(ctx, job.ID)
 		require.NoError(t, err)
 		if job.State == bulk.Running {

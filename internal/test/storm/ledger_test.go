@@ -138,7 +138,7 @@ func (j *checker) coins() {
 // released waits until no coin and no permit is held.
 func (s *storm) released(ctx context.Context, t *testing.T) {
 	t.Helper()
-	enginetest.Eventually(t, s.patience(), func() string {
+	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		quotas, err := s.bench.Client.Limits(ctx)
 		require.NoError(t, err)
 		for _, q := range quotas {

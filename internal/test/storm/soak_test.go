@@ -281,7 +281,7 @@ func (e *soaked) purge(t *testing.T) {
 	ctx, s := enginetest.Context(t), e.storm
 	require.NoError(t, s.bench.Client.DeleteSchedule(ctx, scheduleName))
 	s.finishJob(ctx, t, runtime.RunQuery{}, bulk.Purge())
-	enginetest.Eventually(t, s.patience(), func() string {
+	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, runtime.RunQuery{Children: true}) {
 			require.NoError(t, err)
 			return fmt.Sprintf("run %s of flow %s, %s, is purged", run.Run, run.Flow, run.State)

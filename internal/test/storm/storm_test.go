@@ -211,7 +211,7 @@ func (s *storm) rage(t *testing.T, more trouble) {
 // begin.
 func (s *storm) awaitRuns(t *testing.T) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		entries, err := readDiary(s.path)
 		if err != nil {
 			return err.Error() // a line may be in the writing
@@ -418,7 +418,7 @@ func ignore(err, expected error) error {
 func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runtime.Run[product]) {
 	t.Helper()
 	for id, run := range runs {
-		enginetest.Eventually(t, s.patience(), func() string {
+		enginetest.EventuallyWithin(t, s.patience(), func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			if d.OpenNodes == 0 {
@@ -438,7 +438,7 @@ func (s *storm) settle(ctx context.Context, t *testing.T, runs map[string]*runti
 func (s *storm) end(ctx context.Context, t *testing.T, run *runtime.Run[product]) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(s.seed, 11))
-	enginetest.Eventually(t, s.patience(), func() string {
+	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		if !d.ClosedAt.IsZero() {

@@ -152,7 +152,7 @@ type tornRun struct{ id string }
 // start starts a run until that is acknowledged.
 func (x *tornBench) start(t *testing.T, ctx context.Context, r *tornRun) {
 	t.Helper()
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if _, err := runtime.Start(ctx, x.Client, x.def, 1, runtime.WithID(r.id)); err != nil {
 			return err.Error()
 		}
@@ -171,7 +171,7 @@ func (x *tornBench) attach(t *testing.T, r *tornRun) *runtime.Run[int] {
 func (x *tornBench) awaitGate(t *testing.T, ctx context.Context, r *tornRun) {
 	t.Helper()
 	run := x.attach(t, r)
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if open, err := run.Waitpoints(ctx); err != nil || len(open) == 0 {
 			return fmt.Sprint("no open gate in ", r.id, ", ", err)
 		}
@@ -194,7 +194,7 @@ func (x *tornBench) signal(ctx context.Context, r *tornRun) {
 func (x *tornBench) finish(t *testing.T, ctx context.Context, r *tornRun, where string) {
 	t.Helper()
 	run := x.attach(t, r)
-	enginetest.Eventually(t, tornPatience, func() string {
+	enginetest.EventuallyWithin(t, tornPatience, func() string {
 		short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 		_, err := run.Result(short)

@@ -196,7 +196,7 @@ func (w *Workload) Start(tb testing.TB, b *enginetest.Bench) {
 func (w *Workload) untilNodes(tb testing.TB, c *runtime.Client, name, node string, state runtime.NodeState) {
 	tb.Helper()
 	for i := range w.Each {
-		enginetest.Eventually(tb, enginetest.Patience, func() string {
+		enginetest.Eventually(tb, func() string {
 			n, err := c.Run(name, name+"-"+strconv.Itoa(i)).DescribeNode(enginetest.Context(tb), node)
 			if err != nil || n.State != state {
 				return fmt.Sprint(name, "-", i, ": ", n, err)

@@ -62,7 +62,7 @@ func TestEndedTasksAreSmall(t *testing.T) {
 			task.Settled(taskpool.Failed, taskpool.Answer{Retries: retries}, err)
 		}
 	}
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		goruntime.GC()
 		for i, input := range inputs {
 			if input.Value() != nil {

@@ -41,7 +41,7 @@ func TestDoctor(t *testing.T) {
 		keeper := b.Keeper(t)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if code, stdout, _ := x.run("doctor"); code != 0 {
 				return stdout
 			}
@@ -133,7 +133,7 @@ func TestDoctorRewritesTheLog(t *testing.T) {
 			_, stdout, _ := x.run("doctor")
 			require.Contains(t, stdout, "log.not_rewritten")
 			x.run("doctor", "--rewrite-log")
-			enginetest.Eventually(t, enginetest.Patience, func() string {
+			enginetest.Eventually(t, func() string {
 				if _, stdout, _ := x.run("doctor"); strings.Contains(stdout, "log.not_rewritten") {
 					return "the log has not been rewritten"
 				}

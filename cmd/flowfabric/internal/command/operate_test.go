@@ -59,7 +59,7 @@ func TestOperatorsDay(t *testing.T) {
 			return strings.Fields(stdout)[0]
 		}())
 		worker := b.Worker(t, []activity.Handler{act})
-		enginetest.Eventually(t, enginetest.Patience, func() string {
+		enginetest.Eventually(t, func() string {
 			if len(x.lines("worker", "list", "--activity", "load")) != 1 {
 				return "the worker has not reported"
 			}

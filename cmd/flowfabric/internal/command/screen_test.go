@@ -74,7 +74,7 @@ func TestWatchOnATerminal(t *testing.T) {
 	b.Worker(t, []activity.Handler{act})
 	_, err = runtime.Start(enginetest.Context(t), b.Client, def, "in", runtime.WithID("r"))
 	require.NoError(t, err)
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if len(x.lines("inbox")) == 0 {
 			return "the wait is not open"
 		}

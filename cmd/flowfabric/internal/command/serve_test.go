@@ -42,7 +42,7 @@ func TestDev(t *testing.T) {
 	x := terminal{t: t, open: connect.Open}
 	x.where.URL = serveUntilEnd(t, nil, "dev", "--demo", "--listen", "127.0.0.1:0")
 	require.Contains(t, x.ok("run", "result", "demo-hello/first", "--wait"), "Hello, world!")
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		if len(x.lines("inbox", "--audience", "shop")) == 0 {
 			return "no wait is open"
 		}

@@ -166,7 +166,7 @@ func prepareTranscript(t *testing.T, b *enginetest.Bench) {
 	require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: charge, By: "shop"}, catalogue.Publication{Flow: ask, By: "shop"}))
 	b.Keeper(t)
 	b.Worker(t, charge.Handlers(), runtime.WorkerConfig{Name: "worker"})
-	enginetest.Eventually(t, enginetest.Patience, func() string {
+	enginetest.Eventually(t, func() string {
 		workers, err := b.Client.Workers(ctx)
 		require.NoError(t, err)
 		if len(workers) == 0 {
@@ -209,7 +209,7 @@ func transcript(x terminal) string {
 // untilClosed waits until all nodes of a run that is over have ended, which may be after its failure.
 func (x terminal) untilClosed(run string) {
 	x.t.Helper()
-	enginetest.Eventually(x.t, enginetest.Patience, func() string {
+	enginetest.Eventually(x.t, func() string {
 		if x.lines("run", "show", run)[0]["closed_at"] == nil {
 			return "nodes are open"
 		}
