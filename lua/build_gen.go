@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "337-96db05d0a9121326"
+const build = "341-d2cfe95f170ac713"

@@ -10,8 +10,8 @@
 
 -- @text logged {event:word} {node:word} {attempt:word} {detail}
 
--- Elements kept of a flow's event log; so many more, and those that are too many go together.
-local MAX_ENTRIES, SLACK = 20000, 256
+-- Elements kept of a flow's event log, and its length beyond which those that are too many go together.
+local MAX_ENTRIES, MAX_LENGTH = 20000, 20256
 
 -- Events of one element.
 local MAX_EVENTS = 64
@@ -113,7 +113,7 @@ end
 -- are.
 function event_log.push(c, flow_id, list, text)
   local length = redis.call('RPUSH', list, text)
-  if length > MAX_ENTRIES + SLACK then shorten(c, flow_id, list, length) end
+  if length > MAX_LENGTH then shorten(c, flow_id, list, length) end
   if length == 1 then return length end -- the flow is new
   local flows = touched[c.at]
   if not flows then

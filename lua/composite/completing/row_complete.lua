@@ -50,12 +50,17 @@ end
 local function release(c, flow, node, stem, name, result)
   local execution_id, next_up = stem .. node.suffix, c.next_up
   local active = next_up and row_lease.take(c, next_up, flow, execution_id, node, name, result)
-  lane_counts.add(c.at, flow, node.ordinal, node.lane_id, active and 1 or 0, -1)
+  local commits, begun = c.commits, active and 1 or 0
+  if commits.lane == node.lane_id then
+    commits.active, commits.waiting = commits.active + begun, commits.waiting - 1
+  else
+    lane_counts.begin_sum(c, commits, flow, node, begun, -1)
+  end
   if active then return active, node.line_started or row_lease.line_of(node, 'started', 'line_started'), next_up.logged_instance end
   local core = { created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '' }
   order.enter(c, node.lane_id, execution_id, core)
   order.announce(c, execution_id, core, node.lane_id)
-  return row_bytes.ready(c.commits.now), '', ''
+  return row_bytes.ready(commits.now), '', ''
 end
 
 -- The row of the i-th node behind a node, with the edge between them resolved. Gives its event, too, in two parts.
@@ -96,11 +101,6 @@ local function resolve_edges(c, flow, successors, stem, result)
   return table.concat(events)
 end
 
--- What is to be behind the row of a node that is the only one of its run; nil for others, and where the result is stored elsewhere.
-local function behind_row(flow, result)
-  return flow.count == 1 and result ~= '' and row_inputs.behind(result) or nil
-end
-
 -- Writes what a success changes of the rows of its run, with `behind`, which is nil or goes behind the last one. Gives the text for the
 -- event log.
 local function succeed(c, flow, bytes, open, node, done, successors, stem, result, behind)
@@ -127,12 +127,12 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
 end
 
 -- What the completions of a call share: whether none of them may go this way, what leaves the index of leases and what enters it, which
--- row_complete.flush writes for all of them, the time, and what ends the rows of nodes that have succeeded, as rows have them.
+-- row_complete.flush writes for all of them, as it counts the nodes of the `lane` that are `active` and `waiting`, the time, and what ends the rows of nodes that have succeeded, as rows have them.
 local function begin_commits(c)
   local now = row_bytes.time(c.now)
   local commits = {
     in_doubt = call.in_doubt(c), left = call.short_list(), entered = call.short_list(), now = now, ended = row_bytes.ended(now),
-    terms = nil,
+    terms = nil, lane = nil, active = 0, waiting = 0,
   }
   c.commits = commits
   return commits
@@ -141,10 +141,11 @@ end
 -- The index of leases is often empty.
 local CALLS_PER_TREE = 32
 
--- Writes the index of leases.
+-- Writes the index of leases, and counts the nodes of the lane.
 function row_complete.flush(c)
   local commits = c.commits
   if not commits then return end
+  lane_counts.end_sum(c, commits)
   local index_key = key.index_lease_expiry(c)
   c.commits = nil
   if commits.entered[1] then call.keep_as_tree(c, index_key, CALLS_PER_TREE) end
@@ -152,21 +153,17 @@ function row_complete.flush(c)
   call.chunked('ZADD', index_key, commits.entered)
 end
 
--- The bytes that have the row of a node and mostly those of the nodes behind it, and how many are before them. `bytes`: those that were
--- read first.
-local function find_rows(flow, bytes, node)
+-- The bytes that have the row of a node and mostly those of the nodes behind it, and how many are before them.
+local function read_rows(flow, node)
   local place = node.place
-  if place + ROW_BYTES <= #bytes then return bytes, 0 end
   local successors = graph_store.successors(flow.graph, node)
   local last = row.place((successors and successors.last or node.ordinal) + 1)
   if last - place > MAX_READ then last = place + ROW_BYTES end
   return redis.call('GETRANGE', flow.nodes_key, node.place_text, last - 1), place
 end
 
--- How many nodes of a small run are open; nil when nodes are behind the one that is to end, so that others are. `bytes`: those that were
--- read first.
-local function count_open(flow, bytes, successors)
-  if successors.count > 0 then return nil end
+-- How many nodes of a small run are open. `bytes`: those that were read first.
+local function count_open(flow, bytes)
   if flow.count == 1 then return 1 end
   if #bytes < row.place(flow.count + 1) then bytes = redis.call('GETRANGE', flow.nodes_key, 0, -1) end
   return row.count_open(bytes, flow.count)
@@ -178,18 +175,20 @@ end
 local function look_up(c, commits, completion, execution_id, ordinal)
   local flow_id = string.sub(execution_id, -36, -5) .. '0000'
   if row.is_loaded(flow_id) then return nil end
-  local flow, bytes, open = run_rows.plain(c, flow_id, ordinal)
-  local node = flow and graph_store.node(flow.graph, ordinal)
+  local flow, bytes, open, node = run_rows.plain(c, flow_id, ordinal)
   if not node then return nil end
-  local rows, from = find_rows(flow, bytes, node)
+  local rows, from = bytes, 0
+  if node.place + ROW_BYTES > #bytes then rows, from = read_rows(flow, node) end
   local lease_id = completion.lease_id
   local since = row_bytes.held_since(rows, node.place - from, lease_id, c.now)
   if not since or row_record.attempt_of(lease_id) ~= completion.attempt_id then return nil end
-  local successors = graph_store.successors(flow.graph, node)
+  local successors = node.successors
+  if successors == nil then successors = graph_store.successors(flow.graph, node) end
   if not successors or successors.count > c.budget or not read_children(flow, rows, from, successors) then
     return nil
   end
-  if flow.is_small then open = count_open(flow, bytes, successors) end
+  -- Where nodes are behind the one that ends, others are open.
+  if flow.is_small then open = successors.count == 0 and count_open(flow, bytes) or nil end
   return node, row_bytes.done(successors.count) .. since .. commits.ended .. lease_id, successors, flow, bytes, open
 end
 
@@ -206,10 +205,11 @@ function row_complete.commit(c, completion)
   c.budget = c.budget - successors.count
   if successors.others then row_edges.postpone(c, execution_id) end
   local result, left = completion.result, commits.left
-  local behind = behind_row(flow, result)
+  -- The result of the only node of a run is behind its row, where it has room.
+  local behind = flow.count == 1 and result ~= '' and row_inputs.behind(result) or nil
   if not behind then redis.call('HSET', flow.results_key, node.ordinal_text, result) end
   left[#left + 1] = execution_id
-  lane_counts.add(c.at, flow, ordinal, node.lane_id, -1, 0)
+  if commits.lane == node.lane_id then commits.active = commits.active - 1 else lane_counts.begin_sum(c, commits, flow, node, -1, 0) end
   local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then

@@ -26,9 +26,9 @@ local function text_of(c, flow, execution_id, lease_id, expires, ahead)
   return (ahead or flow.budgets) and text .. additions(c, flow, ahead) or text
 end
 
--- The same with the one result that it takes in, under the name of its upstream. It is put together at once, as the server's
--- interpreter goes through all bytes of each text that it makes.
-local function text_with_input(c, flow, execution_id, lease_id, expires, ahead, name, result)
+-- The description of a node that takes in one result, under the name of its upstream, and nothing else. It is put together at once, as
+-- the server's interpreter goes through all bytes of each text that it makes.
+function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, name, result)
   return execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
     .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'i' .. number.text(#name) .. ' ' .. name .. result
 end
@@ -42,7 +42,7 @@ function row_claimed.describe(c, flow, execution_id, lease_id, expires, flow_inp
   flow_input = flow_input or ''
   local input = inputs[1]
   if complete and not inputs[2] and not (input and flow_input ~= '') then
-    if input then return text_with_input(c, flow, execution_id, lease_id, expires, ahead, input[1], input[2]) end
+    if input then return row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, input[1], input[2]) end
     local text = text_of(c, flow, execution_id, lease_id, expires, ahead)
     return flow_input == '' and text or text .. 'f' .. flow_input
   end
@@ -55,9 +55,4 @@ function row_claimed.describe(c, flow, execution_id, lease_id, expires, flow_inp
     list[#list + 1] = flow.budgets == budget_gate.OF_GRAPH and graph_store.budgets(flow.graph) or budget_gate.of(c, flow.id, flow.budgets)
   end
   return list
-end
-
--- The same of a node that takes in one result and nothing else.
-function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, name, result)
-  return text_with_input(c, flow, execution_id, lease_id, expires, ahead, name, result)
 end

@@ -108,9 +108,8 @@ local function find_ready(c, request, execution_id)
   if string.byte(execution_id, -22) ~= 56 then return nil end
   local flow_id, ordinal = string.sub(execution_id, -36, -5) .. '0000', tonumber(string.sub(execution_id, -4), 16) or 0
   if ordinal < 1 or row.is_loaded(flow_id) then return nil end
-  local flow, bytes = run_rows.plain(c, flow_id, ordinal)
-  local node = flow and flow.is_small and graph_store.node(flow.graph, ordinal)
-  if not node or not node.plain or node.lane_id ~= request.lane then return nil end
+  local flow, bytes, _, node = run_rows.plain(c, flow_id, ordinal)
+  if not node or not flow.is_small or not node.plain or node.lane_id ~= request.lane then return nil end
   if node.known_to ~= request.kinds and not is_known(request, node) then return nil end
   if not row_bytes.is_ready(bytes, node.place) or flow.budget_ids and budget_gate.closed(c, flow) then return nil end
   if node.limits and not limit_admission.take_room(request, node.limits) then return nil end

@@ -92,16 +92,12 @@ end
 local MORE_ROWS = 1
 
 -- The last byte that is read of a run together with its header, to have the rows of a node and of those behind it: those, if they are
--- near the beginning, else none. Of a run of one node, an input behind the row is among them.
-local function last_to_read(flow, ordinal)
-  if flow and flow.count == 1 then return row_inputs.LAST_OF_ONE end
-  local node = flow and flow.graph.nodes[ordinal]
-  local to = node and node.read_to
-  if to then return to end
+-- near the beginning, else none.
+local function last_to_read(flow, node, ordinal)
   local successors = node and graph_store.successors(flow.graph, node)
   local last = successors and successors.last or ordinal + MORE_ROWS
   if successors and successors.count == 0 and flow.is_small then last = flow.count end
-  to = row.place(last + 1) - 1
+  local to = row.place(last + 1) - 1
   if to > row.LAST_OF_FIRST_READ then to = row.place(ordinal + 1) - 1 end
   if to > row.LAST_OF_FIRST_READ then to = HEAD_BYTES - 1 end
   to = number.text(to)
@@ -109,18 +105,23 @@ local function last_to_read(flow, ordinal)
   return to
 end
 
--- The record of a plain run that the call has not loaded, the bytes that its rows begin with, and how many of its nodes are open, but
--- for small runs; nil for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
--- behind it; of a small run, all rows if no node is behind it.
+-- The record of a plain run that the call has not loaded, the bytes that its rows begin with, how many of its nodes are open, but
+-- for small runs, and the node; nil for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
+-- behind it; of a small run, all rows if no node is behind it. Of a run of one node, an input behind its row is among them, too.
 function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
   if flow and flow.at ~= c.at then flow = nil end
-  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), '0', last_to_read(flow, ordinal))
+  local node = flow and flow.graph.nodes[ordinal]
+  local to = flow and flow.count == 1 and row_inputs.LAST_OF_ONE or node and node.read_to or last_to_read(flow, node, ordinal)
+  local bytes = redis.call('GETRANGE', flow and flow.nodes_key or key.flow_nodes(c, flow_id), '0', to)
   if #bytes < HEAD_BYTES then return nil end
   local count, flags, open, identity = struct.unpack(STATE, bytes, STATE_AT)
   if flags % (2 * PLAIN) ~= PLAIN then return nil end
-  if not flow or flow.identity ~= identity then flow = read_plain(c, flow_id, identity, flags, count) end
-  return flow, bytes, open
+  if not flow or flow.identity ~= identity then
+    flow, node = read_plain(c, flow_id, identity, flags, count), nil
+    if not flow then return nil end
+  end
+  return flow, bytes, open, node or graph_store.node(flow.graph, ordinal)
 end
 
 function flow_record.on_unusual(flow_key)

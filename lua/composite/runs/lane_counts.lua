@@ -69,6 +69,21 @@ function lane_counts.add(at, run, ordinal, lane, active, waiting)
   if changes == MAX_CHANGES then full[#full + 1] = entry end
 end
 
+-- A call that changes many nodes sums up what that changes of one lane, which takes little: `sums` has the `lane`, and how many nodes
+-- more are `active` and `waiting`. This is for a node of another lane than the last one. While a pass counts, each node counts by itself.
+function lane_counts.begin_sum(c, sums, run, node, active, waiting)
+  local entry = c.at.gathered
+  if entry and entry.pass then return lane_counts.add(c.at, run, node.ordinal, node.lane_id, active, waiting) end
+  lane_counts.end_sum(c, sums)
+  sums.lane, sums.active, sums.waiting = node.lane_id, active, waiting
+end
+
+-- Counts what a call has summed up.
+function lane_counts.end_sum(c, sums)
+  local lane = sums.lane
+  if lane then lane_counts.add(c.at, nil, 0, lane, sums.active, sums.waiting) end
+end
+
 -- A row that is being written has another state than it had.
 function row.on_counted(r, before, after)
   local run, lane = r.run, graph_store.lane_of_row(r)

@@ -91,13 +91,17 @@ function F.ffx_describe_flow(K, A)
   return out
 end
 
+local OUTCOME, REASONS = { 'terminal_outcome' }, { 'node', 'failure_reason', 'cancellation_reason' }
+
 -- The result of a flow that has succeeded; nil without one, and then the node whose result it would be and why there is none, or nil
 -- when its graph returns none. A result may have no bytes, so it is there when its node has succeeded.
 local function result_of(c, flow_id)
   local result_id = graph.result_execution(c, flow_id)
   if not result_id then return nil end
-  local core = record.read(key.exec_core(c, result_id), { 'terminal_outcome', 'node', 'failure_reason', 'cancellation_reason' }) or {}
-  if core.terminal_outcome == 'success' then return results.read(c, result_id) or '' end
+  local core_key = key.exec_core(c, result_id)
+  local core = record.read(core_key, OUTCOME)
+  if core and core.terminal_outcome == 'success' then return results.read(c, result_id) or '' end
+  core = core and record.read(core_key, REASONS) or {}
   return nil, core.node or '', is_set(core.failure_reason) and core.failure_reason or core.cancellation_reason
 end
 

@@ -185,7 +185,7 @@ local function create_run(c, batch, A, n, run, g)
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags,
     run.behind or '')
   r.known_graph, r.start_at = g, n.start_at
-  lane_counts.created(c, r, g)
+  if r.count > 1 then lane_counts.created(c, r, g) end
   run_record.write(c, batch, flow_key, A, run, g, n)
   if n.fire then schedule.note_fire(c, n.fire, flow_key) end
   if g.has_joins or run.limits then write_special(c, r, run, g) end
