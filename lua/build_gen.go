@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "341-d2cfe95f170ac713"
+const build = "346-39dc1e1a5c1d18ba"

@@ -114,9 +114,10 @@ function propagate.resolve_wave(c, wave)
     order.gather(c)
   end
   local guards = (c.root or c).faults
+  local function resolve(_, edges) resolve_child(c, edges) end
   for _, edges in ipairs(wave) do
     if guards then
-      call.guarded(c, 'propagation', edges[1].child_id, function() resolve_child(c, edges) end)
+      call.guarded(c, 'propagation', edges[1].child_id, resolve, edges)
     else
       resolve_child(c, edges)
     end

@@ -3,6 +3,7 @@
 -- rows, and writes them at once, so it leaves runs alone that the call has loaded.
 
 local ROW_BYTES, FLAGS, BEHIND_OPEN, PLAIN = row.ROW_BYTES, row.FLAGS, row.BEHIND_OPEN, row.PLAIN
+local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
 -- Bytes between two rows are written again as they are, up to so many: that takes less than a further command.
 local MAX_GAP = 256
@@ -45,16 +46,24 @@ local function read_children(flow, bytes, from, successors)
   return true
 end
 
+-- Counts a node of another lane than the last one that the call has counted.
+local function count(c, commits, flow, node, active, waiting)
+  local counts = lane_counts.add(c.at, flow, node.ordinal, node.lane_id, active, waiting)
+  commits.counts, commits.lane = counts, counts and node.lane_id
+end
+
 -- A node that waits for nothing any more is leased to the completing worker, or enters its lane. Gives its row, and its event in two
 -- parts. `name` is that of the completed node, where its result goes there.
 local function release(c, flow, node, stem, name, result)
   local execution_id, next_up = stem .. node.suffix, c.next_up
   local active = next_up and row_lease.take(c, next_up, flow, execution_id, node, name, result)
-  local commits, begun = c.commits, active and 1 or 0
+  local commits = c.commits
   if commits.lane == node.lane_id then
-    commits.active, commits.waiting = commits.active + begun, commits.waiting - 1
+    local counts = commits.counts
+    counts[COUNTED_WAITING] = counts[COUNTED_WAITING] - 1
+    if active then counts[COUNTED_ACTIVE] = counts[COUNTED_ACTIVE] + 1 end
   else
-    lane_counts.begin_sum(c, commits, flow, node, begun, -1)
+    count(c, commits, flow, node, active and 1 or 0, -1)
   end
   if active then return active, node.line_started or row_lease.line_of(node, 'started', 'line_started'), next_up.logged_instance end
   local core = { created_at = flow.created_text, priority = node.priority, managed = '1', fair_key = flow.fair_key or '' }
@@ -127,12 +136,12 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
 end
 
 -- What the completions of a call share: whether none of them may go this way, what leaves the index of leases and what enters it, which
--- row_complete.flush writes for all of them, as it counts the nodes of the `lane` that are `active` and `waiting`, the time, and what ends the rows of nodes that have succeeded, as rows have them.
+-- row_complete.flush writes for all of them, the last lane and its counts, the time, and what ends the rows of nodes that have succeeded, as rows have them.
 local function begin_commits(c)
   local now = row_bytes.time(c.now)
   local commits = {
     in_doubt = call.in_doubt(c), left = call.short_list(), entered = call.short_list(), now = now, ended = row_bytes.ended(now),
-    terms = nil, lane = nil, active = 0, waiting = 0,
+    terms = nil, lane = nil, counts = nil,
   }
   c.commits = commits
   return commits
@@ -141,11 +150,10 @@ end
 -- The index of leases is often empty.
 local CALLS_PER_TREE = 32
 
--- Writes the index of leases, and counts the nodes of the lane.
+-- Writes the index of leases.
 function row_complete.flush(c)
   local commits = c.commits
   if not commits then return end
-  lane_counts.end_sum(c, commits)
   local index_key = key.index_lease_expiry(c)
   c.commits = nil
   if commits.entered[1] then call.keep_as_tree(c, index_key, CALLS_PER_TREE) end
@@ -209,7 +217,12 @@ function row_complete.commit(c, completion)
   local behind = flow.count == 1 and result ~= '' and row_inputs.behind(result) or nil
   if not behind then redis.call('HSET', flow.results_key, node.ordinal_text, result) end
   left[#left + 1] = execution_id
-  if commits.lane == node.lane_id then commits.active = commits.active - 1 else lane_counts.begin_sum(c, commits, flow, node, -1, 0) end
+  if commits.lane == node.lane_id then
+    local counts = commits.counts
+    counts[COUNTED_ACTIVE] = counts[COUNTED_ACTIVE] - 1
+  else
+    count(c, commits, flow, node, -1, 0)
+  end
   local text = succeed(c, flow, bytes, open, node, done, successors, string.sub(execution_id, 1, -5), result, behind)
   if node.attempt_timeout then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   if open == 1 then

@@ -74,15 +74,15 @@ local function pack(r)
 end
 row.pack = pack
 
--- States of which lanes count their nodes: active, and waiting for upstreams; 0 is every other one.
+-- States of which lanes count their nodes: active, and waiting for upstreams; 0 is every other one. They are listed by the phase of a
+-- row and its eligibility, of which the former counts sixteen times.
 row.COUNTED_ACTIVE, row.COUNTED_WAITING = 1, 2
+row.COUNTED = {}
+for state = 0, 255 do row.COUNTED[state] = state >= 32 and state < 48 and 1 or state == 19 and 2 or 0 end
 
-function row.counted_state(phase, eligibility)
-  return phase == 2 and 1 or phase == 1 and eligibility == 3 and 2 or 0
-end
-
--- @hook A row that is written has another of these states than it had.
-function row.on_counted(r, before, after) end
+-- @hook Rows of a run are written with another phase or eligibility than they were read with (`was`, as in row.COUNTED, which becomes
+-- the one that is written).
+function row.on_counted(run, changed) end
 
 -- The row at a place of a string. The table is made with all of its fields at once, since one that grows costs more than all else.
 local function unpack_at(bytes, from, run, ordinal)
@@ -92,7 +92,7 @@ local function unpack_at(bytes, from, run, ordinal)
     run = run, ordinal = ordinal, phase = phase, owner = owner, elig = elig, why = why, outcome = outcome, attempt = attempt,
     public = public, flags = flags, index = index, total = total, retries = retries, reclaims = reclaims, epoch = epoch, open = open,
     told = told, expires = expires, acquired = acquired, started = started, ended = ended,
-    changed = changed > 0 and changed or run.created, worker = worker, lease = lease_id, was = row.counted_state(phase, elig),
+    changed = changed > 0 and changed or run.created, worker = worker, lease = lease_id, was = phase * 16 + elig,
   }
 end
 
@@ -105,8 +105,8 @@ function row.initial(open)
 end
 
 -- The runs that the call has loaded, by their ids, and the rows, by the last part of the ids of their executions; false for what
--- is not there.
-local runs, rows = {}, {}
+-- is not there. Rows that were found by the keys of their records are also kept by those.
+local runs, rows, by_key = {}, {}, {}
 
 -- Whether the call removes runs: for others, the nodes of a run that is being purged are gone.
 local removes = false
@@ -117,7 +117,7 @@ function row.begin_removal() removes = true end
 -- Begins a call: nothing is loaded.
 function row.forget()
   removes = false
-  if next(runs) then runs, rows = {}, {} end
+  if next(runs) then runs, rows, by_key = {}, {}, {} end
 end
 
 -- The last byte that the first look at a run reads: of a small one, all of it. The server's interpreter goes through all bytes of
@@ -341,6 +341,8 @@ end
 
 -- The row behind the key of an execution's record; nil for one that has none.
 function row.of_key(core_key)
+  local known = by_key[core_key]
+  if known then return known end
   if string.byte(core_key, -27) ~= 56 or string.sub(core_key, -5) ~= ':core' then return nil end
   local name = string.sub(core_key, -41, -6)
   local r = rows[name]
@@ -348,6 +350,7 @@ function row.of_key(core_key)
     r = find(core_key, name) or false
     rows[name] = r
   end
+  by_key[core_key] = r or nil
   return r or nil
 end
 
@@ -384,7 +387,7 @@ end
 
 -- Writes the header and the rows that have changed, with one command where they are close to each other.
 local function write_rows(run)
-  local dirty, parts, count, from, to = run.dirty, {}, 0, '0', 0
+  local dirty, changed, parts, count, from, to = run.dirty, nil, {}, 0, '0', 0
   if run.head_dirty then
     run.head_dirty = nil
     parts[1], count, to = pack_head(run), 1, HEAD_BYTES
@@ -405,12 +408,12 @@ local function write_rows(run)
     if count == 0 then from = at end
     count = count + 1
     parts[count], to, r.dirty = pack(r), at + ROW_BYTES, nil
-    local state = row.counted_state(r.phase, r.elig)
-    if state ~= r.was then
-      row.on_counted(r, r.was, state)
-      r.was = state
+    if r.phase * 16 + r.elig ~= r.was then
+      changed = changed or {}
+      changed[#changed + 1] = r
     end
   end
+  if changed then row.on_counted(run, changed) end
   if count == 0 then return end
   redis.call('SETRANGE', run.key, from, table.concat(parts))
   run.dirty = {}
@@ -462,5 +465,5 @@ end
 function row.drop(run)
   run.dirty, run.head_dirty, run.more_writes = {}, nil, nil
   runs[run.id] = false
-  rows = {}
+  rows, by_key = {}, {}
 end

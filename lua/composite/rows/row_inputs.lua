@@ -20,6 +20,19 @@ local function feeders(r, g, from, to)
   return feeders_of(graph_store.of_run(r.run), graph_store.of_row(r), from, to, g and r)
 end
 
+-- Upstreams of a node of which the interpreter keeps with the node whose results it takes in.
+local MAX_KNOWN_UPS = 8
+
+-- All of them of a node that is no join.
+local function all_feeders(of_graph, node)
+  local ordinals, names = node.feeders, node.feeder_names
+  if ordinals then return ordinals, names end
+  local count = graph_store.edge_count(node.ups)
+  ordinals, names = feeders_of(of_graph, node, 1, count)
+  if count <= MAX_KNOWN_UPS then node.feeders, node.feeder_names = ordinals, names end
+  return ordinals, names
+end
+
 -- Results of nodes as {name, result} pairs, up to so many bytes, and whether that is all of them.
 local function results_of(c, flow_id, ordinals, names, max_bytes)
   local inputs, bytes = {}, 0
@@ -37,7 +50,7 @@ end
 
 -- The same of the upstreams of a node that is no join.
 function row_inputs.of_node(c, flow_id, of_graph, node, max_bytes)
-  local ordinals, names = feeders_of(of_graph, node, 1, graph_store.edge_count(node.ups))
+  local ordinals, names = all_feeders(of_graph, node)
   return results_of(c, flow_id, ordinals, names, max_bytes)
 end
 
@@ -46,7 +59,12 @@ end
 function row_inputs.read(c, execution_id, g, max_bytes)
   local r = row.of_key(key.exec_core(c, execution_id))
   if not r then return nil end
-  local ordinals, names = feeders(r, g, 1, graph_store.edge_count(graph_store.of_row(r).ups))
+  local node, ordinals, names = graph_store.of_row(r), nil, nil
+  if g then
+    ordinals, names = feeders(r, g, 1, graph_store.edge_count(node.ups))
+  else
+    ordinals, names = all_feeders(graph_store.of_run(r.run), node)
+  end
   return results_of(c, r.run.id, ordinals, names, max_bytes)
 end
 

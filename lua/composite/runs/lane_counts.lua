@@ -59,37 +59,46 @@ local function is_behind(pass, created, flow_id, ordinal)
   return flow_id < pass.id or flow_id == pass.id and ordinal < pass.row
 end
 
--- So many nodes more of a lane are active, or wait for upstreams: the one with an ordinal, in a run (its `created` and `id`).
+-- So many nodes more of a lane are active, or wait for upstreams: the one with an ordinal, in a run (its `created` and `id`). Gives the
+-- counts of the lane, to which the call may add those of further nodes; nil while a pass counts, as each node counts by itself then.
 function lane_counts.add(at, run, ordinal, lane, active, waiting)
   local entry = at.gathered or of_place(at)
-  add(entry.lanes, lane, active, waiting)
-  local pass, changes = entry.pass, entry.changes + 1
-  if pass and is_behind(pass, run.created, run.id, ordinal) then add(pass.lanes, lane, active, waiting) end
+  local counts, pass, changes = entry.lanes[lane], entry.pass, entry.changes + 1
   entry.changes = changes
   if changes == MAX_CHANGES then full[#full + 1] = entry end
+  if counts then
+    counts[ACTIVE], counts[WAITING] = counts[ACTIVE] + active, counts[WAITING] + waiting
+  else
+    counts = { active, waiting }
+    entry.lanes[lane] = counts
+  end
+  if not pass then return counts end
+  if is_behind(pass, run.created, run.id, ordinal) then add(pass.lanes, lane, active, waiting) end
+  return nil
 end
 
--- A call that changes many nodes sums up what that changes of one lane, which takes little: `sums` has the `lane`, and how many nodes
--- more are `active` and `waiting`. This is for a node of another lane than the last one. While a pass counts, each node counts by itself.
-function lane_counts.begin_sum(c, sums, run, node, active, waiting)
-  local entry = c.at.gathered
-  if entry and entry.pass then return lane_counts.add(c.at, run, node.ordinal, node.lane_id, active, waiting) end
-  lane_counts.end_sum(c, sums)
-  sums.lane, sums.active, sums.waiting = node.lane_id, active, waiting
-end
+-- What a row that goes from one counted state to another adds to the counts: by the former state, which counts three times, and the
+-- latter.
+local ADDS_ACTIVE, ADDS_WAITING = { 1, 0, -1, 0, -1, 0, 1 }, { 0, 1, 0, 0, 1, -1, -1 }
 
--- Counts what a call has summed up.
-function lane_counts.end_sum(c, sums)
-  local lane = sums.lane
-  if lane then lane_counts.add(c.at, nil, 0, lane, sums.active, sums.waiting) end
-end
-
--- A row that is being written has another state than it had.
-function row.on_counted(r, before, after)
-  local run, lane = r.run, graph_store.lane_of_row(r)
-  if not lane then return end
-  lane_counts.add(run.at or call.place(run.prefix, run.tag), run, r.ordinal, lane,
-    (after == ACTIVE and 1 or 0) - (before == ACTIVE and 1 or 0), (after == WAITING and 1 or 0) - (before == WAITING and 1 or 0))
+function row.on_counted(run, changed)
+  local at, counted, last, counts = run.at or call.place(run.prefix, run.tag), row.COUNTED, nil, nil
+  for i = 1, #changed do
+    local r = changed[i]
+    local was, is = r.was, r.phase * 16 + r.elig
+    r.was = is
+    was, is = counted[was], counted[is]
+    if was ~= is then
+      local node, move = r.node, was * 3 + is
+      local lane = node and node.lane_id or graph_store.lane_of_row(r)
+      if lane == last then
+        counts[ACTIVE], counts[WAITING] = counts[ACTIVE] + ADDS_ACTIVE[move], counts[WAITING] + ADDS_WAITING[move]
+      elseif lane then
+        counts = lane_counts.add(at, run, r.ordinal, lane, ADDS_ACTIVE[move], ADDS_WAITING[move])
+        last = counts and lane
+      end
+    end
+  end
 end
 
 -- A run of a graph has been created, none of whose nodes has changed yet.
@@ -177,7 +186,7 @@ function lane_counts.count_run(c, flow_id, created)
   if not run or row.open(run) == 0 or row.is_purging(run) or from > run.count then return 0, true end
   local to, g = math.min(run.count, from + ROWS_PER_STEP - 1), graph_store.of_run(run)
   row.each_state(run, from, to, function(ordinal, phase, eligibility)
-    local state = row.counted_state(phase, eligibility)
+    local state = row.COUNTED[phase * 16 + eligibility]
     if state == 0 then return end
     add(pass.lanes, graph_store.node(g, ordinal).lane_id, state == ACTIVE and 1 or 0, state == WAITING and 1 or 0)
   end)
