@@ -181,8 +181,8 @@ long-tests: servers ## All tests, with the long versions of property and crash t
 	$(RACE) FLOWFABRIC_SOAK=1 $(GO) test -race -count=1 -timeout 3h ./...
 
 .PHONY: fuzz
-fuzz: ## Run all fuzzers, one after the other (TIME=5m for each; FUZZ=enginecore/embedded or FUZZ=FuzzCron selects; KEEP=1 keeps the corpus)
-	@GO="$(GO)" FUZZ_TIME="$(or $(TIME),1m)" FUZZ="$(FUZZ)" FUZZ_KEEP="$(KEEP)" tools/fuzz.sh $(MODULES)
+fuzz: ## Run all fuzzers, one after the other (TIME=5m for each; FUZZ=enginecore/embedded or FUZZ=FuzzCron selects)
+	@GO="$(GO)" FUZZ_TIME="$(or $(TIME),1m)" FUZZ="$(FUZZ)" tools/fuzz.sh $(MODULES)
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities (needs the vulnerability database's site)

@@ -1,21 +1,13 @@
 #!/bin/sh
 # Runs the fuzzers of all modules, one after the other, each for as long as FUZZ_TIME says (default 1m). FUZZ selects fuzzers by
 # a regular expression of package and name, such as enginecore/embedded or FuzzCron. An input that fails is stored below
-# testdata/fuzz of its package, where `make test` runs it from then on; the others, which reach further code, stay in the build cache.
-# With FUZZ_KEEP set they are copied to testdata/fuzz as well.
+# testdata/fuzz of its package, where `make test` runs it from then on. The corpus of inputs that reach further code stays in Go's
+# build cache, and the next run begins with it.
 set -eu
 cd "$(dirname "$0")/.."
 root=$PWD
 go=${GO:-go}
 failed=
-
-# keep copies the inputs that the build cache has for a fuzzer of a folder to its testdata.
-keep() {
-	cached=$("$go" env GOCACHE)/fuzz/$("$go" list "$1")/$2
-	[ -d "$cached" ] || return 0
-	mkdir -p "$1/testdata/fuzz/$2"
-	find "$cached" -type f -exec cp {} "$1/testdata/fuzz/$2/" \;
-}
 
 for module in . "$@"; do
 	cd "$root/$module"
@@ -31,7 +23,6 @@ for module in . "$@"; do
 			echo "$module/${folder#./} $name" | grep -qE "${FUZZ:-.}" || continue
 			echo "== $module/${folder#./} $name"
 			"$go" test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZ_TIME:-1m}" -parallel 1 -vet=off "$folder" || failed="$failed $name"
-			[ -z "${FUZZ_KEEP:-}" ] || keep "$folder" "$name"
 		done
 	done
 done
