@@ -78,8 +78,8 @@ type Handler interface {
 	Name() string
 	// Aliases are further names under which stored flows may know the activity.
 	Aliases() []string
-	// options are the resolved options: every default is filled in.
-	options() activityspec.Options
+	// Internal has the options for packages of this module; programs can do nothing with it, and it may change.
+	Internal() activityspec.Handle
 	// Codec turns the input and the result into bytes and back. It is never nil.
 	Codec() Codec
 	// Err returns the faults of the declaration, nil if there are none. It matches ErrInvalid.
@@ -109,16 +109,12 @@ func (a *Activity[In, Out]) Aliases() []string {
 	return slices.Clone(a.aliases)
 }
 
-// options returns the resolved options. If one of them is invalid, all are the defaults, and Err reports the fault.
-func (a *Activity[In, Out]) options() activityspec.Options {
-	if a == nil || a.resolved.Lane == "" {
-		return activityspec.DefaultOptions()
+// Internal implements Handler.
+func (a *Activity[In, Out]) Internal() activityspec.Handle {
+	if a == nil {
+		return activityspec.Handle{}
 	}
-	return a.resolved.Clone()
-}
-
-func init() {
-	activityspec.OptionsOf = func(handler any) activityspec.Options { return handler.(Handler).options() }
+	return activityspec.HandleOf(&a.resolved)
 }
 
 // Codec returns the codec of the input and the result, JSON by default.

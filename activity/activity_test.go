@@ -36,7 +36,7 @@ func TestDefaults(t *testing.T) {
 		Retry: activityspec.RetryPlan{Attempts: 5, First: time.Second, Max: time.Minute, Factor: 2, JitterPermille: 100},
 		Lane:  "default",
 	}
-	if got := activityspec.OptionsOf(a); !reflect.DeepEqual(got, want) {
+	if got := activityspec.OptionsOf(a.Internal()); !reflect.DeepEqual(got, want) {
 		t.Errorf("options %+v, want %+v", got, want)
 	}
 	if a.Name() != "half" || len(a.Aliases()) != 0 || a.Codec().Name() != "json" {
@@ -68,15 +68,15 @@ func TestOptions(t *testing.T) {
 		StartToClose: 2 * time.Millisecond, HeartbeatTimeout: time.Second, ScheduleToStart: time.Hour,
 		Lane: "fast", Priority: 9000, Capabilities: []string{"gpu", "ssd"},
 	}
-	if got := activityspec.OptionsOf(a); !reflect.DeepEqual(got, want) {
+	if got := activityspec.OptionsOf(a.Internal()); !reflect.DeepEqual(got, want) {
 		t.Errorf("options %+v, want %+v", got, want)
 	}
 	if got := a.Aliases(); !slices.Equal(got, []string{"old", "older"}) {
 		t.Errorf("aliases %q", got)
 	}
-	activityspec.OptionsOf(a).Capabilities[0] = "changed"
+	activityspec.OptionsOf(a.Internal()).Capabilities[0] = "changed"
 	a.Aliases()[0] = "changed"
-	if activityspec.OptionsOf(a).Capabilities[0] != "gpu" || a.Aliases()[0] != "old" {
+	if activityspec.OptionsOf(a.Internal()).Capabilities[0] != "gpu" || a.Aliases()[0] != "old" {
 		t.Error("what the methods return is shared with the activity")
 	}
 }

@@ -3,16 +3,11 @@ package activity
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
-
-// maxUsage is the largest amount of one report or reservation.
-const maxUsage = 1 << 50
 
 // Errors of budgets, for errors.Is.
 var (
@@ -73,28 +68,7 @@ func ReportUsage(ctx context.Context, dimension string, n int64) error {
 // dimensions, and a *BudgetError of one does not keep the others from being counted. An invalid amount or an unknown
 // dimension is an error before any is counted.
 func ReportUsages(ctx context.Context, usage map[string]int64) error {
-	return reportUsage(ctx, usageOf(usage), "")
-}
-
-func init() {
-	activitycontext.UsageOf = func(usage map[string]int64) ([]activitycontext.Usage, error) {
-		list := usageOf(usage)
-		for _, u := range list {
-			if err := checkUsage("report", u.Dimension, u.Amount); err != nil {
-				return nil, err
-			}
-		}
-		return list, nil
-	}
-}
-
-// usageOf returns amounts in the order of their dimensions.
-func usageOf(usage map[string]int64) []activitycontext.Usage {
-	list := make([]activitycontext.Usage, 0, len(usage))
-	for _, dimension := range slices.Sorted(maps.Keys(usage)) {
-		list = append(list, activitycontext.Usage{Dimension: dimension, Amount: usage[dimension]})
-	}
-	return list
+	return reportUsage(ctx, activitycontext.UsageOf(usage), "")
 }
 
 // ReportUsageOnce is ReportUsage for work that is done once however many attempts the execution has: for 30 days,
@@ -110,7 +84,7 @@ func ReportUsageOnce(ctx context.Context, key, dimension string, n int64) error 
 func reportUsage(ctx context.Context, usage []activitycontext.Usage, key string) error {
 	what := "report"
 	for _, u := range usage {
-		if err := checkUsage("report", u.Dimension, u.Amount); err != nil {
+		if err := checkUsage("report", u); err != nil {
 			return err
 		}
 		what += fmt.Sprintf(" %d %s", u.Amount, u.Dimension)
@@ -139,7 +113,7 @@ type Reservation struct{ held activitycontext.Reservation }
 // Settle reports the amount used. A reservation left when the attempt ends is released unused; for a lost worker, after
 // its lease has expired and a keeper has noticed, within about a minute. Errors are those of ReportUsage.
 func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, error) {
-	if err := checkUsage("reserve", dimension, n); err != nil {
+	if err := checkUsage("reserve", activitycontext.Usage{Dimension: dimension, Amount: n}); err != nil {
 		return nil, err
 	}
 	budgets, ok := activitycontext.BudgetsFrom(ctx)
@@ -156,8 +130,8 @@ func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, erro
 // Settle counts the amount used and returns the rest. More than was reserved counts if it fits; otherwise the reserved
 // amount counts, and the error is a *BudgetError. Calls after the first Settle or Release have no effect.
 func (r *Reservation) Settle(ctx context.Context, actual int64) error {
-	if actual < 0 || actual > maxUsage {
-		return badUsage("settle", "", fmt.Errorf("amount %d: must be 0 to %d", actual, int64(maxUsage)))
+	if actual < 0 || actual > activitycontext.MaxUsage {
+		return badUsage("settle", "", fmt.Errorf("amount %d: must be 0 to %d", actual, int64(activitycontext.MaxUsage)))
 	}
 	if r == nil || r.held == nil {
 		return nil
@@ -217,12 +191,9 @@ func Budgets(ctx context.Context) ([]BudgetAmount, error) {
 	return list, nil
 }
 
-func checkUsage(what, dimension string, n int64) error {
-	if err := activityspec.CheckName(dimension); err != nil {
-		return badUsage(what, dimension, fmt.Errorf("dimension: %w", err))
-	}
-	if n < 0 || n > maxUsage {
-		return badUsage(what, dimension, fmt.Errorf("amount %d: must be 0 to %d", n, int64(maxUsage)))
+func checkUsage(what string, u activitycontext.Usage) error {
+	if err := u.Check(); err != nil {
+		return badUsage(what, u.Dimension, err)
 	}
 	return nil
 }

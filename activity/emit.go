@@ -1,18 +1,15 @@
 package activity
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
-	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
 // MaxFrame is the largest payload of a frame, in bytes.
-const MaxFrame = 64 << 10
+const MaxFrame = activitycontext.MaxFrame
 
 // Emit appends a frame to the output stream of the attempt, which runtime's RunRef.Stream reads. The kind is a name by
 // the rule of the package. A payload of type []byte is stored as it is, any other as JSON, at most MaxFrame bytes.
@@ -43,56 +40,8 @@ type Frame struct {
 	At time.Time
 }
 
-// maxFrameText bounds the correlation id of a frame, maxFrameEncoding the name of its encoding, in bytes.
-const (
-	maxFrameText     = 256
-	maxFrameEncoding = 64
-)
-
-func init() {
-	activitycontext.FrameOf = func(frame any) (activitycontext.Frame, error) {
-		f := frame.(Frame)
-		return f.encode()
-	}
-}
-
-// encode checks the frame and encodes its payload.
 func (f *Frame) encode() (activitycontext.Frame, error) {
-	out := activitycontext.Frame{
-		Kind: f.Kind, Encoding: cmp.Or(f.Encoding, activitycontext.BytesEncoding), CorrelationID: f.CorrelationID,
-		At: f.At,
-	}
-	if err := activityspec.CheckName(f.Kind); err != nil {
-		return out, fmt.Errorf("emit: %w", err)
-	}
-	if raw, ok := f.Payload.([]byte); ok {
-		out.Payload = bytes.Clone(raw)
-	} else {
-		var err error
-		if out.Payload, err = (JSON{}).Encode(f.Payload); err != nil {
-			return out, fmt.Errorf("emit %q: payload of type %T does not encode: %w", f.Kind, f.Payload, err)
-		}
-		if f.Encoding != "" {
-			return out, fmt.Errorf("emit %q: encoding %q is for payloads of type []byte, not %T", f.Kind,
-				f.Encoding, f.Payload)
-		}
-		out.Encoding = activitycontext.JSONEncoding
-	}
-	if len(out.Payload) > MaxFrame {
-		return out, fmt.Errorf("emit %q: payload has %d bytes, at most %d are allowed", f.Kind, len(out.Payload),
-			MaxFrame)
-	}
-	for _, text := range []struct {
-		name, value string
-		most        int
-	}{{"encoding", f.Encoding, maxFrameEncoding}, {"correlation id", f.CorrelationID, maxFrameText}} {
-		if err := activityspec.CheckText(text.value); err != nil || len(text.value) > text.most {
-			return out,
-				fmt.Errorf("emit %q: %s %.80q: must be at most %d bytes of UTF-8 without control characters", f.Kind,
-					text.name, text.value, text.most)
-		}
-	}
-	return out, nil
+	return activitycontext.NewFrame(f.Kind, f.Encoding, f.CorrelationID, f.Payload, f.At)
 }
 
 // EmitFrame is Emit for a frame with metadata.

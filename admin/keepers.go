@@ -5,15 +5,16 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/contractmode"
+	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
-	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrUnknownKeeperTask is returned for a keeper task that does not exist, or that the engine lacks in contract mode.
 // Its text lists the names.
-var ErrUnknownKeeperTask = keepertask.ErrUnknown
+var ErrUnknownKeeperTask = keeper.ErrUnknownTask
 
 // KeeperTask describes one kind of a keeper's work.
 type KeeperTask struct {
@@ -34,11 +35,11 @@ type KeeperTask struct {
 
 // KeeperTasks returns all keeper tasks, sorted by name.
 func (c *Client) KeeperTasks() []KeeperTask {
-	keeper, err := runtime.NewKeeper(c.engine, runtime.KeeperConfig{})
+	k, err := runtime.NewKeeper(c.engine, runtime.KeeperConfig{})
 	if err != nil {
 		return nil // a client has an engine, so this does not happen
 	}
-	described := keepertask.TasksOf(keeper)
+	described := keeper.Of(k.Internal()).Tasks(contractmode.ContractTasks)
 	tasks := make([]KeeperTask, len(described))
 	for i, t := range described {
 		tasks[i] = KeeperTask(t)
@@ -93,13 +94,13 @@ type KeeperTaskReport struct {
 func (c *Client) RunKeeperTask(
 	ctx context.Context, name string, config runtime.KeeperConfig,
 ) (KeeperTaskReport, error) {
-	keeper, err := runtime.NewKeeper(c.engine, config)
+	k, err := runtime.NewKeeper(c.engine, config)
 	if err != nil {
 		return KeeperTaskReport{Task: name}, err
 	}
-	report := keepertask.Report{Task: name}
+	report := keeper.TaskReport{Task: name}
 	err = c.audited(ctx, auditlog.RunKeeperTask, name, "", func() (err error) {
-		report, err = keepertask.RunTask(ctx, keeper, name)
+		report, err = keeper.Of(k.Internal()).RunTask(ctx, name)
 		return err
 	})
 	return KeeperTaskReport(report), err

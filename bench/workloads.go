@@ -134,7 +134,7 @@ func measure(
 		return nil, err
 	}
 	flows := float64(times.TotalCount())
-	nodes := flows * float64(len(flowgraph.Of(def).Nodes))
+	nodes := flows * float64(len(flowgraph.Of(def.Internal()).Nodes))
 	figures = append([]figure{{"flows", "1/s", flows / took}, {"nodes", "1/s", nodes / took}}, quantiles(times)...)
 	figures = append(figures, ownAfter.perNode(ownBefore, nodes)...)
 	if cost := after.since(before); cost.calls > 0 {

@@ -33,14 +33,14 @@ func BenchmarkGraph(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := flowgraph.Of(d)
+	g := flowgraph.Of(d.Internal())
 	data, err := g.MarshalJSON()
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Run("clone", func(b *testing.B) {
 		for b.Loop() {
-			flowgraph.Of(d)
+			flowgraph.Of(d.Internal())
 		}
 	})
 	b.Run("hash", func(b *testing.B) {

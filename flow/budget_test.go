@@ -33,13 +33,13 @@ func TestBudgetRoundTrip(t *testing.T) {
 	plain, err := budgeted()
 	require.NoError(t, err)
 	require.NotEqual(t, plain.Hash(), a.Hash())
-	data, err := flowgraph.Of(a).MarshalJSON()
+	data, err := flowgraph.Of(a.Internal()).MarshalJSON()
 	require.NoError(t, err)
 	require.Contains(t, string(data), `"budgets":[{"name":"llm","scope":"run","dimensions":[{"name":"calls"},{"name":"tokens","hard":100,"soft":80}],"effect":"fail"},`+
 		`{"name":"tenant","scope":"shared","key_from":["tenant","id"],"dimensions":[{"name":"cents","hard":5}],"every_ms":3600000,"effect":"block"}]`)
 	parsed, err := flowgraph.ParseGraph(data)
 	require.NoError(t, err)
-	require.Equal(t, flowgraph.Of(a).Budgets, parsed.Budgets)
+	require.Equal(t, flowgraph.Of(a.Internal()).Budgets, parsed.Budgets)
 	require.Equal(t, a.Hash(), parsed.Hash())
 }
 

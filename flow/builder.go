@@ -167,7 +167,7 @@ func (b *builder) activityNode(
 		}
 		b.use(name, handler)
 		codec = handler.Codec()
-		spec.Activity, spec.Codec, spec.Options = handler.Name(), codec.Name(), activityspec.OptionsOf(handler)
+		spec.Activity, spec.Codec, spec.Options = handler.Name(), codec.Name(), activityspec.OptionsOf(handler.Internal())
 	}
 	b.bind(index, &spec, b.settle(&spec, opts), codec, input, known)
 	return index

@@ -35,11 +35,11 @@ func mapAndSub(t *testing.T, opts ...flow.NodeOption) *flow.Definition[int, []in
 func TestChildNodesAreStored(t *testing.T) {
 	def := mapAndSub(t, flow.ItemsAtOnce(3), flow.MaxMapItems(50))
 	require.Len(t, def.Handlers(), 2, "the activities of sub-flows are the flow's")
-	data, err := json.Marshal(flowgraph.Of(def))
+	data, err := json.Marshal(flowgraph.Of(def.Internal()))
 	require.NoError(t, err)
 	read, err := flowgraph.ParseGraph(data)
 	require.NoError(t, err)
-	require.Equal(t, flowgraph.Of(def), read)
+	require.Equal(t, flowgraph.Of(def.Internal()), read)
 	require.Equal(t, def.Hash(), read.Hash())
 	each := read.Node("part").Sub.Node("each")
 	require.Equal(t, &flowgraph.MapSpec{MaxItems: 50, AtOnce: 3}, each.Map)
@@ -52,7 +52,7 @@ func TestChildNodesAreStored(t *testing.T) {
 }
 
 func TestChildNodesAreDrawn(t *testing.T) {
-	g := flowgraph.Of(mapAndSub(t, flow.ItemsAtOnce(3)))
+	g := flowgraph.Of(mapAndSub(t, flow.ItemsAtOnce(3)).Internal())
 	require.Contains(t, g.Mermaid(), `n1[["part<br/>flow inner"]]`)
 	require.Contains(t, g.Node("part").Sub.DOT(), `n2 [shape=box, peripheries=2, label="each\nchild.item for each item, 3 at once"]`)
 	require.Contains(t, g.Outline(), "part  flow inner  <- input")

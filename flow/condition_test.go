@@ -62,7 +62,7 @@ type failed struct {
 func TestConditionsAreStoredAndDrawn(t *testing.T) {
 	t.Parallel()
 	d := branches(t, false)
-	g := flowgraph.Of(d)
+	g := flowgraph.Of(d.Internal())
 	data, err := g.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -279,7 +279,7 @@ func TestFaultyGraphsWithConditions(t *testing.T) {
 		`waitpoints and nodes with child runs`: {`"wait":{"count":1`, `"condition":{"cases":["x"]},"wait":{"count":1`},
 		`wants exactly one of input, const,`:   {`{"failure":["second"]}`, `{"failure":["second"],"input":true}`},
 	} {
-		data, err := flowgraph.Of(branches(t, false)).MarshalJSON()
+		data, err := flowgraph.Of(branches(t, false).Internal()).MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -122,13 +122,8 @@ func (d *Definition[In, Out]) Layout(opts ...layout.Option) *layout.Layout {
 // in brackets. Nodes are ordered by level.
 func (d *Definition[In, Out]) Outline() string { return d.view().Outline() }
 
-func (d *Definition[In, Out]) copyGraph() *flowgraph.Graph { return d.view().Clone() }
-
-func init() {
-	flowgraph.Of = func(definition any) *flowgraph.Graph {
-		return definition.(interface{ copyGraph() *flowgraph.Graph }).copyGraph()
-	}
-}
+// Internal has the graph for packages of this module; programs can do nothing with it, and it may change.
+func (d *Definition[In, Out]) Internal() flowgraph.Handle { return flowgraph.HandleOf(d.view()) }
 
 func (d *Definition[In, Out]) view() *flowgraph.Graph {
 	if d == nil || d.graph == nil {

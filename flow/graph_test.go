@@ -80,7 +80,7 @@ func everything(t testing.TB, reverse bool) *flow.Definition[Source, Summary] {
 
 func TestGolden(t *testing.T) {
 	d := everything(t, false)
-	data, err := flowgraph.Of(d).MarshalJSON()
+	data, err := flowgraph.Of(d.Internal()).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,14 +107,14 @@ func TestGoldenGraphIsReadAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := everything(t, false)
-	if !reflect.DeepEqual(g, flowgraph.Of(d)) {
-		t.Errorf("got  %+v\nwant %+v", g, flowgraph.Of(d))
+	if !reflect.DeepEqual(g, flowgraph.Of(d.Internal())) {
+		t.Errorf("got  %+v\nwant %+v", g, flowgraph.Of(d.Internal()))
 	}
 	if g.Hash() != d.Hash() {
 		t.Error("another hash")
 	}
 	// encoding/json escapes <, > and & in what MarshalJSON returns; that must not matter.
-	escaped, err := json.Marshal(flowgraph.Of(d))
+	escaped, err := json.Marshal(flowgraph.Of(d.Internal()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,14 +133,14 @@ func TestHashIgnoresOrder(t *testing.T) {
 	if a.Hash() != b.Hash() {
 		t.Error("the order of declaration changes the hash")
 	}
-	if flowgraph.Of(a).Nodes[0].Name == flowgraph.Of(b).Nodes[0].Name {
+	if flowgraph.Of(a.Internal()).Nodes[0].Name == flowgraph.Of(b.Internal()).Nodes[0].Name {
 		t.Error("the order of declaration is lost")
 	}
 }
 
 func TestHashSeesWhatMatters(t *testing.T) {
 	t.Parallel()
-	base := flowgraph.Of(everything(t, false))
+	base := flowgraph.Of(everything(t, false).Internal())
 	seen := map[string]string{"": base.Hash()}
 	for name, change := range map[string]func(*flowgraph.Graph){
 		"name":         func(g *flowgraph.Graph) { g.Name = "x" },
@@ -202,8 +202,8 @@ func TestDefinitionIsImmutable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := flowgraph.Of(d).Hash()
-	g := flowgraph.Of(d)
+	hash := flowgraph.Of(d.Internal()).Hash()
+	g := flowgraph.Of(d.Internal())
 	if string(g.Nodes[0].Input.Value) != `{"k":"before"}` {
 		t.Errorf("the constant became %s", g.Nodes[0].Input.Value)
 	}
@@ -211,11 +211,11 @@ func TestDefinitionIsImmutable(t *testing.T) {
 	g.Nodes[0].Input.Kind = flowgraph.ExprInput
 	d.Handlers()[0] = nil
 	flow.Node(f, "m", ident[string]("str"), f.Input())
-	if flowgraph.Of(d).Hash() != hash || d.Hash() != hash || d.Handlers()[0] == nil || len(flowgraph.Of(d).Nodes) != 1 {
+	if flowgraph.Of(d.Internal()).Hash() != hash || d.Hash() != hash || d.Handlers()[0] == nil || len(flowgraph.Of(d.Internal()).Nodes) != 1 {
 		t.Error("the definition changed")
 	}
 	more, err := f.Build()
-	if err != nil || len(flowgraph.Of(more).Nodes) != 2 {
+	if err != nil || len(flowgraph.Of(more.Internal()).Nodes) != 2 {
 		t.Errorf("the builder cannot go on: %v", err)
 	}
 }
@@ -226,10 +226,10 @@ func TestDefinitionInSeveralGoroutines(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 4 {
 		wg.Go(func() {
-			g := flowgraph.Of(d)
+			g := flowgraph.Of(d.Internal())
 			g.Nodes[0].Name = "x"
 			_, _, _, _, _ = d.Mermaid(), d.DOT(), d.Outline(), d.Hash(), d.Handlers()
-			if flowgraph.Of(d).Hash() != d.Hash() {
+			if flowgraph.Of(d.Internal()).Hash() != d.Hash() {
 				t.Error("another hash")
 			}
 		})
@@ -273,7 +273,7 @@ func TestDefinitionPayloads(t *testing.T) {
 	}
 
 	var zero *flow.Definition[string, string]
-	if zero.Name() != "" || zero.Hash() != "" || zero.Handlers() != nil || len(flowgraph.Of(zero).Nodes) != 0 || flowgraph.Of(zero).Validate() == nil {
+	if zero.Name() != "" || zero.Hash() != "" || zero.Handlers() != nil || len(flowgraph.Of(zero.Internal()).Nodes) != 0 || flowgraph.Of(zero.Internal()).Validate() == nil {
 		t.Error("the nil definition is something")
 	}
 	if data, err := new(flow.Definition[string, string]).EncodeInput("x"); string(data) != `"x"` || err != nil {
@@ -307,14 +307,14 @@ func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := flowgraph.Of(d).Node("plain").Options; !reflect.DeepEqual(got, activityspec.OptionsOf(a)) {
+	if got := flowgraph.Of(d.Internal()).Node("plain").Options; !reflect.DeepEqual(got, activityspec.OptionsOf(a.Internal())) {
 		t.Errorf("plain: %+v", got)
 	}
 	want := activityspec.Options{Retry: activityspec.DefaultRetry(), Lane: "b", HeartbeatTimeout: time.Millisecond, Capabilities: []string{"gpu", "ssd"}}
-	if got := flowgraph.Of(d).Node("own").Options; !reflect.DeepEqual(got, want) {
+	if got := flowgraph.Of(d.Internal()).Node("own").Options; !reflect.DeepEqual(got, want) {
 		t.Errorf("own: %+v", got)
 	}
-	if flowgraph.Of(d).Node("none") != nil || plain.Name() != "plain" || f.Input().Name() != "" || (flow.Ref[int]{}).Name() != "" {
+	if flowgraph.Of(d.Internal()).Node("none") != nil || plain.Name() != "plain" || f.Input().Name() != "" || (flow.Ref[int]{}).Name() != "" {
 		t.Error("names")
 	}
 }

@@ -73,7 +73,7 @@ func Loop[S, In, Out any](
 	index := f.b.flowNode(name, partsOf(body), start, func(n *flowgraph.Node) {
 		n.Loop = &flowgraph.LoopSpec{MaxTurns: maxTurns}
 		if handler != nil {
-			n.Activity, n.Lane = handler.Name(), activityspec.OptionsOf(handler).Lane
+			n.Activity, n.Lane = handler.Name(), activityspec.OptionsOf(handler.Internal()).Lane
 		}
 	}, opts)
 	f.b.loopEnd(index, handler)

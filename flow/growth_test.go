@@ -47,7 +47,7 @@ func TestGrowthGolden(t *testing.T) {
 	t.Parallel()
 	def := growth(t)
 	require.Len(t, def.Handlers(), 5)
-	data, err := flowgraph.Of(def).MarshalJSON()
+	data, err := flowgraph.Of(def.Internal()).MarshalJSON()
 	require.NoError(t, err)
 	golden(t, "growth.json", string(indentedJSON(t, data)))
 	golden(t, "growth.hash", def.Hash()+"\n")
@@ -57,13 +57,13 @@ func TestGrowthGolden(t *testing.T) {
 	golden(t, "growth.txt", def.Outline())
 	again, err := flowgraph.ParseGraph(data)
 	require.NoError(t, err)
-	require.Equal(t, flowgraph.Of(def), again)
+	require.Equal(t, flowgraph.Of(def.Internal()), again)
 	require.Equal(t, "judges", again.Node("loop").Lane)
 	require.Equal(t, []string{"child.item", "child.list", "grow.item", "grow.plan", "grow.until"}, again.Activities())
 	clone := again.Clone()
 	clone.Node("expand").Expand.MayRun[0] = "x"
 	clone.Node("loop").Loop.MaxTurns = 1
-	require.Equal(t, flowgraph.Of(def), again)
+	require.Equal(t, flowgraph.Of(def.Internal()), again)
 }
 
 func TestGrowthFaults(t *testing.T) {

@@ -51,7 +51,7 @@ func race(t *testing.T, reverse bool) *flow.Definition[string, string] {
 func TestJoinIsStoredAndDrawn(t *testing.T) {
 	t.Parallel()
 	d := race(t, false)
-	g := flowgraph.Of(d)
+	g := flowgraph.Of(d.Internal())
 	data, err := g.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestJoinIsStoredAndDrawn(t *testing.T) {
 		"needed": func(n *flowgraph.Node) { n.Join.Needed = 3 },
 		"rest":   func(n *flowgraph.Node) { n.Join.LetRun = false },
 	} {
-		changed := flowgraph.Of(d)
+		changed := flowgraph.Of(d.Internal())
 		change(changed.Node("two"))
 		if changed.Hash() == d.Hash() {
 			t.Errorf("the hash does not see the %s of a join", what)
@@ -87,7 +87,7 @@ func TestJoinIsStoredAndDrawn(t *testing.T) {
 
 func TestJoinResolves(t *testing.T) {
 	t.Parallel()
-	g := flowgraph.Of(race(t, false))
+	g := flowgraph.Of(race(t, false).Internal())
 	for _, tc := range []struct{ node, results, want string }{
 		{"two", "a c", `["a","c"]`},
 		{"two", "c b a", `["a","b","c"]`},
@@ -188,7 +188,7 @@ func TestHandmadeJoinFaults(t *testing.T) {
 		},
 		"unknown source": func(n *flowgraph.Node) { n.Input.Items[0].Node = "x"; n.Upstreams[0].Node = "x" },
 	} {
-		g := flowgraph.Of(race(t, false))
+		g := flowgraph.Of(race(t, false).Internal())
 		change(g.Node("two"))
 		if err := g.Validate(); !errors.Is(err, flowgraph.ErrJoin) && !errors.Is(err, flowgraph.ErrUnknownNode) {
 			t.Errorf("%s: got %v", what, err)

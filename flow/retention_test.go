@@ -31,7 +31,7 @@ func TestRetentionIsStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := flowgraph.Of(d).MarshalJSON()
+		data, err := flowgraph.Of(d.Internal()).MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,13 +39,13 @@ func TestRetentionIsStored(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if read.Keep != flowgraph.Of(d).Keep || read.Hash() != d.Hash() || hashes[d.Hash()] {
+		if read.Keep != flowgraph.Of(d.Internal()).Keep || read.Hash() != d.Hash() || hashes[d.Hash()] {
 			t.Errorf("%s: read as %+v", data, read.Keep)
 		}
 		hashes[d.Hash()] = true
 	}
 	d, _ := build(flow.Retention(time.Hour), flow.Retention(time.Microsecond, flow.Failed))
-	if keep := flowgraph.Of(d).Keep; keep.For(flow.Succeeded) != time.Hour || keep.For(flow.Failed) != time.Millisecond || keep.For("odd") != 0 {
+	if keep := flowgraph.Of(d.Internal()).Keep; keep.For(flow.Succeeded) != time.Hour || keep.For(flow.Failed) != time.Millisecond || keep.For("odd") != 0 {
 		t.Errorf("got %+v", keep)
 	}
 	for _, opt := range []flow.Option{flow.Retention(time.Hour, "odd"), flow.Retention(flowgraph.MaxKeep + time.Second)} {
@@ -53,7 +53,7 @@ func TestRetentionIsStored(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	g := flowgraph.Of(plain)
+	g := flowgraph.Of(plain.Internal())
 	g.Keep.Failed = time.Microsecond
 	if err := g.Validate(); !errors.Is(err, flowgraph.ErrRetention) {
 		t.Errorf("got %v", err)

@@ -45,7 +45,7 @@ func timers(t testing.TB) *flow.Definition[delivery, delivery] {
 func TestTimersGolden(t *testing.T) {
 	t.Parallel()
 	def := timers(t)
-	data, err := flowgraph.Of(def).MarshalJSON()
+	data, err := flowgraph.Of(def.Internal()).MarshalJSON()
 	require.NoError(t, err)
 	golden(t, "timers.json", string(indentedJSON(t, data)))
 	golden(t, "timers.hash", def.Hash()+"\n")

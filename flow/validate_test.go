@@ -237,7 +237,7 @@ func TestLimits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				data, err := flowgraph.Of(d).MarshalJSON()
+				data, err := flowgraph.Of(d.Internal()).MarshalJSON()
 				if err != nil {
 					t.Fatal(err)
 				}

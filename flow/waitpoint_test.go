@@ -43,7 +43,7 @@ func deploy(t testing.TB) *flow.Definition[string, string] {
 func TestWaitpointGolden(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	data, err := flowgraph.Of(d).MarshalJSON()
+	data, err := flowgraph.Of(d.Internal()).MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestWaitpointGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := flowgraph.Of(d).Clone()
+	want := flowgraph.Of(d.Internal()).Clone()
 	for i := range want.Nodes {
 		if want.Nodes[i].Wait != nil {
 			want.Nodes[i].Wait.Payload = nil // the Go type is not stored
@@ -74,14 +74,14 @@ func TestWaitpointGolden(t *testing.T) {
 		t.Error("another hash")
 	}
 	again.Node("approve").Wait.Signals[0] = "x"
-	if flowgraph.Of(d).Node("approve").Wait.Signals[0] == "x" || again.Clone().Node("approve").Wait == again.Node("approve").Wait {
+	if flowgraph.Of(d.Internal()).Node("approve").Wait.Signals[0] == "x" || again.Clone().Node("approve").Wait == again.Node("approve").Wait {
 		t.Error("copies share what is waited for")
 	}
 }
 
 func TestHashSeesWaitsAndKinds(t *testing.T) {
 	t.Parallel()
-	base := flowgraph.Of(deploy(t))
+	base := flowgraph.Of(deploy(t).Internal())
 	seen := map[string]string{"": base.Hash()}
 	wait := func(change func(w *flowgraph.WaitSpec)) func(*flowgraph.Graph) {
 		return func(g *flowgraph.Graph) { change(g.Node("approve").Wait) }

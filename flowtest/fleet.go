@@ -21,6 +21,7 @@ type Flow interface {
 	Hash() string
 	Handlers() []activity.Handler
 	Outline() string
+	Internal() flowgraph.Handle
 }
 
 // fleet is the workers of a test.
@@ -62,11 +63,11 @@ func demandOf(f Flow) demand {
 	for _, h := range f.Handlers() {
 		d.handlers[h.Name()] = h
 		// Those of plans are in no graph yet.
-		if lane := activityspec.OptionsOf(h).Lane; lane != "" {
+		if lane := activityspec.OptionsOf(h.Internal()).Lane; lane != "" {
 			d.lanes[lane] = true
 		}
 	}
-	d.addGraph(flowgraph.Of(f))
+	d.addGraph(flowgraph.Of(f.Internal()))
 	return d
 }
 

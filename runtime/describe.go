@@ -90,9 +90,8 @@ type RunDescription struct {
 	queuedBehind string
 }
 
-func init() {
-	flowgraph.OfRun = func(description any) *flowgraph.Graph { return description.(*RunDescription).graph }
-}
+// Internal has the graph of the run for packages of this module; programs can do nothing with it, and it may change.
+func (d *RunDescription) Internal() flowgraph.Handle { return flowgraph.HandleOf(d.graph) }
 
 // Mermaid returns the graph of the run in the format of flow.Definition.Mermaid; empty when the run stores no graph.
 func (d *RunDescription) Mermaid() string { return d.drawn((*flowgraph.Graph).Mermaid) }

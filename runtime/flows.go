@@ -7,13 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -21,9 +19,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
-
-// flowPackage is the package of definitions.
-var flowPackage = reflect.TypeFor[flow.Definition[int, int]]().PkgPath()
 
 // Flows returns the flows that are published in the client's namespace, sorted by name. In contract mode the error
 // matches ErrNotInContract.

@@ -28,6 +28,9 @@ func NewKeeper(e *Engine, config KeeperConfig) (*Keeper, error) {
 	return &Keeper{keeper.New(e.session, resolved)}, nil
 }
 
+// Internal has the keeper for packages of this module; programs can do nothing with it, and it may change.
+func (k *Keeper) Internal() keeper.Handle { return keeper.HandleOf(k.keeper) }
+
 var errUnmadeKeeper = invalid("the keeper was not made by NewKeeper")
 
 // check returns why the keeper cannot run.

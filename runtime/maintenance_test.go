@@ -13,7 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
-	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 )
 
 // testKeeper returns a keeper of an engine in this process with four partitions.
@@ -63,7 +62,7 @@ func TestKeeperPanicIsContained(t *testing.T) {
 	require.EqualValues(t, 2, tasks["lease_expiry"].Panics)
 	require.GreaterOrEqual(t, tasks["lease_expiry"].Errors, int64(2))
 	require.Zero(t, tasks["quota"].Panics)
-	report, err := keepertask.RunTask(t.Context(), k, "lease_expiry")
+	report, err := k.keeper.RunTask(t.Context(), "lease_expiry")
 	require.NoError(t, err)
 	require.Equal(t, 4, report.Partitions)
 }
@@ -76,7 +75,7 @@ func TestRunTaskGoesOnBehindAFault(t *testing.T) {
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 1}
 	// An index of the wrong type: nothing can be done in this partition.
 	require.NoError(t, client.Do(t.Context(), client.B().Set().Key(k.keeper.Session.Core.Keys().IndexLeaseExpiry(p)).Value("x").Build()).Error())
-	report, err := keepertask.RunTask(t.Context(), k, "lease_expiry")
+	report, err := k.keeper.RunTask(t.Context(), "lease_expiry")
 	require.ErrorContains(t, err, "lease_expiry in partition {fp:1}")
 	require.Equal(t, 1, report.Remaining)
 	require.Equal(t, 4, report.Steps)

@@ -5,10 +5,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
-	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
@@ -50,18 +48,5 @@ func init() {
 			return err
 		}
 		return audited(ctx, engine.session, stored, func(context.Context) error { return act() })
-	}
-	keepertask.TasksOf = func(keeper any) []keepertask.Task {
-		if k, _ := keeper.(*Keeper); k.check() == nil {
-			return k.keeper.Tasks(contractmode.ContractTasks)
-		}
-		return nil
-	}
-	keepertask.RunTask = func(ctx context.Context, keeper any, name string) (keepertask.Report, error) {
-		k, _ := keeper.(*Keeper)
-		if err := k.check(); err != nil {
-			return keepertask.Report{Task: name}, err
-		}
-		return k.keeper.RunTask(ctx, name)
 	}
 }

@@ -115,7 +115,7 @@ func Plan[In, Out any](def *flow.Definition[In, Out], in In, opts ...StartOption
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: input: %w", def.Name(), err)
 	}
-	compiled, err := submit.CompileFlow(flowgraph.Of(def), def.Hash())
+	compiled, err := submit.CompileFlow(flowgraph.Of(def.Internal()), def.Hash())
 	if err != nil {
 		return nil, err
 	}

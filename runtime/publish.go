@@ -125,13 +125,10 @@ func graphOf(def catalogue.Definition) (*flowgraph.Graph, error) {
 	if def == nil || reflect.ValueOf(def).Kind() == reflect.Pointer && reflect.ValueOf(def).IsNil() {
 		return nil, invalid("the definition of the flow is nil: look at the error of Build")
 	}
-	if reflect.TypeOf(def).Kind() != reflect.Pointer || reflect.TypeOf(def).Elem().PkgPath() != flowPackage {
-		return nil, invalid("%T is not a *flow.Definition", def)
-	}
 	if def.Hash() == "" {
 		return nil, invalid("the definition of the flow was not made by Build")
 	}
-	return flowgraph.Of(def), nil
+	return flowgraph.Of(def.Internal()), nil
 }
 
 func schemaOf(role string, t reflect.Type) ([]byte, error) {

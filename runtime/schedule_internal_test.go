@@ -74,7 +74,7 @@ func TestStoredFlowCompilesTheSame(t *testing.T) {
 	def, err := f.Build()
 	require.NoError(t, err)
 	for _, g := range []interface{ Hash() string }{def, fixtureFlow(t)} {
-		declared, err := submit.CompileFlow(flowgraph.Of(g), g.Hash())
+		declared, err := submit.CompileFlow(flowgraph.Of(g.Internal()), g.Hash())
 		require.NoError(t, err)
 		stored, err := schedule.CompileStored(declared.Definition, g.Hash())
 		require.NoError(t, err)

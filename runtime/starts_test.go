@@ -80,7 +80,7 @@ func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.RunPlan, def *fl
 		keys = append(keys, some...)
 	}
 	names := map[string]string{string(plan.FlowID): "flow", plan.Run: "run"}
-	for _, n := range flowgraph.Of(def).Nodes {
+	for _, n := range flowgraph.Of(def.Internal()).Nodes {
 		id := string(plan.ExecutionID(n.Name))
 		names[id[strings.LastIndex(id, ":")+1:]] = n.Name
 	}
@@ -360,7 +360,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 			require.NoError(t, err)
 			run, err := client.Do(ctx, client.B().Hgetall().Key(keys.FlowCore(plan.Partition, plan.FlowID)).Build()).AsStrMap()
 			require.NoError(t, err)
-			for _, node := range flowgraph.Of(def).Nodes {
+			for _, node := range flowgraph.Of(def.Internal()).Nodes {
 				id := plan.ExecutionID(node.Name)
 				core, err := nodeFields(ctx, conn, id, "created_at", "last_mutation_at", "last_transition_at", "flow_id",
 					"execution_id", "node", "partition_id")

@@ -60,7 +60,7 @@ type storedForm struct {
 
 func currentStoredForm(t *testing.T) storedForm {
 	def := fixtureFlow(t)
-	compiled, err := submit.CompileFlow(flowgraph.Of(def), def.Hash())
+	compiled, err := submit.CompileFlow(flowgraph.Of(def.Internal()), def.Hash())
 	require.NoError(t, err)
 	input, err := def.EncodeInput("/src")
 	require.NoError(t, err)

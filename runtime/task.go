@@ -3,7 +3,6 @@ package runtime
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	goruntime "runtime"
@@ -292,7 +291,7 @@ func (t *Task) Append(ctx context.Context, frame activity.Frame) error {
 	if err := t.made(); err != nil {
 		return err
 	}
-	encoded, err := activitycontext.FrameOf(frame)
+	encoded, err := activitycontext.NewFrame(frame.Kind, frame.Encoding, frame.CorrelationID, frame.Payload, frame.At)
 	if err != nil {
 		return t.wrap("append to", invalid("%w", err))
 	}
@@ -356,9 +355,11 @@ func checkTaskUsage(key string, usage map[string]int64) ([]activitycontext.Usage
 	if len(usage) == 0 {
 		return nil, invalid("usage: no dimension is given")
 	}
-	list, err := activitycontext.UsageOf(usage)
-	if err != nil {
-		return nil, errors.Join(ErrInvalid, err)
+	list := activitycontext.UsageOf(usage)
+	for _, u := range list {
+		if err := u.Check(); err != nil {
+			return nil, invalid("report %q: %w: %w", u.Dimension, activity.ErrUsage, err)
+		}
 	}
 	return list, nil
 }

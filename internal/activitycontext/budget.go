@@ -1,6 +1,13 @@
 package activitycontext
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+)
 
 // Budgets is the interface of a worker, or of a test in its place, for the budgets of a run. Its methods are safe for
 // concurrent use. Dimensions follow activityspec.CheckName, amounts are not negative.
@@ -20,9 +27,28 @@ type Usage struct {
 	Amount    int64
 }
 
-// UsageOf checks amounts by their dimensions as activity.ReportUsages does. Package activity sets it when it is
-// initialized.
-var UsageOf func(usage map[string]int64) ([]Usage, error)
+// MaxUsage is the largest amount of one report or reservation.
+const MaxUsage = 1 << 50
+
+// UsageOf returns amounts in the order of their dimensions.
+func UsageOf(usage map[string]int64) []Usage {
+	list := make([]Usage, 0, len(usage))
+	for _, dimension := range slices.Sorted(maps.Keys(usage)) {
+		list = append(list, Usage{Dimension: dimension, Amount: usage[dimension]})
+	}
+	return list
+}
+
+// Check returns the fault of a dimension or an amount, nil without one.
+func (u Usage) Check() error {
+	if err := activityspec.CheckName(u.Dimension); err != nil {
+		return fmt.Errorf("dimension: %w", err)
+	}
+	if u.Amount < 0 || u.Amount > MaxUsage {
+		return fmt.Errorf("amount %d: must be 0 to %d", u.Amount, int64(MaxUsage))
+	}
+	return nil
+}
 
 // Reservation is an amount that was set aside. What is called second does nothing.
 type Reservation interface {

@@ -14,12 +14,6 @@ const (
 	StepKind  = "once"
 )
 
-// Encodings of a frame.
-const (
-	JSONEncoding  = "json"
-	BytesEncoding = "bytes"
-)
-
 // Steps is the interface of a worker, or of a test in its place, for the durable steps of a function. Its methods are
 // safe for concurrent use.
 type Steps interface {
@@ -68,18 +62,6 @@ type Awaited struct {
 	// Data is the payload, or the list of signals in JSON.
 	Data []byte
 }
-
-// Frame is one entry of an attempt's stream.
-type Frame struct {
-	Kind          string
-	Payload       []byte
-	Encoding      string
-	CorrelationID string
-	At            time.Time // zero: when the engine stores it
-}
-
-// FrameOf checks and encodes an activity.Frame. Package activity sets it when it is initialized.
-var FrameOf func(frame any) (Frame, error)
 
 // Suspension is the error that asks the worker to suspend the execution.
 type Suspension struct {

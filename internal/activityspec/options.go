@@ -13,10 +13,20 @@ const DefaultLane = "default"
 // MaxPriority is the highest priority; the lowest, and the default, is 0.
 const MaxPriority = 9000
 
-// OptionsOf returns the resolved options of an activity.Handler: every default is filled in, and all are the defaults
-// if one of the given ones is invalid. Package activity sets it when it is initialized, so that Handler has no method
-// with a type that users cannot name.
-var OptionsOf func(handler any) Options
+// Handle carries the options of an activity.Handler to packages of this module; programs can do nothing with it.
+type Handle struct{ options *Options }
+
+// HandleOf returns the handle of options, which must not change afterwards.
+func HandleOf(o *Options) Handle { return Handle{o} }
+
+// OptionsOf returns the resolved options of an activity: every default is filled in, and all are the defaults if one of
+// the given ones is invalid.
+func OptionsOf(h Handle) Options {
+	if h.options == nil || h.options.Lane == "" {
+		return DefaultOptions()
+	}
+	return h.options.Clone()
+}
 
 // Options define how the executions of an activity are scheduled and retried. All durations are whole milliseconds.
 type Options struct {

@@ -30,7 +30,7 @@ func TestStructureHash(t *testing.T) {
 		flow.Return(f, flow.Sub(f, "sub", inner, flow.AnyOf(two, wait)))
 		def, err := f.Build()
 		require.NoError(t, err)
-		return flowgraph.Of(def)
+		return flowgraph.Of(def.Internal())
 	}
 	want := base().StructureHash()
 	for name, change := range map[string]func(g *flowgraph.Graph){

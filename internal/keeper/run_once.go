@@ -9,7 +9,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 )
 
 // maxStepsByHand bounds the steps of RunTask in one partition, in case the work never ends.
@@ -17,18 +16,18 @@ const maxStepsByHand = 1_000_000
 
 // RunTask carries out one task, known by its name or by that of a scanner of the contract, in all partitions until none
 // of it is due, whether the keeper runs or not. The error joins those of the partitions and of ctx; it wraps
-// keepertask.ErrUnknown for a task that does not exist or that the backend does not have.
-func (k *Keeper) RunTask(ctx context.Context, name string) (keepertask.Report, error) {
+// ErrUnknownTask for a task that does not exist or that the backend does not have.
+func (k *Keeper) RunTask(ctx context.Context, name string) (TaskReport, error) {
 	task, err := k.parseTask(name)
 	if err != nil {
-		return keepertask.Report{Task: name}, fmt.Errorf("keeper: %w", err)
+		return TaskReport{Task: name}, fmt.Errorf("keeper: %w", err)
 	}
-	report := keepertask.Report{Task: string(task)}
+	report := TaskReport{Task: string(task)}
 	// New loops start at the beginning, independent of the cursors of a running keeper.
 	loops := k.newLoops()
 	at := slices.IndexFunc(loops, func(l *MaintenanceLoop) bool { return slices.Contains(l.tasks, task) })
 	if at < 0 {
-		return report, fmt.Errorf("keeper: %w: %q is not done by this keeper", keepertask.ErrUnknown, task)
+		return report, fmt.Errorf("keeper: %w: %q is not done by this keeper", ErrUnknownTask, task)
 	}
 	begun := time.Now()
 	todo := k.partitionsOf(loops[at])
@@ -63,7 +62,7 @@ func (k *Keeper) RunTask(ctx context.Context, name string) (keepertask.Report, e
 }
 
 // addStep adds the result of one step to a report.
-func addStep(r *keepertask.Report, task engine.TaskID, result StepResult) {
+func addStep(r *TaskReport, task engine.TaskID, result StepResult) {
 	for index, n := range result.repaired {
 		if r.Repaired == nil {
 			r.Repaired = make(map[string]int64)

@@ -8,22 +8,21 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 )
 
 // Tasks describes all tasks of keepers, sorted by name, with the intervals of this keeper. inContract lists those of
 // keepers in contract mode.
-func (k *Keeper) Tasks(inContract []engine.TaskID) []keepertask.Task {
+func (k *Keeper) Tasks(inContract []engine.TaskID) []Task {
 	table := k.taskTable()
 	for i := range table {
 		table[i].InContractMode = slices.Contains(inContract, engine.TaskID(table[i].Name))
 	}
-	slices.SortFunc(table, func(a, b keepertask.Task) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(table, func(a, b Task) int { return cmp.Compare(a.Name, b.Name) })
 	return table
 }
 
 // taskTable describes all tasks.
-func (k *Keeper) taskTable() []keepertask.Task {
+func (k *Keeper) taskTable() []Task {
 	rows := []struct {
 		task         engine.TaskID
 		contractName string
@@ -118,9 +117,9 @@ func (k *Keeper) taskTable() []keepertask.Task {
 			"counts the members of flows created call by call, by state",
 		},
 	}
-	table := make([]keepertask.Task, len(rows))
+	table := make([]Task, len(rows))
 	for i, row := range rows {
-		table[i] = keepertask.Task{
+		table[i] = Task{
 			Name: string(row.task), ContractName: row.contractName, Every: row.every, Summary: row.summary,
 		}
 	}
@@ -128,7 +127,7 @@ func (k *Keeper) taskTable() []keepertask.Task {
 }
 
 // parseTask returns the task with a name, or with that of a scanner of the contract. Its error wraps
-// keepertask.ErrUnknown and lists the names.
+// ErrUnknownTask and lists the names.
 func (k *Keeper) parseTask(name string) (engine.TaskID, error) {
 	table := k.taskTable()
 	names := make([]string, len(table))
@@ -139,5 +138,5 @@ func (k *Keeper) parseTask(name string) (engine.TaskID, error) {
 		names[i] = task.Name
 	}
 	slices.Sort(names)
-	return "", fmt.Errorf("%w: %q; there are %s", keepertask.ErrUnknown, name, strings.Join(names, ", "))
+	return "", fmt.Errorf("%w: %q; there are %s", ErrUnknownTask, name, strings.Join(names, ", "))
 }

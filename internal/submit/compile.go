@@ -276,6 +276,7 @@ type Definition interface {
 	Hash() string
 	InputType() reflect.Type
 	ResultType(node string) reflect.Type
+	Internal() flowgraph.Handle
 }
 
 // Get returns the compiled form of a definition and compiles it unless it is in the cache.
@@ -287,7 +288,7 @@ func (c *CompiledCache) Get(def Definition) (*CompiledFlow, error) {
 	if compiled != nil {
 		return compiled, nil
 	}
-	compiled, err := CompileFlow(flowgraph.Of(def), hash)
+	compiled, err := CompileFlow(flowgraph.Of(def.Internal()), hash)
 	if err != nil {
 		return nil, err
 	}

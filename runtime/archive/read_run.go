@@ -68,7 +68,7 @@ func (w *writer) read(ctx context.Context, s runtime.RunSummary, add func(line) 
 
 // addDefinition adds the graph of a run, if it has one.
 func addDefinition(page *runtime.RunDescription, add func(line) error) error {
-	graph := flowgraph.OfRun(page)
+	graph := flowgraph.View(page.Internal())
 	if graph == nil {
 		return nil
 	}

@@ -18,6 +18,7 @@ type Definition interface {
 	Hash() string
 	InputType() reflect.Type
 	OutputType() reflect.Type
+	Internal() flowgraph.Handle
 }
 
 // Publication is a flow with how it is published.

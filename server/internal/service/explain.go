@@ -99,7 +99,7 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 // countsOf counts nodes by outcome. Of a run with more nodes than are looked at, only all and the open ones are known.
 func countsOf(d *runtime.RunDescription) api.NodeCounts {
 	counts := api.NodeCounts{All: len(d.Nodes), Open: d.OpenNodes}
-	if graph := flowgraph.OfRun(d); graph != nil {
+	if graph := flowgraph.View(d.Internal()); graph != nil {
 		counts.All = len(graph.Nodes)
 	}
 	for i := range d.Nodes {
