@@ -132,7 +132,7 @@ func TestDeclarationFaults(t *testing.T) {
 			if !errors.Is(err, activity.ErrInvalid) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want ErrInvalid with %q", err, tc.want)
 			}
-			if err := activityspec.OptionsOf(tc.handler).Validate(); err != nil {
+			if err := activityspec.OptionsOf(tc.handler.Internal()).Validate(); err != nil {
 				t.Errorf("the options are invalid all the same: %v", err)
 			}
 			if _, err := tc.handler.Invoke(t.Context(), []byte("{}")); !errors.Is(err, activity.ErrInvalid) || !activity.IsNonRetryable(err) {

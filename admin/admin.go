@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
@@ -38,15 +39,15 @@ type Client struct {
 
 // New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the
 // last time. The error matches ErrInvalid, there is no engine, or enginecore.ErrClosed.
-func New(engine *runtime.Engine) (*Client, error) {
-	core := enginerpc.ConnOf(engine)
+func New(e *runtime.Engine) (*Client, error) {
+	core := engine.ConnOf(e.Internal())
 	if core == nil {
 		return nil, fault("engine", "is nil or was not made by Open")
 	}
 	if err := core.ClosedErr(); err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
-	return &Client{engine: engine, core: core, keys: core.Keys(), client: core.Client(), tails: new(atomic.Int32)}, nil
+	return &Client{engine: e, core: core, keys: core.Keys(), client: core.Client(), tails: new(atomic.Int32)}, nil
 }
 
 // defaultActor is who acts unless As says otherwise.
@@ -67,7 +68,7 @@ func (c *Client) audited(ctx context.Context, action auditlog.Action, name, deta
 	entry := auditlink.Entry{
 		Actor: cmp.Or(c.actor, defaultActor), Action: string(action), Name: name, Detail: detail,
 	}
-	return auditlink.Audited(ctx, c.engine, entry, act)
+	return engine.Audited(ctx, c.engine.Internal(), entry, act)
 }
 
 // fault is an error about one argument.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -36,7 +37,7 @@ func each(t *testing.T, test func(t *testing.T, d *desk, b *enginetest.Bench)) {
 }
 
 func newDesk(t *testing.T, b *enginetest.Bench) *desk {
-	ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
+	ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal())
 	operator, err := admin.New(b.Engine)
 	require.NoError(t, err)
 	return &desk{operator, b.Program(ctx, t), t, ctx, core}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -23,14 +24,14 @@ type ceilings struct {
 
 func measureCeilings(ctx context.Context, e *runtime.Engine, goroutines int) (ceilings, error) {
 	calls, err := rate(goroutines, func() error {
-		_, err := enginerpc.ConnOf(e).Version(ctx, enginerpc.VersionCall{})
+		_, err := engine.ConnOf(e.Internal()).Version(ctx, enginerpc.VersionCall{})
 		return err
 	})
 	if err != nil {
 		return ceilings{}, err
 	}
-	client := enginerpc.ConnOf(e).Client()
-	list, payload := enginerpc.ConnOf(e).Keys().Prefix()+":ceiling", string(make([]byte, 256))
+	client := engine.ConnOf(e.Internal()).Client()
+	list, payload := engine.ConnOf(e.Internal()).Keys().Prefix()+":ceiling", string(make([]byte, 256))
 	tasks, err := rate(goroutines, func() error {
 		if err := client.Do(ctx, client.B().Lpush().Key(list).Element(payload).Build()).Error(); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -103,7 +104,7 @@ func commandTotals(ctx context.Context, core *enginerpc.Conn) (totals, error) {
 // costTable measures the functions of the main path, those of the contract first, and then those of the recorded
 // conversations in a directory, if there is one. Of several rounds, the best counts for each function.
 func costTable(ctx context.Context, e *runtime.Engine, traces string, rounds int, out io.Writer) error {
-	c := &costs{ctx: ctx, core: enginerpc.ConnOf(e)}
+	c := &costs{ctx: ctx, core: engine.ConnOf(e.Internal())}
 	if e.Embedded() != nil {
 		return fmt.Errorf("the cost of functions is counted by a server: give one with -engine")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -208,7 +209,7 @@ func rawIdle(ctx context.Context, s settings) (figures []figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	o.core = enginerpc.ConnOf(l.Engine())
+	o.core = engine.ConnOf(l.Engine().Internal())
 	times := idleSignals
 	if s.flows > 0 {
 		times = min(s.flows, times)

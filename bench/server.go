@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -29,7 +29,7 @@ func serverStats(ctx context.Context, e *runtime.Engine) (stats, error) {
 	if e.Embedded() != nil {
 		return stats{}, nil
 	}
-	client := enginerpc.ConnOf(e).Client()
+	client := engine.ConnOf(e.Internal()).Client()
 	text, err := client.Do(ctx, client.B().Info().Section("commandstats", "cpu", "stats", "memory").Build()).ToString()
 	if err != nil {
 		return stats{}, fmt.Errorf("INFO: %w", err)
@@ -97,7 +97,7 @@ func (s stats) plus(more stats) stats {
 // slowest runs something and gives the longest call that the server worked on meanwhile, by its slow log, whose
 // settings it puts back.
 func slowest(ctx context.Context, e *runtime.Engine, do func() error) (time.Duration, error) {
-	client := enginerpc.ConnOf(e).Client()
+	client := engine.ConnOf(e.Internal()).Client()
 	command := func(words ...string) rueidis.RedisResult {
 		return client.Do(ctx, client.B().Arbitrary(words...).Build())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -138,7 +139,7 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 		if e.Embedded() != nil {
 			return errors.New("what a claim costs is counted by a server")
 		}
-		partitions := enginerpc.ConnOf(e).Partitioning().Flow
+		partitions := engine.ConnOf(e.Internal()).Partitioning().Flow
 		// All partitions get the same, so that every claim finds something.
 		fill := func(executions int) error {
 			submit := s
@@ -180,7 +181,7 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 func runIDIn(e *runtime.Engine, flowName string, partition int) string {
 	for {
 		id := uuid.NewString()
-		if int(enginerpc.ConnOf(e).Partitioning().FlowPartitionFor("default", flowName, id).Index) == partition {
+		if int(engine.ConnOf(e.Internal()).Partitioning().FlowPartitionFor("default", flowName, id).Index) == partition {
 			return id
 		}
 	}
@@ -190,7 +191,7 @@ func runIDIn(e *runtime.Engine, flowName string, partition int) string {
 // of the best rounds, since what else the machine does only adds. What a round has claimed is completed after it, as
 // workers hold few leases at a time.
 func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
-	core := enginerpc.ConnOf(e)
+	core := engine.ConnOf(e.Internal())
 	partitions := core.Partitioning().FlowPartitions()
 	request := enginerpc.ClaimRequest{
 		LaneID: "default", WorkerID: "bench", WorkerInstanceID: "bench-1", Count: 1, LeaseTTL: time.Minute,

@@ -18,8 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/propagate"
@@ -177,7 +177,7 @@ func (t *T) connect(l *link) (*runtime.Engine, error) {
 	if l != nil {
 		how.Wrap = l.wrap
 	}
-	enginelink.Attach(&config, how)
+	config.Internal = enginelink.HandleOf(how)
 	return runtime.Open(context.Background(), t.place.url, config)
 }
 
@@ -281,7 +281,7 @@ var commandLine = regexp.MustCompile(`cmdstat_[a-z|]+:calls=(\d+)`)
 
 // commandCount returns how many commands the engine has executed; 0 if it does not answer.
 func (t *T) commandCount() (count int) {
-	client := enginerpc.ConnOf(t.engine).Client()
+	client := engine.ConnOf(t.engine.Internal()).Client()
 	text, _ := client.Do(context.Background(), client.B().Info().Section("commandstats").Build()).ToString()
 	for _, found := range commandLine.FindAllStringSubmatch(text, -1) {
 		n, _ := strconv.Atoi(found[1]) // of digits

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
@@ -158,7 +159,7 @@ func (r *TestRun) began() map[string]int {
 func (r *TestRun) events() (list []enginerpc.FlowEvent) {
 	r.t.Helper()
 	const page = 500
-	core := enginerpc.ConnOf(r.t.engine)
+	core := engine.ConnOf(r.t.engine.Internal())
 	partition, err := core.FlowPartition(r.FlowID())
 	for after := ""; err == nil; {
 		var reply enginerpc.ReadEventsReply

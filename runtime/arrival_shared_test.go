@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -161,10 +161,10 @@ func TestUniqueTimesOfOneKey(t *testing.T) {
 		hour, moment := runtime.KeyPolicy{UniqueFor: time.Hour}, runtime.KeyPolicy{UniqueFor: time.Millisecond}
 		first := g.start(t, b, 1, hour)
 		require.Equal(t, first.ID(), g.start(t, b, 1, hour).ID())
-		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 2*time.Millisecond)
+		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 2*time.Millisecond)
 		second := g.start(t, b, 1, moment)
 		require.NotEqual(t, first.ID(), second.ID())
-		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 2*time.Millisecond)
+		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 2*time.Millisecond)
 		require.Equal(t, second.ID(), g.start(t, b, 1, hour).ID(), "it was started within the last hour")
 		require.NotEqual(t, second.ID(), g.start(t, b, 1, moment).ID())
 		b.Wipe(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -583,11 +583,11 @@ func TestKeyRepair(t *testing.T) {
 		ctx, g := enginetest.Context(t), newKeyedFlow(t)
 		queue := runtime.KeyPolicy{WhenTaken: runtime.QueueRun}
 		runs := []*runtime.Run[int]{g.start(t, b, 0, queue), g.start(t, b, 1, queue), g.start(t, b, 2, queue)}
-		partitions := enginerpc.ConnOf(b.Engine).Partitioning()
+		partitions := engine.ConnOf(b.Engine.Internal()).Partitioning()
 		id := enginecore.RunKeyIDFor("default", "gated", "k")
 		partition, err := partitions.RunKeyPartition(id)
 		require.NoError(t, err)
-		client := enginerpc.ConnOf(b.Engine).Client()
+		client := engine.ConnOf(b.Engine.Internal()).Client()
 		keys := b.Prefix + ":ffx:" + partition.Tag() + ":run_key"
 		do := func(words ...string) {
 			t.Helper()

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -102,7 +103,7 @@ func TestBulkCancel(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, bulk.Running, job.State)
 		require.Equal(t, "flow=wait", job.Query)
-		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0)
+		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0)
 		startWaiting(t, b, 12, 14) // too late for the job
 		b.Keeper(t)
 		job = awaitJob(t, b, "clean", isOver)
@@ -229,7 +230,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	runs := startWaiting(t, b, 0, 5)
 	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), bulk.Options{ID: "j"})
 	require.NoError(t, err)
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	id := enginecore.BulkJobIDFor("default", "j")
 	p, err := core.Partitioning().BulkJobPartition(id)
 	require.NoError(t, err)
@@ -273,7 +274,7 @@ func TestBulkJobIsTakenOver(t *testing.T) {
 			startWaiting(t, b, 0, 3)
 			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), bulk.Options{ID: "j"})
 			require.NoError(t, err)
-			core := enginerpc.ConnOf(b.Engine)
+			core := engine.ConnOf(b.Engine.Internal())
 			id := enginecore.BulkJobIDFor("default", "j")
 			p, err := core.Partitioning().BulkJobPartition(id)
 			require.NoError(t, err)
@@ -335,7 +336,7 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			}
 			_, err := b.Client.StartBulkJob(ctx, c.query, c.action, bulk.Options{ID: "j", Most: 3})
 			require.NoError(t, err)
-			core := enginerpc.ConnOf(b.Engine)
+			core := engine.ConnOf(b.Engine.Internal())
 			id := enginecore.BulkJobIDFor("default", "j")
 			p, err := core.Partitioning().BulkJobPartition(id)
 			require.NoError(t, err)
@@ -423,7 +424,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		ctx := enginetest.Context(t)
 		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{ID: "j"})
 		require.NoError(t, err)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		id := enginecore.BulkJobIDFor("default", "j")
 		p, err := core.Partitioning().BulkJobPartition(id)
 		require.NoError(t, err)

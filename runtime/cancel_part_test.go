@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -112,7 +113,7 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		c := newCourse()
 		f := flow.New[none, string]("lost")
 		flow.Return(f, c.nodes(f, "ok")[0])
@@ -202,7 +203,7 @@ func BenchmarkCancelWide(b *testing.B) {
 				b.StartTimer()
 				for more := true; more; calls++ {
 					begin := time.Now()
-					reply, err := enginerpc.ConnOf(bench.Engine).CancelFlow(b.Context(), enginerpc.CancelFlowCall{
+					reply, err := engine.ConnOf(bench.Engine.Internal()).CancelFlow(b.Context(), enginerpc.CancelFlowCall{
 						Partition: plan.Partition, FlowID: plan.FlowID, Reason: "enough", Actor: "bench",
 					})
 					require.NoError(b, err)

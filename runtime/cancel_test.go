@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -130,9 +131,9 @@ func TestCancelByOtherTools(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		<-begun
-		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
+		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		_, err = enginerpc.ConnOf(b.Engine).ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
+		_, err = engine.ConnOf(b.Engine.Internal()).ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 			Partition: partition, FlowID: run.FlowID(), Reason: "others", CancellationPolicy: "cancel_all", Grace: 10 * time.Millisecond,
 		})
 		require.NoError(t, err)
@@ -159,7 +160,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		require.NoError(t, err)
 		n := d.Nodes[0]
 		require.Equal(t, runtime.NodeActive, n.State)
-		_, err = enginerpc.ConnOf(b.Engine).CancelExecution(ctx, enginerpc.CancelExecutionCall{
+		_, err = engine.ConnOf(b.Engine.Internal()).CancelExecution(ctx, enginerpc.CancelExecutionCall{
 			AttemptIndex: 0, WorkerInstanceID: n.Worker, WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
 			ExecutionID: n.ExecutionID, Reason: "operator", Source: override,
 		})

@@ -18,7 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
@@ -246,7 +246,7 @@ func TestConnectingOnSlowNetwork(t *testing.T) {
 		p.Delay(30 * time.Millisecond)
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
 		ctx := enginetest.Context(t)
-		client := enginerpc.ConnOf(b.Engine).Client()
+		client := engine.ConnOf(b.Engine.Internal()).Client()
 		set := func(key string) rueidis.Completed {
 			return client.B().Set().Key(b.Prefix + key).Value("1").Ex(time.Minute).Build()
 		}
@@ -276,7 +276,7 @@ func TestHearingOnSlowNetwork(t *testing.T) {
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr(), enginetest.NewPrefix())
 		p.Delay(80 * time.Millisecond) // an answer takes longer than anybody is made to wait for a connection
 		ctx := enginetest.Context(t)
-		client, channel := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys().ChannelDue()
+		client, channel := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys().ChannelDue()
 		listener, leave := client.Dedicate()
 		defer leave()
 		subscribed, heard := make(chan struct{}), make(chan string, 1)

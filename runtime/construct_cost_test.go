@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -185,7 +185,7 @@ func failureHookConstruct() construct {
 // storedFields counts the fields and values that the keys of a run have.
 func storedFields(ctx context.Context, t *testing.T, b *enginetest.Bench, run string) (fields int64) {
 	t.Helper()
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	keys, err := client.Do(ctx, client.B().Keys().Pattern("*").Build()).AsStrSlice()
 	require.NoError(t, err)
 	for _, key := range keys {

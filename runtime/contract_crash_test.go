@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -207,7 +208,7 @@ func TestContractReconciles(t *testing.T) {
 		a := addOne()
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 4), 1)
 		require.NoError(t, err)
-		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
+		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		first := enginecore.ExecutionIDFor(partition, run.FlowID(), "n0")
 		program := b.Program(ctx, t)
@@ -226,7 +227,7 @@ func TestContractPoisonNode(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, addOne(), 2), 1)
 		require.NoError(t, err)
 		partition, err := core.FlowPartition(run.FlowID())

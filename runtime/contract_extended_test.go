@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -75,7 +76,7 @@ func TestContractSiblings(t *testing.T) {
 		t.Run(string(kind), func(t *testing.T) {
 			b, reader := measured(t, enginetest.NewContract, kind)
 			f := &outsider{
-				t: t, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine),
+				t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()),
 				p: enginecore.Partition{Family: enginecore.FlowFamily},
 			}
 			up, ended, gone, open := f.create(0, f.later), f.create(0, f.later), f.create(0, f.later), f.create(0, f.later)

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -25,7 +26,7 @@ func anyContract(t *testing.T, test func(t *testing.T, x *outside)) {
 		operator, err := admin.New(b.Engine)
 		require.NoError(t, err)
 		ctx := enginetest.Context(t)
-		test(t, &outside{b, operator, b.Program(ctx, t), enginerpc.ConnOf(b.Engine), ctx, t})
+		test(t, &outside{b, operator, b.Program(ctx, t), engine.ConnOf(b.Engine.Internal()), ctx, t})
 	}, runtime.OpenConfig{Partitions: 1})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -139,7 +140,7 @@ func TestContractRefusesExtensions(t *testing.T) {
 // functionLists returns how often a server was asked for its functions; the embedded engine does not count that.
 func functionLists(t *testing.T, b *enginetest.Bench) (n int) {
 	t.Helper()
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	stats, err := client.Do(enginetest.Context(t), client.B().Info().Section("commandstats").Build()).ToString()
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(stats, "cmdstat_function|list:calls=")
@@ -186,10 +187,10 @@ func TestContractSendsNoCompositeCall(t *testing.T) {
 	b := enginetest.NewContract(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
 	partition := enginecore.Partition{Family: enginecore.FlowFamily}
-	_, err := enginerpc.ConnOf(b.Engine).Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: 1})
+	_, err := engine.ConnOf(b.Engine.Internal()).Tick(ctx, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.ErrorIs(t, err, enginecore.ErrContractOnly)
 	require.ErrorContains(t, err, enginerpc.FunctionName(enginerpc.TickCall{}))
-	pipeline := enginerpc.ConnOf(b.Engine).Pipeline()
+	pipeline := engine.ConnOf(b.Engine.Internal()).Pipeline()
 	result := enginerpc.Add[enginerpc.TickReply](pipeline, enginerpc.TickCall{Partition: partition, Limit: 1})
 	require.NoError(t, pipeline.Run(ctx))
 	_, err = result.Get()

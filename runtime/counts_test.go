@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -127,7 +128,7 @@ func TestCountsAreRepaired(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		set := startRunSet(t, b, 120)
-		client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
+		client, keys := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys()
 		for i, p := range flowPartitions(3) {
 			cmd := client.B().Hincrby().Key(keys.FfxRunCounts(p)).Field("started good default").Increment(7).Build()
 			if i == 0 {
@@ -139,7 +140,7 @@ func TestCountsAreRepaired(t *testing.T) {
 		changed := 0
 		for _, p := range flowPartitions(3) {
 			for cursor := ""; ; {
-				reply, err := enginerpc.ConnOf(b.Engine).Reconcile(ctx, enginerpc.ReconcileCall{Partition: p, Limit: 7, Cursor: cursor})
+				reply, err := engine.ConnOf(b.Engine.Internal()).Reconcile(ctx, enginerpc.ReconcileCall{Partition: p, Limit: 7, Cursor: cursor})
 				require.NoError(t, err)
 				if cursor = reply.NextCursor; cursor == "" {
 					break

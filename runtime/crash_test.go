@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -280,9 +281,9 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		def := single(t, a)
 		run, err := runtime.Start(ctx, near.Client, def, 1)
 		require.NoError(t, err)
-		partition, err := enginerpc.ConnOf(near.Engine).FlowPartition(run.FlowID())
+		partition, err := engine.ConnOf(near.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		claimed, err := enginerpc.ConnOf(near.Engine).Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
+		claimed, err := engine.ConnOf(near.Engine.Internal()).Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 			LaneID: "default", WorkerID: "worker", WorkerInstanceID: w.Instance(), ClaimID: uuid.NewString(), Count: 1,
 			LeaseTTL: time.Hour, Kinds: "\nadd\n",
 		}})
@@ -295,9 +296,9 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		go func() { stopped <- w.Run(working) }()
 		enginetest.Eventually(t, func() string {
 			if p.Lost() == 0 {
-				b := enginerpc.ConnOf(near.Engine).Client().B()
-				wake := b.Publish().Channel(enginerpc.ConnOf(near.Engine).Keys().ChannelWake("default")).Message("work 0 1").Build()
-				require.NoError(t, enginerpc.ConnOf(near.Engine).Client().Do(ctx, wake).Error())
+				b := engine.ConnOf(near.Engine.Internal()).Client().B()
+				wake := b.Publish().Channel(engine.ConnOf(near.Engine.Internal()).Keys().ChannelWake("default")).Message("work 0 1").Build()
+				require.NoError(t, engine.ConnOf(near.Engine.Internal()).Client().Do(ctx, wake).Error())
 				return "a lost reply"
 			}
 			return ""
@@ -402,7 +403,7 @@ func TestClaimRepeatedTooLate(t *testing.T) {
 		ctx := enginetest.Context(t)
 		run, err := runtime.Start(ctx, b.Client, single(t, addOne()), 1)
 		require.NoError(t, err)
-		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
+		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		b.Keeper(t)
 		call := enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
@@ -412,7 +413,7 @@ func TestClaimRepeatedTooLate(t *testing.T) {
 		var claims []enginerpc.ClaimedExecution
 		for len(claims) < 3 {
 			enginetest.Eventually(t, func() string {
-				reply, err := enginerpc.ConnOf(b.Engine).Claim(ctx, call)
+				reply, err := engine.ConnOf(b.Engine.Internal()).Claim(ctx, call)
 				require.NoError(t, err)
 				call.Repeated = true
 				if len(reply.Executions) == 0 || len(claims) > 0 && reply.Executions[0].LeaseEpoch == claims[len(claims)-1].LeaseEpoch {

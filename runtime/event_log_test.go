@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -22,7 +23,7 @@ import (
 // readLog reads a run's whole log by pages of so many events.
 func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after string, limit int64) (events []enginerpc.FlowEvent) {
 	t.Helper()
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	p, err := core.FlowPartition(run.FlowID())
 	require.NoError(t, err)
 	for {
@@ -39,7 +40,7 @@ func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after str
 // logOf returns the log of a run: its key, and that of the flow's record.
 func logOf(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) (client rueidis.Client, log, core string) {
 	t.Helper()
-	conn := enginerpc.ConnOf(b.Engine)
+	conn := engine.ConnOf(b.Engine.Internal())
 	p, err := conn.FlowPartition(run.FlowID())
 	require.NoError(t, err)
 	return conn.Client(), conn.Keys().FlowEvents(p, run.FlowID()), conn.Keys().FlowCore(p, run.FlowID())
@@ -106,7 +107,7 @@ func TestEventLogByPages(t *testing.T) {
 		require.NoError(t, err)
 		b.Worker(t, def.Handlers())
 		awaitRunning(t, run, "first")
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		p, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		for more := true; more; {
@@ -212,7 +213,7 @@ func TestEventsOfABrokenCall(t *testing.T) {
 		require.NoError(t, err)
 		other, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		p, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		// The rows are of a form that the library does not know.

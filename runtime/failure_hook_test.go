@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -115,7 +116,7 @@ func (b *hookBench) start(t *testing.T, runs ...string) {
 // held waits until one of the workers holds the hook and has stored where the feed begins.
 func (b *hookBench) held(t *testing.T) {
 	t.Helper()
-	conn := enginerpc.ConnOf(b.Engine)
+	conn := engine.ConnOf(b.Engine.Internal())
 	key := conn.Keys().FfxFailureHook(enginecore.Partition{Family: enginecore.FlowFamily}, "default", "worker")
 	enginetest.Eventually(t, func() string {
 		cursor, _ := conn.Client().Do(t.Context(), conn.Client().B().Hget().Key(key).Field("cursor").Build()).ToString()
@@ -211,7 +212,7 @@ func TestOnRunFailedCatchesUp(t *testing.T) {
 		b.held(t)
 		require.NoError(t, first.Stop())
 		b.start(t, "cup", "good", "plate")
-		conn := enginerpc.ConnOf(b.Engine)
+		conn := engine.ConnOf(b.Engine.Internal())
 		key := conn.Keys().FfxRunFeed(enginecore.Partition{Family: enginecore.FlowFamily}, "default")
 		require.NoError(t, conn.Client().Do(t.Context(), conn.Client().B().Xtrim().Key(key).Maxlen().Threshold("1").Build()).Error())
 		held, err := conn.HoldFailureHook(t.Context(), enginerpc.HoldFailureHookCall{

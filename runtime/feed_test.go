@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -33,7 +33,7 @@ func asking(t *testing.T) *flow.Definition[int, int] {
 // readers counts the clients of a server that wait for streams.
 func readers(t *testing.T, b *enginetest.Bench) int {
 	t.Helper()
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	list, err := client.Do(t.Context(), client.B().Arbitrary("CLIENT", "LIST").Build()).ToString()
 	require.NoError(t, err)
 	return strings.Count(list, "cmd=xread")
@@ -141,7 +141,7 @@ func TestSlowWatcherMissesNothing(t *testing.T) {
 			}
 			require.Equal(t, want, kind, i)
 		}
-		conn := enginerpc.ConnOf(b.Engine)
+		conn := engine.ConnOf(b.Engine.Internal())
 		p, err := conn.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		entries, err := conn.Client().Do(ctx, conn.Client().B().Xlen().Key(conn.Keys().FfxFeed(p)).Build()).AsInt64()
@@ -160,7 +160,7 @@ func TestWatchWithoutHints(t *testing.T) {
 		def := gated(t, gate, 1)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		conn := enginerpc.ConnOf(b.Engine)
+		conn := engine.ConnOf(b.Engine.Internal())
 		p, err := conn.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		client, feed := conn.Client(), conn.Keys().FfxFeed(p)

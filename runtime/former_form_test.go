@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/lua"
@@ -46,7 +47,7 @@ func (c *arrivingData) Do(ctx context.Context, command rueidis.Completed) rueidi
 func TestDataThatArriveAreNotFormer(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
+		ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal())
 		client, keys := core.Client(), core.Keys()
 		protocol := keys.FfxProtocol()
 		stored, err := client.Do(ctx, client.B().Get().Key(protocol).Build()).ToString()
@@ -71,7 +72,7 @@ func TestFormerStoredFormIsRefused(t *testing.T) {
 	var run formerRun
 	require.NoError(t, json.Unmarshal(data, &run))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
+		ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal())
 		client, keys := core.Client(), core.Keys()
 		do := func(args ...string) {
 			require.NoError(t, client.Do(ctx, client.B().Arbitrary(args...).Build()).Error())

@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -28,7 +28,7 @@ import (
 // command runs a command of the server's own, as its administrator.
 func command(t *testing.T, ctx context.Context, b *enginetest.Bench, words ...string) string {
 	t.Helper()
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	text, err := client.Do(ctx, client.B().Arbitrary(words...).Build()).ToString()
 	require.NoError(t, err, "%v", words)
 	return text
@@ -385,7 +385,7 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 // after the end of a wait.
 func channels(t *testing.T, ctx context.Context, b *enginetest.Bench) []string {
 	t.Helper()
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	list, err := client.Do(ctx, client.B().PubsubChannels().Build()).AsStrSlice()
 	require.NoError(t, err)
 	list = slices.DeleteFunc(list, func(channel string) bool { return strings.Contains(channel, ":done:") })

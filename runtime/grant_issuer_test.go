@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -65,7 +66,7 @@ func TestGrant(t *testing.T) {
 		require.NoError(t, err)
 		_, err = claimBy(ctx, b, second)
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotLeaseable, "it is leased")
-		_, err = enginerpc.ConnOf(b.Engine).CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
+		_, err = engine.ConnOf(b.Engine.Internal()).CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
 			LaneID: activity.DefaultLane, WorkerInstanceID: second.Instance, AttemptIndex: lease.AttemptIndex, ExecutionID: second.ExecutionID,
 			LeaseID: lease.LeaseID, LeaseEpoch: lease.LeaseEpoch, AttemptID: lease.AttemptID, ResultPayload: []byte("1"),
 		})
@@ -81,7 +82,7 @@ func TestGrant(t *testing.T) {
 
 // claimBy claims as a worker of another FlowFabric program does.
 func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginerpc.ClaimExecutionReply, error) {
-	return enginerpc.ConnOf(b.Engine).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
+	return engine.ConnOf(b.Engine.Internal()).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 		ExecutionID: g.ExecutionID, WorkerID: g.WorkerID, WorkerInstanceID: g.Instance, LaneID: g.Lane, LeaseTTL: 10 * time.Second,
 		LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()), RenewBefore: 5 * time.Second,
 	})
@@ -155,7 +156,7 @@ func TestGrantRequests(t *testing.T) {
 func TestGrantByBudgetAndQuota(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
+		ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal())
 		client, keys := core.Client(), core.Keys()
 		budget, quota := enginecore.BudgetID(uuid.NewString()), enginecore.QuotaPolicyID(uuid.NewString())
 		at, err := core.Partitioning().BudgetPartition(budget)
@@ -264,7 +265,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		s := enginetest.NewGrantIssuer(t, b.Engine)
 		grant, err := s.ClaimForWorker(ctx, requestFor("dying"))
 		require.NoError(t, err)
-		_, err = enginerpc.ConnOf(b.Engine).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
+		_, err = engine.ConnOf(b.Engine.Internal()).ClaimExecution(ctx, enginerpc.ClaimExecutionCall{
 			ExecutionID: grant.ExecutionID, WorkerID: grant.WorkerID, WorkerInstanceID: grant.Instance, LaneID: grant.Lane,
 			LeaseTTL: 30 * time.Millisecond, RenewBefore: 20 * time.Millisecond,
 			LeaseID: enginecore.LeaseID(uuid.NewString()), AttemptID: enginecore.AttemptID(uuid.NewString()),
@@ -274,7 +275,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 		r.TTL = 100 * time.Millisecond
 		var successor runtime.Grant
 		enginetest.Eventually(t, func() string {
-			_, err := enginerpc.ConnOf(b.Engine).Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
+			_, err := engine.ConnOf(b.Engine.Internal()).Tick(ctx, enginerpc.TickCall{Partition: grant.Partition, Limit: 10})
 			require.NoError(t, err)
 			if successor, err = s.ClaimForWorker(ctx, r); err != nil {
 				return err.Error()
@@ -282,7 +283,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 			return ""
 		})
 		require.True(t, successor.Reclaim)
-		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), r.TTL) // the grant runs out, and another worker gets one
+		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), r.TTL) // the grant runs out, and another worker gets one
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{ClaimThrough: s})
 		_, err = run.Result(ctx)
@@ -298,7 +299,7 @@ func TestGrantOfAbandoned(t *testing.T) {
 func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime.GrantIssuer, held bool) []string {
 	t.Helper()
 	var order []string
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	for {
 		grant, err := s.ClaimForWorker(ctx, requestFor("w"))
 		if errors.Is(err, runtime.ErrNoGrant) {
@@ -338,7 +339,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				ctx, l, s := enginetest.Context(t), newLedger(), enginetest.NewGrantIssuer(t, b.Engine)
 				_, err := runtime.Start(ctx, b.Client, l.flow(t, "old", 1, false, flow.Priority(1)), job{})
 				require.NoError(t, err)
-				enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0) // what comes is younger than the first one
+				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // what comes is younger than the first one
 				_, err = runtime.Start(ctx, b.Client, l.flow(t, "urgent", 12, false, flow.Priority(9)), job{})
 				require.NoError(t, err)
 				order := grantAll(ctx, t, b, s, held)
@@ -359,9 +360,9 @@ func TestGrantsFollowTheLane(t *testing.T) {
 		many := l.flow(t, "many", rounds, false)
 		for p := range partitions {
 			startAt(ctx, t, b, many, "many", p, "")
-			enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0) // each run is younger than the one before
+			enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // each run is younger than the one before
 		}
-		clustered := enginerpc.ConnOf(b.Engine).Client().Mode() == rueidis.ClientModeCluster
+		clustered := engine.ConnOf(b.Engine.Internal()).Client().Mode() == rueidis.ClientModeCluster
 		seen := make(map[enginecore.Partition]int)
 		for n := range partitions * rounds {
 			grant, err := s.ClaimForWorker(ctx, requestFor("w"))
@@ -439,7 +440,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the lane is paused")
 		require.NoError(t, b.Client.ResumeLane(ctx, activity.DefaultLane))
-		client := enginerpc.ConnOf(b.Engine).Client()
+		client := engine.ConnOf(b.Engine.Internal()).Client()
 		require.NoError(t, client.Do(ctx, client.B().Del().Key(grant.Key).Build()).Error())
 		b.Worker(t, []activity.Handler{spend}, runtime.WorkerConfig{ClaimThrough: s})
 		awaitAll(ctx, t, runs)

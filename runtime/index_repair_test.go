@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
@@ -119,7 +119,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	require.NoError(t, setUp.Stop())
 	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
 	x.awaitStates(t, map[string]runtime.NodeState{"active": "active"})
-	fields, err := nodeFields(x.ctx, enginerpc.ConnOf(b.Engine), x.plan.ExecutionID("active"), "current_worker_instance_id")
+	fields, err := nodeFields(x.ctx, engine.ConnOf(b.Engine.Internal()), x.plan.ExecutionID("active"), "current_worker_instance_id")
 	require.NoError(t, err)
 	x.holder = fields["current_worker_instance_id"]
 	return x
@@ -180,7 +180,7 @@ func (x *fixture) do(t *testing.T, command string) {
 			words[i] = string(enginecore.EdgeIDFor(x.plan.FlowID, from, to))
 		}
 	}
-	client := enginerpc.ConnOf(x.Engine).Client()
+	client := engine.ConnOf(x.Engine.Internal()).Client()
 	n, err := client.Do(x.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
 	require.NoError(t, err, command)
 	if words[0] != "ZADD" && words[0] != "HSET" {
@@ -211,7 +211,7 @@ func (x *fixture) finish(t *testing.T) {
 
 func (x *fixture) faults(t *testing.T) error {
 	t.Helper()
-	s, err := invariant.ReadStill(x.ctx, enginerpc.ConnOf(x.Engine).Client(), x.Prefix)
+	s, err := invariant.ReadStill(x.ctx, engine.ConnOf(x.Engine.Internal()).Client(), x.Prefix)
 	require.NoError(t, err)
 	return s.Check(invariant.AnyTime).Err()
 }
@@ -400,7 +400,7 @@ func TestDependencyReconciliation(t *testing.T) {
 // set writes a field of a node's row.
 func (x *fixture) set(t *testing.T, node, field, value string) {
 	t.Helper()
-	conn := enginerpc.ConnOf(x.Engine)
+	conn := engine.ConnOf(x.Engine.Internal())
 	require.NoError(t, rowread.Set(x.ctx, conn.Client(), conn.Keys(), x.plan.ExecutionID(node), field, value))
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -290,7 +290,7 @@ func TestList(t *testing.T) {
 		for i := range 12 {
 			// Two runs of one millisecond have no order.
 			enginetest.Eventually(t, func() string {
-				now, err := enginerpc.ConnOf(b.Engine).Now(ctx)
+				now, err := engine.ConnOf(b.Engine.Internal()).Now(ctx)
 				if err == nil && now.After(last.Add(time.Millisecond)) {
 					last = now
 					return ""
@@ -301,7 +301,7 @@ func TestList(t *testing.T) {
 			_, err := runtime.Start(ctx, b.Client, def, i, runtime.WithID(id))
 			require.NoError(t, err)
 			started = append([]string{id}, started...)
-			last, err = enginerpc.ConnOf(b.Engine).Now(ctx)
+			last, err = engine.ConnOf(b.Engine.Internal()).Now(ctx)
 			require.NoError(t, err)
 		}
 		ids := func(limit int) []string {

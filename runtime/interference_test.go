@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -26,7 +27,7 @@ func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, 
 		}
 	case cancelledByOthers:
 		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond) // a random moment of the run
-		_, err := enginerpc.ConnOf(c.bench.Engine).ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
+		_, err := engine.ConnOf(c.bench.Engine.Internal()).ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 			Partition: x.plan.Partition, FlowID: x.plan.FlowID, Reason: "others say so", CancellationPolicy: "cancel_all",
 			Grace: time.Duration(1+r.IntN(20)) * time.Millisecond,
 		})
@@ -34,7 +35,7 @@ func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, 
 			t.Errorf("ff_cancel_flow: %v", err)
 		}
 	case operated:
-		o := &operator{t: t, ctx: ctx, r: r, workerPool: c, trial: x, core: enginerpc.ConnOf(c.bench.Engine)}
+		o := &operator{t: t, ctx: ctx, r: r, workerPool: c, trial: x, core: engine.ConnOf(c.bench.Engine.Internal())}
 		for range 30 + r.IntN(60) {
 			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond) // a random moment of the run
 			o.operate()

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -239,7 +240,7 @@ func TestJoinIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		id := enginecore.FlowIDFor("ns", "f", "r")
 		p, err := core.FlowPartition(id)
 		require.NoError(t, err)

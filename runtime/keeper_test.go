@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -94,7 +94,7 @@ func TestRunOnceReports(t *testing.T) {
 			}
 			return ""
 		})
-		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 20*time.Millisecond) // until the delay is over by the engine's clock
+		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 20*time.Millisecond) // until the delay is over by the engine's clock
 
 		report, err := b.RunKeeperTask(ctx, "lease_expiry")
 		require.NoError(t, err)

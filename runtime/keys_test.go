@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -36,7 +36,7 @@ func TestNamesWithColonsShareNothing(t *testing.T) {
 			runs = append(runs, run)
 			lanes[v.lane] = true
 		}
-		client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
+		client, keys := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys()
 		p := enginecore.Partition{Family: enginecore.FlowFamily}
 		for i, v := range variants {
 			tagged, err := client.Do(ctx, client.B().Zrange().Key(keys.FfxTaggedRuns(p, v.tag, v.value)).Min("0").Max("-1").Build()).AsStrSlice()

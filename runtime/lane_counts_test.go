@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -20,7 +21,7 @@ import (
 // nothing that only counts may notice.
 func keepMany(ctx context.Context, t *testing.T, b *enginetest.Bench, count int) {
 	t.Helper()
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	client, keys := core.Client(), core.Keys()
 	for i := range core.Partitioning().Flow {
 		p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
@@ -154,7 +155,7 @@ func TestLaneCountsAreRepaired(t *testing.T) {
 			}
 		}
 		start(40)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		var partitions []enginecore.Partition
 		for i := range core.Partitioning().Flow {
 			p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -24,7 +25,7 @@ import (
 func onOneServer(t *testing.T, test func(t *testing.T, b *enginetest.Bench)) {
 	t.Helper()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		if enginerpc.ConnOf(b.Engine).Client().Mode() == rueidis.ClientModeCluster {
+		if engine.ConnOf(b.Engine.Internal()).Client().Mode() == rueidis.ClientModeCluster {
 			t.Skip("each partition of a cluster has an order of its own")
 		}
 		test(t, b)
@@ -55,7 +56,7 @@ func TestOneOrderPerLane(t *testing.T) {
 		for i := range 30 {
 			priority := i % 3
 			u.start(t, u.l.flow(t, "p"+strconv.Itoa(i), 1, false, flow.Priority(priority)), "", fmt.Sprint(priority, " ", i))
-			enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0) // each is younger than the one before
+			enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // each is younger than the one before
 		}
 		for priority := 2; priority >= 0; priority-- {
 			for i := priority; i < 30; i += 3 {
@@ -148,7 +149,7 @@ func TestHandoffGivesWay(t *testing.T) {
 func TestClaimAcrossPartitions(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core, l := enginetest.Context(t), enginerpc.ConnOf(b.Engine), newLedger()
+		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), newLedger()
 		def := l.flow(t, "one", 1, false)
 		const runs, each = 60, 8
 		for p := range runs {
@@ -193,7 +194,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
 		const runs = 30
 		u := newLineUp(t, b)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		client, keys := core.Client(), core.Keys()
 		fair, one := u.l.flow(t, "fair", 1, false, flow.FairBy("Tenant")), u.l.flow(t, "one", 1, false)
 		for i := range runs {
@@ -231,7 +232,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 func TestOwnSetIsClaimed(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
-		ctx, core, l := enginetest.Context(t), enginerpc.ConnOf(b.Engine), newLedger()
+		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), newLedger()
 		client, keys := core.Client(), core.Keys()
 		startAt(ctx, t, b, l.flow(t, "one", 1, false), "one", 7, "")
 		home := enginecore.Partition{Family: enginecore.FlowFamily}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -22,10 +23,10 @@ func TestKeeperReplacesAnOlderLibrary(t *testing.T) {
 		ctx := enginetest.Context(t)
 		b := enginetest.Open(t, kind, testserver.Start(t, testserver.Options{Kind: kind}).URL(), enginetest.NewPrefix())
 		older := strings.Replace(lua.Source(), "'"+lua.Build()+"'", "'1-abc'", 1)
-		client := enginerpc.ConnOf(b.Engine).Client()
+		client := engine.ConnOf(b.Engine.Internal()).Client()
 		require.NoError(t, client.Do(ctx, client.B().FunctionLoad().Replace().FunctionCode(older).Build()).Error())
 		build := func() string {
-			version, err := enginerpc.ConnOf(b.Engine).Version(ctx, enginerpc.VersionCall{})
+			version, err := engine.ConnOf(b.Engine.Internal()).Version(ctx, enginerpc.VersionCall{})
 			require.NoError(t, err)
 			return version.Build
 		}

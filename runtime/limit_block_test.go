@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -24,7 +25,7 @@ func TestFreedPlaceIsHandedOnAtOnce(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		id := enginecore.QuotaIDFor("test", "handed on", "")
 		partition, err := core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
@@ -114,7 +115,7 @@ func TestBlockModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 1))
 		names := func(places []enginerpc.Place) (list []string) {
 			for _, p := range places {

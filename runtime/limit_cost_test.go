@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -19,7 +19,7 @@ import (
 
 // commands counts what a server has executed, also by calls of functions.
 func commands(ctx context.Context, t *testing.T, b *enginetest.Bench) (total, calls int64) {
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile(`cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
@@ -113,7 +113,7 @@ func TestCostOfEvents(t *testing.T) {
 	worker := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{Concurrency: 1})
 	require.NoError(t, worker.Register(def.Handlers()...))
 	stop := started(t, worker.Run)
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	calls := func() (list []int) {
 		text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
 		require.NoError(t, err)

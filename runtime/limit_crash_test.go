@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -33,7 +34,7 @@ type brittle struct {
 }
 
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench) *brittle {
-	return &brittle{t, ctx, enginerpc.ConnOf(b.Engine), enginerpc.ClaimRequest{
+	return &brittle{t, ctx, engine.ConnOf(b.Engine.Internal()), enginerpc.ClaimRequest{
 		LaneID: activity.DefaultLane, WorkerID: "brittle", WorkerInstanceID: enginecore.WorkerInstanceID("brittle-" + uuid.NewString()),
 		LeaseTTL: time.Second, Kinds: "\nmeasured\n", Count: 1,
 	}, "default"}
@@ -277,7 +278,7 @@ func TestQuotaModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 1))
 		for round := range 10 {
 			m := &modelQuota{
@@ -344,7 +345,7 @@ func TestQuotaWindow(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		const most, window = 8, 200 * time.Millisecond
 		id := enginecore.QuotaIDFor("model", "window", "")
 		partition, err := core.Partitioning().QuotaPartition(id)

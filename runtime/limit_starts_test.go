@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -262,7 +263,7 @@ func (p *places) send(call enginerpc.ExchangeCall) (begun, reserved []string) {
 func TestReservedPlaces(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		p := &places{t: t, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine)}
+		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
 		id := enginecore.QuotaIDFor("test", "reserved", "")
 		partition, err := p.core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
@@ -297,7 +298,7 @@ func TestReservedPlaces(t *testing.T) {
 func TestWindowsOfDifferentLength(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		p := &places{t: t, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine)}
+		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
 		id := enginecore.QuotaIDFor("test", "lengths", "")
 		partition, err := p.core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -29,7 +29,7 @@ func TestSubscribingUnderLoad(t *testing.T) {
 		var load sync.WaitGroup
 		for range 2 {
 			load.Go(func() {
-				client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
+				client, keys := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys()
 				for loading.Err() == nil {
 					var messages []rueidis.Completed
 					for range 50 {

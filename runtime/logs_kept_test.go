@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/runlog"
@@ -59,7 +59,7 @@ func TestRefusedFrames(t *testing.T) {
 			require.Zero(t, frame.Dropped)
 			break
 		}
-		conn := enginerpc.ConnOf(b.Engine)
+		conn := engine.ConnOf(b.Engine.Internal())
 		meta := conn.Keys().StreamMeta(b.Node(t, b.Locate(t, "talker", run.ID()), "node"), 0)
 		client := conn.Client()
 		limit := client.B().Hset().Key(meta).FieldValue().FieldValue("max_payload_bytes", "2000").Build()
@@ -170,7 +170,7 @@ func TestLogsStayOverRerunUntilPurge(t *testing.T) {
 		for _, err := range ref.Logs(ctx, "node", runlog.Query{}) {
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		}
-		client := enginerpc.ConnOf(b.Engine).Client()
+		client := engine.ConnOf(b.Engine.Internal()).Client()
 		enginetest.Eventually(t, func() string {
 			keys, err := client.Do(ctx, client.B().Keys().Pattern(b.Prefix+":stream:*").Build()).AsStrSlice()
 			require.NoError(t, err)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -74,7 +74,7 @@ func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 	x.Keeper(t, runtime.SweepingKeeper(x.keeperSweep))
 	x.Worker(t, handlers, runtime.Sweeping(runtime.WorkerConfig{}, x.workerSweep))
 	ctx := enginetest.Context(t)
-	client, channel := enginerpc.ConnOf(x.Engine).Client(), enginerpc.ConnOf(x.Engine).Keys().ChannelDue()
+	client, channel := engine.ConnOf(x.Engine.Internal()).Client(), engine.ConnOf(x.Engine.Internal()).Keys().ChannelDue()
 	enginetest.Eventually(t, func() string {
 		counts, err := client.Do(ctx, client.B().PubsubNumsub().Channel(channel).Build()).AsIntMap()
 		require.NoError(t, err)

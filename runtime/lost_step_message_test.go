@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -101,7 +102,7 @@ func TestLostRerunSteps(t *testing.T) {
 		}
 		x.lost.LoseChannels(dueChannel, wakeChannels, ringChannels)
 		begun := time.Now()
-		reply, err := enginerpc.ConnOf(x.Engine).Rerun(ctx, call)
+		reply, err := engine.ConnOf(x.Engine.Internal()).Rerun(ctx, call)
 		require.NoError(t, err)
 		require.True(t, reply.More)
 		at := x.carriedOut(t, "the run is not over", func() bool { return hasEnded(ctx, t, run) })

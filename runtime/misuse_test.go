@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -164,7 +165,7 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		{new(runtime.GrantIssuer), "the grant issuer was not made by NewGrantIssuer"},
 		{new(runtime.Engine), "the engine was not made by Open"},
 		{(*enginerpc.Conn)(nil), "the engine was not made by Connect"},
-		{enginerpc.ConnOf((*runtime.Engine)(nil)), "the engine was not made by Connect"},
+		{engine.ConnOf((*runtime.Engine)(nil).Internal()), "the engine was not made by Connect"},
 	} {
 		value := reflect.ValueOf(x.value)
 		for i := range value.NumMethod() {

@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -112,7 +113,7 @@ func newFleet(t *testing.T, b *enginetest.Bench) *fleet {
 	operator, err := admin.New(b.Engine)
 	require.NoError(t, err)
 	f := &fleet{
-		t: t, bench: b, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine), operator: operator, add: addOne(),
+		t: t, bench: b, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()), operator: operator, add: addOne(),
 		started: []string{"diamond", "foreign", "asking", "gated", "held"},
 		flows:   make(map[string]*flow.Definition[int, int]), foreign: func(int) int { return vendorResult },
 	}

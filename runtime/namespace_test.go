@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -400,7 +401,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
 		// Ids follow from names, so whoever knows these knows those.
 		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
-		p, err := enginerpc.ConnOf(ours.Engine).FlowPartition(id)
+		p, err := engine.ConnOf(ours.Engine.Internal()).FlowPartition(id)
 		require.NoError(t, err)
 		x.wait = runtime.Waitpoint{ExecutionID: enginecore.NodeExecutionID(p, id, 1), ID: enginecore.WaitpointIDFor(id, "ok")}
 		view := func() []any {
@@ -463,7 +464,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		}
 		p, err := w.ExecutionID.Partition()
 		require.NoError(t, err)
-		_, err = enginerpc.ConnOf(b.Engine).EndWait(ctx, enginerpc.EndWaitCall{
+		_, err = engine.ConnOf(b.Engine.Internal()).EndWait(ctx, enginerpc.EndWaitCall{
 			Partition: p, ExecutionID: w.ExecutionID,
 			WaitpointID: w.ID, Resume: true, Result: []byte("7"), Namespace: "another",
 		})

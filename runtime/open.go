@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/inspect"
@@ -148,7 +149,8 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	for _, p := range config.Propagators {
 		s.Propagators = append(s.Propagators, p)
 	}
-	s.Quiet = config.link != nil && config.link.Quiet
+	link := enginelink.Of(config.Internal)
+	s.Quiet = link != nil && link.Quiet
 	s.Keeper = keeper.NewSharedKeeper(s, keeping)
 	e := &Engine{s}
 	err = connect(ctx, s, config, target)
@@ -184,8 +186,8 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target e
 		Timeout:  cmp.Or(config.Replication.Timeout, defaultReplicationTimeout),
 		Missed:   s.ReplicationMissed,
 	}
-	if config.link != nil {
-		c.Wrap = config.link.Wrap
+	if link := enginelink.Of(config.Internal); link != nil {
+		c.Wrap = link.Wrap
 	}
 	if target.Embedded {
 		if err := openEmbedded(ctx, s, config, target, c.Core.ContractOnly); err != nil {
@@ -217,8 +219,8 @@ func openEmbedded(
 	ctx context.Context, s *engine.Session, config OpenConfig, target engineurl.Target, contractOnly bool,
 ) (err error) {
 	s.InMemory = target.Dir == ""
-	if config.link != nil && config.link.Shared != nil {
-		s.InProcess, s.Shared = config.link.Shared, true
+	if link := enginelink.Of(config.Internal); link != nil && link.Shared != nil {
+		s.InProcess, s.Shared = link.Shared, true
 		return nil
 	}
 	if config.MustExist {

@@ -96,10 +96,11 @@ type OpenConfig struct {
 	// It cannot be combined with contract mode, which replaces no library. Defaults to false.
 	ReplaceForeignLibrary bool
 
+	// Internal is for packages of this module; programs can do nothing with it, and it may change.
+	Internal enginelink.Handle
+
 	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to that of package enginerpc.
 	retryFor time.Duration
-	// link is how the engine is connected, for packages of this module. Defaults to nil: as the URL says.
-	link *enginelink.Link
 }
 
 // SentinelConfig configures connections to sentinels, where these differ from those to servers. Open refuses it for

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -25,7 +25,7 @@ func (u *lineUp) command(t *testing.T, words ...string) int64 {
 			words[i] = u.Prefix + ":ffx:{fp:0}:lane:default" + word[4:]
 		}
 	}
-	client := enginerpc.ConnOf(u.Engine).Client()
+	client := engine.ConnOf(u.Engine.Internal()).Client()
 	n, err := client.Do(u.ctx, client.B().Arbitrary(words...).Build()).ToInt64()
 	require.NoError(t, err)
 	return n

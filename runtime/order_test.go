@@ -15,7 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -123,7 +123,7 @@ func TestLowPriorityIsNotStarved(t *testing.T) {
 				u := newLineUp(t, b)
 				one := u.l.flow(t, "one", 1, false)
 				u.start(t, one, "", "low")
-				enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0) // what comes is younger than the first one
+				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // what comes is younger than the first one
 				many := u.l.flow(t, "many", 40, inRow, flow.Priority(9))
 				u.start(t, many, "", "high")
 				u.start(t, u.l.flow(t, "middle", 1, false, flow.Priority(5)), "", "middle")
@@ -366,7 +366,7 @@ func TestItemsShareAsTheirRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []int{1, 2, 3}, out)
 		b.Settle(t)
-		core, items := enginerpc.ConnOf(b.Engine), 0
+		core, items := engine.ConnOf(b.Engine.Internal()), 0
 		nodes, err := nodesOf(ctx, core)
 		require.NoError(t, err)
 		for _, id := range nodes {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -160,7 +161,7 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		f := &outsider{
-			t: t, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine), started: make(chan string, 64),
+			t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()), started: make(chan string, 64),
 			p: enginecore.Partition{Family: enginecore.FlowFamily, Index: 3},
 		}
 		signal, abandoned := f.suspend(), f.claim()
@@ -227,7 +228,7 @@ func TestSiblingsAreCounted(t *testing.T) {
 			reader := metric.NewManualReader()
 			b := enginetest.New(t, kind, runtime.OpenConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 			f := &outsider{
-				t: t, ctx: enginetest.Context(t), core: enginerpc.ConnOf(b.Engine),
+				t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal()),
 				p: enginecore.Partition{Family: enginecore.FlowFamily, Index: 3},
 			}
 			up := f.create(0, f.later)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -57,9 +58,9 @@ func TestOverdueIsTold(t *testing.T) {
 		lost := single(t, activity.New("lost", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Lane("away")))
 		run, err := runtime.Start(ctx, b.Client, lost, 1, runtime.WithID("lost"))
 		require.NoError(t, err)
-		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
+		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		claimed, err := enginerpc.ConnOf(b.Engine).Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
+		claimed, err := engine.ConnOf(b.Engine.Internal()).Claim(ctx, enginerpc.ClaimCall{Partition: partition, ClaimRequest: enginerpc.ClaimRequest{
 			WorkerID: "w", WorkerInstanceID: "w-1", LaneID: "away", ClaimID: uuid.NewString(), LeaseTTL: 300 * time.Millisecond, Kinds: "\nlost\n", Count: 1,
 		}})
 		require.NoError(t, err)

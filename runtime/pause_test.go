@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -105,7 +105,7 @@ func TestPausedActivity(t *testing.T) {
 		for range 4 {
 			p.probe(t, other)
 		}
-		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), timeout)
+		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), timeout)
 		_, err = b.RunKeeperTask(p.ctx, "start_deadline")
 		require.NoError(t, err)
 		require.Empty(t, describedAs(p.ctx, run, "rate_limited", `activity "add" is paused`)())
@@ -176,9 +176,9 @@ func TestPausesEndSomehow(t *testing.T) {
 		require.Error(t, err)
 
 		// Only the pause is taken away, as by a client that dies before it lets go what was held.
-		keys := enginerpc.ConnOf(b.Engine).Keys()
-		for _, part := range enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitions() {
-			wire := enginerpc.ConnOf(b.Engine).Client()
+		keys := engine.ConnOf(b.Engine.Internal()).Keys()
+		for _, part := range engine.ConnOf(b.Engine.Internal()).Partitioning().FlowPartitions() {
+			wire := engine.ConnOf(b.Engine.Internal()).Client()
 			require.NoError(t, wire.Do(p.ctx, wire.B().Del().Key(keys.FfxPauses(part)).Build()).Error())
 		}
 		out, err := held.Result(p.ctx)

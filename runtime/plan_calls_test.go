@@ -16,7 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -105,7 +105,7 @@ func recordCalls(t *testing.T, b *enginetest.Bench, do func()) []string {
 	require.True(t, lines.Scan(), "the server accepts MONITOR")
 	do()
 	end := uuid.NewString()
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	require.NoError(t, client.Do(t.Context(), client.B().Echo().Message(end).Build()).Error())
 	var calls []string
 	for lines.Scan() && !strings.Contains(lines.Text(), end) {

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -167,7 +168,7 @@ func TestPurgeInParts(t *testing.T) {
 		plan, err := runtime.NewPlan(b.Client, defs["wide"], none{}, runtime.WithID("id"))
 		require.NoError(t, err)
 
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		reply, err := core.PurgeFlow(ctx, enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
 		require.NoError(t, err)
 		require.True(t, reply.More)
@@ -271,7 +272,7 @@ func BenchmarkPurge(b *testing.B) {
 				b.StartTimer()
 				for more := true; more; calls++ {
 					begin := time.Now()
-					reply, err := enginerpc.ConnOf(bench.Engine).PurgeFlow(b.Context(), enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
+					reply, err := engine.ConnOf(bench.Engine.Internal()).PurgeFlow(b.Context(), enginerpc.PurgeFlowCall{Partition: plan.Partition, FlowID: plan.FlowID})
 					require.NoError(b, err)
 					longest = max(longest, time.Since(begin))
 					more = reply.More
@@ -298,7 +299,7 @@ func TestPurgeIfClosedAt(t *testing.T) {
 		require.NoError(t, err)
 		former, err := run.Describe(ctx)
 		require.NoError(t, err)
-		enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0)
+		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0)
 		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -227,13 +228,13 @@ func TestRerunIsAnnounced(t *testing.T) {
 
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(d.FlowID)
+		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(d.FlowID)
 		require.NoError(t, err)
-		client, told := enginerpc.ConnOf(b.Engine).Client(), make(chan string, 8)
+		client, told := engine.ConnOf(b.Engine.Internal()).Client(), make(chan string, 8)
 		listener, leave := client.Dedicate()
 		defer leave()
 		ended := listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
-		channel := enginerpc.ConnOf(b.Engine).Keys().ChannelDone(partition)
+		channel := engine.ConnOf(b.Engine.Internal()).Keys().ChannelDone(partition)
 		require.NoError(t, listener.Do(ctx, listener.B().Subscribe().Channel(channel).Build()).Error())
 		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
 		select {
@@ -426,7 +427,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 				for _, n := range d.Nodes {
 					call.Nodes = append(call.Nodes, n.ExecutionID)
 				}
-				reply, err := enginerpc.ConnOf(b.Engine).Rerun(ctx, call)
+				reply, err := engine.ConnOf(b.Engine.Internal()).Rerun(ctx, call)
 				require.NoError(t, err)
 				require.True(t, reply.More)
 				b.Check(t, invariant.AnyTime)

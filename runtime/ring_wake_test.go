@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -22,7 +22,7 @@ const ringSlots = 256
 // heard waits until workers hear at least so many channels of a kind.
 func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, count int) {
 	t.Helper()
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	require.Eventually(t, func() bool {
 		list, err := client.Do(ctx, client.B().PubsubChannels().Pattern(b.Prefix+":ffx:"+kind+":*").Build()).AsStrSlice()
 		return err == nil && len(list) >= count
@@ -33,7 +33,7 @@ func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, 
 // again whenever they hear of a newcomer.
 func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, handler activity.Handler) {
 	t.Helper()
-	client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
+	client, keys := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys()
 	shown := make(chan string, 1024)
 	listening, stop := context.WithCancel(ctx)
 	over := make(chan struct{})
@@ -78,7 +78,7 @@ func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, h
 // pretend makes workers known that never answer.
 func pretend(ctx context.Context, t *testing.T, b *enginetest.Bench, count int) {
 	t.Helper()
-	client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
+	client, keys := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys()
 	for i := range count {
 		message := fmt.Sprintf("here absent-%d", i)
 		require.NoError(t, client.Do(ctx, client.B().Publish().Channel(keys.ChannelWake("default")).Message(message).Build()).Error())
@@ -115,7 +115,7 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 					over := make(chan struct{})
 					go func() {
 						defer close(over)
-						client, keys := enginerpc.ConnOf(b.Engine).Client(), enginerpc.ConnOf(b.Engine).Keys()
+						client, keys := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys()
 						var channels []string
 						for place := range ringSlots {
 							channels = append(channels, keys.ChannelWakeRing(fmt.Sprint(place), "default"))

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -172,7 +172,7 @@ func TestFullWorkerDoesNotSpin(t *testing.T) {
 
 // commandsOf is the number of commands that a server has processed.
 func commandsOf(t *testing.T, ctx context.Context, b *enginetest.Bench) int {
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	text, err := client.Do(ctx, client.B().Info().Section("stats").Build()).ToString()
 	require.NoError(t, err)
 	_, rest, _ := strings.Cut(text, "total_commands_processed:")

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -170,7 +170,7 @@ func TestFeedTellsWhatIsLost(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Len(t, nextEvents(t, feed, 3), 3)
-		conn := enginerpc.ConnOf(b.Engine)
+		conn := engine.ConnOf(b.Engine.Internal())
 		key := conn.Keys().FfxRunFeed(enginecore.Partition{Family: enginecore.FlowFamily}, "default")
 		require.NoError(t, conn.Client().Do(ctx, conn.Client().B().Xtrim().Key(key).Maxlen().Threshold("2").Build()).Error())
 		late := openFeed(t, b.Client, runfeed.Filter{}, cursor)

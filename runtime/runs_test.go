@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -285,7 +286,7 @@ func TestLookingForRareRunsIsBounded(t *testing.T) {
 		call := enginerpc.ListRunsCall{Partition: p, Limit: 100, States: "expired"}
 		var reached []time.Time
 		for {
-			reply, err := enginerpc.ConnOf(b.Engine).ListRuns(ctx, call)
+			reply, err := engine.ConnOf(b.Engine.Internal()).ListRuns(ctx, call)
 			require.NoError(t, err)
 			require.Empty(t, reply.Runs)
 			if !reply.More {
@@ -308,9 +309,9 @@ func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
 		def := oneWay(t, newCourse(), "tagged", "ok", flow.Tag("team.name", "census"))
 		run, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithTag("customer.id", "7"))
 		require.NoError(t, err)
-		p, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
+		p, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		_, err = enginerpc.ConnOf(b.Engine).SetFlowTags(ctx, enginerpc.SetFlowTagsCall{
+		_, err = engine.ConnOf(b.Engine.Internal()).SetFlowTags(ctx, enginerpc.SetFlowTagsCall{
 			Partition: p, FlowID: run.FlowID(), Tags: []string{"customer.id", "8", "customer.id", "9", "new.one", "x"},
 		})
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
@@ -30,7 +30,7 @@ func hourly(
 	ctx context.Context, t *testing.T, b *enginetest.Bench, a *activity.Activity[hour, string], overlap runtime.OverlapPolicy,
 ) time.Time {
 	t.Helper()
-	now, err := enginerpc.ConnOf(b.Engine).Now(ctx)
+	now, err := engine.ConnOf(b.Engine.Internal()).Now(ctx)
 	require.NoError(t, err)
 	last := now.Add(-30 * time.Minute).Truncate(time.Minute).UTC()
 	_, err = runtime.Schedule(ctx, b.Client, "hourly", oneNode(t, "report", a), hour{Customer: "acme"}, runtime.ScheduleConfig{

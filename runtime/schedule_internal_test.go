@@ -73,7 +73,7 @@ func TestStoredFlowCompilesTheSame(t *testing.T) {
 	flow.Return(f, flow.Node(f, "sum", sum, flow.List(a, b), flow.After(ok)))
 	def, err := f.Build()
 	require.NoError(t, err)
-	for _, g := range []interface{ Hash() string }{def, fixtureFlow(t)} {
+	for _, g := range []submit.Definition{def, fixtureFlow(t)} {
 		declared, err := submit.CompileFlow(flowgraph.Of(g.Internal()), g.Hash())
 		require.NoError(t, err)
 		stored, err := schedule.CompileStored(declared.Definition, g.Hash())

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -36,8 +37,8 @@ func TestBadSecrets(t *testing.T) {
 func currentKIDs(t *testing.T, ctx context.Context, b *enginetest.Bench) []string {
 	t.Helper()
 	var kids []string
-	for i := range enginerpc.ConnOf(b.Engine).Partitioning().Flow {
-		reply, err := enginerpc.ConnOf(b.Engine).ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{
+	for i := range engine.ConnOf(b.Engine.Internal()).Partitioning().Flow {
+		reply, err := engine.ConnOf(b.Engine.Internal()).ListWaitpointHMACKIDs(ctx, enginerpc.ListWaitpointHMACKIDsCall{
 			Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)},
 		})
 		require.NoError(t, err)
@@ -69,9 +70,9 @@ func TestRotateSecretsGoesOn(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		client := enginerpc.ConnOf(b.Engine).Client()
+		client := engine.ConnOf(b.Engine.Internal()).Client()
 		broken := enginecore.Partition{Family: enginecore.FlowFamily, Index: 2}
-		key := enginerpc.ConnOf(b.Engine).Keys().WaitpointSecrets(broken)
+		key := engine.ConnOf(b.Engine.Internal()).Keys().WaitpointSecrets(broken)
 		require.NoError(t, client.Do(ctx, client.B().Set().Key(key).Value("no hash").Build()).Error())
 		first, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.ErrorContains(t, err, "1 of 4 partitions failed, the first is {fp:2}")

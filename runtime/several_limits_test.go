@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -23,7 +24,7 @@ func TestReturnedPermitSkipsTheRefused(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		id, full := enginecore.QuotaIDFor("test", "asked", ""), enginecore.QuotaIDFor("test", "full", "")
 		partition, err := core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
@@ -185,7 +186,7 @@ func (s severalLimits) flow(
 
 // grantAnswers returns how many replies of limits granted permits.
 func grantAnswers(ctx context.Context, t *testing.T, b *enginetest.Bench) (answers int64) {
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	client := core.Client()
 	for i := range core.Partitioning().Quota {
 		partition := enginecore.Partition{Family: enginecore.QuotaFamily, Index: uint16(i)}

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -35,13 +35,13 @@ type keepersHeard struct {
 func hearKeepers(t *testing.T, b *enginetest.Bench) (*keepersHeard, func()) {
 	t.Helper()
 	h := &keepersHeard{active: make(map[string]bool), ever: make(map[string]bool)}
-	wire, release := enginerpc.ConnOf(b.Engine).Client().Dedicate()
+	wire, release := engine.ConnOf(b.Engine.Internal()).Client().Dedicate()
 	subscribed := make(chan struct{})
 	wire.SetPubSubHooks(rueidis.PubSubHooks{
 		OnSubscription: func(rueidis.PubSubSubscription) { close(subscribed) },
 		OnMessage:      func(m rueidis.PubSubMessage) { h.hear(m.Message) },
 	})
-	command := wire.B().Subscribe().Channel(enginerpc.ConnOf(b.Engine).ChannelKeepers()).Build()
+	command := wire.B().Subscribe().Channel(engine.ConnOf(b.Engine.Internal()).ChannelKeepers()).Build()
 	require.NoError(t, wire.Do(enginetest.Context(t), command).Error())
 	<-subscribed
 	end := sync.OnceFunc(func() {
@@ -291,7 +291,7 @@ func TestKeepersThatMayNotBeCounted(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
-		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine).Client()
+		ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()).Client()
 		user := enginetest.NewPrefix()
 		require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", "-pubsub").Build()).Error())
 		defer func() { require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "DELUSER", user).Build()).Error()) }()

@@ -19,7 +19,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -72,7 +72,7 @@ var (
 func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.RunPlan, def *flow.Definition[int, int]) []string {
 	t.Helper()
 	ctx := enginetest.Context(t)
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	var keys []string
 	for _, node := range client.Nodes() {
 		some, err := node.Do(ctx, node.B().Keys().Pattern(b.Prefix+":*").Build()).AsStrSlice()
@@ -346,7 +346,7 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 	require.NoError(t, err)
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		conn := enginerpc.ConnOf(b.Engine)
+		conn := engine.ConnOf(b.Engine.Internal())
 		client, keys, last := conn.Client(), conn.Keys(), int64(0)
 		for i := range 4 {
 			plan, err := runtime.NewPlan(b.Client, def, i, runtime.WithID(fmt.Sprintf("later-%d", i)))

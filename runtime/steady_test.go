@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -70,7 +71,7 @@ func (s *steady) start(t *testing.T, name string, a *activity.Activity[int, int]
 // notLost tells which execution of the lane is still leased.
 func (s *steady) notLost(t *testing.T) string {
 	t.Helper()
-	core := enginerpc.ConnOf(s.Engine)
+	core := engine.ConnOf(s.Engine.Internal())
 	ids, err := nodesOf(s.ctx, core)
 	require.NoError(t, err)
 	for _, id := range ids {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -66,7 +66,7 @@ func TestValuesOfAllLengthsAreKept(t *testing.T) {
 					require.NoError(t, err)
 					require.True(t, found)
 					require.True(t, `"`+result+`"` == string(stored), "%d nodes, run %s: %d bytes, want %d", nodes, name, len(stored), len(result)+2)
-					conn := enginerpc.ConnOf(b.Engine)
+					conn := engine.ConnOf(b.Engine.Internal())
 					own, err := conn.Client().Do(ctx, conn.Client().B().Exists().Key(conn.Keys().FlowInput(place.Partition, place.FlowID)).Build()).AsBool()
 					require.NoError(t, err)
 					require.Equal(t, nodes > 32 || in > most, own, "%d nodes, input of %d: a key of its own", nodes, in)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -25,7 +25,7 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	t.Helper()
 	for {
 		id := uuid.NewString()
-		if int(enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitionFor("default", name, id).Index) != partition {
+		if int(engine.ConnOf(b.Engine.Internal()).Partitioning().FlowPartitionFor("default", name, id).Index) != partition {
 			continue
 		}
 		_, err := runtime.Start(ctx, b.Client, def, job{Tenant: "a", Label: label}, runtime.WithID(id))
@@ -152,7 +152,7 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 	t.Helper()
 	r := &roll{b, make(chan string, 1000)}
 	hearing, stop := context.WithCancel(ctx)
-	client, over := enginerpc.ConnOf(b.Engine).Client(), make(chan struct{})
+	client, over := engine.ConnOf(b.Engine.Internal()).Client(), make(chan struct{})
 	go func() {
 		defer close(over)
 		_ = client.Receive(hearing, client.B().Subscribe().Channel(r.channel()).Build(), func(m rueidis.PubSubMessage) {
@@ -170,7 +170,7 @@ func newRoll(ctx context.Context, t *testing.T, b *enginetest.Bench) *roll {
 }
 
 func (r *roll) channel() string {
-	return enginerpc.ConnOf(r.b.Engine).Keys().ChannelWake(activity.DefaultLane)
+	return engine.ConnOf(r.b.Engine.Internal()).Keys().ChannelWake(activity.DefaultLane)
 }
 
 // call waits until so many workers have answered a newcomer. They know each other then, and have heard what was said
@@ -178,7 +178,7 @@ func (r *roll) channel() string {
 func (r *roll) call(ctx context.Context, t *testing.T, count int) {
 	t.Helper()
 	say := func(word string) {
-		client := enginerpc.ConnOf(r.b.Engine).Client()
+		client := engine.ConnOf(r.b.Engine.Internal()).Client()
 		require.NoError(t, client.Do(ctx, client.B().Publish().Channel(r.channel()).Message(word+" stranger").Build()).Error())
 	}
 	say("here")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
@@ -67,7 +67,7 @@ func TestWaitsOfAllRuns(t *testing.T) {
 			_, err := runtime.Start(ctx, b.Client, def, 1, append(opts, runtime.WithID(id))...)
 			require.NoError(t, err)
 			awaitWaits(t, b.Client, openwaits.Query{Flow: def.Name(), Text: ""}, 1)
-			enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 2*time.Millisecond)
+			enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 2*time.Millisecond)
 		}
 		start(legal, "l", runtime.WithTag("org.team", "red"))
 		start(release, "r", runtime.WithTag("org.team", "blue"))

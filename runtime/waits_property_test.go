@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -347,7 +348,7 @@ func (n *sceneNode) mayEndAs(state string) bool {
 // reviewResult checks that a node has just what ended its waits.
 func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetest.Bench, set *audience) {
 	t.Helper()
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	p, err := core.FlowPartition(set.run.FlowID())
 	require.NoError(t, err)
 	node, err := core.FindNode(ctx, enginerpc.FindNodeCall{Partition: p, FlowID: set.run.FlowID(), Node: n.name})

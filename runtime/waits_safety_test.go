@@ -18,7 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -37,7 +37,7 @@ func waiter(t testing.TB, name string, opts ...flow.WaitOption) *flow.Definition
 // contents is everything that is stored, as text. Fields of hashes and members of sets have no order of their own.
 func contents(t *testing.T, ctx context.Context, b *enginetest.Bench) string {
 	t.Helper()
-	client := enginerpc.ConnOf(b.Engine).Client()
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	s, err := invariant.Read(ctx, client, b.Prefix)
 	require.NoError(t, err)
 	var out strings.Builder

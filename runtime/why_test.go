@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -79,9 +80,9 @@ func (c *whyCase) build(f *flow.Builder[int, int]) *flow.Definition[int, int] {
 
 // claim takes the one node of a run for a time, as a worker that is not heard of again.
 func (c *whyCase) claim(run *runtime.RunRef, kind string, lease time.Duration) enginecore.ExecutionID {
-	p, err := enginerpc.ConnOf(c.Engine).FlowPartition(run.FlowID())
+	p, err := engine.ConnOf(c.Engine.Internal()).FlowPartition(run.FlowID())
 	require.NoError(c.t, err)
-	claimed, err := enginerpc.ConnOf(c.Engine).Claim(c.ctx, enginerpc.ClaimCall{Partition: p, ClaimRequest: enginerpc.ClaimRequest{
+	claimed, err := engine.ConnOf(c.Engine.Internal()).Claim(c.ctx, enginerpc.ClaimCall{Partition: p, ClaimRequest: enginerpc.ClaimRequest{
 		WorkerID: "w", WorkerInstanceID: "w-1", LaneID: enginecore.LaneID(c.lane), ClaimID: uuid.NewString(), LeaseTTL: lease,
 		Kinds: "\n" + kind + "\n", Count: 1,
 	}})
@@ -272,7 +273,7 @@ var whyCases = map[why.Reason]struct {
 	why.WorkerLost: {func(c *whyCase) *runtime.RunRef {
 		run := c.only(c.pass("lost"))
 		c.claim(run, "lost", 10*time.Millisecond)
-		enginetest.Pass(c.t, enginerpc.ConnOf(c.Engine), 20*time.Millisecond)
+		enginetest.Pass(c.t, engine.ConnOf(c.Engine.Internal()), 20*time.Millisecond)
 		_, err := c.RunKeeperTask(c.ctx, "lease_expiry") // which is not late then
 		require.NoError(c.t, err)
 		return run
@@ -282,7 +283,7 @@ var whyCases = map[why.Reason]struct {
 	why.LeaseRevoked: {func(c *whyCase) *runtime.RunRef {
 		run := c.only(c.pass("revoked"))
 		id := c.claim(run, "revoked", time.Hour)
-		_, err := enginerpc.ConnOf(c.Engine).RevokeLease(c.ctx, enginerpc.RevokeLeaseCall{
+		_, err := engine.ConnOf(c.Engine.Internal()).RevokeLease(c.ctx, enginerpc.RevokeLeaseCall{
 			WorkerInstanceID: "w-1", ExecutionID: id, RevokeReason: "drill",
 		})
 		require.NoError(c.t, err)
@@ -294,7 +295,7 @@ var whyCases = map[why.Reason]struct {
 		run := c.only(c.pass("unserved"))
 		d, err := run.Describe(c.ctx)
 		require.NoError(c.t, err)
-		_, err = enginerpc.ConnOf(c.Engine).BlockExecutionForAdmission(c.ctx, enginerpc.BlockExecutionForAdmissionCall{
+		_, err = engine.ConnOf(c.Engine.Internal()).BlockExecutionForAdmission(c.ctx, enginerpc.BlockExecutionForAdmissionCall{
 			LaneID: enginecore.LaneID(c.lane), ExecutionID: d.Nodes[0].ExecutionID, BlockingReason: "paused_by_operator",
 			BlockingDetail: "audit",
 		})
@@ -361,9 +362,9 @@ var whyCases = map[why.Reason]struct {
 			}
 		}
 		run := c.start(c.build(f))
-		p, err := enginerpc.ConnOf(c.Engine).FlowPartition(run.FlowID())
+		p, err := engine.ConnOf(c.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(c.t, err)
-		_, err = enginerpc.ConnOf(c.Engine).CancelFlow(c.ctx, enginerpc.CancelFlowCall{Partition: p, FlowID: run.FlowID(), Reason: "enough"})
+		_, err = engine.ConnOf(c.Engine.Internal()).CancelFlow(c.ctx, enginerpc.CancelFlowCall{Partition: p, FlowID: run.FlowID(), Reason: "enough"})
 		require.NoError(c.t, err)
 		return run
 	}, func(t *testing.T, _ *whyCase, e why.Explanation) {

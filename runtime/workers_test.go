@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -164,7 +165,7 @@ func TestSilentWorkersAreGone(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		conn := enginerpc.ConnOf(b.Engine)
+		conn := engine.ConnOf(b.Engine.Internal())
 		call := enginerpc.ReportWorkerCall{
 			Partition: enginecore.Partition{Family: enginecore.FlowFamily}, WorkerInstanceID: "w-1", State: "running",
 			TTL: 50 * time.Millisecond,

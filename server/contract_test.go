@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -49,7 +50,7 @@ func newContractPlace(t *testing.T, b *enginetest.Bench, config server.ContractC
 	t.Cleanup(s.Close)
 	listener := httptest.NewServer(s.Handler())
 	t.Cleanup(listener.Close)
-	p := &contractPlace{t: t, b: b, core: enginerpc.ConnOf(b.Engine), url: listener.URL, vars: map[string]string{}}
+	p := &contractPlace{t: t, b: b, core: engine.ConnOf(b.Engine.Internal()), url: listener.URL, vars: map[string]string{}}
 	p.vars["uuid"] = uuid.NewString()
 	p.vars["now"] = fmt.Sprint(time.Now().UnixMilli())
 	return p

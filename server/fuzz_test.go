@@ -21,7 +21,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -56,7 +56,7 @@ func quietPlace(t testing.TB, kind testserver.Kind) (*enginetest.Bench, http.Han
 func contents(t testing.TB, b *enginetest.Bench) string {
 	t.Helper()
 	ctx := enginetest.Context(t)
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	client, directory := b.Operator(), enginecore.Partition{Family: enginecore.FlowFamily}
 	keys, err := invariant.Keys(ctx, client, b.Prefix)
 	require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -180,7 +180,7 @@ func TestKilledServer(t *testing.T) {
 // forgetUnfinished lets the minute pass in which a request counts as being carried out.
 func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 	t.Helper()
-	pattern := enginerpc.ConnOf(b.Engine).Keys().FfxAPIRequestEnds(
+	pattern := engine.ConnOf(b.Engine.Internal()).Keys().FfxAPIRequestEnds(
 		enginecore.Partition{Family: enginecore.FlowFamily}, "default", "")
 	keys, err := invariant.Keys(t.Context(), b.Operator(), b.Prefix)
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ func (p *place) session(principal string, life time.Duration) string {
 		Login: "oidc", Principal: principal, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(life),
 	}
 	s.ID = s.NewID()
-	require.NoError(p.t, serverstore.New(p.bench.Engine, "default").AddSession(enginetest.Context(p.t), s))
+	require.NoError(p.t, serverstore.New(p.bench.Engine.Internal(), "default").AddSession(enginetest.Context(p.t), s))
 	return s.ID
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -176,7 +176,7 @@ func TestTrimmedLog(t *testing.T) {
 		p.do("GET", "/runs/approval/one/events?wait=30s&limit=1", nil, &page)
 		require.Len(t, page.Items, 1)
 		id := enginecore.FlowIDFor("default", "approval", "one")
-		core := enginerpc.ConnOf(p.bench.Engine)
+		core := engine.ConnOf(p.bench.Engine.Internal())
 		partition, err := core.Partitioning().FlowPartition(id)
 		require.NoError(t, err)
 		client := core.Client()

@@ -5,18 +5,19 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Send records an answer in the audit log of a *runtime.Engine or *runtime.Client, sends it, and records why it was not
+// Send records an answer in the audit log of an engine or a client, sends it, and records why it was not
 // taken. An answer that cannot be recorded is not sent. send uses a client without an actor, whose signals are not in
 // the log by themselves. The log has no part of a payload, so that who may read it need not have the right to read
 // those.
 func Send(
-	ctx context.Context, engine any, e auditlink.Entry, send func() (runtime.SignalResult, error),
+	ctx context.Context, h engine.Handle, e auditlink.Entry, send func() (runtime.SignalResult, error),
 ) (result runtime.SignalResult, err error) {
 	sent := false
-	refused := auditlink.Audited(ctx, engine, e, func() error {
+	refused := engine.Audited(ctx, h, e, func() error {
 		sent = true
 		result, err = send()
 		return auditlink.Refusal(string(result.Outcome), err, runtime.ErrInvalid)

@@ -3,10 +3,8 @@
 package enginelink
 
 import (
-	"context"
 	"net"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 )
 
@@ -24,15 +22,11 @@ type Link struct {
 	Quiet bool
 }
 
-// Attach sets the link of a *runtime.OpenConfig, which must not change afterwards. Package runtime sets it when it is
-// initialized, so that its OpenConfig has no field with a type that users cannot name.
-var Attach func(config any, link *Link)
+// Handle carries a link to a runtime.OpenConfig; programs can do nothing with it. The zero value has none.
+type Handle struct{ link *Link }
 
-// EnsureSecret gives a partition of a *runtime.Engine a secret that signs the tokens of waitpoints, unless it has one:
-// the secret of the config, or a random one. It asks the engine once for each partition. Package runtime sets it when
-// it is initialized.
-var EnsureSecret func(ctx context.Context, engine any, p enginecore.Partition) error
+// HandleOf returns the handle of a link, which must not change afterwards.
+func HandleOf(l *Link) Handle { return Handle{l} }
 
-// NamespaceOf returns the prefix and the namespace of a *runtime.Client. Package runtime sets it when it is
-// initialized. The errors are those of a client that cannot be used: runtime.ErrInvalid and enginecore.ErrClosed.
-var NamespaceOf func(client any) (prefix, namespace string, err error)
+// Of returns the link of a handle, nil for the zero value: the engine is connected as its URL says.
+func Of(h Handle) *Link { return h.link }

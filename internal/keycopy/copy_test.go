@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keycopy"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -89,7 +90,7 @@ func random(t *testing.T, c rueidis.Client, prefix string) {
 
 func client(t *testing.T, b *enginetest.Bench) rueidis.Client {
 	t.Helper()
-	return enginerpc.ConnOf(b.Engine).Client()
+	return engine.ConnOf(b.Engine.Internal()).Client()
 }
 
 func store(t *testing.T, c rueidis.Client, prefix string) *keycopy.Store {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -55,7 +55,7 @@ func (q *queued) start(t *testing.T, name, tenant, label string, opts ...flow.Op
 	require.NoError(t, err)
 	_, err = runtime.Start(q.ctx, q.Client, def, order{tenant, label}, runtime.WithID(label))
 	require.NoError(t, err)
-	enginetest.Pass(t, enginerpc.ConnOf(q.Engine), 0) // each is younger than the one before
+	enginetest.Pass(t, engine.ConnOf(q.Engine.Internal()), 0) // each is younger than the one before
 }
 
 // next returns the ids of the runs in the order that the queue says.
@@ -95,7 +95,7 @@ func (q *queued) goOn(t *testing.T, nodes int) []string {
 func onOneServer(t *testing.T, test func(t *testing.T, q *queued)) {
 	t.Helper()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		if enginerpc.ConnOf(b.Engine).Client().Mode() == rueidis.ClientModeCluster {
+		if engine.ConnOf(b.Engine.Internal()).Client().Mode() == rueidis.ClientModeCluster {
 			t.Skip("each partition of a cluster has an order of its own")
 		}
 		test(t, newQueued(t, b))

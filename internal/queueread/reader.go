@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -24,8 +25,8 @@ type Reader struct {
 
 // New returns a reader of an open engine, which stays open until the reader was used for the last time. It sends
 // nothing.
-func New(engine *runtime.Engine) *Reader {
-	core := enginerpc.ConnOf(engine)
+func New(e *runtime.Engine) *Reader {
+	core := engine.ConnOf(e.Internal())
 	return &Reader{core: core, keys: core.Keys(), client: core.Client()}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -39,10 +40,9 @@ type Store struct {
 	namespace string
 }
 
-// New returns the store of a namespace of an engine, a *runtime.Engine. It returns nil for one that was not made by
-// runtime.Open.
-func New(engine any, namespace string) *Store {
-	conn := enginerpc.ConnOf(engine)
+// New returns the store of a namespace of an engine. It returns nil for one that was not made by runtime.Open.
+func New(h engine.Handle, namespace string) *Store {
+	conn := engine.ConnOf(h)
 	if conn == nil {
 		return nil
 	}

@@ -65,6 +65,6 @@ func recordIn(client *runtime.Client) record {
 			return deliver()
 		}
 		answer.Name = w.Flow + "/" + w.Run + "/" + w.Node
-		return answerlog.Send(ctx, client, answer, deliver)
+		return answerlog.Send(ctx, client.Internal(), answer, deliver)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime/archive"
@@ -89,7 +89,7 @@ func TestWriteReadsNoOtherIndex(t *testing.T) {
 	for _, name := range []string{"runs-000001.index.jsonl", "runs-000002.index.jsonl"} {
 		change(t, filepath.Join(c.Dir, name), true, func(data []byte) { clear(data) })
 	}
-	enginetest.Pass(t, enginerpc.ConnOf(b.Engine), time.Millisecond)
+	enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), time.Millisecond)
 	start(t, b, loading(t), "d", 4)
 	report, err := archive.Write(enginetest.Context(t), b.Client, c)
 	require.NoError(t, err)

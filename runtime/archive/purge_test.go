@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/archive"
@@ -43,7 +43,7 @@ func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 				reruns, input := 0, ""
 				report, err := archive.WriteWith(ctx, b.Client, c, func(what string) {
 					if what == "purge" {
-						enginetest.Pass(t, enginerpc.ConnOf(b.Engine), 0) // the clock shows another millisecond than at the archived end
+						enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // the clock shows another millisecond than at the archived end
 						reruns, input = change(ctx, t, run)
 					}
 				})
@@ -82,7 +82,7 @@ func TestRunsReopenedBeforeTheirPurgeAreKept(t *testing.T) {
 		c := archive.Config{Dir: dir, PurgeAfter: 1}
 		report, err := archive.WriteWith(ctx, b.Client, c, func(what string) {
 			if what == "purge" {
-				enginetest.Pass(t, enginerpc.ConnOf(b.Engine), time.Millisecond)
+				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), time.Millisecond)
 				worker.Stop() // the rerun finds nobody who ends it
 				require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
 			}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/dirlock"
 	"github.com/flowfabric/flowfabric-go/internal/durabledir"
-	"github.com/flowfabric/flowfabric-go/internal/enginelink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -108,8 +108,9 @@ func Write(ctx context.Context, client *runtime.Client, c Config) (Report, error
 	if err := c.check(); err != nil {
 		return w.report, err
 	}
-	var err error
-	if w.prefix, w.namespace, err = enginelink.NamespaceOf(client); err == nil {
+	s, err := engine.SessionOf(client.Internal())
+	if err == nil {
+		w.prefix, w.namespace = s.Core.Keys().Prefix(), string(s.Namespace)
 		err = w.write(ctx)
 	}
 	if err != nil {

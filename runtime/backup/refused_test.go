@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keycopy"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -67,7 +68,7 @@ func TestMovedEngineIsNotBackedUp(t *testing.T) {
 			enginerpc.Leaving: "are being moved to valkey://new:6379",
 		} {
 			b := enginetest.Open(t, kind, url, prefix)
-			d, err := keycopy.NewDeployment(enginerpc.ConnOf(b.Engine).Client(), prefix)
+			d, err := keycopy.NewDeployment(engine.ConnOf(b.Engine.Internal()).Client(), prefix)
 			require.NoError(t, err)
 			protocol, _, err := d.Protocol(ctx)
 			require.NoError(t, err)

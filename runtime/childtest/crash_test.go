@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -111,8 +112,8 @@ func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 2)
 		require.NoError(t, err)
 		enginetest.Eventually(t, func() string {
-			for _, p := range enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitions() {
-				reply, err := enginerpc.ConnOf(b.Engine).Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
+			for _, p := range engine.ConnOf(b.Engine.Internal()).Partitioning().FlowPartitions() {
+				reply, err := engine.ConnOf(b.Engine.Internal()).Keep(ctx, enginerpc.KeepCall{Partition: p, Limit: 64})
 				require.NoError(t, err)
 				if hasEnded(reply.RelayEntries) {
 					return ""
@@ -142,7 +143,7 @@ func TestUntoldEndIsFound(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 2)
 		require.NoError(t, err)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		client := core.Client()
 		enginetest.Eventually(t, func() string {
 			for _, p := range core.Partitioning().FlowPartitions() {
@@ -175,7 +176,7 @@ func TestOrphansAreEnded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		def := plusOne(t, "orphan", double())
 		place := b.Locate(t, def.Name(), "r")
 		run := runsubmit.Run{

@@ -14,7 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -208,7 +208,7 @@ func TestMoveIsRefused(t *testing.T) {
 		_, err = move.Plan(ctx, server.URL(), dir, config)
 		require.ErrorIs(t, err, move.ErrInUse)
 		require.NoError(t, runtimeWorker.Stop())
-		require.NoError(t, enginerpc.ConnOf(b.Engine).Check(ctx), "nothing was marked")
+		require.NoError(t, engine.ConnOf(b.Engine.Internal()).Check(ctx), "nothing was marked")
 		closed(t, b)
 
 		held, err := embedded.Open(ctx, embedded.Options{Dir: strings.TrimPrefix(dir, "embedded:")})

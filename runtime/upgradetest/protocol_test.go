@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -46,7 +47,7 @@ func library(t *testing.T, build string, protocol, minProtocol int) string {
 
 func load(t *testing.T, e *runtime.Engine, source string) {
 	t.Helper()
-	client := enginerpc.ConnOf(e).Client()
+	client := engine.ConnOf(e.Internal()).Client()
 	require.NoError(t, client.Do(t.Context(), client.B().FunctionLoad().Replace().FunctionCode(source).Build()).Error())
 }
 
@@ -133,7 +134,7 @@ func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
 		require.ErrorIs(t, <-ended, runtime.ErrLeaseLost)
 		_, err = runtime.Start(ctx, b.Client, def, 7, runtime.WithID("s"))
 		require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
-		require.ErrorIs(t, enginerpc.ConnOf(b.Engine).Check(ctx), enginecore.ErrIncompatibleLibrary)
+		require.ErrorIs(t, engine.ConnOf(b.Engine.Internal()).Check(ctx), enginecore.ErrIncompatibleLibrary)
 		require.Equal(t, 1, strings.Count(b.Log(), "event=library.incompatible"))
 		if b.Kind == testserver.Embedded {
 			return
@@ -173,8 +174,8 @@ func TestDirectoryOfALaterProtocol(t *testing.T) {
 	}
 	e, err := open()
 	require.NoError(t, err)
-	client := enginerpc.ConnOf(e).Client()
-	require.NoError(t, client.Do(ctx, client.B().Set().Key(enginerpc.ConnOf(e).Keys().FfxProtocol()).Value("9").Build()).Error())
+	client := engine.ConnOf(e.Internal()).Client()
+	require.NoError(t, client.Do(ctx, client.B().Set().Key(engine.ConnOf(e.Internal()).Keys().FfxProtocol()).Value("9").Build()).Error())
 	require.NoError(t, e.Close())
 	_, err = open()
 	require.ErrorIs(t, err, enginecore.ErrIncompatibleLibrary)
@@ -198,8 +199,8 @@ func TestLaterLibraryThatStillServes(t *testing.T) {
 		got, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 14, got)
-		require.NoError(t, enginerpc.ConnOf(b.Engine).Check(ctx))
-		version, err := enginerpc.ConnOf(b.Engine).Version(ctx, enginerpc.VersionCall{})
+		require.NoError(t, engine.ConnOf(b.Engine.Internal()).Check(ctx))
+		version, err := engine.ConnOf(b.Engine.Internal()).Version(ctx, enginerpc.VersionCall{})
 		require.NoError(t, err)
 		require.Equal(t, "999999-abc", version.Build)
 	})

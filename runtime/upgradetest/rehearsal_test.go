@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -112,7 +113,7 @@ func TestUpgradeWithoutDowntime(t *testing.T) {
 
 	load(t, b.Engine, library(t, "999999-abc", lua.Protocol, lua.MinProtocol))
 	tr.more(t, 40)
-	version, err := enginerpc.ConnOf(b.Engine).Version(ctx, enginerpc.VersionCall{})
+	version, err := engine.ConnOf(b.Engine.Internal()).Version(ctx, enginerpc.VersionCall{})
 	require.NoError(t, err)
 	require.Equal(t, "999999-abc", version.Build)
 

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -37,7 +38,7 @@ type brittle struct {
 }
 
 func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench, run *runtime.Run[string]) *brittle {
-	x := &brittle{t: t, ctx: ctx, bench: b, core: enginerpc.ConnOf(b.Engine), run: run}
+	x := &brittle{t: t, ctx: ctx, bench: b, core: engine.ConnOf(b.Engine.Internal()), run: run}
 	var err error
 	x.part, err = x.core.FlowPartition(run.FlowID())
 	require.NoError(t, err)

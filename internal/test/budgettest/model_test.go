@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
@@ -309,7 +310,7 @@ func TestBudgetModel(t *testing.T) {
 		ctx := enginetest.Context(t)
 		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 1))
 		for range 12 {
-			x := newBudgetCheck(ctx, t, enginerpc.ConnOf(b.Engine), r)
+			x := newBudgetCheck(ctx, t, engine.ConnOf(b.Engine.Internal()), r)
 			x.use()
 			for range 120 {
 				if r.IntN(4) == 0 {
@@ -328,7 +329,7 @@ func TestBudgetRefusals(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		x := newBudgetCheck(ctx, t, enginerpc.ConnOf(b.Engine), rand.New(rand.NewPCG(1, 1)))
+		x := newBudgetCheck(ctx, t, engine.ConnOf(b.Engine.Internal()), rand.New(rand.NewPCG(1, 1)))
 		report := func(change func(*enginerpc.UseBudgetCall)) error {
 			call := x.call()
 			call.Entries = []enginerpc.UseBudgetEntry{

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -83,7 +84,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		work(t, b, def)
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		p, err := core.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		// Not by the client, which removes the budget at once.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -36,7 +37,7 @@ func TestEntriesOfOneCall(t *testing.T) {
 	const most = 1 << 53
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		refused := func(want string, entries ...enginerpc.UseBudgetEntry) {
 			t.Helper()
 			call := useOf(t, core, entries...)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -23,7 +23,7 @@ func TestKeysOfOtherServers(t *testing.T) {
 		s.Command(t, "CONFIG", "SET", "cluster-require-full-coverage", "no")
 	}
 	b := enginetest.Open(t, testserver.OnCluster, cluster.URL(), enginetest.NewPrefix(), runtime.OpenConfig{Partitions: 32})
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	client := core.Client()
 	keys := make(map[*testserver.Server][]string) // of lists that no run is in any more, by server
 	for _, p := range core.Partitioning().FlowPartitions() {

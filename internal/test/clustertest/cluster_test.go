@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
@@ -92,7 +92,7 @@ func libraries(t *testing.T, s *testserver.Server) int {
 
 // tagsInUse are the tags of partitions of all families that have keys.
 func (x *load) tagsInUse() []string {
-	counts := enginerpc.ConnOf(x.Engine).Partitioning()
+	counts := engine.ConnOf(x.Engine.Internal()).Partitioning()
 	var tags []string
 	for _, family := range []struct {
 		family enginecore.Family

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -52,7 +53,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 	idle, _, err := ops.CreateExecution(ctx, admin.ExecutionSpec{Kind: "idle", Lane: "idle"})
 	require.NoError(t, err)
 
-	partition := enginerpc.ConnOf(b.Engine).Partitioning().FlowPartitions()[0]
+	partition := engine.ConnOf(b.Engine.Internal()).Partitioning().FlowPartitions()[0]
 	source := cluster.Owner(t, cluster.SlotOf(t, partition.Tag()))
 	target := cluster.Nodes[0]
 	if target == source {
@@ -95,7 +96,7 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 		}
 		soon(func(ctx context.Context) error { _, err := ops.Execution(ctx, idle); return err })
 		soon(func(ctx context.Context) error { _, err := ops.ChangePriority(ctx, idle, 7); return err })
-		refusedByImporter(t, target, enginerpc.ConnOf(b.Engine), partition)
+		refusedByImporter(t, target, engine.ConnOf(b.Engine.Internal()), partition)
 	}
 	cluster.Move(t, partition.Tag(), target, 4, look)
 	require.Positive(t, waited)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -30,7 +30,7 @@ func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
 
 	lost, err := runtime.Start(ctx, b.Client, def, 1)
 	require.NoError(t, err)
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	client := core.Client()
 	place := b.Locate(t, def.Name(), lost.ID())
 	key := core.Keys().LaneEligible(place.Partition, "default")

@@ -24,7 +24,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -263,7 +263,7 @@ var executionID = regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`)
 
 // History returns the record of an execution and the history of its leases, to explain a fault.
 func (b *Bench) History(ctx context.Context, id enginecore.ExecutionID) string {
-	client, keys := b.Operator(), enginerpc.ConnOf(b.Engine).Keys()
+	client, keys := b.Operator(), engine.ConnOf(b.Engine.Internal()).Keys()
 	core, err := client.Do(ctx, client.B().Hgetall().Key(keys.ExecCore(id)).Build()).AsStrMap()
 	text := fmt.Sprintln(core, err)
 	entries, err := client.Do(ctx, client.B().Xrange().Key(keys.ExecLeaseHistory(id)).Start("-").End("+").Build()).AsXRange()
@@ -288,7 +288,7 @@ func (b *Bench) RunKeeperTasks(tb testing.TB) {
 // Look makes keepers sweep all partitions of flows at once.
 func (b *Bench) Look(tb testing.TB) {
 	tb.Helper()
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	client := core.Client()
 	for i := range core.Partitioning().Flow {
 		message := strconv.Itoa(i) + " 0"

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
@@ -56,7 +57,7 @@ func newRunID() enginecore.FlowID { return enginecore.FlowIDFor("n", "tests", uu
 func newGraph(t *testing.T, b *enginetest.Bench) *graph {
 	t.Helper()
 	g := &graph{
-		t: t, b: b, e: enginerpc.ConnOf(b.Engine), ctx: enginetest.Context(t), id: newRunID(),
+		t: t, b: b, e: engine.ConnOf(b.Engine.Internal()), ctx: enginetest.Context(t), id: newRunID(),
 		leases: make(map[string]enginerpc.ClaimedExecution),
 	}
 	p, err := g.e.FlowPartition(g.id)

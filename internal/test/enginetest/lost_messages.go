@@ -25,11 +25,9 @@ type LostMessages struct {
 
 // Config returns the config of an engine whose messages are dropped.
 func (l *LostMessages) Config() runtime.OpenConfig {
-	var config runtime.OpenConfig
-	enginelink.Attach(&config, &enginelink.Link{Wrap: func(conn net.Conn) (net.Conn, error) {
+	return runtime.OpenConfig{Internal: enginelink.HandleOf(&enginelink.Link{Wrap: func(conn net.Conn) (net.Conn, error) {
 		return &lossyConn{Conn: conn, frames: bufio.NewReader(conn), lost: l}, nil
-	}})
-	return config
+	}})}
 }
 
 // Lose decides from now on about each message; nil drops none. The channel comes without the prefix of the engine.

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -19,7 +20,7 @@ type RunPlace struct {
 func (b *Bench) Locate(tb testing.TB, flow, run string) RunPlace {
 	tb.Helper()
 	id := enginecore.FlowIDFor("default", flow, run)
-	partition, err := enginerpc.ConnOf(b.Engine).FlowPartition(id)
+	partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(id)
 	require.NoError(tb, err)
 	return RunPlace{FlowID: id, Partition: partition}
 }
@@ -31,7 +32,7 @@ func (b *Bench) Node(tb testing.TB, p RunPlace, node string) enginecore.Executio
 		return p.ExecutionID(node)
 	}
 	call := enginerpc.FindNodeCall{Partition: p.Partition, FlowID: p.FlowID, Node: node}
-	reply, err := enginerpc.ConnOf(b.Engine).FindNode(Context(tb), call)
+	reply, err := engine.ConnOf(b.Engine.Internal()).FindNode(Context(tb), call)
 	require.NoError(tb, err)
 	return reply.ExecutionID
 }

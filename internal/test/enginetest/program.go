@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -28,7 +29,7 @@ const (
 
 // Program works on what is in the engine of the bench. Its calls end with the context.
 func (b *Bench) Program(ctx context.Context, tb testing.TB) *Program {
-	return &Program{tb: tb, ctx: ctx, core: enginerpc.ConnOf(b.Engine)}
+	return &Program{tb: tb, ctx: ctx, core: engine.ConnOf(b.Engine.Internal())}
 }
 
 // Claimed is an execution under a lease of a Program.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -57,7 +57,7 @@ func NewReference(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCon
 	var b *Bench
 	if kind == testserver.Embedded {
 		b = Open(tb, kind, "embedded:"+contractQuery, ContractPrefix, c)
-		client := enginerpc.ConnOf(b.Engine).Client()
+		client := engine.ConnOf(b.Engine.Internal()).Client()
 		load := client.B().FunctionLoad().Replace().FunctionCode(library).Build()
 		require.NoError(tb, client.Do(Context(tb), load).Error())
 	} else {

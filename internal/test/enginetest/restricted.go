@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -89,7 +89,7 @@ func (b *Bench) Operator() rueidis.Client {
 	if len(b.operators) > 0 {
 		return b.operators[0]
 	}
-	return enginerpc.ConnOf(b.Engine).Client()
+	return engine.ConnOf(b.Engine.Internal()).Client()
 }
 
 // Operators are connections that may do everything, to each server of a restricted user.

@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 	// The API on top of the rooms of runtime.
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "flow/layout", "internal/activitycontext", "internal/activityspec",
-		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/keepertask",
+		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
 		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "internal/admission", "internal/bulkjob",
 		"internal/contractmode", "internal/engineurl",
 		"runtime/inspection", "internal/answer", "internal/engine", "internal/explain", "internal/inspect",
@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	},
 	"runtime/bulk": {},
 	"runtime/archive": {
+		"internal/engine",
 		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "runtime/describe",
 		"runtime/runevent", "runtime/runlog",
 	},
@@ -64,11 +65,13 @@ var mayImport = map[string][]string{
 	"runtime/describe":   {"runtime/fleet", "runtime/runevent"},
 	"internal/auditlink": {},
 	"admin": {
+		"internal/contractmode", "internal/engine", "internal/keeper",
 		"enginecore", "internal/activityspec", "internal/auditlink", "internal/contractsignal", "internal/enginerpc", "internal/hashrecord", "internal/keeperlag",
-		"internal/keepertask", "internal/recordtext", "runtime", "runtime/auditlog",
+		"internal/recordtext", "runtime", "runtime/auditlog",
 	},
 
 	"flowtest": {
+		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/activityspec", "internal/enginelink",
 		"internal/enginerpc",
 		"internal/flowgraph", "internal/test/testserver", "internal/test/testserver/download", "lua", "runtime",
@@ -88,7 +91,7 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/submit",
 	},
 	"internal/keeper": {
-		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/keepertask", "internal/stablehash",
+		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
 		"internal/admission", "internal/bulkjob", "internal/engine", "internal/schedule",
 		"internal/submit",
 	},
@@ -120,6 +123,7 @@ var mayImport = map[string][]string{
 		"internal/errordetail", "internal/recordtext", "internal/valueschema", "internal/engine",
 	},
 	"internal/engine": {
+		"internal/auditlink",
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
 		"internal/recordtext", "runtime/fleet", "runtime/runevent",
 	},
@@ -162,24 +166,23 @@ var mayImport = map[string][]string{
 	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
 	"api":                  {"runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection", "runtime/why"},
 	"httpclient":           {"api", "internal/activityspec"},
-	"internal/serverstore": {"enginecore", "internal/enginerpc"},
+	"internal/serverstore": {"internal/engine", "enginecore", "internal/enginerpc"},
 
 	// What several of the above share.
-	"internal/activitycontext": {},
+	"internal/activitycontext": {"internal/activityspec"},
 	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "flow/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/keeperlag":       {"enginecore", "internal/enginerpc"},
-	"internal/keepertask":      {},
 	"internal/keycopy":         {"enginecore", "internal/enginerpc"},
-	"internal/queueread":       {"admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
+	"internal/queueread":       {"internal/engine", "admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
 	"internal/errordetail":     {"internal/recordtext"},
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {"internal/recordtext"},
 	"internal/valueschema":     {"internal/activityspec", "runtime/valuefault"},
-	"internal/answerlog":       {"internal/auditlink", "runtime"},
+	"internal/answerlog":       {"internal/engine", "internal/auditlink", "runtime"},
 	"internal/contractsignal": {
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "runtime/valuefault",
 	},
@@ -188,6 +191,7 @@ var mayImport = map[string][]string{
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},
 	"bench": {
+		"internal/engine",
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"activity", "flow", "runtime"},
@@ -196,6 +200,7 @@ var mayImport = map[string][]string{
 	"examples/order-processing": {"activity", "flow", "runtime", "runtime/runevent"},
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
+		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},
 	"runtime/childtest":   {},

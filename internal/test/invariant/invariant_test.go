@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -130,11 +131,11 @@ func setUp(
 	return s
 }
 
-func (s *stage) keys() enginerpc.Keys { return enginerpc.ConnOf(s.Engine).Keys() }
+func (s *stage) keys() enginerpc.Keys { return engine.ConnOf(s.Engine.Internal()).Keys() }
 
 func (s *stage) read(t *testing.T, key string) string {
 	t.Helper()
-	client := enginerpc.ConnOf(s.Engine).Client()
+	client := engine.ConnOf(s.Engine.Internal()).Client()
 	text, err := client.Do(context.Background(), client.B().Get().Key(key).Build()).ToString()
 	require.NoError(t, err)
 	return text
@@ -331,7 +332,7 @@ func (s *stage) do(t *testing.T, command string) {
 			words[i] = strings.NewReplacer("␣", " ", "⏎", "\n").Replace(s.expand(words[i]))
 		}
 	}
-	client := enginerpc.ConnOf(s.Engine).Client()
+	client := engine.ConnOf(s.Engine.Internal()).Client()
 	require.NoError(t, client.Do(context.Background(), client.B().Arbitrary(words...).Build()).Error(), command)
 }
 
@@ -355,7 +356,7 @@ func (s *stage) restore(t *testing.T) {
 
 func (s *stage) stored(t *testing.T, prefix string) []string {
 	t.Helper()
-	client := enginerpc.ConnOf(s.Engine).Client()
+	client := engine.ConnOf(s.Engine.Internal()).Client()
 	keys, err := client.Do(context.Background(), client.B().Keys().Pattern(prefix+"*").Build()).AsStrSlice()
 	require.NoError(t, err)
 	return keys
@@ -363,13 +364,13 @@ func (s *stage) stored(t *testing.T, prefix string) []string {
 
 func TestGoodKeyspace(t *testing.T) {
 	s := newStage(t)
-	report, err := invariant.Check(context.Background(), enginerpc.ConnOf(s.Engine).Client(), s.Prefix, invariant.AnyTime)
+	report, err := invariant.Check(context.Background(), engine.ConnOf(s.Engine.Internal()).Client(), s.Prefix, invariant.AnyTime)
 	require.NoError(t, err)
 	require.NoError(t, report.Err())
 	require.Equal(t, 11, report.Executions)
 	require.Equal(t, 3, report.Flows)
 
-	report, err = invariant.Check(context.Background(), enginerpc.ConnOf(s.Engine).Client(), s.Prefix, invariant.Quiescent)
+	report, err = invariant.Check(context.Background(), engine.ConnOf(s.Engine.Internal()).Client(), s.Prefix, invariant.Quiescent)
 	require.NoError(t, err)
 	require.ErrorContains(t, report.Err(), "is not closed")
 	s.finish()
@@ -392,7 +393,7 @@ func (s *stage) mustNotice(t *testing.T, damages []damage) {
 			for command := range strings.SplitSeq(tt.commands, ";") {
 				s.do(t, command)
 			}
-			report, err := invariant.Check(context.Background(), enginerpc.ConnOf(s.Engine).Client(), s.Prefix, invariant.AnyTime)
+			report, err := invariant.Check(context.Background(), engine.ConnOf(s.Engine.Internal()).Client(), s.Prefix, invariant.AnyTime)
 			require.NoError(t, err)
 			for _, v := range report.Violations {
 				if v.Rule == tt.rule && strings.Contains(v.Detail, tt.says) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -31,7 +32,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	ctx := enginetest.Context(t)
 	ops, err := admin.New(b.Engine)
 	require.NoError(t, err)

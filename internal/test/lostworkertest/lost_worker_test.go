@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -95,7 +96,7 @@ type mortal struct {
 
 func (m mortal) claim(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], instance string) {
 	t.Helper()
-	core := enginerpc.ConnOf(b.Engine)
+	core := engine.ConnOf(b.Engine.Internal())
 	partition, err := core.FlowPartition(run.FlowID())
 	require.NoError(t, err)
 	enginetest.Eventually(t, func() string {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -512,18 +513,18 @@ func TestLaterForm(t *testing.T) {
 	ctx := enginetest.Context(t)
 	l.schedule(t, runtime.ScheduleConfig{})
 	p, id := l.place(t)
-	key := enginerpc.ConnOf(b.Engine).Keys().FfxSchedule(p, id)
-	client := enginerpc.ConnOf(b.Engine).Client()
+	key := engine.ConnOf(b.Engine.Internal()).Keys().FfxSchedule(p, id)
+	client := engine.ConnOf(b.Engine.Internal()).Client()
 	spec, err := client.Do(ctx, client.B().Hget().Key(key).Field("spec").Build()).ToString()
 	require.NoError(t, err)
 	later := strings.Replace(spec, `"version":1`, `"version":2`, 1)
 	require.NoError(t, client.Do(ctx, client.B().Hset().Key(key).FieldValue().FieldValue("spec", later).Build()).Error())
-	client.Do(ctx, client.B().Zadd().Key(enginerpc.ConnOf(b.Engine).Keys().FfxSchedulesDue(p)).ScoreMember().ScoreMember(1, string(id)).Build())
+	client.Do(ctx, client.B().Zadd().Key(engine.ConnOf(b.Engine.Internal()).Keys().FfxSchedulesDue(p)).ScoreMember().ScoreMember(1, string(id)).Build())
 	_, err = b.RunKeeperTask(ctx, "schedule")
 	require.NoError(t, err)
 	_, err = b.Client.DescribeSchedule(ctx, "s")
 	require.ErrorContains(t, err, "later release")
-	reply, err := enginerpc.ConnOf(b.Engine).ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
+	reply, err := engine.ConnOf(b.Engine.Internal()).ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), reply.Version, "it was left alone")
 	for range b.Client.Schedules(ctx) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -50,7 +51,7 @@ func TestFireStartsRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "s", about.Schedule)
 		require.Equal(t, hour, about.FireAt)
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		p, err := core.FlowPartition(about.FlowID)
 		require.NoError(t, err)
 		tags, err := core.Client().Do(ctx, core.Client().B().Hgetall().Key(core.Keys().FlowTags(p, about.FlowID)).Build()).AsStrMap()
@@ -191,7 +192,7 @@ func TestStoppedBetweenSteps(t *testing.T) {
 func TestLateSubmission(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		core := enginerpc.ConnOf(b.Engine)
+		core := engine.ConnOf(b.Engine.Internal())
 		now, err := core.Now(enginetest.Context(t))
 		require.NoError(t, err)
 		flowID := enginecore.FlowIDFor("default", "report", "late")
@@ -268,7 +269,7 @@ func TestNextKeeperContinuesAtOnce(t *testing.T) {
 	t.Parallel()
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
-		ctx, core := enginetest.Context(t), enginerpc.ConnOf(b.Engine)
+		ctx, core := enginetest.Context(t), engine.ConnOf(b.Engine.Internal())
 		l.worker(t)
 		l.schedule(t, runtime.ScheduleConfig{})
 		hour := l.lastHour(t)

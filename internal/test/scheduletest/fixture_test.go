@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -50,7 +51,7 @@ type fixture struct {
 
 func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 	t.Helper()
-	now, err := enginerpc.ConnOf(b.Engine).Now(enginetest.Context(t))
+	now, err := engine.ConnOf(b.Engine.Internal()).Now(enginetest.Context(t))
 	require.NoError(t, err)
 	l := &fixture{
 		Bench: b, ran: make(map[string][]job), gates: make(map[string]chan struct{}),
@@ -185,7 +186,7 @@ func (l *fixture) awaitRuns(t *testing.T, n int) []string {
 func (l *fixture) place(t *testing.T) (enginecore.Partition, enginecore.ScheduleID) {
 	t.Helper()
 	id := enginecore.ScheduleIDFor("default", "s")
-	p, err := enginerpc.ConnOf(l.Engine).Partitioning().SchedulePartition(id)
+	p, err := engine.ConnOf(l.Engine.Internal()).Partitioning().SchedulePartition(id)
 	require.NoError(t, err)
 	return p, id
 }
@@ -196,13 +197,13 @@ func (l *fixture) editState(t *testing.T, change func(state map[string]any)) {
 	ctx := enginetest.Context(t)
 	p, id := l.place(t)
 	for {
-		reply, err := enginerpc.ConnOf(l.Engine).ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
+		reply, err := engine.ConnOf(l.Engine.Internal()).ReadSchedule(ctx, enginerpc.ReadScheduleCall{Partition: p, ScheduleID: id})
 		require.NoError(t, err)
 		state := decode(t, reply.State)
 		change(state)
 		text, err := json.Marshal(state)
 		require.NoError(t, err)
-		_, err = enginerpc.ConnOf(l.Engine).WriteSchedule(ctx, enginerpc.WriteScheduleCall{
+		_, err = engine.ConnOf(l.Engine.Internal()).WriteSchedule(ctx, enginerpc.WriteScheduleCall{
 			Partition: p, ScheduleID: id, Version: reply.Version, WriteID: uuid.NewString(), State: text, DueAt: reply.Now,
 		})
 		if errors.Is(err, enginecore.ErrScheduleChanged) {
@@ -234,7 +235,7 @@ func (l *fixture) fireAt(t *testing.T, at time.Time) {
 // now is the engine's clock.
 func (l *fixture) now(t *testing.T) time.Time {
 	t.Helper()
-	now, err := enginerpc.ConnOf(l.Engine).Now(enginetest.Context(t))
+	now, err := engine.ConnOf(l.Engine.Internal()).Now(enginetest.Context(t))
 	require.NoError(t, err)
 	return now
 }

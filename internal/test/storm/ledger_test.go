@@ -13,7 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -192,7 +192,7 @@ func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
 			return
 		}
 		require.NoError(t, client.ResumeSchedule(ctx, scheduleName))
-		now, err := enginerpc.ConnOf(s.bench.Engine).Now(ctx)
+		now, err := engine.ConnOf(s.bench.Engine.Internal()).Now(ctx)
 		require.NoError(t, err)
 		s.pauses = append(s.pauses, span{d.PausedAt, now})
 		require.Eventually(t, func() bool { return describe().Waiting == 0 }, s.patience(), 10*time.Millisecond)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 )
@@ -248,7 +248,7 @@ func (e *soakedCluster) announce(t *testing.T, server *testserver.Server) {
 
 // randomTag is the hash tag of one of the partitions.
 func randomTag(s *storm, r *rand.Rand) string {
-	counts := enginerpc.ConnOf(s.bench.Engine).Partitioning()
+	counts := engine.ConnOf(s.bench.Engine.Internal()).Partitioning()
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(r.IntN(counts.Flow))}
 	switch r.IntN(4) {
 	case 0:

@@ -19,6 +19,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -279,7 +280,7 @@ func (s *storm) patience() time.Duration { return enginetest.Patience + s.lasts 
 func (s *storm) check(ctx context.Context, t *testing.T, mode invariant.Mode) *invariant.Snapshot {
 	t.Helper()
 	for end := time.Now().Add(enginetest.Patience / 4); ; {
-		snapshot, err := invariant.Read(ctx, enginerpc.ConnOf(s.bench.Engine).Client(), s.bench.Prefix)
+		snapshot, err := invariant.Read(ctx, engine.ConnOf(s.bench.Engine.Internal()).Client(), s.bench.Prefix)
 		require.NoError(t, err)
 		report := snapshot.Check(mode)
 		if s.jumps { // an event that was before a cancel may have a later time
@@ -312,8 +313,8 @@ var executionID = regexp.MustCompile(`\{fp:\d+\}:[0-9a-f-]{36}`)
 
 // flowHistory returns the engine's records about a flow.
 func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
-	client, keys := enginerpc.ConnOf(s.bench.Engine).Client(), enginerpc.ConnOf(s.bench.Engine).Keys()
-	p, err := enginerpc.ConnOf(s.bench.Engine).FlowPartition(id)
+	client, keys := engine.ConnOf(s.bench.Engine.Internal()).Client(), engine.ConnOf(s.bench.Engine.Internal()).Keys()
+	p, err := engine.ConnOf(s.bench.Engine.Internal()).FlowPartition(id)
 	if err != nil {
 		return err.Error()
 	}
@@ -332,7 +333,7 @@ func (s *storm) flowHistory(ctx context.Context, id enginecore.FlowID) string {
 // history returns the engine's records about an execution and its flow.
 func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 	text := s.bench.History(ctx, id)
-	client, keys := enginerpc.ConnOf(s.bench.Engine).Client(), enginerpc.ConnOf(s.bench.Engine).Keys()
+	client, keys := engine.ConnOf(s.bench.Engine.Internal()).Client(), engine.ConnOf(s.bench.Engine.Internal()).Keys()
 	of, err := client.Do(ctx, client.B().Hmget().Key(keys.ExecCore(id)).Field("flow_id", "node").Build()).AsStrSlice()
 	if err != nil {
 		return text + err.Error()
@@ -349,7 +350,7 @@ func (s *storm) history(ctx context.Context, id enginecore.ExecutionID) string {
 func (s *storm) eventsOf(ctx context.Context, p enginecore.Partition, id enginecore.FlowID, keep func(enginerpc.FlowEvent) bool) (text string) {
 	const page = 500
 	for after := ""; ; {
-		reply, err := enginerpc.ConnOf(s.bench.Engine).ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: page})
+		reply, err := engine.ConnOf(s.bench.Engine.Internal()).ReadEvents(ctx, enginerpc.ReadEventsCall{Partition: p, FlowID: id, After: after, Limit: page})
 		if err != nil {
 			return text + err.Error()
 		}

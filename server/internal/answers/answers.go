@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/answerlog"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
@@ -44,11 +45,11 @@ type Answer struct {
 	Signal, Source string
 }
 
-// Send records an answer in the audit log of a *runtime.Engine or *runtime.Client, and then sends it.
+// Send records an answer in the audit log of an engine or a client, and then sends it.
 func (a Answer) Send(
-	ctx context.Context, engine any, send func() (runtime.SignalResult, error),
+	ctx context.Context, h engine.Handle, send func() (runtime.SignalResult, error),
 ) (runtime.SignalResult, error) {
-	return answerlog.Send(ctx, engine, a.entry(ctx), send)
+	return answerlog.Send(ctx, h, a.entry(ctx), send)
 }
 
 func (a Answer) entry(ctx context.Context) auditlink.Entry {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
@@ -74,7 +75,7 @@ func New(config Config) (*Handler, error) {
 	config.StreamOps = cmp.Or(config.StreamOps, defaultStreamOps)
 	config.SecretGrace = cmp.Or(config.SecretGrace, defaultSecretGrace)
 	h := &Handler{
-		config: config, core: enginerpc.ConnOf(config.Engine), admin: operator, issuer: issuer,
+		config: config, core: engine.ConnOf(config.Engine.Internal()), admin: operator, issuer: issuer,
 		streams:  bounds.New("stream_ops", "reads and tails", config.StreamOps, max(1, config.StreamOps/2)),
 		rotating: make(chan struct{}, 1), mux: http.NewServeMux(),
 		metrics: counts,

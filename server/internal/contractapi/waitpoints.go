@@ -156,7 +156,7 @@ func (c *call) answer(call enginerpc.DeliverSignalCall) (reply enginerpc.Deliver
 	if wait.Flow != "" {
 		answer.Wait = wait.Flow + "/" + wait.Run + "/" + wait.Node
 	}
-	_, err = answer.Send(c.ctx, c.config.Engine, send)
+	_, err = answer.Send(c.ctx, c.config.Engine.Internal(), send)
 	return reply, err
 }
 

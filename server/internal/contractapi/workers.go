@@ -8,7 +8,7 @@ import (
 	"unicode"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/enginelink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -58,7 +58,11 @@ func claimForWorker(c *call) error {
 
 // ensureSecret lets a worker that gets a grant of a partition open waitpoints there.
 func (c *call) ensureSecret(p enginecore.Partition) error {
-	return enginelink.EnsureSecret(c.ctx, c.config.Engine, p)
+	s, err := engine.SessionOf(c.config.Engine.Internal())
+	if err != nil {
+		return err
+	}
+	return s.Secrets.Ensure(c.ctx, p)
 }
 
 const (

@@ -27,6 +27,6 @@ func (s *Service) answer(ctx context.Context, name api.RunName, a answer) (*api.
 		return &api.Delivery{Outcome: string(runtime.SignalClosed)}, nil
 	}
 	run := s.client.Run(name.Flow, name.Run)
-	return deliveryOf(answered(w.Flow, w.Run, w.Node, &a.signal).Send(ctx, s.client,
+	return deliveryOf(answered(w.Flow, w.Run, w.Node, &a.signal).Send(ctx, s.client.Internal(),
 		func() (runtime.SignalResult, error) { return run.SignalWait(ctx, a.wait, a.signal) }))
 }

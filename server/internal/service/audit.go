@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -15,7 +16,7 @@ func (s *Service) audited(ctx context.Context, action auditlog.Action, name, det
 	entry := auditlink.Entry{
 		Actor: cmp.Or(login.From(ctx).Name, "client"), Action: string(action), Name: name, Detail: detail,
 	}
-	return auditlink.Audited(ctx, s.engine, entry, act)
+	return engine.Audited(ctx, s.engine.Internal(), entry, act)
 }
 
 // ListAudit implements api.ListAudit.

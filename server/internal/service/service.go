@@ -56,7 +56,7 @@ func New(engine *runtime.Engine, info api.ServerInfo, config Config) (*Service, 
 	}
 	s := &Service{
 		engine: engine, client: client, admin: operator, queues: queueread.New(engine),
-		store: serverstore.New(engine, info.Namespace), info: info,
+		store: serverstore.New(engine.Internal(), info.Namespace), info: info,
 		past: history.New(history.Config{Client: client, Admin: operator, Every: config.SampleEvery}),
 		now:  time.Now, tasks: taskpool.New(taskpool.Config{Engine: engine, Logger: config.Logger}),
 	}

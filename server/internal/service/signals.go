@@ -51,7 +51,7 @@ func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*api.D
 	}
 	run := s.client.Run(in.Flow, in.Run)
 	send := func() (runtime.SignalResult, error) { return run.SignalWait(ctx, wait, signal) }
-	return deliveryOf(answered(in.Flow, in.Run, in.Body.Node, &signal).Send(ctx, s.client, send))
+	return deliveryOf(answered(in.Flow, in.Run, in.Body.Node, &signal).Send(ctx, s.client.Internal(), send))
 }
 
 // answered is the answer to a wait of a run as the audit log has it.
@@ -79,7 +79,7 @@ func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*a
 	case w.State == runtime.WaitClosed:
 		return deliveryOf(send())
 	}
-	return deliveryOf(answered(w.Flow, w.Run, w.Node, &signal).Send(ctx, s.client, send))
+	return deliveryOf(answered(w.Flow, w.Run, w.Node, &signal).Send(ctx, s.client.Internal(), send))
 }
 
 // GetTokenWait implements api.GetTokenWait.

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/httpclient"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
@@ -217,11 +218,11 @@ func repair(r *request) error {
 
 // rewriteLogs starts a rewrite of the log on all servers, which continues in the background.
 func rewriteLogs(r *request) error {
-	engine := r.session.Engine
-	if engine == nil || engine.Embedded() != nil {
+	e := r.session.Engine
+	if e == nil || e.Embedded() != nil {
 		return usage("doctor: --rewrite-log needs the URL of an engine on servers")
 	}
-	nodes := enginerpc.ConnOf(engine).Client().Nodes()
+	nodes := engine.ConnOf(e.Internal()).Client().Nodes()
 	for _, address := range slices.Sorted(maps.Keys(nodes)) {
 		node := nodes[address]
 		if err := node.Do(r, node.B().Bgrewriteaof().Build()).Error(); err != nil {

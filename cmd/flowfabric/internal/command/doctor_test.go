@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -53,10 +53,10 @@ func TestDoctor(t *testing.T) {
 		}
 
 		require.NoError(t, keeper.Stop())
-		p, err := enginerpc.ConnOf(b.Engine).FlowPartition(run.FlowID())
+		p, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(run.FlowID())
 		require.NoError(t, err)
-		client := enginerpc.ConnOf(b.Engine).Client()
-		lost := client.B().Zrem().Key(enginerpc.ConnOf(b.Engine).Keys().FfxClosedFlows(p)).Member(string(run.FlowID())).Build()
+		client := engine.ConnOf(b.Engine.Internal()).Client()
+		lost := client.B().Zrem().Key(engine.ConnOf(b.Engine.Internal()).Keys().FfxClosedFlows(p)).Member(string(run.FlowID())).Build()
 		require.NoError(t, client.Do(ctx, lost).Error())
 		_, stdout, _ = x.run("doctor", "--repair")
 		require.Regexp(t, `index_reconciliation +1 +closed_flows 1`, stdout)

@@ -466,7 +466,7 @@ func TestTokens(t *testing.T) {
 func TestSessions(t *testing.T) {
 	eachWay(t, func(t *testing.T, x terminal) {
 		require.Empty(t, x.lines("session", "list"))
-		store := serverstore.New(x.b.Engine, "default")
+		store := serverstore.New(x.b.Engine.Internal(), "default")
 		for _, name := range []string{"ann", "bob"} {
 			s := serverstore.Session{
 				Login: "oidc", Principal: name, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour),
