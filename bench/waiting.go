@@ -179,9 +179,10 @@ func backlog(ctx context.Context, s settings) (figures []figure, err error) {
 
 // runIDIn is a new id of a run that belongs into a partition.
 func runIDIn(e *runtime.Engine, flowName string, partition int) string {
+	partitioning := engine.ConnOf(e.Internal()).Partitioning()
 	for {
 		id := uuid.NewString()
-		if int(engine.ConnOf(e.Internal()).Partitioning().FlowPartitionFor("default", flowName, id).Index) == partition {
+		if int(partitioning.FlowPartitionFor("default", flowName, id).Index) == partition {
 			return id
 		}
 	}

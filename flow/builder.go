@@ -167,7 +167,8 @@ func (b *builder) activityNode(
 		}
 		b.use(name, handler)
 		codec = handler.Codec()
-		spec.Activity, spec.Codec, spec.Options = handler.Name(), codec.Name(), activityspec.OptionsOf(handler.Internal())
+		spec.Activity, spec.Codec = handler.Name(), codec.Name()
+		spec.Options = activityspec.OptionsOf(handler.Internal())
 	}
 	b.bind(index, &spec, b.settle(&spec, opts), codec, input, known)
 	return index

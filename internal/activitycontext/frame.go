@@ -59,8 +59,8 @@ func NewFrame(kind, encoding, correlationID string, payload any, at time.Time) (
 		most        int
 	}{{"encoding", encoding, maxFrameEncoding}, {"correlation id", correlationID, maxFrameText}} {
 		if err := activityspec.CheckText(text.value); err != nil || len(text.value) > text.most {
-			return f, fmt.Errorf("emit %q: %s %.80q: must be at most %d bytes of UTF-8 without control characters", kind,
-				text.name, text.value, text.most)
+			return f, fmt.Errorf("emit %q: %s %.80q: must be at most %d bytes of UTF-8 without control characters",
+				kind, text.name, text.value, text.most)
 		}
 	}
 	return f, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Handle carries the session of a runtime.Engine or a runtime.Client to packages of this module; programs can do nothing
-// with it.
+// Handle carries the session of a runtime.Engine or a runtime.Client to packages of this module; programs can do
+// nothing with it.
 type Handle struct {
 	session *Session
 	err     error
@@ -35,9 +35,9 @@ func ConnOf(h Handle) *enginerpc.Conn {
 	return h.session.Core
 }
 
-// Audited writes an entry into the audit log of an engine, or of a client in its namespace, then carries the action out,
-// and records its failure. In contract mode, which has no log, it only carries the action out. The error of an engine or
-// a client that cannot be used is the one of its methods.
+// Audited writes an entry into the audit log of an engine, or of a client in its namespace, then runs the action and
+// records its failure. In contract mode, which has no log, it only runs the action. The error of an engine or a client
+// that cannot be used is the one of its methods.
 func Audited(ctx context.Context, h Handle, e auditlink.Entry, act func() error) error {
 	if h.err != nil {
 		return h.err

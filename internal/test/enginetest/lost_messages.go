@@ -25,9 +25,10 @@ type LostMessages struct {
 
 // Config returns the config of an engine whose messages are dropped.
 func (l *LostMessages) Config() runtime.OpenConfig {
-	return runtime.OpenConfig{Internal: enginelink.HandleOf(&enginelink.Link{Wrap: func(conn net.Conn) (net.Conn, error) {
+	wrap := func(conn net.Conn) (net.Conn, error) {
 		return &lossyConn{Conn: conn, frames: bufio.NewReader(conn), lost: l}, nil
-	}})}
+	}
+	return runtime.OpenConfig{Internal: enginelink.HandleOf(&enginelink.Link{Wrap: wrap})}
 }
 
 // Lose decides from now on about each message; nil drops none. The channel comes without the prefix of the engine.
