@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "346-39dc1e1a5c1d18ba"
+const build = "347-df19aa1d9ddf787b"

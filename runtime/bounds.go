@@ -1,7 +1,7 @@
 package runtime
 
 import (
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
 // Categories of failures that workers assign, in addition to those of package activity.

@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // Use returns a client whose operations (intercept.Operation) go through the interceptors: the first is the

@@ -8,10 +8,10 @@ import (
 	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // pageCursor is what a cursor of a page looks like.

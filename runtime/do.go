@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // Do runs one activity as a run, without a flow: it starts a run of a flow with the activity as its only node. Flow and

@@ -3,9 +3,9 @@ package runtime
 import (
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // ErrInvalid matches every error about an argument or a field of a config that cannot be used: an engine URL, a run id,

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )

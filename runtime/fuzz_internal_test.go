@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
 // FuzzQueries reads any parameters of a URL as a query of runs and as one of waits. The parameters of what was read are

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/admission"
 )
 
 // GrantIssuer issues grants to workers that are not trusted with admission: it checks budgets, quotas, limits and

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/runtime/internal/inspect"
+	"github.com/flowfabric/flowfabric-go/internal/inspect"
 )
 
 // Check reports whether the engine is ready: it answers, has the function library that this program needs, accepts work

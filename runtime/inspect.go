@@ -3,8 +3,8 @@ package runtime
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/internal/inspect"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/inspect"
 )
 
 // Inspect looks at everything around the engine that can lose work, delay it or stop it: the servers' persistence,

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
+	"github.com/flowfabric/flowfabric-go/internal/keeper"
 )
 
 // Keeper carries out what is due by time: it makes delayed and retried executions eligible, recovers lost leases, ends

@@ -10,9 +10,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // LaneState counts the executions of a lane, over all partitions.

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 

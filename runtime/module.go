@@ -5,11 +5,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/keepertask"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
 )
 
 // What other packages of this module get from engines and keepers, and programs do not.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // atPath returns the run and the name of the node that a path leads to. A path is the name of a node, or the names of

@@ -9,13 +9,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/contractmode"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engineurl"
+	"github.com/flowfabric/flowfabric-go/internal/inspect"
+	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/lua"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/contractmode"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/inspect"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/keeper"
 )
 
 // Engine is an open connection to an engine in this process or on a server. It is safe for concurrent use. Clients,

@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // Pause keeps the nodes of the run from starting until Resume. Running functions, delays, signals and the deadline of

@@ -5,11 +5,11 @@ import (
 	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
 )
 
 // SetPriority changes the priority of all nodes of the run that have not ended, and of all nodes of its child runs,

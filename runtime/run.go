@@ -6,9 +6,9 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // Run is a reference to a run of a flow whose result has type Out. Start and Attach return it. Its other methods are

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/internal/queryurl"
+	"github.com/flowfabric/flowfabric-go/internal/queryurl"
 	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 )
 

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/schedule"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // ScheduleConfig configures a schedule. Cron or Every must be set; the zero values of the other fields suit most

@@ -11,11 +11,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
+	"github.com/flowfabric/flowfabric-go/internal/schedule"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
 )
 
 // ErrNoTimes is returned by BackfillSchedule for an interval in which the timetable has no time.

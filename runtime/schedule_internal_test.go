@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/schedule"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // The stored form of schedules is one that keepers of all releases read.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
 // MaxStarts is the most runs of one call of StartMany.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
 // MaxMemo is the largest encoded memo of a run: 16 KiB.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
+	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
 // ErrCursor is returned for a cursor that Stream did not yield, or that ListRuns did not return for the same query, and

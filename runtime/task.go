@@ -13,9 +13,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/admission"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/worker"
+	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
 // Task is an execution that the program itself works on, in place of a function of an activity: a node of a run, or an

@@ -23,7 +23,7 @@ local MAX_EMPTY = 1024
 -- have together, but some at least.
 local KEPT = { of_node = 32, of_all = 32768, at_least = 4 }
 
--- Entries kept of the feed, at least: more than a reader takes at once (feedPage in runtime/internal/engine/feed.go). One that gets
+-- Entries kept of the feed, at least: more than a reader takes at once (feedPage in internal/engine/feed.go). One that gets
 -- as many looks at all that it follows, as others may be gone.
 local MAX_FEED = '500'
 

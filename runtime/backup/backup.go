@@ -11,9 +11,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/keycopy"
 	"github.com/flowfabric/flowfabric-go/lua"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
 )
 
 // Errors of this package, for errors.Is.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
+	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 )
 
 // missingDirectory reports whether a URL names a directory without an engine, which Run would create.

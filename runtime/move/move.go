@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/keycopy"
-	"github.com/flowfabric/flowfabric-go/runtime/internal/engineurl"
 )
 
 // Why an engine cannot be moved, for errors.Is.

@@ -27,11 +27,11 @@ var mayImport = map[string][]string{
 	"runtime": {
 		"activity", "enginecore", "enginecore/embedded", "flow", "flow/layout", "internal/activitycontext", "internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/keepertask",
-		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "runtime/internal/admission", "runtime/internal/bulkjob",
-		"runtime/internal/contractmode", "runtime/internal/engineurl",
-		"runtime/inspection", "runtime/internal/answer", "runtime/internal/engine", "runtime/internal/explain", "runtime/internal/inspect",
-		"runtime/internal/keeper", "runtime/internal/partitionmerge", "runtime/internal/queryurl", "runtime/internal/runsearch", "runtime/internal/schedule", "runtime/internal/submit",
-		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/intercept", "runtime/internal/worker", "runtime/propagate", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
+		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "internal/admission", "internal/bulkjob",
+		"internal/contractmode", "internal/engineurl",
+		"runtime/inspection", "internal/answer", "internal/engine", "internal/explain", "internal/inspect",
+		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
+		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/intercept", "internal/worker", "runtime/propagate", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
 		"runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
 	"runtime/bulk": {},
@@ -42,27 +42,27 @@ var mayImport = map[string][]string{
 	"runtime/approvals": {
 		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime", "runtime/auditlog",
 	},
-	"runtime/backup":             {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "runtime/internal/engineurl"},
-	"runtime/move":               {"enginecore", "internal/enginerpc", "internal/keycopy", "runtime/internal/engineurl"},
-	"runtime/internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "runtime/internal/engine"},
-	"runtime/catalogue":          {"flow/layout", "internal/flowgraph"},
-	"runtime/fleet":              {"enginecore"},
-	"runtime/health":             {},
-	"runtime/inspection":         {},
-	"runtime/intercept":          {"activity", "internal/activitycontext", "internal/activityspec"},
-	"runtime/propagate":          {},
-	"runtime/runcount":           {},
-	"runtime/runcheck":           {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
-	"runtime/runevent":           {},
-	"runtime/runfeed":            {"enginecore", "runtime/runevent"},
-	"runtime/auditlog":           {},
-	"runtime/openwaits":          {},
-	"runtime/internal/queryurl":  {},
-	"runtime/runlog":             {},
-	"runtime/valuefault":         {},
-	"runtime/why":                {},
-	"runtime/describe":           {"runtime/fleet", "runtime/runevent"},
-	"internal/auditlink":         {},
+	"runtime/backup":     {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "internal/engineurl"},
+	"runtime/move":       {"enginecore", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/engine"},
+	"runtime/catalogue":  {"flow/layout", "internal/flowgraph"},
+	"runtime/fleet":      {"enginecore"},
+	"runtime/health":     {},
+	"runtime/inspection": {},
+	"runtime/intercept":  {"activity", "internal/activitycontext", "internal/activityspec"},
+	"runtime/propagate":  {},
+	"runtime/runcount":   {},
+	"runtime/runcheck":   {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
+	"runtime/runevent":   {},
+	"runtime/runfeed":    {"enginecore", "runtime/runevent"},
+	"runtime/auditlog":   {},
+	"runtime/openwaits":  {},
+	"internal/queryurl":  {},
+	"runtime/runlog":     {},
+	"runtime/valuefault": {},
+	"runtime/why":        {},
+	"runtime/describe":   {"runtime/fleet", "runtime/runevent"},
+	"internal/auditlink": {},
 	"admin": {
 		"enginecore", "internal/activityspec", "internal/auditlink", "internal/contractsignal", "internal/enginerpc", "internal/hashrecord", "internal/keeperlag",
 		"internal/keepertask", "internal/recordtext", "runtime", "runtime/auditlog",
@@ -77,53 +77,53 @@ var mayImport = map[string][]string{
 
 	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what
 	// both use; engine and dispatch on the ground.
-	"runtime/internal/inspect": {
-		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "runtime/inspection", "runtime/internal/engine",
-		"runtime/fleet", "runtime/internal/keeper",
+	"internal/inspect": {
+		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "runtime/inspection", "internal/engine",
+		"runtime/fleet", "internal/keeper",
 	},
-	"runtime/internal/worker": {
+	"internal/worker": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
 		"internal/errordetail",
-		"internal/flowgraph", "internal/recordtext", "runtime/internal/admission", "runtime/internal/contractmode", "runtime/internal/dispatch",
-		"runtime/internal/engine", "runtime/internal/submit",
+		"internal/flowgraph", "internal/recordtext", "internal/admission", "internal/contractmode", "internal/dispatch",
+		"internal/engine", "internal/submit",
 	},
-	"runtime/internal/keeper": {
+	"internal/keeper": {
 		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/keepertask", "internal/stablehash",
-		"runtime/internal/admission", "runtime/internal/bulkjob", "runtime/internal/engine", "runtime/internal/schedule",
-		"runtime/internal/submit",
+		"internal/admission", "internal/bulkjob", "internal/engine", "internal/schedule",
+		"internal/submit",
 	},
-	"runtime/internal/bulkjob": {
-		"enginecore", "internal/enginerpc", "runtime/bulk", "runtime/internal/admission", "runtime/internal/answer",
-		"runtime/internal/engine",
-		"runtime/internal/runsearch", "runtime/internal/submit",
+	"internal/bulkjob": {
+		"enginecore", "internal/enginerpc", "runtime/bulk", "internal/admission", "internal/answer",
+		"internal/engine",
+		"internal/runsearch", "internal/submit",
 	},
-	"runtime/internal/explain": {"internal/enginerpc", "internal/flowgraph", "runtime/internal/submit", "runtime/why"},
-	"runtime/internal/runsearch": {
-		"enginecore", "internal/enginerpc", "runtime/internal/engine", "runtime/internal/partitionmerge",
+	"internal/explain": {"internal/enginerpc", "internal/flowgraph", "internal/submit", "runtime/why"},
+	"internal/runsearch": {
+		"enginecore", "internal/enginerpc", "internal/engine", "internal/partitionmerge",
 	},
-	"runtime/internal/partitionmerge": {"enginecore"},
-	"runtime/internal/answer":         {"internal/enginerpc", "internal/valueschema", "runtime/internal/engine"},
-	"runtime/internal/schedule": {
-		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/recordtext", "internal/timetable", "runtime/internal/engine",
-		"runtime/internal/submit",
+	"internal/partitionmerge": {"enginecore"},
+	"internal/answer":         {"internal/enginerpc", "internal/valueschema", "internal/engine"},
+	"internal/schedule": {
+		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/recordtext", "internal/timetable", "internal/engine",
+		"internal/submit",
 	},
-	"runtime/internal/contractmode": {
+	"internal/contractmode": {
 		"activity", "enginecore", "internal/activityspec", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
-		"runtime/internal/engine", "runtime/internal/submit", "runtime/runevent",
+		"internal/engine", "internal/submit", "runtime/runevent",
 	},
-	"runtime/internal/admission": {
+	"internal/admission": {
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
-		"runtime/internal/engine", "runtime/internal/submit",
+		"internal/engine", "internal/submit",
 	},
-	"runtime/internal/submit": {
+	"internal/submit": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
-		"internal/errordetail", "internal/recordtext", "internal/valueschema", "runtime/internal/engine",
+		"internal/errordetail", "internal/recordtext", "internal/valueschema", "internal/engine",
 	},
-	"runtime/internal/engine": {
+	"internal/engine": {
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
 		"internal/recordtext", "runtime/fleet", "runtime/runevent",
 	},
-	"runtime/internal/dispatch": {"enginecore", "internal/enginerpc", "internal/stablehash"},
+	"internal/dispatch": {"enginecore", "internal/enginerpc", "internal/stablehash"},
 
 	// The engine: its words, its calls, its library, the server in this process.
 	"enginecore":         {},

@@ -50,7 +50,7 @@ var allowed = map[string]sleeps{
 	"runtime/lost_step_message_test.go":            {2, "a clock of the test's own: no time passes"},
 	"runtime/resting_worker_test.go":               {1, "a clock of the test's own: no time passes"},
 	"runtime/mixed_fleet_test.go":                  {3, "pace of a fleet; poll interval of a program; moment before a kill"},
-	"runtime/internal/dispatch/isolation_test.go":  {1, "a clock of the test's own: no time passes"},
+	"internal/dispatch/isolation_test.go":          {1, "a clock of the test's own: no time passes"},
 	"runtime/joins_property_test.go":               {1, "random moment"},
 	"runtime/limit_crash_test.go":                  {1, "pause between requests"},
 	"runtime/limit_death_test.go":                  {2, "work that takes a while; life of a worker"},

@@ -5,7 +5,7 @@
 -- first item on; a map whose count is lost, by a start of the server, say, fails when all of its items have ended. A count may be too
 -- high, since items can be run again, so the results are read before it has effect.
 
--- What a result may have at most, as MaxResult in runtime/internal/submit/plan.go.
+-- What a result may have at most, as MaxResult in internal/submit/plan.go.
 local MAX_RESULT_BYTES = 1048576
 
 -- Bytes of the results of maps, by the keys of their results, each with a byte for what stands behind it in the list: of those that

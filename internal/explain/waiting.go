@@ -1,0 +1,228 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
+)
+
+// Time is a time for people.
+func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
+
+// Waiting says what keeps a node from running, as far as its record and its declaration tell; zero for a node that runs
+// or has ended. spec is nil for a node that the graph of the run does not have. now is the engine's time.
+func Waiting(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) why.Explanation {
+	var e why.Explanation
+	switch {
+	case n.LifecyclePhase == "terminal":
+		return e
+	case n.LifecyclePhase == "active":
+		if e = abandoned(n, now); e.Reason == "" {
+			return e
+		}
+	default:
+		e = ofReason(n, spec)
+	}
+	if e.Since.IsZero() {
+		e.Since = n.ChangedAt
+	}
+	return e
+}
+
+// abandoned explains a node whose worker has lost it; zero for one that runs.
+func abandoned(n enginerpc.DescribedNode, now time.Time) why.Explanation {
+	if n.BlockingReason == "waiting_for_worker" && strings.HasPrefix(n.BlockingDetail, "lease revoked: ") {
+		return why.Explanation{
+			Reason: why.LeaseRevoked, Detail: strings.TrimPrefix(n.BlockingDetail, "lease revoked: "),
+			Subject:  string(n.WorkerInstanceID),
+			Sentence: "an operator took it from its worker, waiting to be taken over: " + n.BlockingDetail,
+			Remedy:   startWorker(string(n.LaneID)),
+		}
+	}
+	if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(now) {
+		return why.Explanation{}
+	}
+	whom := ""
+	if n.ReclaimCount > 0 {
+		whom = fmt.Sprintf(" by a worker that has lived for some seconds: %d workers were lost before", n.ReclaimCount)
+	}
+	return why.Explanation{
+		Reason: why.WorkerLost, Subject: string(n.WorkerInstanceID), Since: n.LeaseExpiresAt,
+		Sentence: fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over%s",
+			Time(n.LeaseExpiresAt), whom),
+		Remedy: startWorker(string(n.LaneID)),
+	}
+}
+
+// ofReason explains a node that no worker has, by the reason in its record.
+func ofReason(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
+	switch n.BlockingReason {
+	case "waiting_for_retry_backoff":
+		return retry(n, spec)
+	case "waiting_for_delay", "waiting_for_resume_delay":
+		return why.Explanation{Reason: why.Delay, Until: n.DelayUntil, Sentence: "delayed until " + Time(n.DelayUntil)}
+	case "waiting_for_worker":
+		return forWorker(n, spec)
+	case "waiting_for_children":
+		return forOthers(n)
+	case "waiting_for_capable_worker":
+		return forCapable(n)
+	case "waiting_for_quota":
+		return why.Explanation{
+			Reason: why.Limit, Sentence: sentence(n, "waits for room under a limit"), Remedy: raiseLimit,
+		}
+	case "waiting_for_budget":
+		return why.Explanation{
+			Reason: why.Budget, Sentence: sentence(n, "its budget is exhausted"), Remedy: raiseBudget,
+		}
+	case "paused_by_operator", "paused_by_policy":
+		return held(n)
+	case "waiting_for_signal", "waiting_for_approval", "waiting_for_callback", "waiting_for_tool_result":
+		return why.Explanation{Reason: why.Signals, Sentence: sentence(n, "waits for a signal")}
+	case "held":
+		return why.Explanation{
+			Reason: why.Submission, Sentence: n.BlockingDetail,
+			Remedy: "if its program has ended, start the run again with the same id",
+		}
+	}
+	return why.Explanation{Reason: why.Other, Detail: n.BlockingReason, Sentence: sentence(n, n.BlockingReason)}
+}
+
+// sentence is the text in the record of a node, or another one where it has none.
+func sentence(n enginerpc.DescribedNode, otherwise string) string {
+	if n.BlockingDetail != "" {
+		return n.BlockingDetail
+	}
+	return otherwise
+}
+
+// What ends a wait sooner.
+const (
+	raiseLimit  = "raise the limit with flowfabric limit set or Client.SetLimit, or wait"
+	raiseBudget = "raise the budget with flowfabric budget set or Client.SetBudget, or reset it with flowfabric " +
+		"budget reset or Client.ResetBudget"
+)
+
+func startWorker(lane string) string { return "start a worker on lane " + lane }
+
+func retry(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
+	e := why.Explanation{
+		Reason: why.Retry, Until: n.DelayUntil, Have: int(n.RetryCount) + 1, Detail: n.FailureReason,
+		Remedy: "mend the cause before the last attempt",
+	}
+	attempt := fmt.Sprintf("attempt %d", e.Have)
+	if spec != nil && spec.Retry.Attempts > 0 {
+		e.Need = spec.Retry.Attempts
+		attempt += fmt.Sprintf(" of %d", e.Need)
+	}
+	e.Sentence = fmt.Sprintf("retries at %s (%s), after attempt %d failed: %s", Time(n.DelayUntil), attempt, n.Attempts,
+		n.FailureReason)
+	return e
+}
+
+func forWorker(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
+	lane := string(n.LaneID)
+	e := why.Explanation{
+		Reason: why.Worker, Subject: lane, Sentence: "waiting for a worker on lane " + lane, Remedy: startWorker(lane),
+	}
+	if spec != nil && spec.ScheduleToStart > 0 && n.StartedAt.IsZero() && !n.ChangedAt.IsZero() {
+		e.Until = n.ChangedAt.Add(spec.ScheduleToStart)
+		e.Sentence += ", until " + Time(e.Until) + " (then it expires)"
+	}
+	return e
+}
+
+// Unserved explains a node that no live worker serves, by the worker that did last; host is its machine.
+func Unserved(
+	e why.Explanation, activity, lane string, last enginerpc.WorkerSighting, host string,
+) why.Explanation {
+	text := fmt.Sprintf("no live worker serves activity %q on lane %s; ", activity, lane)
+	if last.WorkerInstanceID == "" {
+		text += "none has been seen within a day"
+	} else {
+		text += fmt.Sprintf("last one seen %s on host %s (%s)", Time(last.ReportedAt), host, lastState(last.State))
+	}
+	if !e.Until.IsZero() {
+		text += "; it waits until " + Time(e.Until) + " (then it expires)"
+	}
+	return why.Explanation{
+		Reason: why.Unserved, Subject: activity, Key: lane, Detail: string(last.WorkerInstanceID), Since: e.Since,
+		Until: e.Until, Sentence: text,
+		Remedy: fmt.Sprintf("start a worker on lane %s that has registered activity %q", lane, activity),
+	}
+}
+
+// lastState says what became of a worker that serves nothing any more.
+func lastState(state string) string {
+	switch state {
+	case "stopped":
+		return "it has stopped"
+	case "draining":
+		return "it drains"
+	}
+	return "it is silent"
+}
+
+// forOthers explains a node that waits for its upstreams or its child run.
+func forOthers(n enginerpc.DescribedNode) why.Explanation {
+	if n.ChildFlowID == "" || !strings.HasPrefix(n.BlockingDetail, submit.ChildWaitPrefix) {
+		return why.Explanation{Reason: why.Upstreams, Sentence: "waiting for its upstreams"}
+	}
+	run, flow, _ := strings.Cut(strings.TrimPrefix(n.BlockingDetail, submit.ChildWaitPrefix), " of flow ")
+	return why.Explanation{
+		Reason: why.ChildRun, Subject: run, Key: flow, Sentence: n.BlockingDetail, Remedy: "describe that run",
+	}
+}
+
+// Beginnings of the texts with which the engine sets nodes aside or holds them.
+const (
+	unknownActivity = `no running worker knows activity "`
+	noCapability    = "no running worker offers: "
+	runPaused       = "the run is paused"
+	activityPaused  = `activity "`
+)
+
+func forCapable(n enginerpc.DescribedNode) why.Explanation {
+	lane := string(n.LaneID)
+	if name, found := strings.CutPrefix(n.BlockingDetail, unknownActivity); found {
+		name = strings.TrimSuffix(name, `"`)
+		return why.Explanation{
+			Reason: why.Unregistered, Subject: name, Sentence: n.BlockingDetail,
+			Remedy: fmt.Sprintf("start a worker on lane %s that has registered activity %q", lane, name),
+		}
+	}
+	missing, found := strings.CutPrefix(n.BlockingDetail, noCapability)
+	if !found {
+		return why.Explanation{
+			Reason: why.Capability, Sentence: sentence(n, "waits for a worker with other capabilities"),
+			Remedy: startWorker(lane),
+		}
+	}
+	return why.Explanation{
+		Reason: why.Capability, Names: strings.Split(missing, ","), Sentence: n.BlockingDetail,
+		Remedy: fmt.Sprintf("start a worker on lane %s that offers %s", lane, missing),
+	}
+}
+
+// held explains a node that is blocked: by a pause of its run or activity, or by another program.
+func held(n enginerpc.DescribedNode) why.Explanation {
+	byOperator := n.BlockingReason == "paused_by_operator"
+	if rest, found := strings.CutPrefix(n.BlockingDetail, runPaused); found && byOperator {
+		return RunPaused(Pause{Reason: strings.TrimPrefix(rest, ": ")})
+	}
+	if byOperator && strings.HasPrefix(n.BlockingDetail, activityPaused) {
+		name, rest, found := strings.Cut(strings.TrimPrefix(n.BlockingDetail, activityPaused), `" is paused`)
+		if found {
+			return ActivityPaused(name, Pause{Reason: strings.TrimPrefix(rest, ": ")})
+		}
+	}
+	return why.Explanation{
+		Reason: why.Operator, Detail: n.BlockingDetail, Sentence: sentence(n, "blocked by an operator"),
+		Remedy: "unblock the execution with package admin",
+	}
+}

@@ -1,0 +1,72 @@
+package explain_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/explain"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
+)
+
+// What records alone tell, for the reasons that a running deployment shows for a moment only.
+func TestReasonsOfRecords(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_763_806_400_000)
+	for _, test := range []struct {
+		name string
+		node enginerpc.DescribedNode
+		want why.Reason
+		says string
+	}{
+		{"ended", enginerpc.DescribedNode{LifecyclePhase: "terminal", BlockingReason: "none"}, "", ""},
+		{"runs", enginerpc.DescribedNode{LifecyclePhase: "active", LeaseExpiresAt: now.Add(time.Second)}, "", ""},
+		{"submission", enginerpc.DescribedNode{BlockingReason: "held", BlockingDetail: "held until the flow is submitted"},
+			why.Submission, "held until the flow is submitted"},
+		{"of another program", enginerpc.DescribedNode{BlockingReason: "waiting_for_locality_match"}, why.Other,
+			"waiting_for_locality_match"},
+		{"pause by policy", enginerpc.DescribedNode{BlockingReason: "paused_by_policy", BlockingDetail: "quarantine"},
+			why.Operator, "quarantine"},
+		{"block of another program that looks like a pause", enginerpc.DescribedNode{
+			BlockingReason: "paused_by_policy", BlockingDetail: "the run is paused: no",
+		}, why.Operator, "the run is paused: no"},
+		{"pause of an activity", enginerpc.DescribedNode{
+			BlockingReason: "paused_by_operator", BlockingDetail: `activity "add" is paused: broken`,
+		}, why.ActivityPaused, `activity "add" is paused: broken`},
+		{"budget without words", enginerpc.DescribedNode{BlockingReason: "waiting_for_budget"}, why.Budget,
+			"its budget is exhausted"},
+		{"limit without words", enginerpc.DescribedNode{BlockingReason: "waiting_for_quota"}, why.Limit,
+			"waits for room under a limit"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e := explain.Waiting(test.node, nil, now)
+			require.Equal(t, test.want, e.Reason)
+			require.Equal(t, test.says, e.Sentence)
+		})
+	}
+}
+
+// A node whose upstreams have ended waits for the engine alone.
+func TestSettling(t *testing.T) {
+	t.Parallel()
+	spec := &flowgraph.Node{Upstreams: []flowgraph.Edge{{Node: "a"}}}
+	always := func(string) bool { return true }
+	e := explain.Upstreams(why.Explanation{Reason: why.Upstreams}, spec, always, always)
+	require.Equal(t, why.Settling, e.Reason)
+	require.NotEmpty(t, e.Sentence)
+	require.Empty(t, e.Names)
+}
+
+// A limit that has room by now is not blamed: the node waits for its turn.
+func TestLimitWithRoom(t *testing.T) {
+	t.Parallel()
+	waits := why.Explanation{Reason: why.Limit, Sentence: "waits for room"}
+	e := explain.Limits(waits, []enginerpc.QuotaState{{Name: "crm", Cap: 7, Running: 6}}, time.Now())
+	require.Equal(t, waits, e)
+	e = explain.Limits(waits, []enginerpc.QuotaState{{Name: "crm", Cap: 7, Running: 7, Waiting: 3}}, time.Now())
+	require.Equal(t, "waits for room; 7 of 7 places are taken, 3 wait", e.Sentence)
+}

@@ -1,0 +1,76 @@
+package keeper
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// maintainer makes the maintenance loops of a keeper. Its methods are the steps of the loops; it has what they need of
+// the keeper.
+type maintainer struct {
+	Config
+	Session *engine.Session
+	// maintenance carries out the maintenance calls of the library; nil in contract mode, where the scanners of the
+	// server do that work.
+	maintenance engine.Maintenance
+	quotas      admission.Admitter
+}
+
+func newMaintainer(s *engine.Session, config Config) *maintainer {
+	m := &maintainer{Config: config, Session: s, quotas: admission.Admitter{Session: s}}
+	m.maintenance, _ = engine.Capability[engine.Maintenance](s.Backend)
+	return m
+}
+
+// countedWhole is the size of the largest run whose members one step of index reconciliation counts at once.
+// membersLoop counts larger runs in pages.
+const countedWhole = 2000
+
+// hint returns a hintKeys function for a single key.
+func hint(key func(enginecore.Partition) string) func(context.Context, enginecore.Partition) []string {
+	return func(_ context.Context, p enginecore.Partition) []string { return []string{key(p)} }
+}
+
+// executionHints returns keys of which a partition with flows, executions or schedules has at least one.
+func (m *maintainer) executionHints(_ context.Context, p enginecore.Partition) []string {
+	keys := m.Session.Core.Keys()
+	return []string{keys.IndexAllExecutions(p), keys.IndexFlowIndex(p), keys.FfxLanes(p), keys.FfxSchedules(p)}
+}
+
+// reconcileLanes returns the configured lanes in the form of the call.
+func (m *maintainer) reconcileLanes() []enginerpc.ReconcileLane {
+	lanes := make([]enginerpc.ReconcileLane, len(m.Lanes))
+	for i, lane := range m.Lanes {
+		lanes[i].LaneID = lane
+	}
+	return lanes
+}
+
+// logRepaired logs repaired entries, and returns their number by index; nil if there were none.
+func (m *maintainer) logRepaired(
+	ctx context.Context, p enginecore.Partition, list []enginerpc.RepairedIndex,
+) map[string]int64 {
+	if len(list) == 0 {
+		return nil
+	}
+	repaired := make(map[string]int64, len(list))
+	for _, r := range list {
+		repaired[r.Index] = r.Entries
+	}
+	m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"flowfabric: the keeper repaired indexes that disagreed with the records",
+		engine.EventIndexRepaired.Attr(), slog.String("partition", p.Tag()), slog.Any("entries", repaired))
+	return repaired
+}
+
+func sumOf(counts map[string]int64) (sum int64) {
+	for _, n := range counts {
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,40 @@
+package partitionmerge_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
+)
+
+// FuzzParseCursor reads any text as a cursor. The cursor of what was read is read as the same.
+func FuzzParseCursor(f *testing.F) {
+	id := string(enginecore.FlowIDFor("default", "order", "1"))
+	f.Add("c:1795188498438:" + id)
+	f.Add("f+:0:" + id)
+	f.Add("c:-1:" + id)
+	f.Add("c:99999999999999999999:" + id)
+	f.Add("::")
+	f.Add("c:1:" + id + "\n")
+	valid := func(id string) error {
+		_, err := enginecore.ParseFlowID(id)
+		return err
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, order, ok := partitionmerge.ParseCursor(text, valid)
+		if !ok {
+			require.Equal(t, partitionmerge.Position{}, p)
+			return
+		}
+		require.NotEqual(t, partitionmerge.Start, p, "a cursor that leads back to the beginning")
+		again, same, ok := partitionmerge.ParseCursor(p.Cursor(order), valid)
+		require.True(t, ok)
+		require.Equal(t, p, again)
+		require.Equal(t, order, same)
+		_, _, ok = partitionmerge.ParseCursor(text, func(string) error { return errors.New("of something else") })
+		require.False(t, ok)
+	})
+}

@@ -1,0 +1,130 @@
+package runsearch
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
+)
+
+const (
+	// Batch is the number of runs that an iteration without pages asks for at a time, over all partitions.
+	Batch = 200
+	// runsPerCall bounds what one partition is asked for at a time.
+	runsPerCall = 200
+	// roundsPerPage bounds how often a page asks the partitions; each time, every one of them looks at a bounded number
+	// of runs. What one round leaves open is another page.
+	roundsPerPage = 8
+)
+
+// Search merges what the partitions find into one order.
+type Search struct {
+	session *engine.Session
+	index   engine.RunIndex
+	query   Query
+	share   int // how many runs a partition is asked for
+	merge   *partitionmerge.Merge[enginerpc.Run]
+}
+
+// New begins a search behind a cursor, which is empty or came from a search with the same order. want is how many runs
+// the caller expects to read. The error wraps engine.ErrCursor.
+func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want int) (*Search, error) {
+	from, err := parseCursor(cursor, q)
+	if err != nil {
+		return nil, err
+	}
+	partitions, err := partitionsOf(s, q)
+	if err != nil {
+		return nil, err
+	}
+	search := &Search{
+		session: s, index: index, query: q,
+		// Runs are spread evenly. What falls short is asked for again.
+		share: min(runsPerCall, 2+3*want/(2*len(partitions))),
+	}
+	search.merge = partitionmerge.New(partitions, from, q.OldestFirst, search.ask)
+	return search, nil
+}
+
+// partitionsOf are the partitions in which runs of a query may be: the runs of a flow with one key are in one.
+func partitionsOf(s *engine.Session, q Query) ([]enginecore.Partition, error) {
+	if q.Flow == "" || q.Key == "" {
+		return s.Partitions(), nil
+	}
+	namespace := cmp.Or(q.Namespace, string(s.Namespace))
+	id := enginecore.RunKeyIDFor(enginecore.Namespace(namespace), q.Flow, q.Key)
+	p, err := s.Core.Partitioning().RunKeyPartition(id)
+	return []enginecore.Partition{p}, err
+}
+
+// Page returns up to limit runs, and the cursor behind them, which is empty at the end. Its work is bounded: a page may
+// be short, or empty, and have a cursor.
+func (s *Search) Page(ctx context.Context, limit int) (page []enginerpc.Run, cursor string, err error) {
+	s.merge.Limit(roundsPerPage)
+	for len(page) < limit {
+		run, found, err := s.Next(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		if !found {
+			break
+		}
+		page = append(page, run)
+	}
+	reached, done := s.merge.Reached()
+	if done {
+		return page, "", nil
+	}
+	return page, reached.Cursor(orderOf(s.query)), nil
+}
+
+// Next returns the next run. found is false at the end of the search, or of the rounds of a page.
+func (s *Search) Next(ctx context.Context) (run enginerpc.Run, found bool, err error) {
+	return s.merge.Next(ctx)
+}
+
+// ask asks partitions for runs, all at once.
+func (s *Search) ask(
+	ctx context.Context, questions []partitionmerge.Question,
+) ([]partitionmerge.Found[enginerpc.Run], error) {
+	calls := make([]enginerpc.ListRunsCall, len(questions))
+	for i, q := range questions {
+		calls[i] = s.call(q)
+	}
+	answers, err := engine.SendAll[enginerpc.ListRunsReply](ctx, s.index, calls)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]partitionmerge.Found[enginerpc.Run], len(answers))
+	for i, answer := range answers {
+		found[i].More = answer.Reply.More
+		found[i].Reached = partitionmerge.Position{
+			MS: answer.Reply.NextAt.UnixMilli(), ID: string(answer.Reply.NextID),
+		}
+		for _, run := range answer.Reply.Runs {
+			item := partitionmerge.Item[enginerpc.Run]{At: positionOf(s.query, run), Value: run}
+			found[i].Items = append(found[i].Items, item)
+		}
+	}
+	return found, nil
+}
+
+func (s *Search) call(q partitionmerge.Question) enginerpc.ListRunsCall {
+	call := s.query.call()
+	call.Partition, call.Limit = q.Partition, int64(s.share)
+	call.Namespace = cmp.Or(s.query.Namespace, string(s.session.Namespace))
+	if q.Behind == partitionmerge.Start {
+		return call
+	}
+	call.BehindID = enginecore.FlowID(q.Behind.ID)
+	if at := time.UnixMilli(q.Behind.MS); s.query.OldestFirst {
+		call.After = at
+	} else {
+		call.Before = at
+	}
+	return call
+}

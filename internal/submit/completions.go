@@ -1,0 +1,344 @@
+package submit
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// outcomeReopened is the outcome in the completion message of a run that runs again.
+const outcomeReopened = "reopened"
+
+// RunCompletion is the content of a completion message. Without a result, the result has to be read from the engine.
+// The zero value means that messages may have been lost.
+type RunCompletion struct {
+	HasResult bool
+	Outcome   string
+	Result    string
+}
+
+// maxTracked bounds the runs whose completion is kept before there is a wait for it.
+const maxTracked = 1024
+
+// CompletionListener receives the messages about runs that have ended, and passes them to waits. It subscribes to a
+// partition at the first wait for one of its runs and stays subscribed until it is closed. It is safe for concurrent
+// use.
+type CompletionListener struct {
+	session *engine.Session
+	closed  context.Context // ends with close, and with the session
+	stop    context.CancelFunc
+	tasks   sync.WaitGroup
+
+	mu sync.Mutex
+	// subscribed has a channel for each partition, which is closed once the partition is subscribed to.
+	subscribed map[enginecore.Partition]chan struct{}
+	waiting    map[enginecore.FlowID][]chan RunCompletion
+	// tracked holds runs that were started after their partition was subscribed to, with their completion once its
+	// message has arrived. For runs that were dropped from it, for lack of room or because messages may have been lost,
+	// waits ask the engine.
+	tracked map[enginecore.FlowID]trackedRun
+	// trackings counts the calls of track.
+	trackings uint64
+	// trackOrder lists the ids of tracked, the oldest first; dropped ones are still in it.
+	trackOrder []enginecore.FlowID
+	// rerunning holds runs that this process runs again. Until the engine reports that they are reopened, a message
+	// about one is of its former end.
+	rerunning map[enginecore.FlowID]struct{}
+	// channels keeps empty channels of waits that are over for reuse.
+	channels sync.Pool
+}
+
+// trackedRun is a run of tracked.
+type trackedRun struct {
+	number uint64 // of the call of track that has added it
+	// started is set once this process knows that it has started the run, rather than found it: only then its end
+	// cannot have come before track.
+	started bool
+	end     *RunCompletion // nil until the message has arrived
+}
+
+func newCompletionListener(s *engine.Session) *CompletionListener {
+	closed, stop := context.WithCancel(s.Closed())
+	return &CompletionListener{
+		session: s, closed: closed, stop: stop, subscribed: make(map[enginecore.Partition]chan struct{}),
+		waiting: make(map[enginecore.FlowID][]chan RunCompletion), tracked: make(map[enginecore.FlowID]trackedRun),
+		rerunning: make(map[enginecore.FlowID]struct{}),
+	}
+}
+
+func (l *CompletionListener) close() {
+	l.mu.Lock()
+	l.stop()
+	l.mu.Unlock()
+	l.tasks.Wait()
+}
+
+// subscribe returns a channel that is closed once a partition is subscribed to, and begins to subscribe. It needs the
+// lock, and an open listener.
+func (l *CompletionListener) subscribe(p enginecore.Partition) chan struct{} {
+	ready, listening := l.subscribed[p]
+	if !listening {
+		ready = make(chan struct{})
+		l.subscribed[p] = ready
+		l.tasks.Go(func() { l.listen(p, ready) })
+	}
+	return ready
+}
+
+const (
+	// soonPurged is the retention below which a run may be gone before a wait for it begins, so that its end is known
+	// by its message alone.
+	soonPurged = 10 * time.Second
+	// maxListenWait bounds how long a start waits for the subscription.
+	maxListenWait = 5 * time.Second
+)
+
+// listenFor subscribes to the partition of a run that is kept so shortly that waits would not find it, before the run
+// is started. A start does without where that takes too long.
+func (l *CompletionListener) listenFor(ctx context.Context, plan *RunPlan) {
+	if !keptForLessThan(plan.Retention, soonPurged) {
+		return
+	}
+	l.mu.Lock()
+	if l.closed.Err() != nil {
+		l.mu.Unlock()
+		return
+	}
+	ready := l.subscribe(plan.Partition)
+	l.mu.Unlock()
+	limit := time.NewTimer(maxListenWait)
+	defer limit.Stop()
+	select {
+	case <-ready:
+	case <-ctx.Done():
+	case <-l.closed.Done():
+	case <-limit.C:
+	}
+}
+
+// track keeps the completion of a run that is about to be started, if its partition is subscribed to already. The
+// caller calls settle with the number that track returns.
+func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition) (number uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ready, listening := l.subscribed[p]
+	if !listening {
+		return 0
+	}
+	select {
+	case <-ready:
+	default:
+		return 0
+	}
+	if other, being := l.tracked[id]; being && !other.started {
+		return other.number // another call is starting the run, too
+	}
+	if len(l.trackOrder) == maxTracked {
+		delete(l.tracked, l.trackOrder[0])
+		l.trackOrder = l.trackOrder[1:]
+	}
+	l.trackings++
+	l.tracked[id] = trackedRun{number: l.trackings}
+	l.trackOrder = append(l.trackOrder, id)
+	return l.trackings
+}
+
+// settle ends what track began. A run that the caller has started is trusted from now on, unless it was dropped
+// meanwhile; waits for one that existed, or was not started, ask the engine.
+func (l *CompletionListener) settle(id enginecore.FlowID, number uint64, started bool) {
+	if !started {
+		l.Untrack(id)
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if run, is := l.tracked[id]; is && run.number == number {
+		run.started = true
+		l.tracked[id] = run
+	}
+}
+
+// Untrack makes waits for a run ask the engine.
+func (l *CompletionListener) Untrack(id enginecore.FlowID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.tracked, id)
+}
+
+// BeginRerun makes the listener ignore the former end of a run, whose message may still arrive, until the engine
+// reports that the run was reopened. The caller calls it before the rerun, and AbortRerun if the rerun fails. It fails
+// with the cause of ctx, or with enginecore.ErrClosed when the listener or the session is closed.
+func (l *CompletionListener) BeginRerun(ctx context.Context, id enginecore.FlowID, p enginecore.Partition) error {
+	l.mu.Lock()
+	ready, listening := l.subscribed[p]
+	l.mu.Unlock()
+	if !listening {
+		return nil
+	}
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.closed.Done():
+		return enginecore.ErrClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.rerunning[id] = struct{}{}
+	return nil
+}
+
+// AbortRerun undoes BeginRerun.
+func (l *CompletionListener) AbortRerun(id enginecore.FlowID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.rerunning, id)
+}
+
+// CompletionWait is one wait for the end of a run.
+type CompletionWait struct {
+	// Completed receives the completion of the run, or the zero value when messages may have been lost.
+	Completed chan RunCompletion
+	// tracked is set if the end of the run cannot have been missed.
+	tracked bool
+	flow    enginecore.FlowID
+}
+
+// Wait registers a wait for the end of a run and returns once the partition is subscribed to: a run that ends
+// afterwards is not missed, one that ended before may be. The caller calls Release. Wait fails with the cause of ctx,
+// or with enginecore.ErrClosed when the listener or the session is closed.
+func (l *CompletionListener) Wait(
+	ctx context.Context, id enginecore.FlowID, p enginecore.Partition,
+) (CompletionWait, error) {
+	l.mu.Lock()
+	if l.closed.Err() != nil {
+		l.mu.Unlock()
+		return CompletionWait{}, enginecore.ErrClosed
+	}
+	ready := l.subscribe(p)
+	w := CompletionWait{flow: id}
+	if used, ok := l.channels.Get().(chan RunCompletion); ok {
+		w.Completed = used
+	} else {
+		w.Completed = make(chan RunCompletion, 1)
+	}
+	if run := l.tracked[id]; run.started {
+		w.tracked = true
+		delete(l.tracked, id)
+		if run.end != nil {
+			w.Completed <- *run.end
+		}
+	}
+	l.waiting[id] = append(l.waiting[id], w.Completed)
+	l.mu.Unlock()
+	select {
+	case <-ready:
+		return w, nil
+	case <-ctx.Done():
+		l.Release(w)
+		return CompletionWait{}, context.Cause(ctx)
+	case <-l.closed.Done():
+		l.Release(w)
+		return CompletionWait{}, enginecore.ErrClosed
+	}
+}
+
+// Release ends a wait. Its channel must not be used afterwards, since other waits use it again.
+func (l *CompletionListener) Release(w CompletionWait) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	others := slices.DeleteFunc(l.waiting[w.flow], func(completed chan RunCompletion) bool { return completed == w.Completed })
+	if len(others) == 0 {
+		delete(l.waiting, w.flow)
+	} else {
+		l.waiting[w.flow] = others
+	}
+	select {
+	case <-w.Completed:
+	default:
+	}
+	l.channels.Put(w.Completed)
+}
+
+// listen subscribes to the completions of a partition until the listener is closed. It closes ready once subscribed.
+func (l *CompletionListener) listen(p enginecore.Partition, ready chan struct{}) {
+	channel := l.session.Core.Keys().ChannelDone(p)
+	var once sync.Once
+	subscribed := func() {
+		first := false
+		once.Do(func() {
+			close(ready)
+			first = true
+		})
+		if !first {
+			l.resync()
+		}
+	}
+	l.session.Hub.Listen(l.closed, []string{channel}, subscribed, func(_, message string) { l.handle(message) })
+}
+
+// handle passes on the completions in a message. It ignores malformed ones.
+func (l *CompletionListener) handle(message string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for one := range enginerpc.SplitMany(message) {
+		if m, ok := enginerpc.ParseDoneMessage(one); ok {
+			l.deliver(m.FlowID, RunCompletion{HasResult: m.Result != "", Outcome: m.Outcome, Result: m.Result})
+		}
+	}
+}
+
+// Deliver passes a completion to the waits for the run.
+func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.deliver(id, end)
+}
+
+// deliver passes a completion to the waits for the run. It needs the lock.
+func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
+	if run, tracked := l.tracked[id]; tracked {
+		run.end = nil
+		if end.Outcome != outcomeReopened {
+			kept := end
+			run.end = &kept
+		}
+		l.tracked[id] = run
+	}
+	if end.Outcome == outcomeReopened {
+		delete(l.rerunning, id)
+		return
+	}
+	if _, former := l.rerunning[id]; former {
+		return
+	}
+	for _, completed := range l.waiting[id] {
+		trySend(completed, end)
+	}
+}
+
+// resync makes every wait ask the engine, since messages may have been lost.
+func (l *CompletionListener) resync() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	clear(l.tracked)
+	clear(l.rerunning)
+	for _, list := range l.waiting {
+		for _, completed := range list {
+			trySend(completed, RunCompletion{})
+		}
+	}
+}
+
+// trySend sends a value to a channel of capacity one unless it holds one.
+func trySend(c chan RunCompletion, end RunCompletion) {
+	select {
+	case c <- end:
+	default:
+	}
+}

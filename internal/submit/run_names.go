@@ -1,0 +1,48 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// namesPerCall bounds the runs whose names one round trip reads.
+const namesPerCall = 100
+
+// RunName is how users name a run.
+type RunName struct{ Flow, Run string }
+
+// ReadRunNames reads the names of runs that are known by their ids. Runs that are not there any more are missing.
+func ReadRunNames(
+	ctx context.Context, s *engine.Session, ids []enginecore.FlowID,
+) (map[enginecore.FlowID]RunName, error) {
+	names := make(map[enginecore.FlowID]RunName, len(ids))
+	for page := range slices.Chunk(ids, namesPerCall) {
+		calls := make([]enginerpc.DescribeFlowCall, len(page))
+		for i, id := range page {
+			p, err := s.Core.FlowPartition(id)
+			if err != nil {
+				return nil, err
+			}
+			calls[i] = enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Cursor: firstNode, Limit: 1}
+		}
+		answers, _ := engine.SendAll(ctx, s.Core, calls) // each answer has its error
+		for i, a := range answers {
+			switch {
+			case errors.Is(a.Err, enginecore.ErrFlowNotFound), a.Err == nil && a.Reply.RunID == "":
+			case a.Err != nil:
+				return nil, a.Err
+			default:
+				names[page[i]] = RunName{a.Reply.FlowName, a.Reply.RunID}
+			}
+		}
+	}
+	return names, nil
+}
+
+// firstNode is the cursor that reads a run from its first node on, without its definition.
+const firstNode = "0"

@@ -1,0 +1,247 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+const (
+	// maxStartBytes bounds what the runs in one call bring of their own.
+	maxStartBytes = 256 << 10
+	// maxRunsPerCall and maxNodesPerCall bound the runs in one call.
+	maxRunsPerCall  = 64
+	maxNodesPerCall = 512
+)
+
+// starter submits runs to a backend that stores graphs. Those of one flow and partition share calls.
+type starter struct {
+	store engine.GraphStore
+	batch engine.Batcher[StartKey, *RunPlan, startResult]
+}
+
+// StartKey is what runs of one call have in common.
+type StartKey struct {
+	partition enginecore.Partition
+	compiled  *CompiledFlow
+	namespace enginecore.Namespace
+	creator   string
+	retention string
+	startAt   time.Time
+	deadline  time.Duration
+}
+
+// StartKeyOf returns the key of a plan: plans with equal keys may share a call.
+func StartKeyOf(plan *RunPlan) StartKey {
+	return StartKey{
+		plan.Partition, plan.Compiled, plan.namespace, plan.Creator, plan.Retention, plan.StartAt, plan.Deadline,
+	}
+}
+
+// startResult is the outcome of one start.
+type startResult struct {
+	existed bool
+	err     error
+}
+
+// startSize is about how many bytes a run brings that others do not share.
+func startSize(plan **RunPlan) int {
+	p := *plan
+	size := len(p.Input) + len(p.Memo)
+	for _, b := range p.ownBudgets() {
+		size += len(b.Text) + len(b.Blocking)
+	}
+	if p.OwnTags {
+		for _, tag := range p.Tags {
+			size += len(tag.Name) + len(tag.Value)
+		}
+	}
+	return size
+}
+
+// NewStarter returns nil when the backend stores no graphs.
+func NewStarter(e *engine.Session) *starter {
+	store, err := engine.Capability[engine.GraphStore](e.Backend)
+	if err != nil {
+		return nil
+	}
+	s := &starter{store: store}
+	s.batch.Single = func(ctx context.Context, key StartKey, plan *RunPlan) startResult {
+		return s.Start(ctx, key, []*RunPlan{plan})[0]
+	}
+	s.batch.Multi = s.Start
+	s.batch.MaxRequests = func(key StartKey) int {
+		return max(1, min(maxRunsPerCall, maxNodesPerCall/max(1, len(key.compiled.Nodes))))
+	}
+	s.batch.Size, s.batch.MaxBytes = startSize, maxStartBytes
+	return s
+}
+
+// submit starts a run and reports whether it existed. Those of schedules, those with a signal or an arrival, and
+// forks go by themselves.
+func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
+	if len(plan.Fires) > 0 || plan.Signal != nil || plan.Arrival != nil || plan.ForkedFrom != "" {
+		result := s.Start(ctx, StartKeyOf(plan), []*RunPlan{plan})[0]
+		return result.existed, result.err
+	}
+	result, err := s.batch.Do(ctx, StartKeyOf(plan), plan)
+	if err != nil {
+		return false, submitError(plan, err)
+	}
+	return result.existed, result.err
+}
+
+// Start starts runs with one call, and stores their graph first if the partition does not have it.
+func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
+	reply, err := s.Send(ctx, key, StartCall(key, plans))
+	if err == nil && len(reply.Outcomes) != len(plans) {
+		err = errors.New("the reply tells of another number of runs")
+	}
+	results := make([]startResult, len(plans))
+	for i, plan := range plans {
+		if err != nil {
+			results[i].err = submitError(plan, err)
+			continue
+		}
+		results[i] = outcomeOf(plan, reply.Outcomes[i])
+		if plan.Signal != nil && len(reply.Signals) == 1 {
+			plan.Sent = reply.Signals[0]
+		}
+	}
+	return results
+}
+
+// maxPuts bounds how often a graph is stored for one start: it is removed with the last run of it.
+const maxPuts = 3
+
+// Send makes a call that starts runs of a key. If the partition does not have their graph, it stores that first.
+func (s *starter) Send(ctx context.Context, key StartKey, call enginerpc.SubmitCall) (enginerpc.SubmitReply, error) {
+	for puts := 0; ; puts++ {
+		reply, err := s.store.Submit(ctx, call)
+		if err == nil && reply.More {
+			s.releaseRoots(ctx, call)
+		}
+		if !errors.Is(err, enginecore.ErrGraphUnknown) || puts == maxPuts {
+			return reply, err
+		}
+		if err := s.putGraph(ctx, key.compiled.putCalls(key.partition)); err != nil {
+			return reply, fmt.Errorf("storing the graph: %w", err)
+		}
+	}
+}
+
+// putsAtATime is how many calls of a large graph are under way at a time.
+const putsAtATime = 4
+
+// putGraph makes the calls that store a graph, several at a time. The last one comes by itself, as the library
+// requires.
+func (s *starter) putGraph(ctx context.Context, calls []enginerpc.PutGraphCall) error {
+	last := len(calls) - 1
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(putsAtATime)
+	for i := range calls[:last] {
+		group.Go(func() error {
+			_, err := s.store.PutGraph(groupCtx, calls[i])
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	_, err := s.store.PutGraph(ctx, calls[last])
+	return err
+}
+
+// releaseRoots makes the roots of runs eligible that the call which created the runs has left. What it does not come to
+// is done by a keeper.
+func (s *starter) releaseRoots(ctx context.Context, call enginerpc.SubmitCall) {
+	for more := true; more; {
+		reply, err := s.store.Submit(ctx, call)
+		more = err == nil && reply.More
+	}
+}
+
+func outcomeOf(plan *RunPlan, o enginerpc.SubmissionOutcome) startResult {
+	var details []string
+	switch o.Code {
+	case string(enginerpc.StatusOK):
+		return startResult{}
+	case string(enginerpc.StatusAlreadySatisfied), "purged":
+		return startResult{existed: true}
+	case joined:
+		plan.Joined = o.What
+		return startResult{existed: true}
+	case keyTaken, keyFull, throttled, debounceFull:
+		return startResult{err: fmt.Errorf("start run of flow %s: %w", plan.Flow, arrivalError(plan, o))}
+	case string(enginecore.ErrFlowIDConflict):
+		details = []string{o.What, o.Stored, o.Given}
+	case string(enginecore.ErrFireTooLate):
+		details = []string{o.Stored, o.Given}
+	}
+	err := &enginecore.Error{
+		Function: enginerpc.FunctionName(enginerpc.SubmitCall{}), Code: enginecore.Code(o.Code), Details: details,
+	}
+	return startResult{err: submitError(plan, err)}
+}
+
+// StartCall returns the call that starts several runs with a key in common.
+func StartCall(key StartKey, plans []*RunPlan) enginerpc.SubmitCall {
+	compiled := key.compiled
+	call := enginerpc.SubmitCall{
+		Partition: key.partition, Graph: compiled.formHash(), GraphHash: compiled.Hash, FlowName: compiled.Graph.Name,
+		Namespace: string(key.namespace), Deadline: key.deadline, CreatorIdentity: key.creator,
+		Retention: key.retention, StartAt: key.startAt, Priority: compiled.priority,
+		Tags: compiled.tags, Runs: make([]enginerpc.SubmitRun, len(plans)),
+	}
+	for i, plan := range plans {
+		call.Runs[i] = enginerpc.SubmitRun{
+			FlowID: plan.FlowID, RunID: plan.Run, InputHash: plan.InputHash, Input: plan.Input,
+			TraceContext: plan.trace,
+			FairKey:      plan.FairKey,
+		}
+		run := int64(i + 1)
+		for _, b := range plan.ownBudgets() {
+			b.Run = run
+			call.Budgets = append(call.Budgets, b)
+		}
+		if plan.OwnTags {
+			for _, tag := range plan.Tags {
+				call.OwnTags = append(call.OwnTags, enginerpc.SubmitOwnTag{Run: run, Name: tag.Name, Value: tag.Value})
+			}
+		}
+		for _, parent := range plan.Parents {
+			parent.Run = run
+			call.Parents = append(call.Parents, parent)
+		}
+		call.Fires = append(call.Fires, plan.Fires...)
+		if plan.Memo != nil {
+			call.Memos = append(call.Memos, enginerpc.SubmitMemo{Run: run, Text: plan.Memo})
+		}
+		if plan.Signal != nil {
+			sent := *plan.Signal
+			sent.Run = run
+			call.Signals = append(call.Signals, sent)
+		}
+		if plan.ForkedFrom != "" {
+			call.Forks = append(call.Forks, enginerpc.SubmitFork{Run: run, ForkedFrom: plan.ForkedFrom})
+			call.Kept, call.Skips = plan.kept, plan.skips
+		}
+		if plan.Arrival != nil {
+			arrival := *plan.Arrival
+			arrival.Run = run
+			call.Arrivals = append(call.Arrivals, arrival)
+		}
+		for name, limit := range plan.limits {
+			limit.Run, limit.Node = run, int64(compiled.nodeNumbers[name])
+			call.Limits = append(call.Limits, limit)
+		}
+	}
+	return call
+}

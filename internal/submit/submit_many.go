@@ -1,0 +1,110 @@
+package submit
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+)
+
+// manyAtATime is how many calls of SubmitMany are under way at a time.
+const manyAtATime = 8
+
+// Outcome is that of one plan of SubmitMany: what Submit returns.
+type Outcome struct {
+	Existed bool
+	Err     error
+}
+
+// SubmitMany starts runs, several with one call where they are of one partition, flow and creator. The outcomes are in
+// the order of the plans; a plan that is nil has none. There is no trace of a single start.
+func (s *Submitter) SubmitMany(ctx context.Context, plans []*RunPlan) []Outcome {
+	outcomes := make([]Outcome, len(plans))
+	var group errgroup.Group
+	group.SetLimit(manyAtATime)
+	for _, call := range s.calls(plans) {
+		group.Go(func() error {
+			s.submitCall(ctx, plans, call, outcomes)
+			return nil
+		})
+	}
+	_ = group.Wait() // the outcomes have the errors
+	return outcomes
+}
+
+// calls divides plans, by their places, into calls within the bounds of one.
+func (s *Submitter) calls(plans []*RunPlan) [][]int {
+	var calls [][]int
+	open := make(map[StartKey]int) // the call of a key that has room
+	bytes := make(map[int]int)
+	for place, plan := range plans {
+		if plan == nil {
+			continue
+		}
+		key := StartKeyOf(plan)
+		call, found := open[key]
+		size := startSize(&plan)
+		if !found || s.isFull(len(calls[call]), bytes[call]+size, key) {
+			call = len(calls)
+			calls, open[key] = append(calls, nil), call
+		}
+		calls[call] = append(calls[call], place)
+		bytes[call] += size
+	}
+	return calls
+}
+
+func (s *Submitter) isFull(runs, bytes int, key StartKey) bool {
+	return s.Starts == nil || runs == s.Starts.batch.MaxRequests(key) || bytes > maxStartBytes
+}
+
+// submitCall starts the runs of one call. Those that need more than a call are started one by one: after a purge of
+// their id, with budgets that must exist, or by a key.
+func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []int, outcomes []Outcome) {
+	var together []*RunPlan
+	var at []int
+	for _, place := range places {
+		plan := plans[place]
+		if s.Starts == nil || plan.Compiled.waits || plan.Arrival != nil || len(plan.Budgets) > 0 {
+			outcomes[place].Existed, outcomes[place].Err = s.Submit(ctx, plan)
+			continue
+		}
+		together, at = append(together, plan), append(at, place)
+	}
+	if len(together) == 0 {
+		return
+	}
+	begun := time.Now()
+	trace := engine.InjectTrace(ctx)
+	trackings := make([]uint64, len(together))
+	for i, plan := range together {
+		var err error
+		if plan.trace, err = s.carry(ctx, plan, trace); err != nil { // that of one is that of all
+			for _, place := range at[i:] {
+				outcomes[place].Err = submitError(plans[place], err)
+			}
+			return
+		}
+	}
+	for i, plan := range together {
+		s.Completions.listenFor(ctx, plan)
+		trackings[i] = s.Completions.track(plan.FlowID, plan.Partition)
+	}
+	for i, result := range s.Starts.Start(ctx, StartKeyOf(together[0]), together) {
+		plan, outcome := together[i], &outcomes[at[i]]
+		outcome.Existed, outcome.Err = result.existed, result.err
+		if outcome.Err != nil {
+			outcome.Existed, outcome.Err = s.settleConflict(ctx, plan, outcome.Err)
+		}
+		s.Completions.settle(plan.FlowID, trackings[i], !outcome.Existed && outcome.Err == nil)
+		if errors.Is(outcome.Err, enginecore.ErrFlowPurging) {
+			outcome.Existed, outcome.Err = s.Submit(ctx, plan)
+			continue
+		}
+		s.measure(ctx, plan, begun, outcome.Existed, outcome.Err)
+	}
+}

@@ -1,0 +1,99 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// grantTTL is the time within which the worker uses a grant that it requests.
+const grantTTL = 5 * time.Second
+
+// grantPoll is the interval at which a worker that claims by grants looks for executions without a wake-up,
+// such as those whose grant was not used.
+const grantPoll = time.Second
+
+// claimGranted fills free slots from one shard by requesting grants.
+func (s *Run) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
+	got := 0
+	var err error
+	// The granter is code of the application and can end the goroutine.
+	defer func() { s.claimedGranted(ctx, v, got, err) }()
+	for got < v.Slots && ctx.Err() == nil && !s.queue.IsClosed() {
+		sentAt := time.Now()
+		var grant admission.IssuedGrant
+		err = errGranterExited
+		grant, err = s.worker.config.Granter(ctx, admission.GrantRequest{
+			Lane: string(v.Lane), WorkerID: s.request.WorkerID, Instance: s.worker.Instance, TTL: grantTTL,
+			Capabilities: s.worker.config.Capabilities, Activities: s.worker.activities(), Partition: &v.Partition,
+		})
+		if err != nil {
+			break
+		}
+		var claimed []enginerpc.ClaimedExecution
+		if claimed, err = s.useGrant(ctx, grant); err != nil {
+			break
+		}
+		s.launch(v.LaneShard, claimed, sentAt, false)
+		got += len(claimed)
+	}
+}
+
+// errGranterExited is the result of a Granter call that ended its goroutine.
+var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goexit)")
+
+// claimedGranted frees the slots that a claim by grants did not use, and queues the shard again unless
+// nothing more was granted.
+func (s *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got int, err error) {
+	s.worker.Counts.claimed(got)
+	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
+	if failed {
+		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not claim with a grant",
+			engine.EventClaimFailed.Attr(),
+			slog.String("lane", string(v.Lane)), slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
+		engine.Sleep(ctx, claimPause)
+	}
+	s.queue.FinishClaim(v.Slots - got)
+	if failed || err == nil {
+		s.queue.Add(v.LaneShard)
+	}
+}
+
+// useGrant claims by a grant. It returns no execution and no error if the grant has expired or the execution
+// was claimed or ended meanwhile.
+func (s *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
+	core, err := engine.Capability[engine.GrantedClaims](s.session.Backend)
+	if err != nil {
+		return nil, err
+	}
+	call := enginerpc.ClaimGrantedCall{
+		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: s.claimRequest(grant.Lane, 1),
+	}
+	var reply enginerpc.ClaimGrantedReply
+	err = s.claimUntilKnown(ctx, func(repeated bool) (err error) {
+		call.Repeated = repeated
+		reply, err = core.ClaimGranted(s.base, call)
+		return err
+	})
+	for _, passing := range []error{
+		enginecore.ErrExecutionNotFound, enginecore.ErrExecutionNotLeaseable, enginecore.ErrInvalidClaimGrant,
+		enginecore.ErrClaimGrantExpired,
+	} {
+		if errors.Is(err, passing) {
+			return nil, nil
+		}
+	}
+	if err != nil {
+		s.markUncertain()
+		return nil, fmt.Errorf("use the grant of %s: %w", grant.ExecutionID, err)
+	}
+	return reply.Executions, nil
+}

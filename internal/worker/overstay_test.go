@@ -1,0 +1,58 @@
+package worker
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+// A function that has not returned is reported once its context has ended for the patience, however long it had run
+// before, and once only.
+func TestWhenAFunctionOverstays(t *testing.T) {
+	t.Parallel()
+	const patience = time.Second
+	type counts struct{ reported, running int64 }
+	newRunning := func(limit time.Duration) (*Task, func(after time.Duration) counts) {
+		w := &Worker{config: Config{Lease: time.Minute}}
+		s := &services{worker: w, session: &engine.Session{Logger: slog.New(slog.DiscardHandler)}, base: t.Context()}
+		running := s.NewTask(dispatch.LaneShard{}, &enginerpc.ClaimedExecution{}, time.Now())
+		until := time.Time{}
+		if limit > 0 {
+			until = running.begun.Add(limit)
+		}
+		running.overstay.begin(until)
+		return running, func(after time.Duration) counts {
+			running.overstay.check(running.begun.Add(after), patience)
+			return counts{w.Counts.Overstays.Load(), w.Counts.Overstaying.Load()}
+		}
+	}
+	none, one, over := counts{}, counts{1, 1}, counts{1, 0}
+
+	running, look := newRunning(0)
+	require.Equal(t, none, look(time.Hour), "it may take as long as it likes")
+	running.cancel(engine.ErrCancelled)
+	require.Equal(t, none, look(2*time.Hour))
+	require.Equal(t, none, look(2*time.Hour+patience-1))
+	require.Equal(t, one, look(2*time.Hour+patience))
+	require.Equal(t, one, look(3*time.Hour), "once")
+	running.overstay.functionEnded()
+	require.Equal(t, over, look(4*time.Hour))
+
+	running, look = newRunning(5 * time.Second)
+	require.Equal(t, none, look(5*time.Second-1))
+	require.Equal(t, none, look(5*time.Second))
+	require.ErrorIs(t, running.overstay.causeOfEnd(5*time.Second), engine.ErrStartToClose)
+	require.Equal(t, one, look(6*time.Second))
+
+	running, look = newRunning(0)
+	running.cancel(engine.ErrCancelled)
+	require.Equal(t, none, look(time.Second))
+	running.overstay.functionEnded()
+	require.Equal(t, none, look(time.Hour), "it has returned")
+}

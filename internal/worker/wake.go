@@ -1,0 +1,338 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+const (
+	// serverSweep is the interval at which a worker without peers sweeps all its shards, in case a wake-up
+	// was lost; clusterSweep is that interval on a cluster, whose servers forward messages over links that
+	// can fail without notice. With more peers each worker sweeps less often, but at least every maxSweep.
+	serverSweep  = time.Minute
+	clusterSweep = 5 * time.Second
+	maxSweep     = 5 * time.Minute
+	// releaseEvery is the least time between two looks at executions that are blocked until a worker like this appears.
+	releaseEvery = time.Minute
+	// peersPerSweep is the number of peers that adds one more interval to the time between two sweeps.
+	peersPerSweep = 4
+)
+
+// listen subscribes to the wake channels of the lanes and to the control channel of this worker until ctx
+// ends. Whenever it is subscribed, it renews the leases, announces the worker, sweeps, and releases blocked executions,
+// which makes up for messages that were lost before.
+func (s *Run) listen(ctx context.Context) {
+	keys := s.core.Keys()
+	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.Lanes))
+	orders := keys.ChannelWorker(s.worker.Instance)
+	var channels []string
+	for _, lane := range s.lanes() {
+		channel := keys.ChannelWake(lane)
+		lanes[channel] = lane
+		channels = append(channels, channel)
+	}
+	channels = append(channels, orders)
+	subscribed := func() {
+		if s.worker.config.Sweep == 0 {
+			s.leases.renewSoon()
+		}
+		s.background.start(func() { s.reportPresence(ctx) })
+		s.background.start(func() {
+			s.publishPresence(ctx)
+			s.sweep(ctx)
+			s.releaseAllBlocked(ctx)
+		})
+	}
+	s.session.Hub.Listen(ctx, channels, subscribed, func(channel, message string) {
+		if channel == orders {
+			s.handleControl(ctx, message)
+			return
+		}
+		s.handleWake(ctx, lanes[channel], nil, message)
+	})
+}
+
+// publishLeaving announces to peers that this worker claims no more work.
+func (s *Run) publishLeaving() {
+	s.left.Store(true)
+	leaving, cancel := context.WithTimeout(s.base, time.Second)
+	defer cancel()
+	// Peers that miss the message remove the worker when its announcements stop.
+	s.publishToPeers(leaving, enginerpc.LeftMessage{WorkerInstanceID: s.worker.Instance}.Text())
+}
+
+// lanes returns the lanes that the worker serves, without duplicates.
+func (s *Run) lanes() []enginecore.LaneID {
+	var list []enginecore.LaneID
+	seen := make(map[string]bool, len(s.worker.config.Lanes))
+	for _, name := range s.worker.config.Lanes {
+		if !seen[name] {
+			seen[name] = true
+			list = append(list, enginecore.LaneID(name))
+		}
+	}
+	return list
+}
+
+// handleWake handles a message on the wake channel of a lane, or in a slot of its wake ring. slot is that slot, nil for
+// the channel of the lane. Slots carry [enginerpc.WorkMessage] and [enginerpc.NoneMessage] only. It ignores malformed
+// and unknown messages.
+func (s *Run) handleWake(ctx context.Context, lane enginecore.LaneID, slot *int, message string) {
+	if m, ok := enginerpc.ParseWorkMessage(message); ok {
+		s.handleWork(ctx, dispatch.LaneShard{Lane: lane, Partition: m.Partition}, slot, m.Mark, message)
+	} else if m, ok := enginerpc.ParseNoneMessage(message); ok {
+		s.queue.MarkEmpty(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
+	} else if m, ok := enginerpc.ParseAsideMessage(message); ok {
+		if s.worker.knows(m.Activity) {
+			s.queue.AddSetAside(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
+		}
+	} else if m, ok := enginerpc.ParseHereMessage(message); ok {
+		if m.WorkerInstanceID != s.worker.Instance && s.peers.Add(lane, string(m.WorkerInstanceID), time.Now()) {
+			s.answerNewcomers(ctx)
+		}
+	} else if m, ok := enginerpc.ParseLeftMessage(message); ok {
+		s.peers.Remove(lane, string(m.WorkerInstanceID))
+	}
+}
+
+// handleWork queues a shard that has executions to claim. In a slot, mark is the time of the message.
+func (s *Run) handleWork(ctx context.Context, at dispatch.LaneShard, slot *int, mark, message string) {
+	if slot == nil {
+		s.queue.AddShared(at, func() (time.Duration, bool) { return s.peers.TurnDelay(at.Lane, message) })
+		return
+	}
+	sent, _ := strconv.ParseInt(mark, 10, 64)
+	wait, patience := s.peers.SlotDelay(at.Lane, *slot, sent)
+	s.queue.AddAssigned(at, *slot, wait, patience, func() {
+		s.background.start(func() { s.broadcastWake(ctx, at.Lane, message) })
+	})
+}
+
+// broadcastWake publishes a wake-up to all workers of a lane, after the workers of the slot have not claimed
+// the work.
+func (s *Run) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
+	client := s.session.Client
+	// Errors are ignored: sweeps find the work of a lost message.
+	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
+}
+
+// answerNewcomers announces this worker to new peers, after a random delay; calls during the delay share one
+// announcement.
+func (s *Run) answerNewcomers(ctx context.Context) {
+	if !s.answering.CompareAndSwap(false, true) {
+		return
+	}
+	s.background.start(func() {
+		engine.Sleep(ctx, rand.N(dispatch.AnnounceWithin))
+		s.answering.Store(false)
+		if ctx.Err() == nil {
+			s.publishPresence(ctx)
+		}
+	})
+}
+
+// publishPresence announces to the peers of all lanes that this worker is present.
+func (s *Run) publishPresence(ctx context.Context) {
+	// A lost message is repeated soon.
+	if !s.left.Load() {
+		s.publishToPeers(ctx, enginerpc.HereMessage{WorkerInstanceID: s.worker.Instance}.Text())
+	}
+}
+
+// publishToPeers publishes a message on the wake channels of all lanes.
+func (s *Run) publishToPeers(ctx context.Context, message string) {
+	client := s.session.Client
+	var messages rueidis.Commands
+	for _, lane := range s.lanes() {
+		messages = append(messages,
+			client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
+	}
+	client.DoMulti(ctx, messages...)
+}
+
+// handleControl handles a message to this worker. The lease id of a cancellation distinguishes this claim of the
+// execution from a later one.
+func (s *Run) handleControl(ctx context.Context, message string) {
+	if m, ok := enginerpc.ParseCancelMessage(message); ok {
+		s.leases.cancel(m)
+	} else if m, ok := enginerpc.ParseAwaitedMessage(message); ok {
+		s.leases.await(m)
+	} else if m, ok := enginerpc.ParseDrainMessage(message); ok && m.WorkerInstanceID == s.worker.Instance {
+		s.background.start(func() { s.drainOut(ctx) })
+	}
+}
+
+// presenceLoop announces the worker, removes silent peers, sweeps, and from time to time releases blocked
+// executions, until ctx ends.
+func (s *Run) presenceLoop(ctx context.Context) {
+	if s.session.Quiet {
+		return // listen does the same whenever a message may have been lost
+	}
+	present := time.NewTicker(dispatch.PresenceEvery)
+	defer present.Stop()
+	sweeps := sweepTimer{every: s.sweepEvery(), last: time.Now()}
+	looks := time.NewTicker(sweeps.every)
+	defer looks.Stop()
+	announced, said := time.Now(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-present.C:
+			s.peers.RemoveSilent(now)
+			if now.Sub(said) > s.peers.PresenceInterval(s.lanes())-dispatch.PresenceEvery/2 {
+				said = now
+				s.publishPresence(ctx)
+			}
+			s.reportDue(ctx, now)
+			if now.Sub(announced) > max(sweeps.every, releaseEvery)-dispatch.PresenceEvery/2 {
+				announced = now
+				s.releaseAllBlocked(ctx)
+			}
+		case now := <-looks.C:
+			if sweeps.isDue(now, s.peers.Size()) {
+				s.sweep(ctx)
+			}
+		}
+	}
+}
+
+// pollLoop sweeps at a fixed interval until ctx ends, for backends that send no wake-ups for some work.
+func (s *Run) pollLoop(ctx context.Context, every time.Duration) {
+	for ctx.Err() == nil {
+		engine.Sleep(ctx, every)
+		s.sweep(ctx)
+	}
+}
+
+// sweepEvery returns the interval of sweeps of a worker without peers.
+func (s *Run) sweepEvery() time.Duration {
+	if s.worker.config.Sweep > 0 {
+		return s.worker.config.Sweep
+	}
+	if s.session.Client.Mode() == rueidis.ClientModeCluster {
+		return clusterSweep
+	}
+	return serverSweep
+}
+
+// sweepTimer decides when a worker sweeps. It is checked at a fixed interval, since the number of peers is
+// unknown when a worker starts, and changes.
+type sweepTimer struct {
+	every time.Duration // interval without peers
+	last  time.Time
+}
+
+// isDue reports whether a worker with a number of peers sweeps now, and records the sweep.
+func (r *sweepTimer) isDue(now time.Time, others int) bool {
+	interval := min(time.Duration(1+others/peersPerSweep)*r.every, max(r.every, maxSweep))
+	if now.Sub(r.last) < interval-r.every/2 {
+		return false
+	}
+	r.last = now
+	return true
+}
+
+// sweep queues every shard that has executions to claim.
+func (s *Run) sweep(ctx context.Context) {
+	for _, at := range s.laneShardsWith(ctx, s.session.Backend.Claimable) {
+		s.queue.Add(at)
+	}
+}
+
+// releaseAllBlocked makes executions eligible that are blocked until a worker with this worker's activities
+// and capabilities appears, in all shards.
+func (s *Run) releaseAllBlocked(ctx context.Context) {
+	s.enterDirectory(ctx)
+	keys := s.core.Keys()
+	filled := s.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
+		return []string{keys.LaneBlockedRoute(p, lane)}
+	})
+	for _, at := range filled {
+		s.releaseBlocked(ctx, at)
+	}
+}
+
+// enterDirectory records the worker's capabilities and lanes for other programs of the contract. It does so again and
+// again, which makes up for data that a server has lost.
+func (s *Run) enterDirectory(ctx context.Context) {
+	directory, err := engine.Capability[engine.WorkerDirectory](s.session.Backend)
+	if err != nil || s.left.Load() {
+		return // this project's library needs no list
+	}
+	if err := directory.EnterWorker(ctx, s.worker.Instance, s.request.Capabilities, s.lanes()); err != nil && ctx.Err() == nil {
+		s.warnOfAnnouncement(ctx, err)
+	}
+}
+
+// leaveDirectory removes the worker from the list of enterDirectory. If that fails, the list has a worker too many,
+// as after a crash.
+func (s *Run) leaveDirectory() {
+	directory, err := engine.Capability[engine.WorkerDirectory](s.session.Backend)
+	if err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(s.base, stopPatience)
+	defer cancel()
+	if err := directory.LeaveWorker(ctx, s.worker.Instance); err != nil && !errors.Is(err, enginecore.ErrClosed) {
+		s.warnOfAnnouncement(ctx, err)
+	}
+}
+
+func (s *Run) warnOfAnnouncement(ctx context.Context, err error) {
+	s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"flowfabric: the worker could not announce its capabilities and retries",
+		engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
+}
+
+// laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs a server
+// that has all partitions one command if no shard has any, and otherwise one for each shard.
+func (s *Run) laneShardsWith(
+	ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string,
+) []dispatch.LaneShard {
+	var shards []dispatch.LaneShard
+	var keys [][]string
+	for _, lane := range s.lanes() {
+		for _, p := range s.session.Partitions() {
+			shards = append(shards, dispatch.LaneShard{Lane: lane, Partition: p})
+			keys = append(keys, keysOf(p, lane))
+		}
+	}
+	var some []dispatch.LaneShard
+	for i, filled := range s.session.Filled(ctx, keys) {
+		if filled {
+			some = append(some, shards[i])
+		}
+	}
+	return some
+}
+
+// releaseBlocked makes executions of one shard eligible that wait for a worker with this worker's activities
+// and capabilities, and queues the shard.
+func (s *Run) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
+	for cursor := ""; ; {
+		reply, err := s.session.Backend.Announce(ctx, enginerpc.AnnounceCall{
+			Partition: at.Partition, LaneID: at.Lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities,
+			Cursor: cursor,
+		})
+		if err != nil && ctx.Err() == nil {
+			s.warnOfAnnouncement(ctx, err)
+		}
+		if err != nil || reply.NextCursor == "" {
+			break
+		}
+		cursor = reply.NextCursor
+	}
+	s.queue.Add(at)
+}
