@@ -1,4 +1,4 @@
-# FlowFabric for Go. `make` lists the targets; .ci/run calls `make test` and nothing else.
+# FlowFabric for Go. `make` lists the targets; .ci/run and .github/workflows/ci.yml call `make test` and nothing else.
 
 GO         ?= go
 GOVULNCHECK = $(GO) tool -modfile=tools/go.mod govulncheck
@@ -79,7 +79,7 @@ test-beside:
 	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
 	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
-	@$(MAKE) --no-print-directory test-modules verify types analyze RACED=1
+	@$(MAKE) --no-print-directory test-modules verify types workflows analyze RACED=1
 
 .PHONY: test-modules
 test-modules: ## The tests of the server and the command, with -race on embedded, Redis and Valkey
@@ -92,7 +92,7 @@ fmt: ## Format the code
 	$$($(GO) env GOROOT)/bin/gofmt -w $(GOFILES)
 
 .PHONY: lint
-lint: format analyze ## Check format, go.mod, go vet and staticcheck
+lint: format workflows analyze ## Check format, go.mod, the workflows of GitHub, go vet and staticcheck
 
 .PHONY: format
 format:
@@ -101,6 +101,11 @@ format:
 	$(GO) mod tidy -diff
 	tools/tidy.sh -check $(MODULES) deploy/check
 	cd $(PEERS) && $(GO) mod tidy -diff
+
+# Without shellcheck and pyflakes, which not every machine has, the result is the same everywhere.
+.PHONY: workflows
+workflows:
+	$(GO) tool -modfile=tools/go.mod actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 
 # Vet and staticcheck need all packages compiled. `make test` lets them use those of the race detector, which it has.
 ANALYZE = $(if $(RACED),$(RACE); export CGO_ENABLED CC GOFLAGS="$$GOFLAGS $(RACE_FLAGS)";)

@@ -1,11 +1,12 @@
 // Command codegen reads the contract headers above the functions in lua and generates everything that would
 // otherwise be counted or repeated by hand: the key builders on both sides, the unpacking of KEYS and ARGV and the
 // registration in Lua, the typed calls and golden wire tests in internal/enginerpc, the encoders and decoders of
-// messages and texts on both sides, the error codes in enginecore, and the function reference.
+// messages and texts on both sides, and the error codes in enginecore. It prints the function reference.
 //
 //	go run ./codegen                      write all generated files
 //	go run ./codegen -check               write nothing; list files that differ and exit with 1
 //	go run ./codegen -accept-wire-form    take a wire form that breaks programs; see below
+//	go run ./codegen docs                 print the function reference: functions, records, keys, messages, texts
 //	go run ./codegen library              print the assembled library
 //	go run ./codegen library -contract    print it without the ffx_* functions
 //

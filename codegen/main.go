@@ -41,6 +41,9 @@ func run(args []string, out io.Writer) error {
 		}
 		return printLibrary(root, *contract, out)
 	}
+	if len(args) == 1 && args[0] == "docs" {
+		return printDocs(root, out)
+	}
 	set := flag.NewFlagSet("codegen", flag.ContinueOnError)
 	check := set.Bool("check", false, "write nothing; fail when a generated file is out of date")
 	accept := set.Bool("accept-wire-form", false,
@@ -149,11 +152,8 @@ func readBuild(root string) build {
 // generate makes all generated files from the sources, by their path from the module's root. The revision of
 // the build grows by one when the library differs from that of the last generation.
 func generate(files []sourceFile, last build) (map[string]string, error) {
-	var p problems
-	l := readHeaders(files, &p)
-	check(l, &p)
-	checkForms(l, &p)
-	if err := p.err(); err != nil {
+	l, err := readLibrary(files)
+	if err != nil {
 		return nil, err
 	}
 	outputs := generatedLua(l, build{protocol: lua.Protocol, minProtocol: lua.MinProtocol})
@@ -164,6 +164,7 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 		id.revision++
 	}
 	outputs = generatedLua(l, id)
+	var p problems
 	checkFileNames(files, &p)
 	if s := checkScopes(assembled(files, outputs), l.hooks, &p); s != nil {
 		s.checkStructure(l.hooks, knownCircles, &p)
@@ -173,12 +174,10 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	}
 	outputs[buildFile] = goHeader + fmt.Sprintf("package lua\n\nconst build = %q\n", id)
 
-	var plans []*plan
+	plans := makePlans(l)
 	domains := map[string][]*plan{}
-	for _, f := range l.functions {
-		x := makePlan(l, f)
-		plans = append(plans, x)
-		domain := strings.TrimSuffix(filepath.Base(f.pos.file), ".lua")
+	for _, x := range plans {
+		domain := strings.TrimSuffix(filepath.Base(x.pos.file), ".lua")
 		domains[domain] = append(domains[domain], x)
 	}
 	var errs []error
@@ -200,9 +199,25 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 		add(rpcFolder + "/calls_" + domain + "_gen.go")(emitCalls(domains[domain]))
 	}
 	add(rpcFolder + "/calls_gen_test.go")(emitGolden(plans))
-	outputs["docs/reference/functions.md"] = emitDocs(l, plans)
 	outputs[wireFile(lua.Protocol)] = emitWireForm(l, lua.Protocol)
 	return outputs, errors.Join(errs...)
+}
+
+// readLibrary reads and checks the headers of the sources.
+func readLibrary(files []sourceFile) (*library, error) {
+	var p problems
+	l := readHeaders(files, &p)
+	check(l, &p)
+	checkForms(l, &p)
+	return l, p.err()
+}
+
+func makePlans(l *library) []*plan {
+	var plans []*plan
+	for _, f := range l.functions {
+		plans = append(plans, makePlan(l, f))
+	}
+	return plans
 }
 
 // generatedLua makes the generated files of the library, by their path from the module's root.
@@ -317,6 +332,20 @@ func write(root string, outputs map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// printDocs prints the function reference.
+func printDocs(root string, out io.Writer) error {
+	files, err := readSources(filepath.Join(root, "lua"))
+	if err != nil {
+		return err
+	}
+	l, err := readLibrary(files)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, emitDocs(l, makePlans(l)))
+	return err
 }
 
 // printLibrary assembles the library from the files on disk, which may be newer than what this program embeds.

@@ -5,8 +5,8 @@
 //
 //	if errors.Is(err, enginecore.ErrExecutionNotFound) { … }
 //
-// The connection and the calls of the function library are internal to this module. The functions, with their keys,
-// arguments, replies and errors, are listed in docs/reference/functions.md.
+// The connection and the calls of the function library are internal to this module. The command "go run ./codegen docs"
+// lists its functions with their keys, arguments, replies and errors.
 package enginecore
 
 //go:generate go run ../codegen

@@ -10,20 +10,20 @@ go=${GO:-go}
 failed=
 
 for module in . "$@"; do
-	cd "$root/$module"
-	case $module in .) GOWORK=off ;; *) GOWORK=$root/go.work ;; esac
-	export GOWORK
-	for file in $(grep -rlE '^func Fuzz' --include='*_test.go' . | sort); do
-		folder=$(dirname "$file")
-		# A module below this one has its own turn.
-		at=$folder
-		while [ "$at" != . ] && [ ! -f "$at/go.mod" ]; do at=$(dirname "$at"); done
-		[ "$at" = . ] || continue
-		for name in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
-			echo "$module/${folder#./} $name" | grep -qE "${FUZZ:-.}" || continue
-			echo "== $module/${folder#./} $name"
-			"$go" test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZ_TIME:-1m}" -parallel 1 -vet=off "$folder" || failed="$failed $name"
-		done
-	done
+  cd "$root/$module"
+  case $module in .) GOWORK=off ;; *) GOWORK=$root/go.work ;; esac
+  export GOWORK
+  for file in $(grep -rlE '^func Fuzz' --include='*_test.go' . | sort); do
+    folder=$(dirname "$file")
+    # A module below this one has its own turn.
+    at=$folder
+    while [ "$at" != . ] && [ ! -f "$at/go.mod" ]; do at=$(dirname "$at"); done
+    [ "$at" = . ] || continue
+    for name in $(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$file"); do
+      echo "$module/${folder#./} $name" | grep -qE "${FUZZ:-.}" || continue
+      echo "== $module/${folder#./} $name"
+      "$go" test -run '^$' -fuzz "^$name\$" -fuzztime "${FUZZ_TIME:-1m}" -parallel 1 -vet=off "$folder" || failed="$failed $name"
+    done
+  done
 done
 [ -z "$failed" ] || { echo "failed:$failed" >&2; exit 1; }

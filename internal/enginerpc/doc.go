@@ -13,5 +13,5 @@
 // Replies are decoded strictly: one of another shape is a *enginecore.DecodeError that names function and field. Only
 // composite calls may answer with more values than this program knows, because a newer library may add some at the end.
 //
-// All functions, with their keys, arguments, replies and errors, are listed in docs/reference/functions.md.
+// The command "go run ./codegen docs" lists all functions with their keys, arguments, replies and errors.
 package enginerpc

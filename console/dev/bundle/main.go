@@ -79,9 +79,9 @@ func build(dir string) (map[string][]byte, error) {
 		// light-dark() stays as it is: browsers know it, and the theme depends on it.
 		Supported: map[string]bool{"nesting": true},
 		Alias: map[string]string{
-			"preact":             filepath.Join(preact, "src", "index.js"),
-			"preact/hooks":       filepath.Join(preact, "hooks", "src", "index.js"),
-			"preact/jsx-runtime": filepath.Join(preact, "jsx-runtime", "src", "index.js"),
+			"preact":             filepath.Join(preact, "dist", "preact.mjs"),
+			"preact/hooks":       filepath.Join(preact, "hooks", "dist", "hooks.mjs"),
+			"preact/jsx-runtime": filepath.Join(preact, "jsx-runtime", "dist", "jsxRuntime.mjs"),
 		},
 		LogLevel: api.LogLevelSilent,
 	})
