@@ -20,34 +20,43 @@ import (
 )
 
 // newPTY returns a terminal of the system: what a program has, and what a person has.
-func newPTY(t *testing.T, columns, rows uint16) (program, person *os.File) {
+func newPTY(t *testing.T, columns, rows uint16) (program *os.File, person *viewer) {
 	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skipf("the system has no terminals: %v", err)
 	}
-	t.Cleanup(func() { _ = person.Close() })
-	require.NoError(t, unix.IoctlSetPointerInt(int(person.Fd()), unix.TIOCSPTLCK, 0))
-	number, err := unix.IoctlGetInt(int(person.Fd()), unix.TIOCGPTN)
+	t.Cleanup(func() { _ = file.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(file.Fd()), unix.TIOCSPTLCK, 0))
+	number, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPTN)
 	require.NoError(t, err)
 	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = program.Close() })
 	require.NoError(t, unix.IoctlSetWinsize(int(program.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}))
-	return program, person
+	return program, &viewer{File: file}
 }
 
-// readUntil reads what a program writes until it has the text.
-func readUntil(t *testing.T, person *os.File, text string) string {
+// viewer reads the output of a program in a terminal.
+type viewer struct {
+	*os.File
+	unread string
+}
+
+// until returns the output up to a text. The output after it is for the next call: a busy machine may deliver both at
+// once.
+func (v *viewer) until(t *testing.T, text string) string {
 	t.Helper()
-	var all strings.Builder
 	buffer := make([]byte, 4096)
-	for !strings.Contains(all.String(), text) {
-		n, err := person.Read(buffer)
-		require.NoError(t, err, "%q", all.String())
-		all.Write(buffer[:n])
+	for {
+		if before, after, found := strings.Cut(v.unread, text); found {
+			v.unread = after
+			return before + text
+		}
+		n, err := v.Read(buffer)
+		require.NoError(t, err, "%q", v.unread)
+		v.unread += string(buffer[:n])
 	}
-	return all.String()
 }
 
 // onTerminal runs a command in a terminal; the channel has its exit code.
@@ -82,14 +91,14 @@ func TestWatchOnATerminal(t *testing.T) {
 	})
 	program, person := newPTY(t, 60, 10)
 	ended := x.onTerminal(program, "run", "watch", "ask/r")
-	first := readUntil(t, person, "…")
+	first := person.until(t, "…")
 	require.Contains(t, first, "r of ask: running, 2 of 2 nodes open")
 	require.Contains(t, first, "⏸ gate")
 	for line := range strings.SplitSeq(strings.ReplaceAll(first, "\x1b[J", ""), "\r\n") {
 		require.LessOrEqual(t, len([]rune(line)), 59+len("\x1b[2A\r"), "%q", line)
 	}
 	require.Equal(t, "resumed\n", x.ok("answer", "ask/r", "--payload", `"yes"`))
-	rest := readUntil(t, person, "succeeded, 0 of 2 nodes open")
+	rest := person.until(t, "succeeded, 0 of 2 nodes open")
 	require.Contains(t, rest, "\x1b[3A\r\x1b[J", "the three lines are drawn over")
 	require.Zero(t, <-ended)
 }
@@ -100,9 +109,9 @@ func TestTopOnATerminal(t *testing.T) {
 	x := onEngine(t, b)
 	program, person := newPTY(t, 100, 30)
 	ended := x.onTerminal(program, "top", "--interval", "100ms", "--count", "2")
-	text := readUntil(t, person, "WORKER")
+	text := person.until(t, "WORKER")
 	require.Contains(t, text, "0 running")
-	require.Contains(t, readUntil(t, person, "WORKER"), "\x1b[", "it is drawn in place")
+	require.Contains(t, person.until(t, "WORKER"), "\x1b[", "it is drawn in place")
 	require.Zero(t, <-ended)
 }
 
@@ -123,10 +132,10 @@ func TestQuestionOnATerminal(t *testing.T) {
 	}{"no\n": {exitFailed, "nothing was changed"}, "y\n": {exitDone, "cancelled"}} {
 		program, person := newPTY(t, 80, 24)
 		ended := x.onTerminal(program, "run", "cancel", "ask/r")
-		readUntil(t, person, "Really cancel run r of flow ask? [y/N] ")
+		person.until(t, "Really cancel run r of flow ask? [y/N] ")
 		_, err := person.WriteString(answer)
 		require.NoError(t, err)
-		readUntil(t, person, want.text)
+		person.until(t, want.text)
 		require.Equal(t, want.code, <-ended)
 	}
 }
