@@ -32,8 +32,12 @@ var deployerCommands = []string{"FUNCTION LOAD"}
 // are for operators.
 var optionalCommands = []string{"ACL", "BGREWRITEAOF", "CONFIG"}
 
-// accessFolders have the Go code that talks to a server. Test files, and the engine of this process, are left out.
-var accessFolders = []string{"admin", "cmd/flowfabric", "enginecore", "internal/enginerpc", "runtime"}
+// accessFolders have the Go code that sends commands of an application to a server. notAccess lists folders below them
+// that do not: tests, the engine in this process, and tools of operators.
+var (
+	accessFolders = []string{"admin", "cmd/flowfabric", "enginecore", "internal", "runtime"}
+	notAccess     = []string{"enginecore/embedded", "internal/test", "internal/keycopy", "internal/queueread"}
+)
 
 const accessPage = "docs/operations/access.md"
 
@@ -125,13 +129,18 @@ func luaCommands(files []sourceFile, used map[string]bool, p *problems) {
 	}
 }
 
+func isNotAccess(root, path string) bool {
+	within, err := filepath.Rel(root, path)
+	return err == nil && slices.Contains(notAccess, filepath.ToSlash(within))
+}
+
 // goCommands finds the commands that Go code in a folder builds.
 func goCommands(root, folder string, used map[string]bool, p *problems) error {
 	return filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (d.Name() == "testdata" || d.Name() == "embedded"):
+		case d.IsDir() && (d.Name() == "testdata" || isNotAccess(root, path)):
 			return filepath.SkipDir
 		case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
 			return nil
