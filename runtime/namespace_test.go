@@ -327,8 +327,9 @@ var acrossNamespaces = map[string]struct {
 
 // ofAllNamespaces are the methods of a client and of a reference to a run that are not bound to a namespace, and why.
 var ofAllNamespaces = map[string]string{
-	"Close":  "ends the client itself",
-	"Signal": "the token gives the right, wherever the run is", "Waitpoint": "the token gives the right, wherever the run is",
+	"Close":    "ends the client itself",
+	"Internal": "it sends nothing",
+	"Signal":   "the token gives the right, wherever the run is", "Waitpoint": "the token gives the right, wherever the run is",
 	"Publish": "it names what it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
 	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",

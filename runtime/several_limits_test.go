@@ -159,7 +159,9 @@ func (s severalLimits) test(t *testing.T, b *enginetest.Bench) {
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
 	t.Logf("%.1f replies with permits for each execution", float64(answers)/executions)
-	require.LessOrEqual(t, answers, int64(4*executions))
+	// Executions that circulate between two limits take dozens. Each probe above runs the keeper, so a slow machine takes
+	// some more than the usual four.
+	require.LessOrEqual(t, answers, int64(12*executions))
 }
 
 // flow declares a flow that runs the activity for each element of its input: as the items of a map, or as nodes.
