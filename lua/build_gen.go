@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "347-df19aa1d9ddf787b"
+const build = "348-e51ca137d4057130"

@@ -91,7 +91,7 @@ function row.on_counted(run, changed)
     if was ~= is then
       local node, move = r.node, was * 3 + is
       local lane = node and node.lane_id or graph_store.lane_of_row(r)
-      if lane == last then
+      if lane and lane == last then
         counts[ACTIVE], counts[WAITING] = counts[ACTIVE] + ADDS_ACTIVE[move], counts[WAITING] + ADDS_WAITING[move]
       elseif lane then
         counts = lane_counts.add(at, run, r.ordinal, lane, ADDS_ACTIVE[move], ADDS_WAITING[move])
