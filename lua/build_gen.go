@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "348-e51ca137d4057130"
+const build = "349-1ceeb4cf3c815b0f"

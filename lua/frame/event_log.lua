@@ -266,22 +266,26 @@ local function find_entry(list, index, at)
   return nil
 end
 
--- The index in a list of kept elements from which reading goes on behind an event, and the events of that element that are left out.
+-- The index in a list of kept elements from which a read continues after an event, and the number of events of that element to
+-- leave out. An element's position grows when empty elements before it are taken out, so its time identifies it. Times may go back
+-- with the clock of the server: they are compared with each element and never searched.
 local function start_of_kept(kept_key, position, at, place)
-  local low, high = 0, redis.call('LLEN', kept_key)
-  local function place_of(index)
-    local there, time = string.match(redis.call('LINDEX', kept_key, index), '^(%d+) (%d+)')
-    return tonumber(there), tonumber(time)
+  local from, length, later = 0, redis.call('LLEN', kept_key), nil
+  local to = length
+  while from < to do
+    local middle = math.floor((from + to) / 2)
+    if tonumber(string.match(redis.call('LINDEX', kept_key, middle), '^%d+')) < position then from = middle + 1 else to = middle end
   end
-  -- Positions grow when empty elements before them are taken out, so the times come first.
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    local there, time = place_of(middle)
-    if time < at or time == at and there < position then low = middle + 1 else high = middle end
+  while from < length do
+    local elements = redis.call('LRANGE', kept_key, from, from + READ_ENTRIES - 1)
+    for i, element in ipairs(elements) do
+      local there, time = string.match(element, '^(%d+) (%d+)')
+      if tonumber(time) == at then return from + i - 1, tonumber(there) == position and place or 0 end
+      if tonumber(time) > at then later = later or from + i - 1 end
+    end
+    from = from + #elements
   end
-  if low == redis.call('LLEN', kept_key) then return low, 0 end
-  local there, time = place_of(low)
-  return low, there == position and time == at and place or 0
+  return later or length, 0
 end
 
 -- Where reading goes on behind an event, from the beginning when there is none: the index of an element, the events of it that
