@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "349-1ceeb4cf3c815b0f"
+const build = "352-565050114c9e9856"

@@ -70,8 +70,8 @@ func lost(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
 	}
 	switch {
 	case left <= 0:
-		e.Sentence = fmt.Sprintf("it has lost %s, the last one at %s, and may lose no more: it fails when a worker claims it",
-			workers, Time(e.Since))
+		e.Sentence = fmt.Sprintf("it has lost %s, the last one at %s, and may lose no more: "+
+			"it fails when a worker claims it", workers, Time(e.Since))
 		return e
 	case n.ReclaimCount == 0 && left > 1:
 		e.Sentence = fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over", Time(e.Since))

@@ -82,9 +82,11 @@ func decodeSession(id string, about []byte) (Session, error) {
 	return session, nil
 }
 
-// Sessions returns up to limit sessions, of one principal unless that is empty, in the order in which they end. It begins
-// after a cursor; empty for the first. next is the cursor of the next page, empty after the last one.
-func (s *Store) Sessions(ctx context.Context, principal, cursor string, limit int) (page []Session, next string, err error) {
+// Sessions returns up to limit sessions in the order in which they end, of one principal unless that is empty. It
+// begins after a cursor; empty for the first. next is the cursor of the next page, empty after the last one.
+func (s *Store) Sessions(
+	ctx context.Context, principal, cursor string, limit int,
+) (page []Session, next string, err error) {
 	call := enginerpc.ListAPISessionsCall{
 		Partition: directory, Namespace: s.namespace, Limit: int64(limit), Cursor: cursor,
 	}
