@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "352-565050114c9e9856"
+const build = "353-814a6fa1be518b79"
