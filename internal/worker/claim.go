@@ -110,7 +110,9 @@ func (r *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt ti
 
 // claimUntilKnown repeats a claim while it is unknown what the claim has leased and ctx is not done.
 func (r *Run) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
-	again := engine.RetryPolicy{Pause: lease.ClaimPause, Retryable: engine.IsOutcomeUnknown, Failed: func(error) { r.Doubt.Mark() }}
+	again := engine.RetryPolicy{
+		Pause: lease.ClaimPause, Retryable: engine.IsOutcomeUnknown, Failed: func(error) { r.Doubt.Mark() },
+	}
 	return engine.RetryUntilKnown(ctx, again, call)
 }
 

@@ -2,9 +2,9 @@
 //
 // # Rooms
 //
-// Worker is the configuration, the registered activities and the counters of a worker. Worker.Run works once. Run is that
-// run: it is notified of work, claims executions, and runs the tasks of each slot one after the other. The packages below
-// this one do the rest. Each imports only those above it in this list:
+// Worker is the configuration, the registered activities and the counters of a worker. Worker.Run works once. Run is
+// that run: it is notified of work, claims executions, and runs the tasks of each slot one after the other. The
+// packages below this one do the rest. Each imports only those above it in this list:
 //
 //   - lease: an execution that the engine has leased, and the end of the lease.
 //   - completion: reports of how executions end, several results in one call.
@@ -25,14 +25,14 @@
 //     dispatch queue.
 //  2. Run.dispatch takes the shard with free slots reserved for it, and starts a goroutine that calls
 //     Run.claim. With a Granter, claimGranted requests a grant for each execution instead.
-//  3. Each leased execution becomes a task.Task. Candidates of the reply, which are not leased yet, pass their limits in
-//     package admission first. Run.launch makes the tasks, and Run.work runs those of one slot one after the
+//  3. Each leased execution becomes a task.Task. Candidates of the reply, which are not leased yet, pass their limits
+//     in package admission first. Run.launch makes the tasks, and Run.work runs those of one slot one after the
 //     other.
 //  4. Run.RunTask adds the task to the renewals, waits for permits if the execution was leased before them
-//     (Permits.Await), and calls Task.RunAttempt: it composes the input, reads the journal, makes the start count now in
-//     the limits of rates (Permits.Begin), sets the time limits and invokes the function.
-//  5. Attempt.OutcomeOf settles the task and chooses the outcome. Only one goroutine can settle a task: the one that runs
-//     it, the heartbeat watch, or the renewals when the engine has ended the execution.
+//     (Permits.Await), and calls Task.RunAttempt: it composes the input, reads the journal, makes the start count now
+//     in the limits of rates (Permits.Begin), sets the time limits and invokes the function.
+//  5. Attempt.OutcomeOf settles the task and chooses the outcome. Only one goroutine can settle a task: the one that
+//     runs it, the heartbeat watch, or the renewals when the engine has ended the execution.
 //  6. The completer sends the report and repeats it while the engine is unavailable and the lease lasts. The reply can
 //     lease the next execution of the same shard for the slot (completion.Handoff), which continues at step 4.
 //  7. When nothing follows, the slot is freed and the permits are returned, which can lease further executions.
@@ -49,7 +49,8 @@
 //
 // # Imports
 //
-// The package uses engine (the connection), dispatch (queue, peers, wake ring), submit (plans and child runs), admission
-// (limits, grants), and contractmode, which completes the description of nodes that a program in contract mode has made.
-// It does not import keeper or schedule: a worker joins the shared keeper by the function Worker.JoinKeeper.
+// The package uses engine (the connection), dispatch (queue, peers, wake ring), submit (plans and child runs),
+// admission (limits, grants), and contractmode, which completes the description of nodes that a program in contract
+// mode has made. It does not import keeper or schedule: a worker joins the shared keeper by the function
+// Worker.JoinKeeper.
 package worker

@@ -225,7 +225,8 @@ func (r *Run) finish() error {
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("worker: released executions whose functions still run after the end of their context: %s", strings.Join(names, ", "))
+	return fmt.Errorf("worker: released executions whose functions still run after the end of their context: %s",
+		strings.Join(names, ", "))
 }
 
 // waitFor reports whether done is closed within limit.
@@ -245,7 +246,7 @@ func (r *Run) warnOfShortLease(ctx context.Context) {
 	if lease, silence := r.LeaseTTL, r.Session.Silence; 3*silence > lease {
 		r.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"flowfabric: the worker's lease is short: a silent connection may cost it its leases; "+
-				"a smaller write_timeout in the engine's URL closes such a connection sooner", engine.EventLeaseShort.Attr(),
-			slog.Duration("lease", lease), slog.Duration("detection_time", silence))
+				"a smaller write_timeout in the engine's URL closes such a connection sooner",
+			engine.EventLeaseShort.Attr(), slog.Duration("lease", lease), slog.Duration("detection_time", silence))
 	}
 }

@@ -116,8 +116,8 @@ func (r *Run) RunTask(t *task.Task, wantNext func() bool) *task.Task {
 	}
 }
 
-// Hold hands a task to a caller of Next by a channel, and carries out what the program asks for until the task has ended.
-// The goroutine that calls it is one of the tasks of the run. It reports whether a program has taken the task.
+// Hold hands a task to a caller of Next by a channel, and carries out what the program asks for until the task has
+// ended. The goroutine that calls it is one of the tasks of the run. It reports whether a program has taken the task.
 func (r *Run) Hold(t *task.Task, to chan<- *held.Task) (taken bool) {
 	r.worker.Counts.Executions.Add(1)
 	defer func() { r.Permits.Release(&t.Permit, t.OutcomeUnknown.Load()) }()

@@ -271,7 +271,8 @@ func (r *Run) enterDirectory(ctx context.Context) {
 	if err != nil || r.left.Load() {
 		return // this project's library needs no list
 	}
-	if err := directory.EnterWorker(ctx, r.worker.Instance, r.request.Capabilities, r.lanes()); err != nil && ctx.Err() == nil {
+	err = directory.EnterWorker(ctx, r.worker.Instance, r.request.Capabilities, r.lanes())
+	if err != nil && ctx.Err() == nil {
 		r.warnOfAnnouncement(ctx, err)
 	}
 }

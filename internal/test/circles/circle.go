@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// check prints the largest circle of each package that has one, and returns an error for each that is larger than allowed
-// and for each superfluous entry of known.
+// check prints the largest circle of each package that has one, and returns an error for each that is larger than
+// allowed and for each superfluous entry of known.
 func check(out io.Writer, packages []sources) error {
 	type finding struct {
 		sources

@@ -130,7 +130,8 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 	u.mu.Lock()
 	e.Quiet = u.told[place]
 	u.mu.Unlock()
-	e.FlowID, e.Node, e.Attempt = u.attempt.Claimed.FlowID, u.attempt.Claimed.Node, int64(u.attempt.Claimed.AttemptIndex)
+	claimed := u.attempt.Claimed
+	e.FlowID, e.Node, e.Attempt = claimed.FlowID, claimed.Node, int64(claimed.AttemptIndex)
 	e.Lease = max(0, time.Until(u.attempt.LeaseEnd()))
 	call := enginerpc.UseBudgetCall{
 		Partition: p, BudgetID: b.ID, Declares: b.Declares(), BudgetDeclaration: b.Declaration(),
@@ -204,7 +205,9 @@ func (u *Use) publishGate(
 	if !waits {
 		return nil
 	}
-	return u.attempt.RetryUntilKnown(ctx, func() error { return update.Send(ctx, []enginecore.Partition{u.attempt.Shard.Partition}) })
+	return u.attempt.RetryUntilKnown(ctx, func() error {
+		return update.Send(ctx, []enginecore.Partition{u.attempt.Shard.Partition})
+	})
 }
 
 // publishElsewhere publishes a changed gate to all partitions in the background. If that fails, keepers do
@@ -246,7 +249,8 @@ func (u *Use) reportBreach(
 	breach := Breach{
 		Flow: u.attempt.Claimed.FlowName, Run: u.attempt.Claimed.RunID, Node: u.attempt.Claimed.Node,
 		Attempt: int(u.attempt.Claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
-		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Words, Amount: activity.BudgetAmount{
+		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Words,
+		Amount: activity.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved,
 			Hard: use.Hard, Soft: use.Soft,
 		},

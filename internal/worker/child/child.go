@@ -55,8 +55,8 @@ type Node struct {
 	Call    func(ctx context.Context, input []byte) ([]byte, error)
 }
 
-// Run starts the child run of the node and returns a completion.ChildWait error, or returns the result of a child run that has
-// finished.
+// Run starts the child run of the node and returns a completion.ChildWait error, or returns the result of a child run
+// that has finished.
 func (n *Node) Run(ctx context.Context, input []byte) ([]byte, error) {
 	c := &childRun{Attempt: n.Attempt, node: n, input: input}
 	return c.carryOut(ctx)

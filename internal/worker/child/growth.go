@@ -52,7 +52,8 @@ func (n *Node) RunLoop(ctx context.Context, input []byte) ([]byte, error) {
 	case done:
 		return result, nil
 	case turn >= int64(n.Spec.MaxTurns):
-		return nil, completion.Final(engine.CategoryTooManyTurns, "after %d turns %q is still false", turn, n.Handler.Name())
+		return nil, completion.Final(engine.CategoryTooManyTurns, "after %d turns %q is still false", turn,
+			n.Handler.Name())
 	}
 	return nil, (&completion.Continuation{Generation: turn, State: result}).CheckState()
 }
@@ -91,8 +92,8 @@ func (n *Node) recordPlan(ctx context.Context, c *childRun, made []byte) ([]byte
 		return nil, planFault(err)
 	}
 	if len(made) > flowgraph.MaxPlan {
-		return nil, completion.Final(engine.CategoryTooLarge, "%w: the plan of node %s has %d bytes, at most %d are allowed",
-			engine.ErrTooLarge, n.Attempt.Claimed.Node, len(made), flowgraph.MaxPlan)
+		return nil, completion.Final(engine.CategoryTooLarge,
+			"%w: the plan of node %s has %d bytes, at most %d are allowed", engine.ErrTooLarge, n.Attempt.Claimed.Node, len(made), flowgraph.MaxPlan)
 	}
 	if p.Graph == nil {
 		return made, nil
@@ -105,8 +106,8 @@ func (n *Node) recordPlan(ctx context.Context, c *childRun, made []byte) ([]byte
 		return nil, err
 	}
 	if depth, limit := node.Expand.PlanDepth(graph); depth > limit {
-		return nil, completion.Final(engine.CategoryTooDeep, "the run of the plan would be %d plans deep, at most %d are allowed",
-			depth, limit)
+		return nil, completion.Final(engine.CategoryTooDeep,
+			"the run of the plan would be %d plans deep, at most %d are allowed", depth, limit)
 	}
 	conditions := make(map[string]bool)
 	for i := range p.Graph.Nodes {

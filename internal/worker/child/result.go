@@ -122,8 +122,9 @@ func (c *childRun) appendResult(list []byte, index int, ended enginerpc.ItemStat
 		list = append(separated(list), ended.Result...)
 	}
 	if len(list) >= submit.MaxResult {
-		return nil, activity.NonRetryable(activity.Category(fmt.Errorf("%w: the results of the first %d of %d items of node %s have %d bytes, "+
-			"at most %d are allowed", engine.ErrTooLarge, index+1, len(c.items), c.Claimed.Node, len(list), submit.MaxResult), engine.CategoryTooLarge))
+		return nil, completion.Final(engine.CategoryTooLarge, "%w: the results of the first %d of %d items of node %s "+
+			"have %d bytes, at most %d are allowed", engine.ErrTooLarge, index+1, len(c.items), c.Claimed.Node, len(list),
+			submit.MaxResult)
 	}
 	return list, nil
 }

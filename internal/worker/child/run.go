@@ -121,7 +121,8 @@ func (c *childRun) declared() (*flowgraph.Graph, *flowgraph.Node, error) {
 	}
 	node := graph.Node(c.Claimed.Node)
 	if node == nil || !submit.IsChild(node) {
-		return nil, nil, completion.Undecodable(c.Locate(errors.New("the definition of the run has no such map or sub-flow")))
+		err := errors.New("the definition of the run has no such map or sub-flow")
+		return nil, nil, completion.Undecodable(c.Locate(err))
 	}
 	return graph, node, nil
 }
@@ -158,7 +159,9 @@ func (c *childRun) take(ctx context.Context, outcome string) ([]byte, error) {
 	case outcome != "success":
 		return nil, c.failure(ctx, reply)
 	case reply.ResultSkipped:
-		return nil, &completion.ResultSkipped{Flow: c.name, Run: c.runID, Node: reply.FailedNode, Reason: reply.FailureReason}
+		return nil, &completion.ResultSkipped{
+			Flow: c.name, Run: c.runID, Node: reply.FailedNode, Reason: reply.FailureReason,
+		}
 	case !reply.HasResult:
 		return c.zeroResult()
 	}

@@ -158,7 +158,9 @@ func (b *Batcher) sendUntilKnown(
 	c := b.completer
 	call.ClaimRequest = c.ClaimRequest(at.Lane, slots)
 	lastLeaseEnd := func() time.Time { return lastLeaseEnd(batch) }
-	again := engine.RetryPolicy{Pause: lease.ReportPause, Until: lastLeaseEnd, Failed: func(error) { c.MarkUncertain() }}
+	again := engine.RetryPolicy{
+		Pause: lease.ReportPause, Until: lastLeaseEnd, Failed: func(error) { c.MarkUncertain() },
+	}
 	err = engine.RetryUntilKnown(c.Base, again, func(repeated bool) error {
 		ctx, cancel := context.WithDeadline(c.Base, lastLeaseEnd())
 		defer cancel()

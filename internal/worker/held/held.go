@@ -59,13 +59,13 @@ type Run interface {
 	RemoveSlot()
 	// LeaseGranted leases the execution of a grant and returns its task.
 	LeaseGranted(ctx context.Context, grant admission.IssuedGrant) (*task.Task, error)
-	// Hold holds the lease of a task while the program has it, which takes it from a channel. It reports whether the program
-	// has taken it.
+	// Hold holds the lease of a task while the program has it, which takes it from a channel. It reports whether the
+	// program has taken it.
 	Hold(t *task.Task, to chan<- *Task) (taken bool)
 	// Renew renews the lease of a task at once.
 	Renew(ctx context.Context, t *task.Task) error
-	// Next starts what the reply to the report of an ended task requires, and returns the task that follows; nil if none
-	// does.
+	// Next starts what the reply to the report of an ended task requires, and returns the task that follows; nil if
+	// none does.
 	Next(ended *task.Task, h completion.Handoff) *task.Task
 }
 

@@ -92,8 +92,8 @@ func (h *Handover) enter(ctx context.Context) (Run, error) {
 
 func (h *Handover) leave() { <-h.places }
 
-// Take waits for a task and returns it. It waits while the program holds as many tasks as the worker has slots, and before
-// the run begins. The error is the cause of ctx, or engine.ErrStopping if the worker stops.
+// Take waits for a task and returns it. It waits while the program holds as many tasks as the worker has slots, and
+// before the run begins. The error is the cause of ctx, or engine.ErrStopping if the worker stops.
 func (h *Handover) Take(ctx context.Context) (*Task, error) {
 	for {
 		t, err := h.next(ctx)

@@ -207,7 +207,8 @@ func (h *Task) Suspend(ctx context.Context, w activityspec.Wait) (activity.Token
 			return activity.Token{}, err
 		}
 	}
-	r, err := h.settle(ctx, completion.Outcome{Kind: completion.KindAwaitsSignals, Wait: completion.NewHeldWait(w, condition)})
+	wait := completion.NewHeldWait(w, condition)
+	r, err := h.settle(ctx, completion.Outcome{Kind: completion.KindAwaitsSignals, Wait: wait})
 	return r.Token, err
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/task"
 )
 
-// A settlement that was not sent, since the lease had ended, has lost it; while the lease lasts, the error stays as it is.
+// A settlement that was not sent, since the lease had ended, has lost it; while the lease lasts, the error stays as it
+// is.
 func TestSettleErrorOfAnEndedLease(t *testing.T) {
 	t.Parallel()
 	ended := &Task{task: &task.Task{}}

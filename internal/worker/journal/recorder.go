@@ -186,7 +186,8 @@ func decodeAwaited(stored []byte, collect bool) (activitycontext.Awaited, error)
 		return activitycontext.Awaited{Data: stored[1:]}, nil
 	}
 	return activitycontext.Awaited{}, activity.NonRetryable(activity.Category(
-		errors.New("the function waits in another way than it did when the wait began: Await and AwaitSignals do not mix"), activity.CategoryDecode))
+		errors.New("the function waits in another way than it did when the wait began: Await and AwaitSignals do not "+
+			"mix"), activity.CategoryDecode))
 }
 
 // Open implements activitycontext.Steps.

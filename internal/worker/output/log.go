@@ -51,9 +51,10 @@ type logOutput struct {
 // Logger returns the logger of the attempt.
 func (o *logOutput) Logger() *slog.Logger {
 	o.once.Do(func() {
-		c := o.output.attempt.Claimed
-		program := o.output.attempt.Run.Session.Logger.With(slog.String("flow", c.FlowName), slog.String("run", c.RunID),
-			slog.String("node", c.Node), slog.Int("attempt", int(c.AttemptIndex)+1)).Handler()
+		a := o.output.attempt
+		program := a.Run.Session.Logger.With(slog.String("flow", a.Claimed.FlowName),
+			slog.String("run", a.Claimed.RunID), slog.String("node", a.Claimed.Node),
+			slog.Int("attempt", int(a.Claimed.AttemptIndex)+1)).Handler()
 		o.logger = slog.New(program)
 		if store := o.store(); store != nil {
 			o.logger = slog.New(logHandler{program, store})

@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 )
 
-// Output is what the function of an attempt puts out before its result: frames, logs and progress. Nothing is made before
-// the function uses it.
+// Output is what the function of an attempt puts out before its result: frames, logs and progress. Nothing is made
+// before the function uses it.
 type Output struct {
 	attempt  *attempt.Attempt
 	config   *LogConfig

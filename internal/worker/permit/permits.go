@@ -49,9 +49,9 @@ func (p *Permits) Acquire(requests ...*Request) { p.queue.acquire(requests...) }
 // Await waits for the permits of a task that was leased before them, and reports whether the task has all of them.
 func (p *Permits) Await(r *Request) bool { return p.queue.await(r) }
 
-// Begin makes the start of a function count from now on in the limits that count starts. It is called immediately before
-// the function, in the goroutine of its task. It reports whether the function may begin: if not, a limit has no room, and
-// the execution is released.
+// Begin makes the start of a function count from now on in the limits that count starts. It is called immediately
+// before the function, in the goroutine of its task. It reports whether the function may begin: if not, a limit has no
+// room, and the execution is released.
 func (p *Permits) Begin(r *Request) bool { return p.queue.begin(r) }
 
 // Release returns the permits of an attempt that has ended, in the background, unless the engine may not know the end.

@@ -32,8 +32,8 @@ type queuedRequest struct {
 	result chan<- result
 }
 
-// acquire makes requests for permits, from a pool or through the queue. await returns the result. The caller must run in
-// one of the run's task goroutines.
+// acquire makes requests for permits, from a pool or through the queue. await returns the result. The caller must run
+// in one of the run's task goroutines.
 func (q *requestQueue) acquire(requests ...*Request) {
 	var list []queuedRequest
 	for _, r := range requests {

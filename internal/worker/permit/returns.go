@@ -47,8 +47,8 @@ func (r *returnQueue) takeFor(limit enginecore.QuotaPolicyID) []admission.Permit
 	return taken
 }
 
-// release returns the permits of an attempt that has ended, in the background. unknown is set if the engine may not know
-// that.
+// release returns the permits of an attempt that has ended, in the background. unknown is set if the engine may not
+// know that.
 func (r *returnQueue) release(ended *Request, unknown bool) {
 	r.note(ended, unknown)
 	r.mu.Lock()

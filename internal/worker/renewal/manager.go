@@ -551,8 +551,8 @@ func (b *Manager) releaseUnknown(p enginecore.Partition, unknown []enginerpc.Hel
 				AttemptID: lease.AttemptID, Reason: "the reply of the claim was lost",
 			})
 			b.run.Session.Logger.LogAttrs(b.run.Base, slog.LevelInfo,
-				"flowfabric: the worker released an execution whose claim had no reply", engine.EventUnknownReleased.Attr(),
-				slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
+				"flowfabric: the worker released an execution whose claim had no reply",
+				engine.EventUnknownReleased.Attr(), slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
 		}
 	}
 	b.mu.Lock()
