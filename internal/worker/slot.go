@@ -150,6 +150,8 @@ func (r *Run) mayBegin(t *task.Task, leased bool) bool {
 		t.Ended(engine.OutcomeEndedByEngine)
 		t.Log(slog.LevelDebug, engine.EventAttemptEnded, "the engine ended the execution before its function began",
 			slog.Any("cause", context.Cause(t.Ctx)))
+	case !t.KeepsLease():
+		t.Report(t.OutcomeOf(nil, engine.ErrLeaseLost), 0)
 	case !placed || r.queue.IsClosed():
 		if t.Settle() {
 			t.Report(completion.Released(returnReason(placed)), 0)

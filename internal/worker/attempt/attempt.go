@@ -133,6 +133,16 @@ func (a *Attempt) TellReturned() {
 	})
 }
 
+// KeepsLease reports whether the worker still holds the lease, by the time at which it asked for it, and ends the
+// context of an attempt that has lost it. The process may have been stopped since: nothing else has noticed then that
+// another worker may have the execution.
+func (a *Attempt) KeepsLease() bool {
+	if a.LeaseEnded() {
+		a.Cancel(engine.ErrLeaseLost)
+	}
+	return !errors.Is(context.Cause(a.Ctx), engine.ErrLeaseLost)
+}
+
 // ExtendLease records that a call sent at sentAt has renewed the lease.
 func (a *Attempt) ExtendLease(sentAt time.Time) { a.Extend(sentAt, a.Run.LeaseTTL) }
 

@@ -43,7 +43,7 @@ func (q *requestQueue) acquire(requests ...*Request) {
 		r.result = make(chan result, 1)
 		needed, ok := admission.PermitsOf(r.Lease.Claimed)
 		switch {
-		case !ok || len(needed.Limits) == 0:
+		case !ok || len(needed.Limits) == 0 || r.Lease.LeaseEnded():
 			r.result <- result{}
 		case q.pools.accepts(needed.Limits):
 			q.pools.take(r, r.Lease.Shard.Lane, needed.Limits[0])

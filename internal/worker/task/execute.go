@@ -56,9 +56,10 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 		return t.childNode(handler, plan).RunLoop(ctx, input)
 	case plan.Child.Expand:
 		return t.childNode(handler, plan).RunExpansion(ctx, input)
-	case !t.Services.Permits.Begin(&t.Permit):
-		return nil, completion.ErrNoRoom
 	default:
+		if err := t.begin(); err != nil {
+			return nil, err
+		}
 		return t.childNode(handler, plan).Run(ctx, input)
 	}
 	if err := t.Journal.Read(ctx, &t.Attempt); err != nil {
@@ -87,8 +88,8 @@ func (t *Task) call(
 	case state != nil && (plan.Child == nil || plan.Child.Expand):
 		input = state
 	}
-	if !t.Services.Permits.Begin(&t.Permit) {
-		return nil, completion.ErrNoRoom
+	if err := t.begin(); err != nil {
+		return nil, err
 	}
 	limits := t.Limits(plan)
 	ctx, cancel := limits.Context(ctx)

@@ -9,9 +9,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
+	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/journal"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 	"github.com/flowfabric/flowfabric-go/internal/worker/permit"
@@ -52,4 +54,15 @@ func (t *Task) StartSpan() (context.Context, trace.Span) {
 			attribute.String("flowfabric.run", t.Claimed.RunID),
 			attribute.String("flowfabric.node", t.Claimed.Node),
 			attribute.Int("flowfabric.attempt", int(t.Claimed.AttemptIndex)+1)))
+}
+
+// begin is called immediately before the function or the child run of a task begins. The error says why it may not.
+func (t *Task) begin() error {
+	switch {
+	case !t.Services.Permits.Begin(&t.Permit):
+		return completion.ErrNoRoom
+	case !t.KeepsLease():
+		return engine.ErrLeaseLost
+	}
+	return nil
 }
