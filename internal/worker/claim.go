@@ -123,7 +123,7 @@ func (r *Run) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome str
 		engine.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
 }
 
-// ClaimRequest returns the claim of up to count executions of a lane that goes with a call, under a claim id
+// claimRequest returns the claim of up to count executions of a lane that goes with a call, under a claim id
 // of its own.
 func (r *Run) claimRequest(lane enginecore.LaneID, count int) enginerpc.ClaimRequest {
 	request := r.request

@@ -234,7 +234,7 @@ type sweepTimer struct {
 	last  time.Time
 }
 
-// IsDue reports whether a worker with a number of peers sweeps now, and records the sweep.
+// isDue reports whether a worker with a number of peers sweeps now, and records the sweep.
 func (r *sweepTimer) isDue(now time.Time, others int) bool {
 	interval := min(time.Duration(1+others/peersPerSweep)*r.every, max(r.every, maxSweep))
 	if now.Sub(r.last) < interval-r.every/2 {

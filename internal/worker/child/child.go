@@ -156,7 +156,7 @@ func (c *childRun) locateChild() (err error) {
 	return err
 }
 
-// RetryUntilKnown repeats a call while the engine is unavailable and ctx is not done. If the execution has
+// retryUntilKnown repeats a call while the engine is unavailable and ctx is not done. If the execution has
 // ended or belongs to another worker, the attempt is settled, so that no end is reported for it.
 func (c *childRun) retryUntilKnown(ctx context.Context, call func() error) error {
 	again := engine.RetryPolicy{Pause: lease.ReportPause, Failed: func(error) { c.Run.Doubt.Mark() }}

@@ -70,7 +70,7 @@ func (c *limitCache) rateOf(limit enginecore.QuotaPolicyID) admission.Rate {
 	return admission.RateUnknown
 }
 
-// IsContended reports whether an execution waits for one of the permits, by the last reported states.
+// isContended reports whether an execution waits for one of the permits, by the last reported states.
 func (c *limitCache) isContended(returns []admission.PermitReturn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
