@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// ApplicationRules are the rules of ACL SETUSER that give a user of a server what an application needs: clients,
-// workers, keepers, package admin and the command flowfabric, with the keys and channels of one prefix. It may call the
-// library's functions, and not replace them. The rules take the place of all rights that the user had, and leave its
-// passwords and whether it is on. The error is that of CheckPrefix.
+// ApplicationRules returns the rules of ACL SETUSER that give a user of a server the rights that an application needs:
+// for clients, workers, keepers, package admin and the command flowfabric, with the keys and channels of one prefix. It
+// may call the library's functions, and not replace them. The rules replace all rights that the user had; its passwords
+// and its state, on or off, stay as they are. The error comes from CheckPrefix.
 func ApplicationRules(prefix string) (string, error) {
 	if err := CheckPrefix(prefix); err != nil {
 		return "", err
@@ -17,8 +17,8 @@ func ApplicationRules(prefix string) (string, error) {
 	return "resetkeys ~" + own + " resetchannels &" + own + " -@all " + applicationCommands, nil
 }
 
-// DeployerRules are the rules of a user that may also load and replace the function library. Its code runs with the
-// rights of whoever calls it, so this user can do whatever all applications of the server can.
+// DeployerRules returns the rules of a user that may also load and replace the function library. The code of the
+// library runs with the rights of its callers, so this user can do whatever all applications of the server can.
 func DeployerRules(prefix string) (string, error) {
 	rules, err := ApplicationRules(prefix)
 	if err != nil {
@@ -27,7 +27,7 @@ func DeployerRules(prefix string) (string, error) {
 	return rules + " " + deployerCommands, nil
 }
 
-// RightsError says what the user of a connection lacks on a server. It wraps ErrUnauthorized.
+// RightsError lists the rights that the user of a connection lacks on a server. It wraps ErrUnauthorized.
 type RightsError struct {
 	// Missing are the commands that the user may not run, with the keys and channels that they name.
 	Missing []string

@@ -2,7 +2,7 @@ package enginecore
 
 import "errors"
 
-// Class groups errors by what a caller can do about them.
+// Class groups errors by the possible reactions of a caller.
 type Class uint8
 
 // The classes.
@@ -11,7 +11,7 @@ const (
 	ClassTerminal Class = iota
 	// ClassRetryable: the same call may succeed later.
 	ClassRetryable
-	// ClassContention: somebody else was faster or the state moved on; look again and decide anew.
+	// ClassContention: another caller was faster or the state has changed; read it again and decide anew.
 	ClassContention
 	// ClassBug: the caller or the library broke a rule.
 	ClassBug
@@ -34,7 +34,7 @@ func (c Class) String() string {
 	return "terminal"
 }
 
-// Class tells what a caller can do about a code. Unknown codes are terminal.
+// Class returns the class of a code, by which a caller decides how to react. Unknown codes are terminal.
 func (c Code) Class() Class {
 	switch c {
 	case "use_claim_resumed_execution", "not_a_resumed_execution", "execution_not_leaseable", "lease_conflict",
@@ -56,8 +56,8 @@ func (c Code) Class() Class {
 	return ClassTerminal
 }
 
-// ClassOf is the class of any error that the engine returns. Connection errors and errors by which the server
-// says "not now" are retryable, except where the outcome is unknown: that has to be settled by reading.
+// ClassOf is the class of any error that the engine returns. Connection errors and errors of a server that cannot serve
+// at the moment are retryable, except where the outcome is unknown: that has to be settled by reading.
 func ClassOf(err error) Class {
 	var refusal *Error
 	var decode *DecodeError

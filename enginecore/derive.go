@@ -108,8 +108,8 @@ func BulkJobIDFor(namespace Namespace, name string) BulkJobID {
 	return BulkJobID(derive("bulk job", string(namespace), name))
 }
 
-// RunKeyIDFor is the id under which the engine keeps what runs of a flow with one key share. Keys are unique within a
-// namespace and flow.
+// RunKeyIDFor returns the id of the engine's record of a run key, which runs of a flow with this key share. Keys are
+// unique within a namespace and flow.
 func RunKeyIDFor(namespace Namespace, flowName, key string) RunKeyID {
 	return RunKeyID(derive("run key", string(namespace), flowName, key))
 }

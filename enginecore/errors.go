@@ -13,8 +13,8 @@ type Code string
 // Error implements error.
 func (c Code) Error() string { return string(c) }
 
-// Error is a refusal by the library: the call was understood and declined. Unless the function's header says
-// otherwise, a refusal has written nothing.
+// Error is a refusal by the library: the call was understood and declined. A refusal has written nothing, with
+// exceptions that the function's header names.
 type Error struct {
 	// Function is the name of the library function.
 	Function string
@@ -35,7 +35,7 @@ func (e *Error) Error() string {
 // Unwrap makes errors.Is find the code.
 func (e *Error) Unwrap() error { return e.Code }
 
-// Class tells what a caller can do about the error.
+// Class returns the class of the error, by which a caller decides how to react.
 func (e *Error) Class() Class { return e.Code.Class() }
 
 // Detail is the detail with a name of the function's header, or "" when the reply did not carry it.
@@ -58,7 +58,7 @@ type DecodeError struct {
 	Function string
 	// Field is the path to the offending value, such as executions[2].lease_id, or "" for the reply as a whole.
 	Field string
-	// Problem says what was found.
+	// Problem describes the finding.
 	Problem string
 }
 
@@ -76,7 +76,7 @@ type CallError struct {
 	Function string
 	// Field is the argument at fault.
 	Field string
-	// Problem says what is wrong with it.
+	// Problem describes the fault.
 	Problem string
 }
 
@@ -96,9 +96,9 @@ type ServerError struct {
 // Error implements error.
 func (e *ServerError) Error() string { return e.Function + ": server error: " + e.Message }
 
-// ErrUnavailable marks an error of a server that could not be reached or said "not now". Nothing has happened,
-// or the call only reads or is safe to repeat. Of a call whose context ended before an answer came, the error wraps the
-// cause of the context, and ErrUnavailable only if an earlier try of the call had failed so.
+// ErrUnavailable marks an error of a server that could not be reached or cannot serve at the moment. Nothing has
+// happened, or the call only reads or is safe to repeat. Of a call whose context ended before an answer came, the error
+// wraps the cause of the context, and ErrUnavailable only if an earlier try of the call had failed so.
 var ErrUnavailable = errors.New("engine unavailable")
 
 // ErrClosed marks an error of a call that came after this program closed the engine or the client, or was waiting then:
@@ -106,47 +106,47 @@ var ErrUnavailable = errors.New("engine unavailable")
 // or ErrOutcomeUnknown, too.
 var ErrClosed = errors.New("closed by this program")
 
-// ErrNotReplicated marks an error of a call that the primary has carried out, while fewer replicas than
-// runtime.Replication asks for had confirmed it in time. What the call has done stands, unless the primary is lost
+// ErrNotReplicated marks an error of a call that the primary has executed, while fewer replicas than
+// runtime.Replication requires had confirmed it in time. The effects of the call persist, unless the primary is lost
 // before its replicas have caught up. The same call with the same id (of the run, the signal or the answer) may be
 // repeated: it does nothing twice, and waits for the replicas again.
 var ErrNotReplicated = errors.New("done, but not replicated")
 
 // ErrFull marks an error of a server that takes in nothing now: its memory is full (maxmemory), or it refuses writes
 // since it cannot persist them. The error wraps ErrUnavailable, too, and means the same for the call, which was sent
-// again for a while. While the memory is full, only calls that bring new work are refused: those with the flag intake
-// in the reference of the functions.
+// again for a while. While the memory is full, only calls that add new work are refused: those with the flag intake in
+// the reference of the functions.
 var ErrFull = errors.New("engine full")
 
 // ErrUnauthorized marks a wrong or missing user name or password, or a lack of permissions.
 var ErrUnauthorized = errors.New("not authorized")
 
-// ErrNotReachable says that no server answered.
+// ErrNotReachable is returned when no server answered.
 var ErrNotReachable = errors.New("server not reachable")
 
-// ErrUnsupportedServer says that the server has no functions: it is older than Redis 7.0 and Valkey 7.2.
+// ErrUnsupportedServer is returned for a server without functions: it is older than Redis 7.0 and Valkey 7.2.
 var ErrUnsupportedServer = errors.New("unsupported server")
 
-// ErrForeignLibrary says that the server has a library named flowfabric that is not ours.
+// ErrForeignLibrary is returned for a server with a library named flowfabric that is not ours.
 var ErrForeignLibrary = errors.New("foreign library")
 
-// ErrIncompatibleLibrary says that the server's library is newer and no longer serves this program, or follows another
-// version of the contract. It may come of any call, since another program may replace the library at any time; from
-// then on every call fails with it.
+// ErrIncompatibleLibrary is returned when the server's library is newer and no longer serves this program, or follows
+// another version of the contract. It may come of any call, since another program may replace the library at any time;
+// from then on every call fails with it.
 var ErrIncompatibleLibrary = errors.New("incompatible library")
 
-// ErrNoLibrary says that a server without the FlowFabric library was to be used as it is.
+// ErrNoLibrary is returned when a server was to be used with the library that it has, and has none.
 var ErrNoLibrary = errors.New("the server has no FlowFabric library")
 
-// ErrContractOnly says that what is asked for is not part of the contract, on a connection that is bound to it: an
-// engine call, or a feature of package runtime, which names the same error ErrNotInContract.
+// ErrContractOnly is returned for an operation that is not part of the contract, on a connection that is bound to it:
+// an engine call, or a feature of package runtime, which names the same error ErrNotInContract.
 var ErrContractOnly = errors.New("not part of the FlowFabric contract")
 
-// ErrMoved says that the data of the engine were moved to another one, or are being moved there: see package
-// admin/move. The text of the error names the other engine. A program that is connected meanwhile gets it within a
-// minute, and then of every call.
+// ErrMoved is returned when the data of the engine were moved to another one, or are being moved there: see package
+// admin/move. The text of the error names the other engine. A program that is connected during the move gets it within
+// a minute, and then from every call.
 var ErrMoved = errors.New("moved")
 
-// ErrIncomplete says that data are being copied into the engine, by a move or by the restore of a backup, and not all
-// of them are there.
+// ErrIncomplete is returned while data are being copied into the engine, by a move or by the restore of a backup, and
+// not all of them are there.
 var ErrIncomplete = errors.New("incomplete data")

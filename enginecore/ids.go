@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Identifiers are distinct string types, so that one cannot stand where another is meant. The zero value
-// means "none". Parse functions check the form; a conversion such as FlowID(text) does not.
+// Identifiers are distinct string types, so that one cannot be used in place of another. The zero value means "none".
+// Parse functions check the form; a conversion such as FlowID(text) does not.
 type (
 	// ExecutionID is the hash tag of the execution's partition, a colon and a UUID: `{fp:7}:550e8400-…`.
 	ExecutionID string
@@ -53,13 +53,13 @@ type LeaseEpoch int64
 // AttemptIndex counts the attempts of an execution from 0.
 type AttemptIndex int
 
-// IDError tells what is wrong with the text of an identifier.
+// IDError describes a fault in the text of an identifier.
 type IDError struct {
 	// Kind names the identifier, for example "execution id".
 	Kind string
 	// Text is the offending text.
 	Text string
-	// Problem says what is wrong with it.
+	// Problem describes the fault.
 	Problem string
 }
 
@@ -86,7 +86,7 @@ func NewExecutionID(p Partition) ExecutionID {
 	return ExecutionID(p.Tag() + ":" + uuid.NewString())
 }
 
-// Partition reads the partition from the id. It checks the tag, not the part behind it.
+// Partition reads the partition from the id. It checks the tag, not the part after it.
 func (id ExecutionID) Partition() (Partition, error) {
 	tag := id.Tag()
 	if tag == "" || !strings.HasPrefix(string(id[len(tag):]), ":") || len(id) == len(tag)+1 {
@@ -99,7 +99,7 @@ func (id ExecutionID) Partition() (Partition, error) {
 	return p, nil
 }
 
-// UUID is the part behind the partition's tag.
+// UUID is the part after the partition's tag.
 func (id ExecutionID) UUID() string {
 	return strings.TrimPrefix(string(id[len(id.Tag()):]), ":")
 }

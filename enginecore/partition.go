@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Family is a kind of partition: what is kept in it.
+// Family is a kind of partition, named after the records that it holds.
 type Family uint8
 
 // The families. The zero value is none of them, so that a forgotten partition is noticed.
@@ -46,8 +46,8 @@ func (f Family) String() string {
 	return "none"
 }
 
-// Partition is one share of a family's keys. All its keys carry its tag and live in one cluster slot. The
-// zero value is no partition.
+// Partition is one share of a family's keys. All its keys carry its tag and live in one cluster slot. The zero value
+// means none.
 type Partition struct {
 	Family Family
 	Index  uint16
@@ -68,7 +68,7 @@ func (p Partition) appendTag(text []byte) []byte {
 // String is the tag.
 func (p Partition) String() string { return p.Tag() }
 
-// IsZero reports whether p is no partition.
+// IsZero reports whether p is the zero value, which means none.
 func (p Partition) IsZero() bool { return p.Family == 0 }
 
 // ParsePartition reads a tag.
@@ -108,7 +108,7 @@ type Partitioning struct {
 	Quota int
 }
 
-// maxPartitions is what the 16 bits of a partition number can tell apart.
+// maxPartitions is the number of partitions that the 16 bits of a partition number can distinguish.
 const maxPartitions = 1 << 16
 
 // Validate returns an error when a count is not between 1 and 65536.
@@ -124,7 +124,7 @@ func (p Partitioning) Validate() error {
 	return nil
 }
 
-// FlowPartition is where a flow and its executions live. A flow id that is no UUID is an error.
+// FlowPartition returns the partition of a flow and its executions. A flow id that is not a UUID is an error.
 func (p Partitioning) FlowPartition(id FlowID) (Partition, error) {
 	return uuidPartition(FlowFamily, p.Flow, "flow id", string(id))
 }

@@ -11,7 +11,7 @@ const (
 	PhaseTerminal  LifecyclePhase = "terminal"
 )
 
-// OwnershipState says who holds an execution.
+// OwnershipState states whether a worker holds an execution.
 type OwnershipState string
 
 // Ownership states.
@@ -22,7 +22,7 @@ const (
 	OwnershipLeaseRevoked            OwnershipState = "lease_revoked"
 )
 
-// EligibilityState says whether a runnable execution may be claimed, and if not, what holds it back.
+// EligibilityState states whether a runnable execution may be claimed, and if not, the reason.
 type EligibilityState string
 
 // Eligibility states.
@@ -75,7 +75,7 @@ const (
 	OutcomeSkipped   TerminalOutcome = "skipped"
 )
 
-// AttemptState is what an execution's record says of its latest attempt.
+// AttemptState is the state of an execution's latest attempt, as its record has it.
 type AttemptState string
 
 // Attempt states of an execution.
@@ -138,7 +138,7 @@ func (s PublicState) Terminal() bool {
 	return false
 }
 
-// FlowState is how a flow stands, as its record or the summary of its members tells.
+// FlowState is the state of a flow, as its record or the summary of its members has it.
 type FlowState string
 
 // States of flows. FlowRunning and FlowBlocked occur in summaries only.
@@ -151,7 +151,7 @@ const (
 	FlowCancelled FlowState = "cancelled"
 )
 
-// WaitpointState is how a waitpoint stands.
+// WaitpointState is the state of a waitpoint.
 type WaitpointState string
 
 // States of waitpoints.
@@ -161,18 +161,18 @@ const (
 	WaitpointClosed  WaitpointState = "closed"
 )
 
-// SignalEffect is what a signal has done to the waitpoint that it was delivered to.
+// SignalEffect is the effect of a signal on the waitpoint that it was delivered to.
 type SignalEffect string
 
 // Effects of signals.
 const (
 	SignalNoEffect SignalEffect = "no_op"                          // it is none of those that are waited for
-	SignalAppended SignalEffect = "appended_to_waitpoint"          // it counts, and the wait goes on
+	SignalAppended SignalEffect = "appended_to_waitpoint"          // it counts, and the wait continues
 	SignalBuffered SignalEffect = "buffered_for_pending_waitpoint" // it is kept until something waits
 	SignalResumed  SignalEffect = "resume_condition_satisfied"     // the wait is over
 )
 
-// StreamCloseReason says why the output stream of an attempt was closed.
+// StreamCloseReason is the reason why the output stream of an attempt was closed.
 type StreamCloseReason string
 
 // Reasons for which streams are closed.
@@ -182,7 +182,7 @@ const (
 	StreamAttemptCancelled     StreamCloseReason = "attempt_cancelled"
 	StreamExpired              StreamCloseReason = "expired"            // of the execution, by a deadline
 	StreamLeaseExpired         StreamCloseReason = "lease_expired"      // its worker was lost
-	StreamReclaimed            StreamCloseReason = "reclaimed"          // another worker has taken over, with an attempt of its own
+	StreamReclaimed            StreamCloseReason = "reclaimed"          // another worker has taken over
 	StreamSuspensionTimedOut   StreamCloseReason = "suspension_timeout" // while the attempt waited
 	StreamDependencyImpossible StreamCloseReason = "dependency_impossible"
 )

@@ -26,9 +26,9 @@ type engineCommand struct {
 // boundCommand is a command of one engine, with its statistics for INFO.
 type boundCommand struct {
 	command.Command
-	own   func(c *call) resp.Reply // what runs instead of Run, or nil
+	own   func(c *call) resp.Reply // runs instead of Run, if it is not nil
 	calls int64
-	spent time.Duration // as a unit of its own, not within functions and transactions
+	spent time.Duration // as a separate unit, not within functions and transactions
 }
 
 func (cmd *boundCommand) run(c *call) resp.Reply {

@@ -218,7 +218,7 @@ func cmdExec(c *call) resp.Reply {
 	return resp.Array(out)
 }
 
-// cmdCommand answers just enough for tools that ask before they begin.
+// cmdCommand answers just enough for tools that send COMMAND before they begin.
 func cmdCommand(c *call) resp.Reply {
 	names := make([]string, 0, len(c.e.commands)/2)
 	for name, cmd := range c.e.commands {
@@ -325,7 +325,7 @@ func cmdInfo(c *call) resp.Reply {
 	return resp.Reply{Kind: resp.KindVerbatim, Str: b.String()}
 }
 
-// settings is what CONFIG GET knows, because clients and checks ask for it.
+// settings returns the settings that CONFIG GET knows: those which clients and checks request.
 func (e *Engine) settings() [][2]string {
 	appendOnly, fsync := "no", "no"
 	if e.log != nil {

@@ -1,6 +1,6 @@
 // Package embedded runs the engine inside the program: the data store and the Lua functions that a Redis or Valkey
 // server would otherwise provide. Use it for first steps, unit tests, command-line tools and programs that are a single
-// binary. A client is connected through memory and cannot tell the difference:
+// binary. A client is connected through memory and sees no difference:
 //
 //	engine, err := embedded.Open(ctx, embedded.Options{Library: source, Dir: "data"})
 //	client, err := rueidis.NewClient(engine.ClientOption())
@@ -26,16 +26,16 @@
 // accepts data again, it rebuilds the data from its files, without the refused call, and continues after the last
 // record: a refused call has no effect. Connections stay open; cursors of scans are as after opening.
 //
-// A failed sync may have lost any part of what was written since the previous one, and a later successful sync does not
+// A failed sync may have lost any part of the data written since the previous one, and a later successful sync does not
 // reveal it. So the engine no longer writes that file: it writes a snapshot of its data, begins a new log, and resumes
 // once both are on disk. Under FsyncAlways, calls that waited for the sync are not answered: their connections are
-// closed, so that the client treats the outcome as unknown, and calls of FCall return an error that says so. Once the
-// engine resumes, these calls have taken effect.
+// closed, so that the client treats the outcome as unknown, and calls of FCall return an error that states this. Once
+// the engine resumes, these calls have taken effect.
 //
-// # What Open refuses
+// # Directories that Open refuses
 //
 // A manifest names the current log, and its minimum number of records, as of its last opening, closing or beginning. A
-// directory with less, with a file that is damaged or missing, or with more bytes behind the last whole record than a
+// directory with less, with a file that is damaged or missing, or with more bytes after the last whole record than a
 // crash leaves there, is refused with ErrCorrupt. Under FsyncAlways a crash leaves 1 MiB and one record at most. A
 // shorter torn end was never acknowledged; it is dropped with a warning.
 //
@@ -61,10 +61,10 @@
 //   - arithmetic on strings that are not plain decimal numbers ("010" + 1)
 //   - the patterns %f and %u, and goto
 //   - the wording of errors raised by the interpreter itself, such as indexing nil
-//   - the order of pairs, which is that of insertion here, and so the order of the entries of a map that
+//   - the order of pairs, which is the order of insertion here, and so the order of the entries of a map that
 //     cmsgpack.pack writes
 //   - a table with a whole number as a key takes memory for all smaller ones, up to 67,108,864
-//   - the name of a library function in an error text, which is that of its field here, also where the caller has
+//   - the name of a library function in an error text, which is the name of its field here, also where the caller has
 //     given it another one
 //   - after an error was caught by an inner pcall that itself ran within another failing pcall, closures may no longer
 //     share locals with the functions around them

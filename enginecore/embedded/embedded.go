@@ -55,12 +55,12 @@ type Options struct {
 	// Clock is the time that commands see, for expiry, TIME and stream ids; it is fixed during one command or function.
 	// Defaults to time.Now. It is called by one goroutine at a time.
 	Clock func() time.Time
-	// Logger receives what no caller learns otherwise: torn log tails, slow functions, that the log has failed and that
-	// it can be written again (with the attribute event: storage.failed, storage.restored), messages of redis.log.
-	// Defaults to slog.Default.
+	// Logger receives events that no caller learns otherwise: torn log tails, slow functions, that the log has failed
+	// and that it can be written again (with the attribute event: storage.failed, storage.restored), messages of
+	// redis.log. Defaults to slog.Default.
 	Logger *slog.Logger
 	// ScriptTimeout is how long a function may run until it is reported, and interrupted if it has written nothing.
-	// While the process has used less processor time than that since the function began, the function goes on.
+	// While the process has used less processor time than that since the function began, the function continues.
 	// Defaults to 5 s.
 	ScriptTimeout time.Duration
 	// LogLimit is the size in bytes from which the log is replaced by a snapshot, once it also exceeds twice the last
@@ -131,7 +131,7 @@ func newRunID() string {
 	return hex.EncodeToString(digits[:])
 }
 
-// Open creates an engine, loads what the data directory holds and then o.Library. It fails with ErrLocked when the
+// Open creates an engine, loads the data of the data directory and then o.Library. It fails with ErrLocked when the
 // directory is in use, with ErrCorrupt when it is damaged other than by a torn end of the log, and with the server's
 // error text when the library does not load. Cancelling ctx stops a load in progress.
 func Open(ctx context.Context, o Options) (*Engine, error) {
@@ -188,7 +188,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 
 // FCall runs a function without a connection, as FCALL does. An error reply is returned as a *ReplyError as well as in
 // the Reply. ctx is honoured while waiting for the disk, not while the function runs: a call that returns ctx's error
-// may have taken effect, and so may one that returns another error that is no *ReplyError, but for ErrClosed.
+// may have taken effect, and so may one that returns any other error except a *ReplyError or ErrClosed.
 func (e *Engine) FCall(ctx context.Context, name string, keys, args []string) (resp.Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return resp.Reply{}, err
@@ -221,7 +221,7 @@ func (e *Engine) do(words []string) (reply resp.Reply, pos int64, err error) {
 	return reply, e.position(), nil
 }
 
-// unit runs one command as a unit of its own. The gate is held. A fault of the engine costs one reply, not the process.
+// unit runs one command as a separate unit. The gate is held. A fault of the engine costs one reply, not the process.
 func (e *Engine) unit(c *call, cmd *boundCommand) (reply resp.Reply) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -342,8 +342,8 @@ func (e *Engine) position() int64 {
 }
 
 // Close ends all connections and listeners, waits for their goroutines and syncs the log. It returns an error when the
-// log cannot be written or synced; what was acknowledged before it failed is kept. Closing again does nothing and
-// returns nil.
+// log cannot be written or synced; the writes that were acknowledged before it failed are kept. Closing again does
+// nothing and returns nil.
 func (e *Engine) Close() error {
 	if e == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 )
 
-// Exists reports whether an engine has been opened in a directory before. It changes nothing there. A directory that is
-// missing is no error.
+// Exists reports whether an engine has been opened in a directory before. It changes nothing there. A missing directory
+// is not an error.
 func Exists(dir string) (bool, error) { return aof.Exists(dir) }
 
 // openLog loads the data directory and opens its log.
@@ -76,7 +76,7 @@ func (d database) Resume(data aof.Data, rewritten bool) {
 	}
 	for _, sessions := range e.blocked {
 		for s := range sessions {
-			s.stir() // what it was woken for may be there now
+			s.stir() // the data that it was woken for may be there now
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (c *pipeConn) LocalAddr() net.Addr { return pipeAddr{} }
 // RemoteAddr implements net.Conn.
 func (c *pipeConn) RemoteAddr() net.Addr { return pipeAddr{} }
 
-// SetDeadline sets that of reads: writes do not wait.
+// SetDeadline sets the deadline of reads: writes do not wait.
 func (c *pipeConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }
 
 // SetReadDeadline implements net.Conn; a read that waits takes notice.

@@ -3,9 +3,9 @@ package embedded
 import "github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/resp"
 
 type (
-	// Reply is the answer to one command. The zero value is the nil reply. Its fields are Kind, which says what the
-	// reply is and which of the others count, Int (an int64), Str (a string) and Elems (a slice of Reply). Its method
-	// Err returns an error reply as a *ReplyError, and Float the value of a KindDouble reply.
+	// Reply is the answer to one command. The zero value is the nil reply. Its fields are Kind, which is the type of
+	// the reply and determines which of the other fields count, Int (an int64), Str (a string) and Elems (a slice of
+	// Reply). Its method Err returns an error reply as a *ReplyError, and Float the value of a KindDouble reply.
 	Reply = resp.Reply
 	// ReplyKind is the kind of a Reply.
 	ReplyKind = resp.Kind

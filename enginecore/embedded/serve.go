@@ -12,10 +12,10 @@ import (
 )
 
 // Serve answers connections to l, so that redis-cli and other processes reach the engine, until ctx ends, l fails or
-// the engine is closed. It closes l and all its connections before it returns. There is no authentication: listen on a
+// the engine is closed. It closes l and all its connections before it returns. Clients do not log in: listen on a
 // loopback address. There are at most 10,000 connections, and at most half of the descriptors of the process; others
-// are refused. While the machine lacks what another connection needs, Serve waits. It returns nil after ctx has ended,
-// ErrClosed after Close, and otherwise the error of l.
+// are refused. While the machine lacks resources for another connection, Serve waits. It returns nil after ctx has
+// ended, ErrClosed after Close, and otherwise the error of l.
 func (e *Engine) Serve(ctx context.Context, listener net.Listener) error {
 	// All clients are of this machine, so that one address may have all connections.
 	l := netbound.Bound(listener, netbound.Config{PerAddress: math.MaxInt, Refusal: tooManyClients})

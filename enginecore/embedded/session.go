@@ -13,14 +13,14 @@ import (
 )
 
 // session is the server's end of one connection. feed accepts bytes and runs the commands in them on the caller's
-// goroutine; replies holds what they return. Only a command that waits for data gets a goroutine of its own.
+// goroutine; replies holds their replies. Only a command that waits for data gets a separate goroutine.
 type session struct {
 	e  *Engine
 	id int64
 
 	// feedMu admits one feeder. It guards the fields down to the blank line; the gate is taken inside it.
 	feedMu  sync.Mutex
-	in      []byte // bytes behind the last complete request
+	in      []byte // bytes after the last complete request
 	spans   []resp.Span
 	name    string
 	resp    int
@@ -214,7 +214,7 @@ func (e *Engine) unblock(x *command.StreamRead, s *session) {
 }
 
 // park hands the session to a goroutine that waits for the streams of s.waiting, replies, and continues with the input
-// received meanwhile.
+// received in the meantime.
 func (s *session) park() {
 	e := s.e
 	x := s.waiting

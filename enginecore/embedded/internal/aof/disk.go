@@ -23,15 +23,15 @@ type logFile interface {
 // disk is the data directory as the log uses it.
 type disk struct {
 	dir string
-	// fault fails operations in tests: it is asked before each and its error takes the place of the operation. It is
-	// nil otherwise.
+	// fault fails operations in tests: it is called before each, and its error replaces the operation. It is nil
+	// otherwise.
 	fault func(op Op, name string) error
 }
 
 // Op is an operation on the disk that may fail.
 type Op string
 
-// The operations that Options.Fault is asked about.
+// The operations that Options.Fault is called for.
 const (
 	OpCreate   Op = "create"
 	OpRead     Op = "read"
@@ -55,7 +55,7 @@ type diskFile struct {
 	d *disk
 }
 
-// WriteAt implements logFile. A fault leaves half of the write behind, as a full disk may.
+// WriteAt implements logFile. A fault leaves half of the write in the file, as a full disk may.
 func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.d.check(OpWrite, f.Name()); err != nil {
 		n, _ := f.File.WriteAt(p[:len(p)/2], off)
@@ -217,7 +217,7 @@ func (d *disk) createLog(gen, seq uint64) (*diskFile, error) {
 		}
 	}
 	if renamed {
-		_ = os.Remove(path) // what stays is removed by Open, as the manifest does not name it
+		_ = os.Remove(path) // Open removes a file that stays, as the manifest does not name it
 	}
 	return nil, err
 }

@@ -10,6 +10,6 @@
 // # When the disk fails
 //
 // After a failed write or sync, Failure returns the reason until the log is restored, which is tried at least every 5
-// s. A log that lacks what memory has is read again, without the record that failed. A file whose sync has failed is
-// not written any more: a snapshot of the data takes its place.
+// s. A log that lacks changes that memory has is read again, without the record that failed. A file whose sync has
+// failed is no longer written: a snapshot of the data takes its place.
 package aof

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Exists reports whether an engine has been opened in a directory before. It changes nothing there. A directory that is
-// missing is no error. One with a lock and unfinished files alone has none: that is left where the disk was full.
+// Exists reports whether an engine has been opened in a directory before. It changes nothing there. A missing directory
+// is not an error. In a directory with a lock and unfinished files alone no engine was opened: they remain where the
+// disk was full.
 func Exists(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -23,7 +24,7 @@ func Exists(dir string) (bool, error) {
 		if strings.HasSuffix(name, tmpSuffix) {
 			continue
 		}
-		// The manifest alone is what stays of an engine whose log was removed.
+		// Of an engine whose log was removed, the manifest alone stays.
 		if name == "MANIFEST" || strings.HasPrefix(name, "log-") || strings.HasPrefix(name, "snapshot-") {
 			return true, nil
 		}

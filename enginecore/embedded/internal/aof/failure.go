@@ -12,7 +12,7 @@ import (
 // Failure is why the log cannot be written. Nothing that is not in the log may be seen, so the database has to refuse
 // reads as well as writes until the log is restored.
 type Failure struct {
-	doing string // what could not be done to the log
+	doing string // the operation on the log that failed
 	path  string
 	cause error
 	// later is why the last restore failed, or nil.
@@ -121,9 +121,9 @@ func (p *retryPace) next(since time.Time) time.Duration {
 
 var errSnapshotRuns = errors.New("a snapshot is being written")
 
-// restore makes the log writable again: it tests whether the disk accepts data, undoes in memory what the log lacks,
-// and continues after the last record, or in a new file if the old one cannot be trusted. Calls are refused meanwhile,
-// so the data does not change.
+// restore makes the log writable again: it tests whether the disk accepts data, undoes the changes in memory that the
+// log lacks, and continues after the last record, or in a new file if the old one cannot be trusted. Calls are refused
+// until it returns, so the data does not change.
 func (l *Log) restore(ctx context.Context) error {
 	l.db.Lock() // the unit that ran when the log failed has ended now
 	r := *l.failure.Load()
@@ -183,15 +183,15 @@ func (l *Log) reread(ctx context.Context) (Data, error) {
 	return data, nil
 }
 
-// newLog is a log that begins behind a snapshot.
+// newLog is a log that follows a snapshot.
 type newLog struct {
 	file *diskFile
 	kept manifest
 	size int64 // of the snapshot
 }
 
-// beginAgain writes a snapshot of data and starts a new log behind it. A directory in which it was interrupted opens
-// with the same data.
+// beginAgain writes a snapshot of data and starts a new log that follows it. A directory in which it was interrupted
+// opens with the same data.
 func (l *Log) beginAgain(data Data) (*newLog, error) {
 	next := &newLog{kept: manifest{l.gen + 1, l.seq, l.policy}}
 	tmp := l.snapshotPath(next.kept.gen) + tmpSuffix
@@ -213,8 +213,8 @@ func (l *Log) beginAgain(data Data) (*newLog, error) {
 	return next, nil
 }
 
-// resume ends a failure: data takes the place of the present data unless it is nil, and records go to next, or behind
-// those before when it is nil.
+// resume ends a failure: data takes the place of the present data unless it is nil, and records go to next, or after
+// the previous records of the present log when it is nil.
 func (l *Log) resume(data Data, next *newLog) {
 	l.db.Lock()
 	defer l.db.Unlock()
@@ -223,7 +223,7 @@ func (l *Log) resume(data Data, next *newLog) {
 		old := l.file
 		l.file = next.file
 		l.syncMu.Unlock()
-		_ = old.Close() // whatever it says: nothing is read from it any more
+		_ = old.Close() // an error does not matter: the file is no longer read
 		l.gen, l.kept = next.kept.gen, next.kept
 		l.size, l.retryAt = record.FileHeaderSize, 0
 		l.snapshotSize.Store(next.size)

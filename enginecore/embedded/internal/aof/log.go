@@ -25,7 +25,8 @@ const (
 	Never
 )
 
-// Data is what a log keeps: it can be written to a snapshot and rebuilt from a snapshot and the records since.
+// Data is the content that a log keeps: it can be written to a snapshot and rebuilt from a snapshot and the records
+// since.
 type Data interface {
 	// Apply runs one command of a snapshot or record.
 	Apply(words []string) error
@@ -56,14 +57,14 @@ type Options struct {
 	// snapshot.
 	Limit  int64
 	Logger *slog.Logger
-	// Fault is for tests: it is asked before each operation on a file, and its error takes the place of the operation.
+	// Fault is for tests: it is called before each operation on a file, and its error replaces the operation.
 	Fault func(op Op, name string) error
 	// RetryPause is for tests: the pause between two tries to write to a failed log.
 	RetryPause time.Duration
 }
 
 // Log keeps data in a directory: every unit that changed something is one record. Appending happens under the lock of
-// the database, syncing does not, so that units of other connections run meanwhile and share the next sync.
+// the database, syncing does not, so that units of other connections run during a sync and share the next one.
 type Log struct {
 	disk
 	db     Database
@@ -197,7 +198,7 @@ func (l *Log) changes() {
 }
 
 // Append writes one unit, a record that record.Start has begun. The database is locked. After an error, nothing of the
-// record is in the log, and Failure tells why.
+// record is in the log, and Failure returns the reason.
 func (l *Log) Append(unit []byte) error {
 	if l.policy == Always && l.end-l.durable.Load() > maxUnsynced {
 		l.sync()
@@ -264,13 +265,13 @@ func (l *Log) Wait(ctx context.Context, pos int64) error {
 // Policy returns when the log makes written data durable.
 func (l *Log) Policy() Policy { return l.policy }
 
-// End returns the position behind the last record. The database is locked.
+// End returns the position after the last record. The database is locked.
 func (l *Log) End() int64 { return l.end }
 
 // Failure returns why nothing can be written to the log, and nil while it can.
 func (l *Log) Failure() *Failure { return l.failure.Load() }
 
-// Close syncs and releases everything. Nothing may be appended any more.
+// Close syncs and releases everything. Nothing may be appended after it.
 func (l *Log) Close() error {
 	l.stop()
 	l.work.Wait()
@@ -289,7 +290,7 @@ func (l *Log) Close() error {
 	if err := l.file.Close(); err != nil {
 		errs = append(errs, fmt.Errorf("embedded: close log: %w", err))
 	}
-	l.advance(l.durable.Load()) // wakes whoever still waits
+	l.advance(l.durable.Load()) // wakes the calls that still wait
 	_ = l.lock.Close()
 	return errors.Join(errs...)
 }

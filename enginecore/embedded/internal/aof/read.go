@@ -10,10 +10,10 @@ import (
 // readTries bounds how often Read begins again because the files changed while it read them.
 const readTries = 5
 
-// Read loads what a data directory has at a moment into data that fresh returns, and changes nothing there. It takes no
-// lock: another process may have the directory open. What that process has acknowledged before the call is there, and
-// no half of a unit. The error matches fs.ErrNotExist for a directory without an engine, and is a *CorruptError when
-// the directory is damaged other than by a torn end of the log.
+// Read loads the content of a data directory at a moment into data that fresh returns, and changes nothing there. It
+// takes no lock: another process may have the directory open. All that the process has acknowledged before the call is
+// there, and no unit is there in part. The error matches fs.ErrNotExist for a directory without an engine, and is a
+// *CorruptError when the directory is damaged other than by a torn end of the log.
 func Read(ctx context.Context, dir string, fresh func() Data) (Data, error) {
 	exists, err := Exists(dir)
 	if err == nil && !exists {
@@ -31,7 +31,7 @@ func Read(ctx context.Context, dir string, fresh func() Data) (Data, error) {
 		if err == nil {
 			return data, nil
 		}
-		// A log that is replaced by a snapshot meanwhile looks as if a file were missing, or one too many.
+		// A log that a snapshot replaces during the read looks as if a file were missing, or one too many.
 		var damage *CorruptError
 		if (errors.As(err, &damage) || errors.Is(err, fs.ErrNotExist)) && try < readTries {
 			err = ctx.Err()

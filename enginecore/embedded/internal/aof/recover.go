@@ -165,7 +165,7 @@ func (d *disk) files() (snapshots, logs []uint64, err error) {
 	return snapshots, logs, nil
 }
 
-// removeBefore deletes files of earlier generations. What cannot be deleted is deleted another time.
+// removeBefore deletes files of earlier generations. Files that cannot be deleted now are deleted by a later call.
 func (d *disk) removeBefore(gen uint64) {
 	snapshots, logs, err := d.files()
 	if err != nil {
@@ -194,9 +194,9 @@ type loader struct {
 	snapshotSize int64
 	snapshotKeys int
 	gen          uint64 // of the last log
-	size         int64  // of what counts in the last log; 0 when there is none yet
+	size         int64  // of the part that counts in the last log; 0 when there is none yet
 	seq          uint64 // of the next record
-	torn         int64  // bytes behind size
+	torn         int64  // bytes after size
 	tornReason   string
 }
 
@@ -222,7 +222,7 @@ func (ld *loader) load(ctx context.Context) error {
 	return nil
 }
 
-// loadLogs applies the logs behind the snapshot, all of which have to be there.
+// loadLogs applies the logs that follow the snapshot, all of which have to be there.
 func (ld *loader) loadLogs(ctx context.Context, logs []uint64) error {
 	logs = slices.DeleteFunc(logs, func(gen uint64) bool { return gen < ld.base })
 	first, last := max(ld.base, 1), uint64(0)
@@ -250,7 +250,7 @@ func (ld *loader) loadLogs(ctx context.Context, logs []uint64) error {
 	return nil
 }
 
-// checkUnused finds fault with records in logs behind the last one: those were made and never taken into use.
+// checkUnused returns an error for records in logs after the last one: such logs were created and never taken into use.
 func (ld *loader) checkUnused(logs []uint64, last uint64) error {
 	for _, gen := range logs {
 		if gen <= last {
@@ -321,7 +321,7 @@ func (ld *loader) damage(data []byte, good int64, reason string) string {
 	return ""
 }
 
-// durableAt returns how much of its file was durable when a record was written, if the record says so.
+// durableAt returns how much of its file was durable when a record was written, if the record has that.
 func durableAt(payload []byte) (size int64, known bool) {
 	ok, err := record.ReadCommands(payload, func(words []string) error {
 		size, known = record.Durable(words)
@@ -358,7 +358,7 @@ func (ld *loader) loadSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// applyRecords runs the records behind the file header. It returns the offset of the first bad one and its fault.
+// applyRecords runs the records after the file header. It returns the offset of the first bad one and its fault.
 func (ld *loader) applyRecords(
 	ctx context.Context, path string, data []byte, seq *uint64,
 ) (good int64, reason string, err error) {

@@ -86,7 +86,7 @@ func (l *Log) rotate() error {
 	l.syncMu.Lock()
 	l.file = f
 	l.syncMu.Unlock()
-	_ = old.Close() // synced, so nothing can be lost any more
+	_ = old.Close() // synced, so nothing can be lost from here on
 	l.gen, l.kept = next.gen, next
 	l.size, l.retryAt = record.FileHeaderSize, 0
 	return nil

@@ -31,7 +31,7 @@ type Command struct {
 	Run   func(c *Call) resp.Reply
 }
 
-// Flags tell when a command may run.
+// Flags state when a command may run.
 type Flags uint8
 
 // The flags of a command.
@@ -57,7 +57,7 @@ func All() []Command {
 		streamCommands())
 }
 
-// ArityOK reports whether a call may have so many words, with the name.
+// ArityOK reports whether a call may have that number of words, with the name.
 func (cmd *Command) ArityOK(words int) bool {
 	return words == cmd.Arity || cmd.Arity < 0 && words >= -cmd.Arity
 }

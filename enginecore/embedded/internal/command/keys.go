@@ -306,8 +306,8 @@ func cmdObject(c *Call) resp.Reply {
 	return resp.Bulk("stream")
 }
 
-// cmdDump describes a value in bytes that are equal for equal values with the same history. They are no server's format
-// and cannot be restored.
+// cmdDump describes a value in bytes that are equal for equal values with the same history. They do not have a server's
+// format and cannot be restored.
 func cmdDump(c *Call) resp.Reply {
 	ent := c.Lookup(c.Args[1])
 	if ent == nil {

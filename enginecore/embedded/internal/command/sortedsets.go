@@ -283,7 +283,7 @@ func cmdZRange(c *Call) resp.Reply {
 	return c.zrange(r)
 }
 
-// limit reads the two numbers behind LIMIT.
+// limit reads the two numbers after LIMIT.
 func (r *zrange) limit(words []string) (resp.Reply, bool) {
 	if len(words) < 2 {
 		return resp.Err(TextSyntax), false

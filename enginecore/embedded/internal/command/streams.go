@@ -30,7 +30,7 @@ func (c *Call) stream() (*datatype.Stream, bool) {
 	return keyspace.Get[datatype.Stream](c.Store, c.Args[1])
 }
 
-// parseTrim reads "MAXLEN|MINID [~|=] threshold [LIMIT n]" at words[i] and returns the index behind it.
+// parseTrim reads "MAXLEN|MINID [~|=] threshold [LIMIT n]" at words[i] and returns the index after it.
 func parseTrim(t *datatype.Trim, words []string, i int) (int, resp.Reply, bool) {
 	if t.Set {
 		return 0, resp.Err("syntax error, MAXLEN and MINID options at the same time are not compatible"), false
@@ -460,7 +460,7 @@ func cmdXInfo(c *Call) resp.Reply {
 	}}
 }
 
-// cmdXSetID sets what a stream remembers beside its entries, which is how a stream is copied.
+// cmdXSetID sets the values that a stream keeps in addition to its entries. A copy of a stream is made with it.
 func cmdXSetID(c *Call) resp.Reply {
 	last, ok := datatype.ParseStreamID(c.Args[2], 0)
 	if !ok {

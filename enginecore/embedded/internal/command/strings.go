@@ -40,7 +40,7 @@ func cmdGet(c *Call) resp.Reply {
 	return resp.Bulk(v)
 }
 
-// setOptions are the words behind SET key value.
+// setOptions are the words after SET key value.
 type setOptions struct {
 	nx, xx, keep, get bool
 	expiry            string // the argument, empty = none
@@ -248,7 +248,7 @@ func cmdStrlen(c *Call) resp.Reply {
 	return resp.Int(n)
 }
 
-// fits reports whether a string value of size bytes may be extended by so many more.
+// fits reports whether a string value of size bytes may be extended by more bytes.
 func fits(size int64, more int) bool { return size <= resp.MaxBulkBytes-int64(more) }
 
 func tooLong() resp.Reply {

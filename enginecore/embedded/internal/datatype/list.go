@@ -42,7 +42,7 @@ func (l *List) PopFront() string {
 	return v
 }
 
-// Trim keeps the elements from lo up to hi only. Its cost is that of the elements that it removes.
+// Trim keeps the elements from lo up to hi only. Its cost is proportional to the elements that it removes.
 func (l *List) Trim(lo, hi int) {
 	lo, hi = l.head+lo, l.head+hi
 	clear(l.buf[l.head:lo])

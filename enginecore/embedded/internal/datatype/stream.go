@@ -106,7 +106,7 @@ func ParseStreamID(s string, missing uint64) (StreamID, bool) {
 	return id, true
 }
 
-// Add appends an entry; id must be greater than those of all entries before. The stream keeps fields.
+// Add appends an entry; id must be greater than the ids of all entries before. The stream keeps fields.
 func (s *Stream) Add(id StreamID, fields []string) {
 	total := 0
 	for _, f := range fields {

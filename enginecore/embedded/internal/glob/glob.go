@@ -13,10 +13,10 @@ func Match(pattern, s string) bool {
 	return match(pattern, s)
 }
 
-// match tries, where the pattern does not fit, one more byte for the last * only: what stands before it has been found
-// as early as it can be. So a pattern takes at most the time of both lengths multiplied.
+// match tries, where the pattern does not fit, one more byte for the last * only: the part of the pattern before it has
+// been found as early as it can be. So a pattern takes at most the time of both lengths multiplied.
 func match(p, s string) bool {
-	star, from := "", "" // the pattern behind the last *, and where it was tried; none was met while isRetried is false
+	star, from := "", "" // the pattern after the last *, and where it was tried; none was met while isRetried is false
 	isRetried := false
 	for s != "" || p != "" {
 		if p != "" && p[0] == '*' {
@@ -37,7 +37,7 @@ func match(p, s string) bool {
 	return true
 }
 
-// matchByte matches the first byte of s and returns the pattern behind what matched it.
+// matchByte matches the first byte of s and returns the rest of the pattern.
 func matchByte(p, s string) (ok bool, rest string) {
 	if p == "" || s == "" {
 		return false, ""
@@ -55,7 +55,7 @@ func matchByte(p, s string) (ok bool, rest string) {
 	return s[0] == p[0], p[1:]
 }
 
-// matchClass matches c against a bracket class whose '[' has been read and returns the pattern behind it.
+// matchClass matches c against a bracket class whose '[' has been read and returns the pattern after it.
 func matchClass(p string, c byte) (bool, string) {
 	not := len(p) > 0 && p[0] == '^'
 	if not {

@@ -117,7 +117,7 @@ func (s *Store) SetExpiry(key string, ent *Entry, at int64) {
 	}
 }
 
-// pruneExpiries drops the heap entries that renewed deadlines and removed keys have left behind.
+// pruneExpiries drops the heap entries of deadlines that were renewed and of keys that were removed.
 func (s *Store) pruneExpiries() {
 	kept := s.expires[:0]
 	seen := make(map[*Entry]struct{}, s.Keys.Len())
@@ -260,7 +260,7 @@ func (s *Store) WriteString(key string, at int, data string) int {
 	return v.Len()
 }
 
-// TypeName is what TYPE answers for a value.
+// TypeName returns the answer of TYPE for a value.
 func TypeName(val any) string {
 	switch val.(type) {
 	case string, *datatype.Bytes:

@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	// ErrNotFloat is returned for text that is no number.
+	// ErrNotFloat is returned for text that is not a number.
 	ErrNotFloat  = errors.New("value is not a valid float")
 	errNotFinite = errors.New("increment would produce NaN or Infinity")
 )

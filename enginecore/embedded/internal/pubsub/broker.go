@@ -93,7 +93,7 @@ func (b *Broker) Receivers(m Message) int {
 }
 
 // Deliver queues a message that may be sent once the log is durable up to pos. It never waits for a subscriber: one
-// that lags too far behind is dropped.
+// with too many messages that it has not read is dropped.
 func (b *Broker) Deliver(m Message, pos int64) {
 	var slow []Subscriber
 	send := func(list []Subscriber, words ...string) {

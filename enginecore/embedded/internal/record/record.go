@@ -45,7 +45,7 @@ func AppendCommand(b []byte, words []string) []byte {
 	return b
 }
 
-// durableVerb is the verb of the command that AppendDurable adds. It is no command on data.
+// durableVerb is the verb of the command that AppendDurable adds. It does not change data.
 const durableVerb = "\x00DURABLE"
 
 // AppendDurable adds to a record how much of its file was durable when it was written, in bytes. A record without it
@@ -60,7 +60,7 @@ func AppendDurable(b []byte, size int64) []byte {
 	return append(b, text...)
 }
 
-// Durable reports whether a command is that of AppendDurable, and returns its size.
+// Durable reports whether a command was added by AppendDurable, and returns its size.
 func Durable(words []string) (size int64, ok bool) {
 	if len(words) != 2 || words[0] != durableVerb {
 		return 0, false
@@ -156,7 +156,7 @@ func ReadFileHeader(b []byte, gen uint64) (seq uint64, reason string) {
 	return binary.LittleEndian.Uint64(b[16:]), ""
 }
 
-// IntactAfter yields the payload of each intact record that begins behind the front of b.
+// IntactAfter yields the payload of each intact record that begins after the front of b.
 func IntactAfter(b []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for i := 1; i < len(b); i++ {

@@ -2,7 +2,7 @@ package record
 
 import "bufio"
 
-// Writer packs commands into records of about a megabyte. The first error stays: what follows it is not written.
+// Writer packs commands into records of about a megabyte. The first error stays: commands after it are not written.
 type Writer struct {
 	w      *bufio.Writer
 	record []byte

@@ -21,7 +21,7 @@ type Queue struct {
 	marks  []mark
 	dead   bool
 	ending bool // no more input is read; the rest of out still goes out
-	cut    bool // out is complete: what came next could not be told
+	cut    bool // out is complete: the outcome of the calls after it is unknown, so they get no replies
 
 	ready chan struct{} // holds a token when out or dead changed
 	gone  chan struct{} // closed by Kill
@@ -38,7 +38,7 @@ func New(log *aof.Log) *Queue {
 	return &Queue{log: log, ready: make(chan struct{}, 1), gone: make(chan struct{})}
 }
 
-// Ready returns a channel that receives when Take may have something new to tell.
+// Ready returns a channel that receives when Take may return something new.
 func (q *Queue) Ready() <-chan struct{} { return q.ready }
 
 // Gone returns a channel that is closed when the queue is dead.
@@ -70,7 +70,7 @@ func (q *Queue) kill() {
 	}
 }
 
-// End notes that the connection reads no more input; what is queued still reaches the client.
+// End notes that the connection reads no more input; replies that are queued still reach the client.
 func (q *Queue) End() {
 	q.mu.Lock()
 	q.ending = true
@@ -111,8 +111,8 @@ func (q *Queue) Add(r *resp.Reply, protocol int, pos int64) {
 	q.signal()
 }
 
-// Push is Add for a message that the client did not ask for. It returns false if the client gets no more messages: it
-// is disconnected, or was too slow and is disconnected now.
+// Push is Add for a message that is not the reply to a request. It returns false if the client gets no more messages:
+// it is disconnected, or was too slow and is disconnected now.
 func (q *Queue) Push(r *resp.Reply, protocol int, pos int64) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

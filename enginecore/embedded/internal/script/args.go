@@ -25,7 +25,7 @@ func argTypeError(L *lua.LState, n int, function, expected string) {
 	argError(L, n, function, expected+" expected, got "+got)
 }
 
-// toNumber is what C's lua_tonumber yields; ok is false where lua_isnumber says no.
+// toNumber converts as C's lua_tonumber does; ok is false where lua_isnumber returns false.
 func toNumber(v lua.LValue) (n float64, ok bool) {
 	switch v := v.(type) {
 	case lua.LNumber:
@@ -87,7 +87,7 @@ func part(s string, lo, hi int) lua.LString {
 	return lua.LString(s[lo:hi])
 }
 
-// checkStack throws the server's error when so many more values would not fit on the stack beside top ones.
+// checkStack throws the server's error when the stack has no room for more values in addition to the top ones.
 func checkStack(L *lua.LState, top, more int, reason string) {
 	if top+more > maxStack {
 		raiseText(L, "stack overflow ("+reason+")")

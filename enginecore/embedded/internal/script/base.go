@@ -17,7 +17,7 @@ const (
 	textNoGlobal = "Script attempted to access nonexistent global variable '"
 )
 
-// openLibraries builds the two scopes: what running functions see, and the little that a loading library sees.
+// openLibraries builds the two scopes: the scope of running functions, and the small scope of a library while it loads.
 // Functions that differ between the server's Lua and this one are replaced.
 func (l *Interpreter) openLibraries(o Options) {
 	L := l.L
@@ -128,7 +128,7 @@ func (l *Interpreter) missingAtLoad(L *lua.LState) int {
 	return 1
 }
 
-// checkpoint is called by programs where they may go on for long.
+// checkpoint is called by programs where they may run for long.
 func (l *Interpreter) checkpoint(L *lua.LState) int {
 	l.budget.spend(checkpointCost)
 	if l.budget.interrupted() {
@@ -185,7 +185,7 @@ func (l *Interpreter) tostring(v lua.LValue) string {
 	return l.L.ToStringMeta(v).String()
 }
 
-// toText is what C's lua_tostring yields: strings and numbers, nothing else.
+// toText converts as C's lua_tostring does: strings and numbers, nothing else.
 func (l *Interpreter) toText(v lua.LValue) string {
 	switch v := v.(type) {
 	case lua.LNumber:

@@ -19,9 +19,9 @@ type scriptBudget struct {
 }
 
 const (
-	// budgetStep is what a function spends between two looks at the time.
+	// budgetStep is the cost that a function spends between two readings of the time.
 	budgetStep = 8192
-	// checkpointCost and commandCost are what a checkpoint and a command cost.
+	// checkpointCost and commandCost are the costs of a checkpoint and of a command.
 	checkpointCost, commandCost = 16, 64
 )
 
@@ -59,7 +59,7 @@ func (b *scriptBudget) check() {
 	b.stopped = true
 }
 
-// starved reports whether the function cannot have run for the limit, whatever the clock says: the whole process has
+// starved reports whether the function cannot have run for the limit, whatever the clock shows: the whole process has
 // used less processor time, as on a machine that is busy with other work.
 func (b *scriptBudget) starved() bool {
 	used := processorTime()

@@ -201,8 +201,8 @@ func (l *Interpreter) parseJSON(text string) (lua.LValue, string) {
 	return v, d.fault
 }
 
-// jsonDecoder accepts what the server's decoder accepts, which is more than JSON in places: hexadecimal and other C
-// numbers, infinities, and raw control characters in strings.
+// jsonDecoder accepts the same texts as the server's decoder, which in places accepts more than JSON: hexadecimal and
+// other C numbers, infinities, and raw control characters in strings.
 type jsonDecoder struct {
 	l     *Interpreter
 	text  string

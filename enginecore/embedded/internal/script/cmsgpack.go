@@ -102,8 +102,8 @@ func appendMsgNumber(b []byte, v float64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, 0xd3), uint64(n))
 }
 
-// appendMsgTable writes a table whose keys are the numbers from 1 on as an array, and any other as a map. depth is that
-// of what is in the table.
+// appendMsgTable writes a table whose keys are the numbers from 1 on as an array, and any other as a map. depth is the
+// depth of the values in the table.
 func (l *Interpreter) appendMsgTable(b []byte, t *lua.LTable, depth int) []byte {
 	if n, ok := arrayLen(t); ok {
 		b = append(b, make([]byte, msgHeader(n))...)
@@ -113,7 +113,7 @@ func (l *Interpreter) appendMsgTable(b []byte, t *lua.LTable, depth int) []byte 
 		}
 		return b
 	}
-	// The number of entries is known at the end. Room is left for that of a small table.
+	// The number of entries is known at the end. Room is left for the header of a small table.
 	at, n := len(b), 0
 	b = append(b, 0)
 	for k, v := t.Next(lua.LNil); k != lua.LNil; k, v = t.Next(k) {
@@ -156,8 +156,8 @@ func msgHeader(n int) int {
 	return 5
 }
 
-// putMsgHeader writes the header of a collection of n items: small is its code up to 15 of them, and long that for a
-// number of 16 bits, behind which follows that for 32 bits.
+// putMsgHeader writes the header of a collection of n items: small is its code for up to 15 items, and long the code
+// for a number of 16 bits; the code for 32 bits is long + 1.
 func putMsgHeader(b []byte, small, long byte, n int) {
 	switch msgHeader(n) {
 	case 1:
@@ -186,8 +186,8 @@ func (l *Interpreter) msgUnpackLimit(L *lua.LState) int {
 	return l.unpackMsgs(L, "unpack_limit", integerArg(L, 2, "unpack_limit", 0), integerArg(L, 3, "unpack_limit", 0))
 }
 
-// unpackMsgs returns up to limit values from offset on, after the offset of what follows, which is -1 at the end. With
-// neither a limit nor an offset, it returns all values alone.
+// unpackMsgs returns up to limit values from offset on, after the offset of the next value, which is -1 at the end.
+// With neither a limit nor an offset, it returns all values alone.
 func (l *Interpreter) unpackMsgs(L *lua.LState, function string, limit, offset int64) int {
 	data := l.textArg(L, 1, function)
 	if limit < 0 || offset < 0 {
@@ -237,7 +237,7 @@ const (
 	textMissingBytes  = "Missing bytes in input."
 )
 
-// take returns the next n bytes behind a header of so many.
+// take returns the n bytes that follow a header of the given length.
 func (d *msgDecoder) take(header, n int) string {
 	if len(d.data)-d.pos < header || len(d.data)-d.pos-header < n {
 		raiseText(d.L, textMissingBytes)
@@ -247,10 +247,10 @@ func (d *msgDecoder) take(header, n int) string {
 	return d.data[from:d.pos]
 }
 
-// size reads a length of so many bytes.
+// size reads a length that is encoded in bytes bytes.
 func (d *msgDecoder) size(bytes int) int { return int(d.unsigned(bytes)) }
 
-// unsigned reads the number of so many bytes that follows the code of a value.
+// unsigned reads the number, encoded in bytes bytes, that follows the code of a value.
 func (d *msgDecoder) unsigned(bytes int) uint64 {
 	s := d.take(1, bytes)
 	return loadInteger(s, 0, bytes, true)
@@ -302,7 +302,7 @@ func (d *msgDecoder) any() lua.LValue {
 	return d.number(code)
 }
 
-// number reads a number that has a code of its own.
+// number reads a number that has a separate code.
 func (d *msgDecoder) number(code byte) lua.LValue {
 	var v float64
 	switch code {
@@ -334,7 +334,7 @@ func (d *msgDecoder) longText(width int) lua.LValue {
 	return d.text(width, n)
 }
 
-// text reads a string of n bytes behind its code and so many bytes more.
+// text reads a string of n bytes that follows a header of the given length.
 func (d *msgDecoder) text(header, n int) lua.LValue {
 	d.take(1+header, n)
 	return part(d.data, d.pos-n, d.pos)

@@ -10,7 +10,7 @@ import (
 
 // compiledLibraries caches the compiled form of the libraries that engines of this process have loaded last. A program
 // mostly opens engines with the same library, and tests open many; compiling takes longer than the rest of Open. The
-// interpreter does not change what is compiled, and all have the same names, so engines share it.
+// interpreter does not change the compiled form, and all engines have the same names, so they share it.
 var compiledLibraries struct {
 	sync.Mutex
 	protos map[string]*lua.FunctionProto // by source

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// processorTime is what all threads of this process have used so far, or 0 when the system does not say.
+// processorTime is the processor time that all threads of this process have used so far, or 0 when the system does not
+// report it.
 func processorTime() time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

@@ -6,7 +6,7 @@ import (
 	lua "github.com/yuin/gopher-lua"
 )
 
-// chunkName is what error positions call the source of a library.
+// chunkName is the name of a library's source in error positions.
 const chunkName = "user_function"
 
 // raise throws a Lua error with the position of the Lua code that called the running Go function. It does not go

@@ -51,7 +51,7 @@ type Interpreter struct {
 	// env is the environment of code: globals with, while functions run, the names that prepare makes code read.
 	env    *lua.LTable
 	direct map[string]lua.LValue // those names
-	// protected are the read-only tables, with the real one behind each.
+	// protected maps each read-only table to the real one.
 	protected map[*lua.LTable]*lua.LTable
 	null      *lua.LUserData
 	loading   *Library

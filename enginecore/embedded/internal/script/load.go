@@ -74,7 +74,8 @@ func (l *Interpreter) Unload(name string) bool {
 	return true
 }
 
-// parseMetadata reads the first line. It stays behind as an empty line, so that error positions match the source.
+// parseMetadata reads the first line of a library. In body an empty line replaces it, so that error positions match the
+// source.
 func parseMetadata(code string) (name, body string, err error) {
 	if !strings.HasPrefix(code, "#!") {
 		return "", "", libraryError("Missing library metadata")
@@ -197,7 +198,7 @@ func (l *Interpreter) functionArgs(L *lua.LState) (*Function, string) {
 	return nil, "wrong number of arguments to redis.register_function"
 }
 
-// stringArg accepts what C's lua_isstring accepts.
+// stringArg accepts the same values as C's lua_isstring.
 func (l *Interpreter) stringArg(v lua.LValue) (string, bool) {
 	return l.toText(v), v.Type() == lua.LTString || v.Type() == lua.LTNumber
 }

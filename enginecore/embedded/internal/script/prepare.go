@@ -5,16 +5,16 @@ import (
 	"github.com/yuin/gopher-lua/ast"
 )
 
-// checkpointName is the name of the function that prepared programs call where they may go on for long. Programs
-// cannot use it themselves, nor the other names that directName makes.
+// checkpointName is the name of the function that prepared programs call where they may run for long. Programs cannot
+// use it themselves, nor the other names that directName makes.
 const checkpointName = ".checkpoint"
 
 // prepare rewrites a program for this interpreter, whose programs do not check for the end of their time after every
 // instruction and look names up slowly:
 //
 //   - A checkpoint is called in each round of a loop and at the beginning of each function that can call itself.
-//   - Where a program reads a global name, or a field of a global table, that all running functions have, it looks
-//     for what directName returns. Names that the program declares as locals anywhere are left alone.
+//   - Where a program reads a global name, or a field of a global table, that all running functions have, it reads the
+//     name that directName returns instead. Names that the program declares as locals anywhere are left alone.
 func prepare(program []ast.Stmt, direct map[string]lua.LValue) []ast.Stmt {
 	recursive := recursiveFunctions(program)
 	locals := map[string]bool{}

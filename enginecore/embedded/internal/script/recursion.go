@@ -5,7 +5,7 @@ import "github.com/yuin/gopher-lua/ast"
 // callGraph is which functions of a program call which, by their names.
 type callGraph struct {
 	calls  map[string][]string
-	within []string // the functions around what is visited
+	within []string // the functions around the part that is visited
 }
 
 // recursiveFunctions returns the names of the functions of a program that can call themselves, by way of others too.

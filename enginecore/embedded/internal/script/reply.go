@@ -12,7 +12,7 @@ import (
 // maxReplyDepth bounds nested tables in a reply, which may contain themselves.
 const maxReplyDepth = 1000
 
-// fromReply turns what a command answered into what redis.call returns, by the rules of protocol 2.
+// fromReply turns the reply of a command into the value that redis.call returns, by the rules of protocol 2.
 func (l *Interpreter) fromReply(r *resp.Reply) lua.LValue {
 	switch r.Kind {
 	case resp.KindNil, resp.KindNilArray:
@@ -48,7 +48,7 @@ func (l *Interpreter) fromReply(r *resp.Reply) lua.LValue {
 	return t
 }
 
-// toReply turns what a function returned into a reply; ok is false when it nests too deeply.
+// toReply turns the value that a function returned into a reply; ok is false when it nests too deeply.
 func (l *Interpreter) toReply(v lua.LValue, depth int) (reply resp.Reply, ok bool) {
 	if depth > maxReplyDepth {
 		return resp.Reply{}, false
@@ -69,7 +69,8 @@ func (l *Interpreter) toReply(v lua.LValue, depth int) (reply resp.Reply, ok boo
 	return resp.Nil, true
 }
 
-// truncate converts as C does on the platforms that servers run on: what does not fit becomes the smallest integer.
+// truncate converts as C does on the platforms that servers run on: a value that does not fit becomes the smallest
+// integer.
 func truncate(v float64) int64 {
 	if math.IsNaN(v) || v >= 1<<63 || v < -1<<63 {
 		return math.MinInt64

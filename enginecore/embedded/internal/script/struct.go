@@ -26,7 +26,7 @@ const (
 	maxStructFormats = 256
 	// maxStructInt is the largest integer in bytes, of which eight are significant.
 	maxStructInt = 32
-	// maxStructAlign is what "!" without a number aligns to.
+	// maxStructAlign is the alignment for "!" without a number.
 	maxStructAlign = 8
 	// maxScratch bounds the memory that is kept for the next result, in bytes.
 	maxScratch = 64 << 10
@@ -35,8 +35,8 @@ const (
 // structFormat is a format as it was read once.
 type structFormat struct {
 	items []structItem
-	// size is the sum of all sizes if the place of every value is known without the data: there is no alignment, no
-	// fault and no string of unknown length. It is -1 otherwise.
+	// size is the sum of all sizes if the place of every value is known without the data: the format has no alignment,
+	// no fault and no string of unknown length. It is -1 otherwise.
 	size   int
 	values int // number of values
 }
@@ -48,7 +48,7 @@ type structItem struct {
 	code  byte // the letter
 	size  int  // bytes
 	align int  // the place is a multiple of it
-	// fault is the text of the error that the item stands for, or empty.
+	// fault is the text of the error that the item represents, or empty.
 	fault string
 }
 
@@ -56,7 +56,7 @@ type structKind uint8
 
 // The kinds of items. Those from structSigned on have a value.
 const (
-	structControl  structKind = iota // changes what follows
+	structControl  structKind = iota // changes the items after it
 	structPad                        // a zero byte
 	structFault                      // an error that comes before the position is tested
 	structInvalid                    // an unknown letter
@@ -64,11 +64,11 @@ const (
 	structUnsigned                   // an integer
 	structFloat                      // of 4 bytes
 	structDouble                     // of 8 bytes
-	structChars                      // a string of size bytes; 0 = all of it, or as many as the value before says
+	structChars                      // a string of size bytes; 0 = all of it, or the size that the previous value gives
 	structText                       // a string up to its zero byte
 )
 
-// structFormat returns what a format says. A fault in it is an error only when the fault is reached, as on a server.
+// structFormat parses a format. A fault in it is an error only when the fault is reached, as on a server.
 func (l *Interpreter) structFormat(text string) *structFormat {
 	if f := l.structFormats[text]; f != nil {
 		return f
@@ -83,7 +83,7 @@ func (l *Interpreter) structFormat(text string) *structFormat {
 
 // structParser reads a format.
 type structParser struct {
-	text  string // what is left
+	text  string // the rest
 	big   bool
 	align int
 }
@@ -202,7 +202,7 @@ func (item *structItem) padding(pos int) int {
 	return (item.align - pos&(item.align-1)) & (item.align - 1)
 }
 
-// raise throws the error of an item that stands for one.
+// raise throws the error of an item that represents one.
 func (item *structItem) raise(L *lua.LState, function string) {
 	if item.fault != "" {
 		raiseText(L, item.fault)
@@ -230,7 +230,7 @@ func (l *Interpreter) structPack(L *lua.LState) int {
 			continue
 		}
 		if arg++; arg > L.GetTop() {
-			L.Push(lua.LNil) // which is what the server finds there
+			L.Push(lua.LNil) // which the server finds there
 		}
 		switch item.kind {
 		case structSigned, structUnsigned:

@@ -2,7 +2,7 @@ package script
 
 import "github.com/yuin/gopher-lua/ast"
 
-// walker visits all parts of a program. Its hooks may change what they are given; all of them have to be set.
+// walker visits all parts of a program. Its hooks may change their arguments; all of them have to be set.
 type walker struct {
 	// binds is called with local names that are declared.
 	binds func(names []string)
@@ -10,7 +10,7 @@ type walker struct {
 	reads func(e *ast.Expr)
 	// loops is called with the body of each loop and the line at which it begins.
 	loops func(body []ast.Stmt, line int) []ast.Stmt
-	// jumps is called with each goto and returns what takes its place.
+	// jumps is called with each goto and returns the statements that replace it.
 	jumps func(s *ast.GotoStmt) []ast.Stmt
 	// functions is called with each function. It calls visit for the parts of the function, and has the name that the
 	// function is stored under, or an empty one.
@@ -83,7 +83,7 @@ func (w *walker) statement(s ast.Stmt) {
 	}
 }
 
-// target visits what is assigned to, which is not read itself.
+// target visits the target of an assignment, which is not read itself.
 func (w *walker) target(e ast.Expr) {
 	if field, ok := e.(*ast.AttrGetExpr); ok {
 		w.expression(&field.Object)
@@ -154,7 +154,7 @@ func (w *walker) function(name string, f *ast.FunctionExpr) {
 	w.functions(name, f, func() { f.Stmts = w.block(f.Stmts) })
 }
 
-// calledName is the name of a function in a call: a plain name, one with that of its table, or empty for others.
+// calledName is the name of a function in a call: a plain name, one with the name of its table, or empty for others.
 func calledName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.IdentExpr:
