@@ -60,7 +60,7 @@ func (c *Client) KeeperLag(ctx context.Context) (map[string]time.Duration, error
 	}
 	lags := make(map[string]time.Duration, len(read))
 	for _, lag := range read {
-		lags[lag.Task] = lag.Behind
+		lags[lag.Task] = lag.Overdue
 	}
 	return lags, nil
 }

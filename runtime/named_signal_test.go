@@ -146,7 +146,7 @@ func TestStartOrSignalRefuses(t *testing.T) {
 			`node orders is a waitpoint, and has no wait "more"`: {
 				runtime.WaitName{Node: "orders", Step: "more"}, runtime.Signal{Name: "s"}, runtime.ErrInvalid,
 			},
-			"node sum is no waitpoint: the wait of its function must be named": {
+			"node sum is not a waitpoint: the wait of its function must be named": {
 				runtime.WaitName{Node: "sum"}, runtime.Signal{Name: "s"}, runtime.ErrInvalid,
 			},
 			"name": {runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "a b"}, runtime.ErrInvalid},

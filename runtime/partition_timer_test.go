@@ -91,7 +91,7 @@ func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 	r := &keeper.MaintenanceLoop{Every: time.Hour, Timer: keeper.NewPartitionTimer([]enginecore.Partition{p}, time.Hour)}
 	for _, next := range []time.Duration{time.Second, 2 * work} {
 		r.Step = func(context.Context, []enginecore.Partition, engine.TaskID) []keeper.StepResult {
-			return []keeper.StepResult{{Now: engine_, Heard: time.Now().Add(-work), Next: next}}
+			return []keeper.StepResult{{Now: engine_, ReceivedAt: time.Now().Add(-work), Next: next}}
 		}
 		r.Timer.Due(time.Now())
 		k.keeper.Step(t.Context(), r, []enginecore.Partition{p})
@@ -121,7 +121,7 @@ func TestPartitionTimerSeparatesAnswers(t *testing.T) {
 	l.Step = func(_ context.Context, asked []enginecore.Partition, _ engine.TaskID) []keeper.StepResult {
 		results := make([]keeper.StepResult, len(asked))
 		for i := range asked {
-			results[i] = keeper.StepResult{Now: last.Add(-time.Duration(partitions-1-i) * perCall), Heard: heard}
+			results[i] = keeper.StepResult{Now: last.Add(-time.Duration(partitions-1-i) * perCall), ReceivedAt: heard}
 		}
 		return results
 	}

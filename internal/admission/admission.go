@@ -28,8 +28,8 @@ type Claimant interface {
 	TakeReturns(limit enginecore.QuotaPolicyID) []PermitReturn
 	// UpdateLimit records the state of a limit as the limit's last reply reported it.
 	UpdateLimit(limit enginecore.QuotaPolicyID, state LimitState)
-	// BeginsWithin returns within which time of asking a limit for permits the claimant begins with the executions that
-	// get them; false if it begins with none, so that whoever leases them asks again.
+	// BeginsWithin returns the time within which the claimant begins executions that get permits, counted from its
+	// request to the limit; false if it begins none, so that the worker that leases them requests permits again.
 	BeginsWithin(limit submit.StoredLimit) (time.Duration, bool)
 	// IsContended reports whether executions wait for a permit of a limit, by its last recorded state.
 	IsContended(limit enginecore.QuotaPolicyID) bool
@@ -43,7 +43,7 @@ type LimitState struct {
 	Rate      Rate
 }
 
-// Rate says whether a limit bounds starts in a time, which may be set for the limit and not declared.
+// Rate states whether a limit bounds starts in a time, which may be set for the limit and not declared.
 type Rate int8
 
 // Values of Rate.
@@ -67,7 +67,7 @@ func StateOf(contended bool, room int64, rated bool) LimitState {
 
 // LeasedExecution is an execution that an Admit call leased to its claimant.
 type LeasedExecution struct {
-	// Partition is the partition of the execution, Claimed what the reply brought about it.
+	// Partition is the partition of the execution, Claimed its description in the reply.
 	Partition enginecore.Partition
 	Claimed   enginerpc.ClaimedExecution
 	SentAt    time.Time // when the call was sent; the lease duration counts from it
@@ -76,8 +76,8 @@ type LeasedExecution struct {
 }
 
 // Admit acquires the permits of candidates and returns the executions that were leased to the claimant, at
-// most slots of them. The other admitted executions become eligible for any worker. Errors are logged;
-// keepers retry what failed.
+// most slots of them. The other admitted executions become eligible for any worker. Errors are logged; keepers retry
+// failed calls.
 func (a Admitter) Admit(
 	ctx context.Context, candidates []enginerpc.Candidate, by Claimant, slots int,
 ) []LeasedExecution {
@@ -93,8 +93,8 @@ func (a Admitter) Promote(ctx context.Context, candidates []enginerpc.Candidate,
 	a.Admit(ctx, candidates, promoter{a.Session.Core}, want)
 }
 
-// Release returns permits to their limits. Executions that waited for these permits are admitted; Release
-// returns those of them that were leased to the claimant, at most slots.
+// Release returns permits to their limits. Executions that waited for these permits are admitted; Release returns the
+// executions that were leased to the claimant, at most slots.
 func (a Admitter) Release(ctx context.Context, returns []PermitReturn, by Claimant, slots int) []LeasedExecution {
 	p := a.newPass(ctx, by, slots)
 	p.returnPermits(returns, false)
@@ -117,8 +117,8 @@ func (a Admitter) Deliver(
 
 // Acquire acquires the permits of executions that are leased already, and renews those that they have: their starts
 // count from now on. It calls acquired for each with its index in held, whether it got all of its permits, and until
-// when its function may begin under them. It then admits the other executions to which the limits granted
-// permits meanwhile.
+// when its function may begin under them. It then admits the other executions to which the limits granted permits in
+// between.
 func (a Admitter) Acquire(
 	ctx context.Context, held []PermitReturn, by Claimant, acquired func(i int, all bool, beginBy time.Time),
 ) {

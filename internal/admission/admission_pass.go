@@ -90,8 +90,8 @@ func (p *admissionPass) acquireAll(list []enginerpc.Candidate, earlier map[engin
 	p.run(candidates)
 }
 
-// order sorts the limits of a candidate by how likely they are to refuse it, so that it seldom has to return
-// permits: those for which executions wait, then those of a rate.
+// order sorts the limits of a candidate by how likely they are to refuse it, so that it seldom has to return permits:
+// first the limits that executions wait for, then the limits with a rate.
 func (p *admissionPass) order(limits []submit.StoredLimit) {
 	rank := func(l submit.StoredLimit) int {
 		switch {
@@ -194,8 +194,8 @@ func (p *admissionPass) warn(message string, err error) {
 	}
 }
 
-// deliver admits the executions that have permits, and repeats this for executions that get permits
-// meanwhile. That ends: a limit that was told of another one's refusal grants nothing that the other would
+// deliver admits the executions that have permits, and repeats this for executions that get permits in between. The
+// loop ends, because a limit that knows of another one's refusal grants no permit to an execution that the other would
 // refuse again.
 func (p *admissionPass) deliver() {
 	for len(p.admitted) > 0 && p.ctx.Err() == nil {
@@ -218,7 +218,7 @@ func (p *admissionPass) notifyAll(batch []admission) (gone []PermitReturn, incom
 	for _, a := range batch {
 		at, err := a.execution.Partition()
 		if err != nil {
-			p.warn("the admission pass found an entry of a limit that is no execution ID", err)
+			p.warn("the admission pass found an entry of a limit that is not an execution ID", err)
 			continue
 		}
 		byPartition[at] = append(byPartition[at], a)

@@ -35,7 +35,7 @@ func ParseBreach(text string) (BudgetBreach, error) {
 }
 
 // Apply records the breach in the event log of the run, and cancels the target run if the breach is hard and
-// its effect is to cancel. It can be repeated: a target run that is finished or missing is no error.
+// its effect is to cancel. It can be repeated: a target run that is finished or missing is not an error.
 func (b BudgetBreach) Apply(ctx context.Context, e *engine.Session) error {
 	p, err := e.Core.FlowPartition(b.FlowID)
 	if err != nil {
@@ -58,7 +58,7 @@ func (b BudgetBreach) Apply(ctx context.Context, e *engine.Session) error {
 		reply, err := e.Core.CancelFlow(ctx, call)
 		switch {
 		case errors.Is(err, enginecore.ErrFlowNotFound), errors.Is(err, enginecore.ErrFlowAlreadyTerminal):
-			return nil // there is nothing to cancel any more
+			return nil // there is nothing left to cancel
 		case err != nil:
 			return err
 		case !reply.More:

@@ -36,8 +36,8 @@ type GrantRequest struct {
 	Activities []string
 	// TTL is the time within which the worker must claim by the grant: 1 ms to MaxGrantTTL.
 	TTL time.Duration
-	// Partition restricts the search to what waits in one partition; nil searches up to 32 partitions, in rotation.
-	// Where one server has all partitions, what is eligible waits in partition 0, whatever its own one.
+	// Partition restricts the search to executions that wait in one partition; nil searches up to 32 partitions, in
+	// rotation. Where one server has all partitions, eligible executions of all partitions wait in partition 0.
 	Partition *enginecore.Partition
 }
 

@@ -20,7 +20,7 @@ import (
 // for a reason.
 type verdict struct {
 	reason, detail string
-	release        func(context.Context) // returns what was acquired for the execution; never nil
+	release        func(context.Context) // returns the permits acquired for the execution; never nil
 }
 
 func admitted() verdict { return verdict{release: func(context.Context) {}} }

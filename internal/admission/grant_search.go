@@ -21,8 +21,8 @@ const (
 	// searchedHeads is the number of executions that one call reads from an index of a partition, so that it
 	// can skip executions which this worker may not run.
 	searchedHeads = 16
-	// searchedShared takes the place of searchedHeads for indexes of the contract that hold what only other programs
-	// can run, or what is leased.
+	// searchedShared replaces searchedHeads for indexes of the contract, which may contain executions that only other
+	// programs can run, or that are leased.
 	searchedShared = 64
 	// maxSearches bounds the repetitions of a search in one call.
 	maxSearches = 64
@@ -157,8 +157,8 @@ func (s *grantSearch) grantNext(ctx context.Context, heads partitionHeads) (Issu
 		if err := s.readRecords(ctx, asked); err != nil {
 			return IssuedGrant{}, false, err
 		}
-		// Another worker may have claimed the execution meanwhile. Acquiring permits for its next lease would
-		// then give up the permits of the current one.
+		// Another worker may have claimed the execution in between. Acquiring permits for its next lease would then
+		// give up the permits of the current one.
 		if s.isClaimable(&asked[0]) {
 			grant, granted, err := s.admitAndGrant(ctx, at, &asked[0])
 			if err != nil || granted {
@@ -195,7 +195,7 @@ func (s *grantSearch) grantHead(ctx context.Context, heads partitionHeads) (Issu
 	return IssuedGrant{}, false, nil
 }
 
-// pauses returns what is paused in a partition; nil unless the eligible index has a pause mark.
+// pauses returns the pauses in a partition; nil unless the eligible index has a pause mark.
 func (s *grantSearch) pauses(ctx context.Context, heads partitionHeads) (map[string]bool, error) {
 	if !heads.marked {
 		return nil, nil
@@ -243,7 +243,7 @@ func (s *grantSearch) tryGrant(
 ) (IssuedGrant, bool, error) {
 	if !s.knowsActivity(x) {
 		if !s.native {
-			return IssuedGrant{}, false, nil // workers of other programs, which nobody knows here, may run it
+			return IssuedGrant{}, false, nil // workers of other programs, which this engine does not know, may run it
 		}
 		return IssuedGrant{}, false, s.block(ctx, x, blockedByRoute,
 			fmt.Sprintf("no running worker knows activity %q", x.record["execution_kind"]))
@@ -328,7 +328,7 @@ func (s *grantSearch) block(ctx context.Context, x *grantCandidate, reason, deta
 	})
 	if errors.Is(err, enginecore.ErrExecutionNotEligible) || errors.Is(err, enginecore.ErrExecutionNotActive) ||
 		errors.Is(err, enginecore.ErrExecutionNotFound) {
-		return nil // its state changed meanwhile
+		return nil // its state has changed since
 	}
 	return err
 }

@@ -141,8 +141,8 @@ func (p *admissionPass) sendReturns(returns []limitReturn) {
 	p.send(calls, p.addGrant, nil)
 }
 
-// usable returns how much of the time within which an execution has to begin may pass before it is told to: the limit
-// counts in milliseconds, and the function may lose its processor before its first instruction.
+// usable returns the part of the time within which an execution has to begin that may pass before the worker starts it:
+// the limit counts in milliseconds, and the function may lose its processor before its first instruction.
 func usable(within time.Duration) time.Duration {
 	return max(0, within-within/5-time.Millisecond)
 }

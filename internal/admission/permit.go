@@ -20,7 +20,7 @@ type permit struct {
 	// grant numbers the reply that granted it.
 	grant int64
 	// beginBy is until when the function of the execution may begin under it. The limit counts the start as if it were
-	// then. It is the zero time for a permit under which nothing may begin before it is asked for again.
+	// then. It is the zero time for a permit under which nothing may begin before it is acquired again.
 	beginBy time.Time
 }
 
@@ -69,6 +69,6 @@ func PermitsOf(claimed *enginerpc.ClaimedExecution) (PermitReturn, bool) {
 	limits, err := submit.DecodeLimits(permits.Limits)
 	return PermitReturn{
 		execution: claimed.ExecutionID, token: permits.Token, Limits: limits,
-		Again: permits.Token+1 < int64(claimed.LeaseEpoch), // they are those of a lost worker
+		Again: permits.Token+1 < int64(claimed.LeaseEpoch), // a lost worker had them
 	}, err == nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// CompleteTick carries out what a tick of limits leaves to its caller: it admits the executions that were
-// granted permits, and returns permits whose holders no longer run. Errors are logged; the next tick repeats
-// what failed.
+// CompleteTick completes a tick of limits, on behalf of the caller of the engine: it admits the executions that were
+// granted permits, and returns permits whose holders no longer run. Errors are logged; the next tick repeats failed
+// calls.
 func (a Admitter) CompleteTick(ctx context.Context, reply enginerpc.QuotaTickReply) {
 	limits := make(map[enginecore.QuotaPolicyID]submit.StoredLimit, len(reply.Quotas))
 	for _, q := range reply.Quotas {
@@ -43,7 +43,7 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 		id := enginecore.ExecutionID(check.Execution)
 		at, err := id.Partition()
 		if err != nil {
-			p.warn("the permit verification found an entry of a limit that is no execution ID", err)
+			p.warn("the permit verification found an entry of a limit that is not an execution ID", err)
 			continue
 		}
 		if calls[at] == nil {
@@ -94,7 +94,7 @@ func (p *admissionPass) settle(state string, a admission) {
 }
 
 // verifyPool returns the permits that a lost worker holds in a pool for executions which it no longer runs.
-// The engine ignores the call if the worker has reported on its pool meanwhile.
+// The engine ignores the call if the worker has reported on its pool in between.
 func (p *admissionPass) verifyPool(pool enginerpc.QuotaBlock, limit submit.StoredLimit) {
 	core := p.Session.Core
 	client := core.Client()

@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// SetPriority changes the priority of the nodes of a run, and of its maps and sub-flows, and moves what waits for
-// limits.
+// SetPriority changes the priority of the nodes of a run, and of its maps and sub-flows, and moves the executions that
+// wait for limits.
 func SetPriority(ctx context.Context, s *engine.Session, core engine.RunControl, call enginerpc.SetPriorityCall) error {
 	children, err := setPriorityOf(ctx, s, core, call)
 	if err != nil {
@@ -36,8 +36,8 @@ func SetPriority(ctx context.Context, s *engine.Session, core engine.RunControl,
 	return nil
 }
 
-// setPriorityOf makes the calls for one run, moves what waits for limits, and returns the runs of its maps and
-// sub-flows.
+// setPriorityOf makes the calls for one run, moves the executions that wait for limits, and returns the runs of its
+// maps and sub-flows.
 func setPriorityOf(
 	ctx context.Context, s *engine.Session, core engine.RunControl, call enginerpc.SetPriorityCall,
 ) (children []enginecore.FlowID, err error) {

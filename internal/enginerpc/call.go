@@ -21,7 +21,7 @@ const (
 	formRaw                       // one string
 )
 
-// callInfo is what the connection has to know about a function.
+// callInfo has the properties of a function that the connection needs.
 type callInfo struct {
 	name       string
 	readOnly   bool // writes nothing
@@ -57,7 +57,7 @@ func encode[R any](k Keys, c Call[R]) (*wire, error) {
 // wirePool keeps wires whose calls are over, so that a call needs no new lists of keys and arguments.
 type wirePool struct{ pool sync.Pool }
 
-// maxPooledArgs bounds the lists that are kept for calls to come. Longer ones are those of rare large calls.
+// maxPooledArgs bounds the lists that are kept for calls to come. Longer lists belong to rare large calls.
 const maxPooledArgs = 1024
 
 func (p *wirePool) get(k Keys, function string, partitions int) *wire {
@@ -69,7 +69,7 @@ func (p *wirePool) get(k Keys, function string, partitions int) *wire {
 	return w
 }
 
-// put takes a wire back that nobody uses any more.
+// put takes back a wire that is no longer in use.
 func (p *wirePool) put(w *wire) {
 	if cap(w.list) > maxPooledArgs || cap(w.args) > maxPooledArgs {
 		return
@@ -100,8 +100,9 @@ func (w *wire) command(b rueidis.Builder) rueidis.Completed {
 	}
 	keys := w.list
 	if len(keys) == 1 && strings.HasPrefix(w.name, compositePrefix) {
-		// While a slot moves, a node that imports it would run a call with one key on what has arrived of its data. It
-		// refuses one with two keys of which any is absent, and the call is sent again until the slot has arrived.
+		// While a slot moves, a node that imports it would run a call with one key on the part of its data that has
+		// arrived. It refuses one with two keys of which any is absent, and the call is sent again until the slot has
+		// arrived.
 		keys = append(keys, w.keys.execNoop(w.tag))
 	}
 	return b.Fcall().Function(w.name).Numkeys(int64(len(keys))).Key(keys...).Arg(w.args...).Build()
@@ -119,14 +120,14 @@ func Decode[R any](ctx context.Context, c Call[R], result rueidis.RedisResult) (
 	return decodeReply(info, m, c.decode)
 }
 
-// Do runs a call. It is what the methods named after the calls do.
+// Do runs a call. The methods named after the calls use it.
 //
-// Where the server says that nothing has happened yet (loading, failing over, moving the slot) the call is
-// sent again after a short pause, and so it is after a broken connection if it only reads or is safe to
-// repeat; the pauses grow to a quarter of a second and end with ctx or after Options.RetryFor. A library that
-// the server has lost is loaded again. Errors are *Error for refusals, *CallError, *DecodeError, *ServerError, or wrap
-// ErrUnavailable, ErrOutcomeUnknown, or ErrIncompatibleLibrary, after which Outdated is closed. Where ctx ended before
-// an answer came, they wrap its cause, and ErrUnavailable only if an earlier try failed for another reason.
+// Where the server's error shows that nothing has happened yet (loading, failing over, moving the slot) the call is
+// sent again after a short pause, and so it is after a broken connection if it only reads or is safe to repeat; the
+// pauses grow to a quarter of a second and end with ctx or after Options.RetryFor. A library that the server has lost
+// is loaded again. Errors are *Error for refusals, *CallError, *DecodeError, *ServerError, or wrap ErrUnavailable,
+// ErrOutcomeUnknown, or ErrIncompatibleLibrary, after which Outdated is closed. Where ctx ended before an answer came,
+// they wrap its cause, and ErrUnavailable only if an earlier try failed for another reason.
 func Do[R any, C Call[R]](ctx context.Context, conn *Conn, c C) (R, error) {
 	var zero R
 	info := c.info()

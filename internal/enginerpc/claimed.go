@@ -17,17 +17,17 @@ import (
 const graphChunk = 32
 
 const (
-	// maxGraphBytes bounds what a graphCache keeps. When it is exceeded, the cache drops all of it.
+	// maxGraphBytes bounds the size of a graphCache. When it is exceeded, the cache drops all of it.
 	maxGraphBytes = 8 << 20
-	// graphNodeBytes is about what a node takes beside its texts: itself, and the rounding of its texts by the
-	// allocator.
+	// graphNodeBytes is the approximate size of a node without its texts: the node itself, and the rounding of its
+	// texts by the allocator.
 	graphNodeBytes = 160
-	// graphChunkBytes is about what an entry takes beside its nodes.
+	// graphChunkBytes is the approximate size of an entry without its nodes.
 	graphChunkBytes = 256
 )
 
-// graphCache keeps what replies of claims leave out: the nodes of graphs. A graph never changes, as its hash identifies
-// it. The zero value is empty. It is safe for concurrent use.
+// graphCache keeps the nodes of graphs, which replies of claims leave out. A graph never changes, as its hash
+// identifies it. The zero value is empty. It is safe for concurrent use.
 type graphCache struct {
 	mu     sync.RWMutex
 	chunks map[graphPart]ReadGraphReply
@@ -65,15 +65,15 @@ func (g *graphCache) put(part graphPart, chunk ReadGraphReply) {
 	g.chunks[part] = chunk
 }
 
-// ofGraph stands for the admission of a first attempt that was leased before its permits, under the limits that its
-// graph has, and for budgets that its graph has.
+// ofGraph is a placeholder for the admission of a first attempt that was leased before its permits, under the limits
+// that its graph has, and for budgets that its graph has.
 const ofGraph = "?"
 
-// describe sets the fields of executions that the reply of a claim leaves out. Of a first attempt that needs nothing
-// beyond the least, these are the attempt and its journal, which is empty. Graphs say Node, Kind, FlowID and Policy,
-// which is shared and must not be changed, and what is ofGraph of Admission and Budgets. They stay empty if the graph
-// is gone, as it is when the run was purged after the claim. The error wraps enginecore.ErrOutcomeUnknown: the claim
-// itself was carried out.
+// describe sets the fields of executions that the reply of a claim leaves out. For a first attempt with the shortest
+// description, these are the attempt and its journal, which is empty. Node, Kind, FlowID and Policy come from the
+// graph, and so do Admission and Budgets where the reply has ofGraph. Policy is shared and must not be changed. These
+// fields stay empty if the graph is gone, because the run was purged after the claim. The error wraps
+// enginecore.ErrOutcomeUnknown: the claim itself was executed.
 func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) error {
 	for i := range claimed {
 		x := &claimed[i]
@@ -110,7 +110,7 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 	return nil
 }
 
-// attemptDigit is the place of the digit in which the id of a first attempt differs from that of its lease.
+// attemptDigit is the place of the digit in which the id of a first attempt differs from the id of its lease.
 const attemptDigit = 24
 
 // firstAttempt returns the id of the attempt that a claim has begun with a lease.
@@ -128,7 +128,7 @@ const (
 )
 
 // flowNode returns the flow of an execution and the ordinal of its node there, as enginecore.NodeExecutionID takes
-// them; 0 for the id of an execution that is no node of a flow that was submitted whole.
+// them; 0 for an execution that is not a node of a flow that was submitted whole.
 func flowNode(id enginecore.ExecutionID) (enginecore.FlowID, int) {
 	text := id.UUID()
 	if len(text) != uuidLength {
@@ -159,7 +159,7 @@ func (conn *Conn) readGraph(ctx context.Context, x *ClaimedExecution, part graph
 	}
 	chunk, err, shared := conn.graphs.reads.Do(part.flight(), read)
 	if err != nil && shared && ctx.Err() == nil {
-		// The call may have been that of another caller, whose context has ended or whose partition lacks the graph.
+		// The call may have been made by another caller, whose context has ended or whose partition lacks the graph.
 		chunk, err = read()
 	}
 	if errors.Is(err, enginecore.ErrGraphUnknown) {

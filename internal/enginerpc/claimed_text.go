@@ -50,7 +50,7 @@ func (r *claimedReader) bytes(n int64) string {
 }
 
 // parseClaimed reads the text by which the library describes most executions that are leased for their first attempt
-// (row_claimed.describe in lua/composite/rows/row_claimed.lua). It returns what is wrong with the text, or "".
+// (row_claimed.describe in lua/composite/rows/row_claimed.lua). It returns the fault of the text, or "".
 func parseClaimed(text string, out *ClaimedExecution) string {
 	r := claimedReader{text: text, ok: true}
 	out.ExecutionID = enginecore.ExecutionID(r.word())
@@ -80,7 +80,7 @@ func parseClaimed(text string, out *ClaimedExecution) string {
 		r.ok = false
 	}
 	if !r.ok || out.ExecutionID.Tag() == "" {
-		return "is no description of an execution"
+		return "is not a description of an execution"
 	}
 	return ""
 }

@@ -33,11 +33,11 @@ type Options struct {
 	// ContractOnly binds the connection to the ff_* functions of contract version 15, as whatever library the server
 	// has offers them. That library is neither loaded nor replaced; Connect fails with ErrNoLibrary or
 	// ErrIncompatibleLibrary where it is missing or of another version, other calls with ErrContractOnly. The defaults
-	// of Partitions are then those of other FlowFabric servers: 256, 32 and 32.
+	// of Partitions are then the numbers that other FlowFabric servers use: 256, 32 and 32.
 	ContractOnly bool
 	// Closed is closed before the client is. Defaults to none.
 	Closed <-chan struct{}
-	// InProcess says that the engine is in this process, where every connection has all rights. Defaults to false: the
+	// InProcess is set if the engine is in this process, where every connection has all rights. Defaults to false: the
 	// rights are checked.
 	InProcess bool
 	// Replication makes calls wait for replicas. Defaults to none.
@@ -84,8 +84,8 @@ type Conn struct {
 // older than this program's, and reads or creates the deployment's partition counts. The client stays the
 // caller's, who closes it after the last use of the engine.
 //
-// It waits while the server says that it is not ready, as WhileUnready does. The error wraps ErrUnavailable where that
-// does not end, or ErrNotReachable, ErrUnauthorized, ErrFull, ErrUnsupportedServer, ErrForeignLibrary or
+// It waits while the server reports that it is not ready, as WhileUnready does. The error wraps ErrUnavailable where
+// that does not end, or ErrNotReachable, ErrUnauthorized, ErrFull, ErrUnsupportedServer, ErrForeignLibrary or
 // ErrIncompatibleLibrary where one of them is the reason, or ErrMoved or ErrIncomplete if the deployment has a Mark. A
 // lack of rights is found out before anything is written: see CheckRights.
 func Connect(ctx context.Context, client rueidis.Client, o Options) (*Conn, error) {
@@ -153,9 +153,9 @@ func (conn *Conn) settle(ctx context.Context, o Options) (err error) {
 	return err
 }
 
-// Check asks every primary whether it answers, has a library that serves this program, and gives the user all rights.
-// It loads the library where it is missing, as Connect does. The errors are those of Connect. After ErrMoved or
-// ErrIncomplete, every later call fails.
+// Check verifies that every primary answers, has a library that serves this program, and gives the user all rights. It
+// loads the library where it is missing, as Connect does, and returns the same errors. After ErrMoved or ErrIncomplete,
+// every later call fails.
 func (conn *Conn) Check(ctx context.Context) error {
 	if err := conn.connected(); err != nil {
 		return err
@@ -229,13 +229,13 @@ func (conn *Conn) Now(ctx context.Context) (time.Time, error) {
 	return time.Time{}, &enginecore.DecodeError{Function: "TIME", Problem: "not two numbers"}
 }
 
-// checkServer tells apart the ways in which a server can be unusable.
+// checkServer distinguishes the ways in which a server can be unusable.
 func (conn *Conn) checkServer(ctx context.Context) error {
 	err := conn.client.Do(ctx, conn.client.B().Ping().Build()).Error()
 	return connectError(err)
 }
 
-// passwordHint says what is usually wrong with a URL that the server refuses.
+// passwordHint names the usual fault in a URL that the server refuses.
 func passwordHint(text string) string {
 	switch {
 	case strings.HasPrefix(text, "NOAUTH"):
@@ -246,7 +246,7 @@ func passwordHint(text string) string {
 	return ""
 }
 
-// connectError gives an error of the client a name that says what to do.
+// connectError wraps an error of the client in a sentinel by which callers can react to it.
 func connectError(err error) error {
 	if err == nil {
 		return nil
@@ -267,7 +267,7 @@ func connectError(err error) error {
 	case unreadyError(text) != nil:
 		return unreadyError(text)
 	case strings.Contains(text, "unknown command 'SENTINEL'"):
-		return fmt.Errorf("%w: it is no sentinel: the URL of a server itself has a scheme without +sentinel",
+		return fmt.Errorf("%w: it is not a sentinel: the URL of a server itself has a scheme without +sentinel",
 			enginecore.ErrUnsupportedServer)
 	case strings.Contains(strings.ToLower(text), "unknown command"):
 		return fmt.Errorf("%w: it needs FUNCTION, which Redis has since 7.0 and Valkey since 7.2: %s",

@@ -24,7 +24,8 @@ const (
 // compositePrefix begins the names of the functions that only our library has, in every protocol.
 const compositePrefix = "ffx"
 
-// connected tells that an engine was made by Connect, and not left nil by an error that was passed over.
+// connected returns an error if the connection was not made by Connect, but left nil by an error that the caller
+// ignored.
 func (conn *Conn) connected() error {
 	if conn == nil || conn.client == nil {
 		return errors.New("the engine was not made by Connect")
@@ -32,7 +33,7 @@ func (conn *Conn) connected() error {
 	return nil
 }
 
-// permit refuses what the connection may not call.
+// permit returns an error for a function that the connection may not call.
 func (conn *Conn) permit(function string) error {
 	if err := conn.OutdatedErr(); err != nil {
 		return fmt.Errorf("%s: not sent: %w", function, err)
@@ -44,11 +45,13 @@ func (conn *Conn) permit(function string) error {
 	return nil
 }
 
-// ChannelKeepers returns the channel on which keepers hear of each other. Those in contract mode have one of their own:
-// they do work for runs in contract mode that other keepers do not know, so both take care of all partitions.
+// ChannelKeepers returns the channel on which keepers announce themselves to each other. Keepers in contract mode have
+// a separate channel: they do work for runs in contract mode that other keepers do not know, so both take care of all
+// partitions.
 func (conn *Conn) ChannelKeepers() string { return conn.channelOfKeepers(conn.keys.ChannelKeepers()) }
 
-// ChannelStandbyKeepers returns the channel on which the keepers of workers on standby hear of each other.
+// ChannelStandbyKeepers returns the channel on which the keepers of workers on standby announce themselves to each
+// other.
 func (conn *Conn) ChannelStandbyKeepers() string {
 	return conn.channelOfKeepers(conn.keys.ChannelStandbyKeepers())
 }
@@ -79,18 +82,18 @@ func (conn *Conn) checkContract(ctx context.Context, node rueidis.Client) error 
 	return nil
 }
 
-// isMissing tells that the server does not know the function.
+// isMissing reports whether the server does not know the function.
 func isMissing(err error) bool {
 	var server *enginecore.ServerError
 	return errors.As(err, &server) && strings.HasPrefix(server.Message, "Function not found")
 }
 
-// CreateDelayedCall is CreateExecutionCall with the index that a library needs which leaves the choice to its caller:
-// that of delayed executions. It belongs to calls with DelayUntil.
+// CreateDelayedCall is CreateExecutionCall with the index of delayed executions, for libraries that leave the choice of
+// the index to their caller. It belongs to calls with DelayUntil.
 type CreateDelayedCall struct{ CreateExecutionCall }
 
 // blockedBy is the index of the executions of a lane that are blocked for a reason: libraries that leave the choice to
-// their caller take the key as it is. A reason that has no index of its own has that of budgets.
+// their caller take the key as it is. A reason without a separate index uses the index of budgets.
 func (k Keys) blockedBy(tag string, lane enginecore.LaneID, reason string) string {
 	switch reason {
 	case "waiting_for_quota":

@@ -132,7 +132,7 @@ func executionIDValue(r *fields, name string) enginecore.ExecutionID {
 	s, ok := r.raw(name, false)
 	id := enginecore.ExecutionID(s)
 	if ok && s != "" && id.Tag() == "" {
-		r.fail(name, fmt.Sprintf("%q is no execution id", s))
+		r.fail(name, fmt.Sprintf("%q is not an execution id", s))
 		return ""
 	}
 	return id
@@ -162,7 +162,7 @@ func intValue[T ~int64 | ~int](r *fields, name string) T {
 	}
 	n, ok := wholeNumber(s)
 	if !ok || int64(T(n)) != n {
-		r.fail(name, fmt.Sprintf("%q is no whole number", s))
+		r.fail(name, fmt.Sprintf("%q is not a whole number", s))
 		return 0
 	}
 	return T(n)
@@ -188,7 +188,7 @@ func floatValue(r *fields, name string) float64 {
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		r.fail(name, fmt.Sprintf("%q is no number", s))
+		r.fail(name, fmt.Sprintf("%q is not a number", s))
 		return 0
 	}
 	return f
@@ -204,7 +204,7 @@ func millisValue(r *fields, name string) time.Duration {
 	}
 	n, ok := wholeNumber(s)
 	if !ok || n > maxMillis || n < -maxMillis {
-		r.fail(name, fmt.Sprintf("%q is no duration in ms", s))
+		r.fail(name, fmt.Sprintf("%q is not a duration in ms", s))
 		return 0
 	}
 	return time.Duration(n) * time.Millisecond
@@ -221,7 +221,7 @@ func timeValue(r *fields, name string) time.Time {
 	if !ok {
 		f, err := strconv.ParseFloat(s, 64)
 		if err != nil || math.IsNaN(f) || math.Abs(f) >= 1<<62 {
-			r.fail(name, fmt.Sprintf("%q is no time in ms", s))
+			r.fail(name, fmt.Sprintf("%q is not a time in ms", s))
 			return time.Time{}
 		}
 		n = int64(math.Floor(f))
@@ -244,7 +244,7 @@ func boolValue(r *fields, name string) bool {
 	return false
 }
 
-// isEmptyText reports whether a value is the empty text, which can stand for an empty array.
+// isEmptyText reports whether a value is the empty text, which can represent an empty array.
 func isEmptyText(m *rueidis.RedisMessage) bool {
 	if !m.IsString() {
 		return false
@@ -319,7 +319,7 @@ func listOf[T any](r *fields, name string, value func(*fields, string) T) []T {
 	return out
 }
 
-// restOf reads what is left as single values.
+// restOf reads the remaining fields as single values.
 func restOf[T any](r *fields, name string, value func(*fields, string) T) []T {
 	if r.left() == 0 {
 		return nil
@@ -331,7 +331,7 @@ func restOf[T any](r *fields, name string, value func(*fields, string) T) []T {
 	return out
 }
 
-// rest reads what is left as flat records.
+// rest reads the remaining fields as flat records.
 func rest[T any](r *fields, name string, decode func(*fields, *T)) []T {
 	var out []T
 	for r.left() > 0 && !r.failed() {
@@ -390,7 +390,7 @@ func decodeReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fiel
 	return out, err
 }
 
-// readReply does what decodeReply does, and also returns the claimed executions of the reply, which shares them.
+// readReply works like decodeReply, and also returns the claimed executions of the reply, which shares them.
 func readReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields) R) (R, []ClaimedExecution, error) {
 	var zero R
 	r := fields{function: info.name, open: info.open}
@@ -442,7 +442,7 @@ func readReply[R any](info callInfo, m rueidis.RedisMessage, decode func(*fields
 	return zero, nil, r.err
 }
 
-// refusal reads a code and its details. A code may carry a value behind a colon, which becomes a detail.
+// refusal reads a code and its details. A code may be followed by a colon and a value, which becomes a detail.
 func refusal(r *fields) error {
 	code := textValue[string](r, "error code")
 	e := &enginecore.Error{Function: r.function}

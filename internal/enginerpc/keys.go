@@ -12,7 +12,7 @@ type Keys struct {
 	prefix string
 }
 
-// NewKeys returns the key builders of a deployment. The error is that of CheckPrefix.
+// NewKeys returns the key builders of a deployment. The error comes from CheckPrefix.
 func NewKeys(prefix string) (Keys, error) {
 	if err := enginecore.CheckPrefix(prefix); err != nil {
 		return Keys{}, err
@@ -20,7 +20,7 @@ func NewKeys(prefix string) (Keys, error) {
 	return Keys{prefix}, nil
 }
 
-// Prefix is what every key begins with, without the colon.
+// Prefix is the beginning of every key, without the colon.
 func (k Keys) Prefix() string { return k.prefix }
 
 // escapePart writes a part of a key without colons, as key.escape of the library does: different texts stay different.
@@ -39,7 +39,7 @@ func unescapePart(part string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(part, "%3A", ":"), "%25", "%")
 }
 
-// cutTag returns the hash tag of a key that begins with the prefix and head, and what stands behind the tag.
+// cutTag returns the hash tag of a key that begins with the prefix and head, and the rest of the key after the tag.
 func (k Keys) cutTag(key, head string) (tag, rest string, ok bool) {
 	if rest, ok = strings.CutPrefix(key, k.prefix); !ok {
 		return "", "", false
@@ -51,7 +51,7 @@ func (k Keys) cutTag(key, head string) (tag, rest string, ok bool) {
 	return rest[:end], rest[end:], end > 0
 }
 
-// NameOf is what stands in a key behind its hash tag and a colon, "" if nothing does. In the lists of one family and
+// NameOf is the part of a key after its hash tag and a colon; "" if there is none. In the lists of one family and
 // partition it is different for each.
 func NameOf(key string) string {
 	_, name, _ := strings.Cut(key, TagOf(key)+":")

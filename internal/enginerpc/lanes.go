@@ -11,17 +11,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// laneRegister is what a connection knows of the set of lanes in use, from which keepers in contract mode learn which
-// lanes to serve. The zero value is empty; it is safe for concurrent use.
+// laneRegister is a connection's copy of the set of lanes in use, from which keepers in contract mode learn which lanes
+// to serve. The zero value is empty; it is safe for concurrent use.
 type laneRegister struct {
 	mu      sync.Mutex
 	entered map[enginecore.LaneID]bool
 }
 
-// defaultLane is the lane that keepers serve without being told.
+// defaultLane is the lane that keepers serve in any case.
 const defaultLane enginecore.LaneID = "default"
 
-// missing returns those of the lanes that are not known to be in the set, without duplicates.
+// missing returns the lanes of the list that are not known to be in the set, without duplicates.
 func (r *laneRegister) missing(lanes []enginecore.LaneID) (names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *laneRegister) note(entered bool, lanes ...string) {
 	}
 }
 
-// renew notes which lanes the set has. Lanes that it has lost are entered again by whoever uses them.
+// renew notes which lanes the set has. Lanes that it has lost are entered again by the connections that use them.
 func (r *laneRegister) renew(lanes []string) {
 	r.mu.Lock()
 	r.entered = nil
@@ -86,7 +86,7 @@ func (conn *Conn) EnterLanesAgain(ctx context.Context, lanes ...enginecore.LaneI
 	return conn.EnterLanes(ctx, lanes...)
 }
 
-// UsedLanes reads the set of lanes in use, in no order. It leaves out what is no name of a lane.
+// UsedLanes reads the set of lanes in use, in no order. It leaves out entries that are not names of lanes.
 func (conn *Conn) UsedLanes(ctx context.Context) ([]enginecore.LaneID, error) {
 	if err := conn.connected(); err != nil {
 		return nil, err
@@ -105,12 +105,12 @@ func (conn *Conn) UsedLanes(ctx context.Context) ([]enginecore.LaneID, error) {
 	return lanes, nil
 }
 
-// laneUser is a call that brings a lane into use.
+// laneUser is a call that makes the engine use a lane.
 type laneUser interface{ laneInUse() enginecore.LaneID }
 
 func (c CreateExecutionCall) laneInUse() enginecore.LaneID { return c.LaneID }
 
-// enterLaneOf enters the lane that a call brings into use, if it does.
+// enterLaneOf enters the lane of a call that is a laneUser.
 func (conn *Conn) enterLaneOf(ctx context.Context, call any) error {
 	if user, ok := call.(laneUser); ok {
 		return conn.EnterLanes(ctx, user.laneInUse())

@@ -24,7 +24,7 @@ type libraryFile struct {
 }
 
 // build identifies one state of the library. The revision grows with every change, so builds have an order;
-// the hash tells apart builds of one revision that were made from different sources.
+// the hash distinguishes builds of one revision that were made from different sources.
 type build struct {
 	revision int64
 	hash     string
@@ -42,7 +42,7 @@ func parseBuild(text string) (build, error) {
 	return build{n, hash}, nil
 }
 
-// decision says what to do about the library that a server has.
+// decision is the way to handle the library that a server has.
 type decision uint8
 
 const (
@@ -51,7 +51,7 @@ const (
 	replaceLibrary
 )
 
-// libraryChecks bounds how often a server is looked at again when others load a library at the same time.
+// libraryChecks bounds how often a server is inspected again when others load a library at the same time.
 const libraryChecks = 5
 
 // ensureLibrary makes every primary have a library that serves this program, or checks that it has, in contract mode.
@@ -133,7 +133,7 @@ func (conn *Conn) ensureLibraryOn(ctx context.Context, node rueidis.Client) erro
 			return err
 		}
 		command := loadCommand(node.B(), conn.library.source, todo == replaceLibrary)
-		// Another program may have been faster: whatever the answer, the next round looks at the result.
+		// Another program may have been faster: whatever the answer, the next round checks the result.
 		if loadErr = node.Do(ctx, command).Error(); loadErr == nil {
 			conn.logger.LogAttrs(ctx, slog.LevelInfo,
 				"flowfabric: the program loaded the engine's library into the server",
@@ -164,7 +164,7 @@ func loadCommand(b rueidis.Builder, source string, replace bool) rueidis.Complet
 	return b.FunctionLoad().FunctionCode(source).Build()
 }
 
-// inspectLibrary looks at the library that a server has.
+// inspectLibrary decides how to handle the library that a server has.
 func (conn *Conn) inspectLibrary(ctx context.Context, node rueidis.Client) (decision, error) {
 	functions, err := listFunctions(ctx, node)
 	if err != nil {

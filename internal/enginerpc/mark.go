@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
-// Mark says why no program may use a deployment. It stands in the key of the protocol, in place of the number, so that
-// programs that do not know marks refuse the data as well.
+// Mark states why no program may use a deployment. It is stored in the key of the protocol, in place of the number, so
+// that programs that do not know marks refuse the data as well.
 type Mark struct {
 	State MarkState `json:"state"`
 	// ID identifies the move, or is the digest of the backup.
@@ -28,10 +28,10 @@ type Mark struct {
 	Protocol string `json:"protocol,omitempty"`
 }
 
-// MarkState is what happens to the data of a deployment.
+// MarkState is the operation that the data of a deployment are under.
 type MarkState string
 
-// What happens to data.
+// The operations on data.
 const (
 	Leaving   MarkState = "leaving"   // they are being moved away
 	Moved     MarkState = "moved"     // they were moved away
@@ -54,7 +54,7 @@ func ParseMark(text string) (m Mark, ok bool) {
 	return m, err == nil && m.State != ""
 }
 
-// Err says why the data cannot be used: it wraps ErrMoved or ErrIncomplete.
+// Err returns the reason why the data cannot be used: it wraps ErrMoved or ErrIncomplete.
 func (m Mark) Err() error {
 	since := m.Since.UTC().Format(time.RFC3339)
 	switch m.State {
@@ -106,8 +106,8 @@ func (conn *Conn) serveNoLonger(ctx context.Context, message, event string, err 
 	})
 }
 
-// CheckProtocol returns an error that wraps ErrIncompatibleLibrary if what is stored is for later programs than this
-// one. text is what the key of the protocol has.
+// CheckProtocol returns an error that wraps ErrIncompatibleLibrary if the stored data are for later programs than this
+// one. text is the value of the key of the protocol.
 func CheckProtocol(text string) error {
 	stored, err := strconv.Atoi(text)
 	switch {

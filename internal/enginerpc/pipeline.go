@@ -118,7 +118,7 @@ func (p *Pipeline) Run(ctx context.Context) error {
 	return JoinSame("calls", errs)
 }
 
-// histories returns those of the partitions in which calls write that wait for replicas.
+// histories returns the histories of the partitions in which calls write that wait for replicas.
 func (p *Pipeline) histories(ctx context.Context) (map[string]string, error) {
 	var histories map[string]string
 	for _, c := range p.calls {

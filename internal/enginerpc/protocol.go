@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// outdated is how an engine remembers that it is not served any more.
+// outdated records that the engine no longer serves this program.
 type outdated struct {
 	once   sync.Once
 	closed chan struct{}
@@ -23,7 +23,8 @@ type outdated struct {
 // program. From then on, all calls of this engine fail with ErrIncompatibleLibrary, without being sent.
 func (conn *Conn) Outdated() <-chan struct{} { return conn.outdated.closed }
 
-// OutdatedErr says why Outdated is closed: it wraps ErrIncompatibleLibrary and names both versions. It is nil before.
+// OutdatedErr returns the reason why Outdated is closed: it wraps ErrIncompatibleLibrary and names both versions. It is
+// nil before.
 func (conn *Conn) OutdatedErr() error {
 	if err := conn.connected(); err != nil {
 		return err
@@ -47,8 +48,9 @@ func (conn *Conn) restoreLibrary(ctx context.Context) error {
 	return err
 }
 
-// storedProtocol is the oldest protocol whose programs understand what is stored. The error says that this one is
-// older. The data tell by themselves, since a library can get lost, and one in this process is not stored at all.
+// storedProtocol is the oldest protocol whose programs understand the stored data. The error states that this program
+// is older. The protocol is stored with the data, since a library can get lost, and one in this process is not stored
+// at all.
 func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 	key := conn.keys.FfxProtocol()
 	read := func() (string, error) {
@@ -60,8 +62,8 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 		if former == nil {
 			return 1, nil
 		}
-		// A server that becomes a replica has nothing at first, and all data a moment later: look again, now that
-		// there are runs. What this program concludes from them is final.
+		// A server that becomes a replica has nothing at first, and all data a moment later: so read again, now that
+		// there are runs. The conclusion of this program from them is final.
 		if text, err = read(); rueidis.IsRedisNil(err) {
 			return 1, former
 		}
@@ -83,20 +85,20 @@ func (conn *Conn) storedProtocol(ctx context.Context) (int, error) {
 	return stored, nil
 }
 
-// refuseFormerRuns returns an error if there are runs of protocol 1, whose form this program does not read. Protocol 1
-// did not say with its data that they are of it.
+// refuseFormerRuns returns an error if there are runs of protocol 1, whose form this program does not read. Data of
+// protocol 1 do not contain the number of their protocol.
 func (conn *Conn) refuseFormerRuns(ctx context.Context) error {
 	b := conn.client.B()
 	config := conn.keys.ConfigPartitions()
 	text, err := conn.client.Do(ctx, b.Hget().Key(config).Field(fieldFlowPartitions).Build()).ToString()
 	if rueidis.IsRedisNil(err) {
-		return nil // there are no data yet
+		return nil // no data yet
 	} else if err != nil {
 		return fmt.Errorf("partition counts: %w", connectError(err))
 	}
 	count, err := strconv.Atoi(text)
 	if err != nil {
-		return nil // partitions says so
+		return nil // partitions reports that
 	}
 	reads := make(rueidis.Commands, count)
 	for i := range reads {

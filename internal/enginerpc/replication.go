@@ -15,18 +15,18 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Replication says how many replicas must have what a call has written before the call returns.
+// Replication is the number of replicas that must have the writes of a call before the call returns.
 type Replication struct {
 	// Replicas is their number; 0 means that no call waits.
 	Replicas int
 	// Timeout bounds the wait of one call.
 	Timeout time.Duration
-	// Missed, which must be set, is called when a call of a worker or keeper goes on although its writes are on fewer
+	// Missed, which must be set, is called when a call of a worker or keeper succeeds although its writes are on fewer
 	// replicas.
 	Missed func(ctx context.Context, err error)
 }
 
-// replicationClass says what becomes of a call whose writes are not on enough replicas in time.
+// replicationClass is the effect on a call if its writes are not on enough replicas in time.
 type replicationClass uint8
 
 const (
@@ -35,8 +35,8 @@ const (
 	// shouldReplicate: Replication.Missed is called, and the call succeeds. Its caller is a worker, which has no use
 	// for an error: if a failover takes the write back, the execution is claimed again.
 	shouldReplicate
-	// needNotReplicate: the call does not wait, since nobody relies on what it writes: claims, leases, progress,
-	// records of workers, what is found again by the next step of a keeper.
+	// needNotReplicate: the call does not wait, since no caller relies on its writes: claims, leases, progress, records
+	// of workers, and work that the next step of a keeper finds again.
 	needNotReplicate
 )
 
@@ -97,16 +97,16 @@ func (info callInfo) replicationClass() replicationClass {
 	return replicationClasses[info.name]
 }
 
-// goOn is the key of contexts whose calls go on without replicas.
+// goOn is the key of contexts whose calls continue without replicas.
 type goOn struct{}
 
 // GoOnUnreplicated returns a context whose calls do not fail for lack of replicas: Replication.Missed is called
-// instead. It is for keepers, and for what workers start on their own.
+// instead. It is for keepers, and for calls that workers make on their own.
 func GoOnUnreplicated(ctx context.Context) context.Context {
 	return context.WithValue(ctx, goOn{}, true)
 }
 
-// replicator makes calls wait until replicas have what they have written.
+// replicator makes calls wait until replicas have their writes.
 type replicator struct {
 	conn *Conn
 	Replication
@@ -128,13 +128,14 @@ func newReplicator(conn *Conn, r Replication) *replicator {
 	}
 }
 
-// barrierPiece bounds how long one barrier waits for replicas. Calls that come meanwhile wait for the next one.
+// barrierPiece bounds how long one barrier waits for replicas. Calls that arrive during a barrier wait for the next
+// one.
 const barrierPiece = 250 * time.Millisecond
 
 // barrierTimes is how often a call that may be repeated is sent again because its primary has changed.
 const barrierTimes = 5
 
-// waitsForReplicas reports whether a call returns only once replicas have what it writes.
+// waitsForReplicas reports whether a call returns only once replicas have its writes.
 func (conn *Conn) waitsForReplicas(info callInfo, w *wire) bool {
 	return conn.replication != nil && w.tag != "" && info.replicationClass() != needNotReplicate
 }
@@ -152,8 +153,8 @@ func (conn *Conn) historyBefore(ctx context.Context, info callInfo, w *wire) (st
 	return history, nil
 }
 
-// wrote reports whether a call may have written something by its reply. One that asks for an answer to be held against
-// a schema has written nothing, and is made again.
+// wrote reports whether a call may have written something by its reply. A reply that requests a check of the answer
+// against a schema means that the call has written nothing and is made again.
 func wrote(reply any) bool {
 	switch r := reply.(type) {
 	case SignalReply:
@@ -166,7 +167,7 @@ func wrote(reply any) bool {
 	return true
 }
 
-// confirm waits until replicas have what a call has written that was answered with m. before is the history of the
+// confirm waits until replicas have the writes of a call that was answered with m. before is the history of the
 // partition when the call was sent. If the primary has changed since, the write may be lost, so the call is sent again
 // if it may be repeated.
 func (r *replicator) confirm(ctx context.Context, info callInfo, w *wire, before string, m message) (message, error) {
@@ -209,11 +210,11 @@ func refused(m message) bool {
 	return err == nil && n == 0
 }
 
-// errPrimaryChanged says that another server took the place of the one that answered.
+// errPrimaryChanged is returned when another server has replaced the one that answered.
 var errPrimaryChanged = errors.New("another server has become the primary meanwhile, or the same one was restarted")
 
-// notReplicated returns the error of a call that was carried out. It has why no replica was heard of as text alone: an
-// unavailable engine would mean that nothing has happened.
+// notReplicated returns the error of a call that was executed but not confirmed. It contains the cause as text alone:
+// an error that matches ErrUnavailable would mean that nothing has happened.
 func notReplicated(err error) error {
 	if errors.Is(err, enginecore.ErrNotReplicated) {
 		return err
@@ -235,7 +236,7 @@ func (conn *Conn) ReplicationMark(ctx context.Context, p enginecore.Partition) (
 }
 
 // Replicated waits until replicas have all that was written in a partition up to now. It reports whether the primary is
-// still that of the mark: if it is not, what was read since may be lost, and is to be read again. The error wraps
+// still the one recorded in the mark: if not, data read since may be lost, and must be read again. The error wraps
 // enginecore.ErrNotReplicated. Without Options.Replication it does nothing.
 func (conn *Conn) Replicated(
 	ctx context.Context, p enginecore.Partition, since ReplicationMark,
@@ -275,8 +276,8 @@ func (r *replicator) history(ctx context.Context, tag string) (string, error) {
 	}
 }
 
-// await returns once enough replicas have what was written in a partition before, with the replication id of its
-// primary. The error says how many replicas have it.
+// await returns once enough replicas have everything that was written in a partition before, with the replication id of
+// its primary. The error states how many replicas have it.
 func (r *replicator) await(ctx context.Context, tag string, deadline time.Time) (string, error) {
 	for {
 		reply := r.join(ctx, tag, r.Replicas)
@@ -299,7 +300,8 @@ func (r *replicator) await(ctx context.Context, tag string, deadline time.Time) 
 	}
 }
 
-// barrier is what one primary is asked for. Calls that arrive while one round is under way share the next one.
+// barrier gathers the calls that wait for the replicas of one primary. Calls that arrive while one round is under way
+// share the next one.
 type barrier struct {
 	replicator *replicator
 	address    string
@@ -310,7 +312,7 @@ type barrier struct {
 // round is one barrier: a write in each of the partitions, then a WAIT for the replicas.
 type round struct {
 	tags     map[string]bool
-	replicas int // the most that a caller asks for
+	replicas int // the most that a caller requires
 	done     chan struct{}
 	reply    roundReply
 	moved    map[string]error // tags that the primary does not have
@@ -371,8 +373,9 @@ func (r *replicator) place(tag string) (string, rueidis.Client) {
 	return "", nil
 }
 
-// relocate notes where the partition is that a server does not have: that is what it has said, or else the partition is
-// asked for through the client, which then looks at the servers again, and any server after that.
+// relocate records the new address of a partition that a server does not have: the address in its redirection. Without
+// a known address, relocate sends a command for the partition through the client, which makes the client read the list
+// of servers again, and then records any server.
 func (r *replicator) relocate(ctx context.Context, tag string, err error) {
 	if server, ok := rueidis.IsRedisErr(err); ok {
 		if address, moved := server.IsMoved(); moved {
@@ -385,7 +388,7 @@ func (r *replicator) relocate(ctx context.Context, tag string, err error) {
 			}
 		}
 	}
-	// What it answers does not matter.
+	// The answer does not matter.
 	_ = r.conn.client.Do(ctx, r.conn.barrierWrite(r.conn.client, tag)).Error()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -397,7 +400,7 @@ func (r *replicator) relocate(ctx context.Context, tag string, err error) {
 	r.places[tag] = addresses[(at+1)%len(addresses)]
 }
 
-// run carries out rounds until nobody waits for one.
+// run performs rounds until no call waits for one.
 func (b *barrier) run() {
 	r := b.replicator
 	for {
@@ -479,7 +482,7 @@ func (b *barrier) carryOut(now *round) {
 	now.reply.history = history
 }
 
-// barrierError gives an error of a barrier the meaning that those of calls have. A redirection stays as it is.
+// barrierError classifies an error of a barrier like the error of a call. A redirection stays as it is.
 func barrierError(ctx context.Context, command string, err error) error {
 	if server, ok := rueidis.IsRedisErr(err); ok {
 		if _, moved := server.IsMoved(); moved {

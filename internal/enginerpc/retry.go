@@ -20,7 +20,7 @@ type (
 	commands = []rueidis.Completed
 )
 
-// verdict says what may follow a failed try.
+// verdict is the permitted reaction to a failed try.
 type verdict uint8
 
 const (
@@ -44,15 +44,15 @@ func (conn *Conn) send(ctx context.Context, info callInfo, w *wire) (message, er
 	return conn.sendAfter(ctx, info, w, nil)
 }
 
-// sendAfter does what send does for a call whose last try failed with before, if it is not nil.
+// sendAfter works like send, for a call whose last try failed with before, if it is not nil.
 func (conn *Conn) sendAfter(ctx context.Context, info callInfo, w *wire, before error) (message, error) {
 	return conn.repeat(ctx, info, func() (message, error) {
 		return conn.client.Do(ctx, w.command(conn.client.B())).ToMessage()
 	}, before)
 }
 
-// Repeat sends a command that is safe to repeat, until it is answered or time is up, as calls are sent again. The
-// errors are those of calls.
+// Repeat sends a command that is safe to repeat, until it is answered or time is up, as calls are sent again. It
+// returns the same errors as calls.
 func (conn *Conn) Repeat(ctx context.Context, command string, build func(rueidis.Builder) rueidis.Completed) error {
 	if err := conn.connected(); err != nil {
 		return err
@@ -104,8 +104,9 @@ func (conn *Conn) repeat(
 	}
 }
 
-// withBefore adds the error of the try before to that of a call whose context has ended: it says what kept the call. Of
-// a call with an unknown outcome it is text alone, since that outcome is not what the try before leaves.
+// withBefore adds the error of the previous try, which shows why the call took so long, to the error of a call whose
+// context has ended. For a call with an unknown outcome it is text alone, so that the error does not match the previous
+// error, whose outcome is known.
 func withBefore(ended, before error) error {
 	if errors.Is(ended, enginecore.ErrOutcomeUnknown) {
 		return fmt.Errorf("%w; before that: %v", ended, before)
@@ -148,18 +149,18 @@ var ofReplica = [...]string{"READONLY", "MASTERDOWN", "UNBLOCKED"}
 // IsReplicaError reports whether an error text of a server is one that only a replica gives.
 func IsReplicaError(text string) bool { return hasPrefixOf(text, ofReplica[:]) }
 
-// ErrReplica marks a connection that leads to a replica, which takes no writes and may lag behind its primary. Outside
-// of clusters such a connection is not used.
+// ErrReplica marks a connection that leads to a replica, which takes no writes and may have older data than its
+// primary. Outside of clusters such a connection is not used.
 var ErrReplica = fmt.Errorf("%w: the server is a replica, not the primary", enginecore.ErrUnavailable)
 
-// unready is the error of a server that says "not now". It wraps enginecore.ErrUnavailable.
+// unready is the error of a server that cannot serve at the moment. It wraps enginecore.ErrUnavailable.
 type unready struct{ text string }
 
 func (e *unready) Error() string { return enginecore.ErrUnavailable.Error() + ": " + e.text }
 
 func (e *unready) Unwrap() error { return enginecore.ErrUnavailable }
 
-// unreadyError is the error of a server that says so, or nil.
+// unreadyError returns an unready if the text of a server's error means that it cannot serve at the moment, else nil.
 func unreadyError(text string) error {
 	if hasPrefixOf(text, notNow[:]) || slices.ContainsFunc(slotMoving[:], func(s string) bool {
 		return strings.Contains(text, s)
@@ -177,7 +178,7 @@ func hasPrefixOf(text string, beginnings []string) bool {
 // for both before a function begins and again before its first write, never after that.
 var full = [...]string{"OOM ", "MISCONF "}
 
-// fullError is the error of a server that says so, or nil.
+// fullError returns an error if the text of a server's error means that it takes no more data, else nil.
 func fullError(text string) error {
 	for _, s := range full {
 		if strings.HasPrefix(text, s) {
@@ -187,7 +188,7 @@ func fullError(text string) error {
 	return nil
 }
 
-// unavailable matches enginecore.ErrUnavailable, which its text does not name, since it says more.
+// unavailable matches enginecore.ErrUnavailable, which its text does not name, since the text is more specific.
 type unavailable struct{ error }
 
 func (e *unavailable) Unwrap() []error { return []error{e.error, enginecore.ErrUnavailable} }
@@ -196,12 +197,12 @@ func (e *unavailable) Unwrap() []error { return []error{e.error, enginecore.ErrU
 // cluster is not whole.
 var slotMoving = [...]string{
 	"Script attempted to access a non local key in a cluster node",
-	"undeclared keys were accessed during rehashing of the slot", // what Valkey says where not all keys have arrived
+	"undeclared keys were accessed during rehashing of the slot", // of Valkey where not all keys have arrived
 	"Script attempted to execute a command while the cluster is down",
 	"Script attempted to execute a write command while the cluster is down",
 }
 
-// classify turns an error of the client into the engine's error and says whether to go on.
+// classify turns an error of the client into the engine's error and decides whether to try again.
 func classify(ctx context.Context, info callInfo, err error) (verdict, error) {
 	verdict, fault := judge(ctx, info, err)
 	return verdict, named(info.name, fault)
@@ -263,7 +264,7 @@ func judgeReply(info callInfo, text string) (verdict, error) {
 	return giveUp, &enginecore.ServerError{Function: info.name, Message: text}
 }
 
-// CommandError classifies the error of a command that only reads or is safe to repeat, as those of such calls are.
+// CommandError classifies the error of a command that only reads or is safe to repeat, like the error of such a call.
 func CommandError(ctx context.Context, command string, err error) error {
 	if err == nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// The commands on data that the library and the programs use, each with a sample of its arguments: K and L stand for
-// keys. Those that the library does without where it may not use them are not among them.
+// The commands on data that the library and the programs use, each with a sample of its arguments, in which K and L are
+// keys. Commands that the library can do without are not among them.
 const (
 	readCommands = "EXISTS K|GET K|GETRANGE K 0 1|HEXISTS K f|HGET K f|HGETALL K|HKEYS K|HLEN K|HMGET K f|HSCAN K 0|HSTRLEN K f|" +
 		"LINDEX K 0|LLEN K|LPOS K e|LRANGE K 0 1|MGET K|PTTL K|SCARD K|SISMEMBER K m|SMEMBERS K|SMISMEMBER K m|" +
@@ -33,7 +33,8 @@ func (conn *Conn) samples(list string) []string {
 	return strings.Split(strings.NewReplacer(" K", " "+key, " L", " "+key+":2").Replace(list), "|")
 }
 
-// probeName is a lane, a worker and a place of the rota that nobody has, so that nobody hears their channels.
+// probeName is a lane, a worker and a place of the wake ring that do not exist, so that their channels have no
+// subscribers.
 const probeName = ":rights"
 
 // channels are one of each kind that messages go through.
@@ -46,10 +47,10 @@ func (conn *Conn) channels() []string {
 	}
 }
 
-// CheckRights asks every primary whether the user of the connection has all rights on commands, keys and channels that
-// the engine uses. The error names what is missing: it wraps a *RightsError and ErrUnauthorized. It writes nothing, and
-// takes one call for each primary. Where the library is another one (Options.ContractOnly), it looks at channels, and
-// at one command that reads and one that writes.
+// CheckRights verifies on every primary that the user of the connection has all rights on commands, keys and channels
+// that the engine uses. The error names the missing rights: it wraps a *RightsError and ErrUnauthorized. It writes
+// nothing, and takes one call for each primary. Where the library is another one (Options.ContractOnly), it checks
+// channels, one command that reads and one that writes.
 func (conn *Conn) CheckRights(ctx context.Context) error {
 	if err := conn.connected(); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (conn *Conn) checkRightsOn(ctx context.Context, node rueidis.Client) error 
 	reply, err := Decode(ctx, call, node.Do(ctx, w.command(node.B())))
 	if server, ok := errors.AsType[*enginecore.ServerError](err); ok &&
 		strings.Contains(server.Message, "Function not found") {
-		return conn.probeRights(ctx, node) // somebody is just replacing the library
+		return conn.probeRights(ctx, node) // another program is replacing the library at this moment
 	}
 	if err != nil {
 		return fmt.Errorf("rights of the user: %w", err)
@@ -92,7 +93,7 @@ func (conn *Conn) checkRightsOn(ctx context.Context, node rueidis.Client) error 
 	return &enginecore.RightsError{Missing: reply.Missing, Rules: rules.list()}
 }
 
-// ruleBook finds the rules that give what is missing.
+// ruleBook finds the rules that give the missing rights.
 type ruleBook struct {
 	missing map[string]bool
 	rules   []string
@@ -110,7 +111,7 @@ func (b *ruleBook) lacksAll(commands []string) bool {
 	return !slices.ContainsFunc(commands, func(c string) bool { return !b.missing[c] })
 }
 
-// whole adds rules for commands of which all are missing; what else is missing gets a rule of its own.
+// whole adds rules for a group of commands if all of them are missing; each other missing command gets a separate rule.
 func (b *ruleBook) whole(commands []string, rules ...string) {
 	if !b.lacksAll(commands) {
 		return
@@ -129,8 +130,8 @@ func (b *ruleBook) give(commands []string, rules ...string) {
 	}
 }
 
-// channels adds the rule for channels: rights on them hold for sending and hearing alike, so where only one of the two
-// is missing, it is the command's.
+// channels adds the rule for channels: a right on a channel covers both sending and receiving, so where only one of the
+// two is missing, the right on the command is missing.
 func (b *ruleBook) channels(publish, subscribe []string, pattern string) {
 	for i := range publish {
 		if both := []string{publish[i], subscribe[i]}; b.lacksAll(both) {
@@ -138,11 +139,11 @@ func (b *ruleBook) channels(publish, subscribe []string, pattern string) {
 		}
 	}
 	if slices.Contains(b.rules, pattern) {
-		b.rules = append(b.rules, "+publish", "+subscribe") // which may be missing behind that
+		b.rules = append(b.rules, "+publish", "+subscribe") // which may be missing as well
 	}
 }
 
-// list is what was added, and one rule for each command that is still missing.
+// list returns the rules that were added, and one rule for each command that is still missing.
 func (b *ruleBook) list() []string {
 	for _, command := range slices.Sorted(maps.Keys(b.missing)) {
 		name, _, _ := strings.Cut(command, " ")
@@ -158,7 +159,7 @@ func (conn *Conn) probeRights(ctx context.Context, node rueidis.Client) error {
 	worker := conn.keys.ChannelWorker(probeName)
 	wire, release := node.Dedicate()
 	defer release()
-	defer wire.Close() // with what it subscribes to
+	defer wire.Close() // with its subscriptions
 	b := wire.B()
 	rules := newRules(nil)
 	var missing []string

@@ -24,9 +24,9 @@ type SecretRotation struct {
 // rotateConcurrency bounds how many partitions are rotated at a time.
 const rotateConcurrency = 16
 
-// RotateSecret makes a secret the one that waitpoint tokens are signed with, in every flow partition, each in an atomic
-// step of its own. Tokens signed with the secret before it stay valid for the grace time. Where partitions fail, the
-// error wraps that of the first one, and Failed lists them all.
+// RotateSecret makes a secret the one that waitpoint tokens are signed with, in every flow partition, each in a
+// separate atomic step. Tokens signed with the secret before it stay valid for the grace time. If partitions fail, the
+// error wraps the error of the first one, and Failed lists them all.
 func (conn *Conn) RotateSecret(
 	ctx context.Context, kid, secretHex string, grace time.Duration,
 ) (SecretRotation, error) {

@@ -16,7 +16,7 @@ import (
 // back as another one.
 var ErrText = errors.New("value does not fit into its text")
 
-// checkPart returns an error if a part of a text contains what ends it.
+// checkPart returns an error if a part of a text contains its terminator.
 func checkPart(text, name, value, end string) error {
 	if !strings.Contains(value, end) {
 		return nil
@@ -55,7 +55,7 @@ func parsePartition(family enginecore.Family, text string) (enginecore.Partition
 	return enginecore.Partition{Family: family, Index: uint16(n)}, err == nil
 }
 
-// parseAnyPartition reads what partitionText writes.
+// parseAnyPartition parses a text of partitionText.
 func parseAnyPartition(text string) (enginecore.Partition, bool) {
 	if number, ok := strings.CutPrefix(text, "q"); ok {
 		return parsePartition(enginecore.QuotaFamily, number)
@@ -66,7 +66,7 @@ func parseAnyPartition(text string) (enginecore.Partition, bool) {
 	return parsePartition(enginecore.FlowFamily, text)
 }
 
-// partitionText returns the number of a partition, behind a q for one of quotas and a b for one of budgets.
+// partitionText returns the number of a partition, after a q for a partition of quotas and a b for one of budgets.
 func partitionText(p enginecore.Partition) string {
 	number := strconv.Itoa(int(p.Index))
 	switch p.Family {
@@ -82,8 +82,8 @@ func partitionText(p enginecore.Partition) string {
 // manyPrefix begins a message that holds several.
 const manyPrefix = "many "
 
-// SplitMany yields the messages that one published on channel.done holds: itself, or those behind "many ", each with
-// its length in bytes and a blank before it. What is malformed, and what is behind it, is left out.
+// SplitMany yields the messages that one published on channel.done holds: itself, or the messages after "many ", each
+// with its length in bytes and a blank before it. A malformed message and all after it are left out.
 func SplitMany(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		rest, many := strings.CutPrefix(text, manyPrefix)

@@ -20,8 +20,8 @@ var errUnanswered = errors.New("not answered before the context ended")
 func IsUnanswered(err error) bool { return errors.Is(err, errUnanswered) }
 
 // Unanswered returns the error of a command that ctx ended: it wraps the cause of ctx, and also
-// enginecore.ErrUnavailable if err says more than that ctx has ended. It returns nil if err is a reply of the server,
-// or ctx has not ended.
+// enginecore.ErrUnavailable if err has another reason than the end of ctx. It returns nil if err is a reply of the
+// server, or ctx has not ended.
 func Unanswered(ctx context.Context, err error) error {
 	if _, replied := rueidis.IsRedisErr(err); replied || !hasEnded(ctx, err) {
 		return nil
@@ -30,7 +30,8 @@ func Unanswered(ctx context.Context, err error) error {
 }
 
 // unanswered returns the error of a call whose context has ended. err is the client's error, which is left out where it
-// says the same. harmless says that the call may be repeated, so that other errors mean that the engine is unavailable.
+// has the same reason. harmless means that the call may be repeated, so that other errors mean that the engine is
+// unavailable.
 func unanswered(ctx context.Context, err error, harmless bool) error {
 	ended := endedContext(ctx)
 	switch {

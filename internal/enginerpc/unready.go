@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// WhileUnready repeats do while its error says that a server is not ready: it loads its data, runs a long script, is a
+// WhileUnready repeats do while its error means that a server is not ready: it loads its data, runs a long script, is a
 // replica, or belongs to a cluster that is not whole. It ends when ctx does; without a deadline of ctx also after
 // Options.RetryFor, unless a server loads, which ends by itself. Each time that it begins to wait, a line is logged.
 func WhileUnready(ctx context.Context, o Options, do func() error) error {

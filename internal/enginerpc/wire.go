@@ -183,7 +183,7 @@ func (w *wire) time(t time.Time) {
 	w.int(t.UnixMilli())
 }
 
-// timeOrNow sends unix milliseconds, those of the present time for the zero time.
+// timeOrNow sends unix milliseconds; for the zero time it sends the present time.
 func (w *wire) timeOrNow(t time.Time) {
 	if t.IsZero() {
 		t = time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
-// findings collects what an inspection finds, in the order of the looks.
+// findings collects the findings of an inspection, in the order of its checks.
 type findings []inspection.Finding
 
 // add appends a finding.
@@ -20,7 +20,7 @@ func (list *findings) add(code inspection.Code, severity inspection.Severity, su
 	})
 }
 
-// report returns the findings with the worst first. Those of one severity keep their order.
+// report returns the findings with the worst first. Findings of one severity keep their order.
 func (list findings) report() inspection.Report {
 	slices.SortStableFunc(list, func(a, b inspection.Finding) int { return int(b.Severity) - int(a.Severity) })
 	return inspection.Report{Findings: list}

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// keeperLate is after how long something counts as late: keepers look at each partition every keeper.SweepEvery.
+	// keeperLate is the time after which due work counts as late: keepers check each partition every keeper.SweepEvery.
 	keeperLate = keeper.SweepEvery + 6*time.Second
 	// lanesLooked bounds the lanes whose workers are counted.
 	lanesLooked = 64
@@ -43,23 +43,23 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	}
 }
 
-// inspectLag finds what has been due for a while, in all partitions.
+// inspectLag finds work that has been due for a while, in all partitions.
 func (x inspector) inspectLag(ctx context.Context, i *findings) {
 	lags, err := keeperlag.Read(ctx, x.Core, keeperLate)
 	if err != nil {
-		return // the other looks say why
+		return // the other checks report the reason
 	}
 	for _, lag := range lags {
 		if lag.Late > 0 {
 			i.add(inspection.KeeperLag, inspection.Warning, "keepers",
-				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", lag.What, lag.Behind.Round(time.Second),
+				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", lag.Entries, lag.Overdue.Round(time.Second),
 					lag.Late, lag.Partitions),
 				"see that keepers run and what they log; flowfabric doctor --repair does what is due once")
 		}
 	}
 }
 
-// inspectWorkers counts the programs whose workers hear the lanes that hold something.
+// inspectWorkers counts the programs whose workers subscribe to the lanes that have executions.
 func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
 	if !engine.Has[engine.Maintenance](x.Backend) {
 		return
@@ -75,7 +75,7 @@ func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
 	}
 	counts, err := x.Listeners(ctx, channels...)
 	if err != nil {
-		return // inspectKeepers says so
+		return // inspectKeepers reports that
 	}
 	workers := x.laneWorkers(ctx)
 	for at, lane := range lanes {

@@ -28,8 +28,8 @@ const warnWithin = time.Second
 // inspector inspects the surroundings of one engine.
 type inspector struct{ *engine.Session }
 
-// Engine inspects everything around the engine of a session that can lose, delay or stop work. The error is that of
-// ctx, or wraps enginecore.ErrNotReachable if no server answers; some that do not answer are findings.
+// Engine inspects everything around the engine of a session that can lose, delay or stop work. The error is the cause
+// of ctx, or wraps enginecore.ErrNotReachable if no server answers; single servers that do not answer are findings.
 func Engine(ctx context.Context, s *engine.Session) (inspection.Report, error) {
 	var found findings
 	x := inspector{s}
@@ -59,7 +59,7 @@ func Warn(ctx context.Context, s *engine.Session) {
 	ctx, cancel := context.WithTimeout(ctx, warnWithin)
 	defer cancel()
 	var found findings
-	_ = inspector{s}.inspectServers(ctx, &found, true) // what cannot be looked at is left out
+	_ = inspector{s}.inspectServers(ctx, &found, true) // checks that cannot be made are left out
 	bad := slices.DeleteFunc(found.report().AtLeast(inspection.Warning), func(f inspection.Finding) bool {
 		return f.Code == inspection.LookFailed
 	})
@@ -70,13 +70,13 @@ func Warn(ctx context.Context, s *engine.Session) {
 }
 
 // Ready reports whether the servers of a session accept work and keep it. The error matches engine.ErrNotReady. An
-// engine in this process is always ready here; Embedded tells its state.
+// engine in this process is always ready here; Embedded returns its state.
 func Ready(ctx context.Context, s *engine.Session) error {
 	if s.InProcess != nil {
 		return nil
 	}
 	var found findings
-	_ = inspector{s}.inspectServers(ctx, &found, false) // which is what the check of the library says
+	_ = inspector{s}.inspectServers(ctx, &found, false) // the check of the library reports its error
 	return found.refusal(s.Volatile)
 }
 
@@ -104,8 +104,8 @@ func (x inspector) inspectEmbedded(ctx context.Context, i *findings) {
 	judgeFsync(i, subject, facts, "open it with ?fsync=always")
 }
 
-// inspectServers looks at all primaries. `settings`: also at what only CONFIG tells. The error is that of ctx, or wraps
-// enginecore.ErrNotReachable if none answers.
+// inspectServers checks all primaries; with settings, also the values that only CONFIG returns. The error is the cause
+// of ctx, or wraps enginecore.ErrNotReachable if none answers.
 func (x inspector) inspectServers(ctx context.Context, i *findings, settings bool) error {
 	nodes := x.Client.Nodes()
 	addresses := slices.Sorted(maps.Keys(nodes))
@@ -118,7 +118,7 @@ func (x inspector) inspectServers(ctx context.Context, i *findings, settings boo
 	answered, unreachable := false, error(nil)
 	for at, address := range addresses {
 		if len(addresses) > 1 && facts[at].info["role"] == "slave" {
-			continue // its primary is looked at
+			continue // its primary is checked
 		}
 		judge(i, address, facts[at], x.Volatile, x.Replicas)
 		if _, refused := rueidis.IsRedisErr(facts[at].err); refused || facts[at].err == nil {
@@ -162,14 +162,15 @@ func (x inspector) inspectLibrary(ctx context.Context, i *findings) {
 	}
 }
 
-// serverFacts are what a server tells of itself. What it may not be asked is named in forbidden.
+// serverFacts are the values that a server reports about itself. forbidden names the commands that the user may not
+// call.
 type serverFacts struct {
 	info, settings map[string]string
 	forbidden      []string
 	err            error
 }
 
-// look asks a server, in one round trip.
+// look reads the facts of a server, in one round trip.
 func look(ctx context.Context, node rueidis.Client, settings bool) serverFacts {
 	facts := serverFacts{info: map[string]string{}, settings: map[string]string{}}
 	questions := rueidis.Commands{node.B().Info().Section("server", "memory", "persistence", "replication").Build()}
@@ -200,7 +201,8 @@ func look(ctx context.Context, node rueidis.Client, settings bool) serverFacts {
 	return facts
 }
 
-// forbidden tells that a server does not let the user do something, or does not know it, as some that others run.
+// forbidden reports whether an error means that the user may not call a command, or that the server does not know it,
+// as some managed services.
 func forbidden(err error) bool {
 	var refusal *rueidis.RedisError
 	if !errors.As(err, &refusal) {
@@ -211,7 +213,7 @@ func forbidden(err error) bool {
 		strings.Contains(text, "ermission")
 }
 
-// number reads a number that a server told.
+// number returns a value of the server as a number.
 func (f serverFacts) number(name string) int64 {
 	n, _ := strconv.ParseInt(f.info[name], 10, 64) // one that is missing is 0
 	return n

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
-// judge finds what is wrong with one server.
+// judge adds the findings about one server.
 func judge(i *findings, subject string, f serverFacts, volatile bool, replicas int) {
 	if f.err != nil {
 		i.add(inspection.LookFailed, inspection.Error, subject,

@@ -13,7 +13,7 @@ var admittedFields = []string{"lifecycle_phase"}
 // dropAdmissions drops the admissions of a quota partition whose executions do not use them, and returns their
 // number, and the items that could not be read. An admitted execution that is about to be claimed is guarded for a
 // while; after that it must be active. Executions and quotas live in different partitions, and an ended execution may
-// be replayed meanwhile. So the first call removes the guard, under which a replay would reuse the admission; then the
+// be replayed in between. So the first call removes the guard, under which a replay would reuse the admission; then the
 // executions are read again, and only those still ended or missing are dropped.
 func (m *maintainer) dropAdmissions(
 	ctx context.Context, p enginecore.Partition, admitted []enginerpc.Admitted,

@@ -12,8 +12,8 @@ import (
 // farewellWithin bounds the time to publish the message of a stopping keeper.
 const farewellWithin = time.Second
 
-// announce publishes heartbeats, receives those of other keepers, and divides the partitions among them, until ctx
-// ends.
+// announce publishes heartbeats, receives the heartbeats of other keepers, and divides the partitions among them, until
+// ctx ends.
 func (k *Keeper) announce(ctx context.Context) {
 	channel := k.Session.Core.ChannelKeepers()
 	here, gone := k.Members.hereMessage().Text(), enginerpc.KeeperGoneMessage{KeeperID: k.Members.self}.Text()

@@ -18,8 +18,8 @@ import (
 // clocks of two servers of a cluster.
 const leastHeld = 100 * time.Millisecond
 
-// budgetLoop maintains budgets: it resets those that are due, and carries out in the partitions of flows what a
-// process that has ended left undone.
+// budgetLoop maintains budgets: it resets the budgets that are due, and completes in the partitions of flows the work
+// that a process has left undone at its end.
 func (m *maintainer) budgetLoop() *MaintenanceLoop {
 	return &MaintenanceLoop{
 		tasks: []engine.TaskID{engine.TaskBudget}, family: enginecore.BudgetFamily,
@@ -30,12 +30,12 @@ func (m *maintainer) budgetLoop() *MaintenanceLoop {
 				calls[i] = enginerpc.BudgetTickCall{Partition: p}
 			}
 			answers, _ := engine.SendAll(ctx, m.maintenance, calls) // each answer has its error
-			heard := time.Now()
+			receivedAt := time.Now()
 			results := make([]StepResult, len(partitions))
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
 					results[i] = m.settleBudgets(ctx, partitions[i], a.Reply)
-					results[i].Heard = heard
+					results[i].ReceivedAt = receivedAt
 				}
 			}
 			return results
@@ -43,7 +43,7 @@ func (m *maintainer) budgetLoop() *MaintenanceLoop {
 	}
 }
 
-// settleBudgets carries out the tasks that a budget tick returned for one partition.
+// settleBudgets performs the tasks that a budget tick returned for one partition.
 func (m *maintainer) settleBudgets(
 	ctx context.Context, p enginecore.Partition, reply enginerpc.BudgetTickReply,
 ) StepResult {
@@ -93,9 +93,9 @@ type budgetSettling struct {
 // budgetChecks are the verifications to send to one partition of flows.
 type budgetChecks struct {
 	call   enginerpc.VerifyBudgetUseCall
-	leases []string                   // the texts of the leases asked for
+	leases []string                   // the texts of the leases to check
 	held   []enginerpc.BudgetDoneOver // the reservations of the leases
-	runs   []string                   // the texts of the runs asked for
+	runs   []string                   // the texts of the runs to check
 	ofRuns []submit.GateUpdate        // their budgets
 }
 
@@ -109,7 +109,7 @@ func (s *budgetSettling) of(p enginecore.Partition) *budgetChecks {
 	return c
 }
 
-// settle carries out one task or adds it to the checks. It drops tasks that it cannot parse.
+// settle performs one task or adds it to the checks. It drops tasks that it cannot parse.
 func (s *budgetSettling) settle(ctx context.Context, task enginerpc.BudgetTask) error {
 	if gate, ok := enginerpc.ParseGateTaskText(task.Text); ok {
 		return s.gateUpdate(task, gate.BudgetID).Publish(ctx)

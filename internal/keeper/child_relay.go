@@ -13,9 +13,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// childRelay delivers notices between nodes and their child runs, which live in different partitions. A notice is
-// read from one partition, carried out in the other, and only then acknowledged. An unacknowledged notice is handed
-// out again, to this keeper or another: delivery is at least once.
+// childRelay delivers notices between nodes and their child runs, which live in different partitions. A notice is read
+// from one partition, executed in the other, and only then acknowledged. An unacknowledged notice is handed out again,
+// to this keeper or another: delivery is at least once.
 type childRelay struct {
 	session *engine.Session
 	// runs is nil if the backend has no child runs, and so no notices.
@@ -42,7 +42,8 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 	if len(notices) == 0 {
 		return
 	}
-	// A keeper that stops delivers what it was handed, which otherwise would wait to be handed out again.
+	// A keeper that stops delivers the notices that it has, which otherwise would wait until the engine hands them out
+	// again.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryTime)
 	defer cancel()
 	var delivering errgroup.Group
@@ -74,7 +75,7 @@ func (r childRelay) deliver(ctx context.Context, from enginecore.Partition, n en
 	return err
 }
 
-// carryOut does what a notice asks for, and reports whether it is complete.
+// carryOut performs the operation that a notice requests, and reports whether it is complete.
 func (r childRelay) carryOut(
 	ctx context.Context, from enginecore.Partition, n enginerpc.RelayEntry,
 ) (done bool, err error) {
@@ -131,7 +132,7 @@ func (r childRelay) reportToParent(
 	ended := n.Kind == "ended"
 	switch {
 	case reply.State == "waiting":
-		// In a cluster, where the failover of one server can take something back, an open run is asked about again.
+		// In a cluster, where the failover of one server can undo writes, an open run is queried again.
 		return ended || !r.session.InCluster(), nil
 	case ended && reply.State == "over":
 		return true, nil

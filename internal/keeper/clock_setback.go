@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// clockTolerance is how far a server's clock may fall behind between two steps without counting as set back.
+	// clockTolerance is the time that a server's clock may lose between two steps, compared with the local clock,
+	// without counting as set back.
 	clockTolerance = time.Second
 	// clockLogEvery bounds how often a keeper logs that a clock was set back, which it detects in each partition
 	// separately.

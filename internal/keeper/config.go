@@ -35,7 +35,7 @@ const DefaultLane enginecore.LaneID = "default"
 
 const (
 	// SweepEvery is the longest time between two ticks of an owned partition. The engine publishes a message about
-	// everything that becomes due earlier than what keepers know, so a sweep only makes up for lost messages.
+	// everything that becomes due earlier than the times that keepers know, so a sweep only makes up for lost messages.
 	SweepEvery = time.Minute
 	// ShortSweep is that time in a cluster, whose servers forward messages over links that can fail without notice.
 	ShortSweep = 9 * time.Second

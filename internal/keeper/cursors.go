@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// reconciledAtOnce bounds the records that one step reads, reconciledByHand those of a step of RunTask, whose
+	// reconciledAtOnce bounds the records that one step reads, reconciledByHand the records of a step of RunTask, whose
 	// caller waits.
 	reconciledAtOnce = 128
 	reconciledByHand = 500

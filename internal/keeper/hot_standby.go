@@ -12,12 +12,12 @@ import (
 
 const (
 	// hotStandbys is the number of workers' keepers that follow the presence messages of the active ones, to take over.
-	// The others only hear of the hot standbys, which announce themselves every standbyBeat: each message of a channel
-	// costs the server as many as subscribe to it.
+	// The others only receive the messages of the hot standbys, which announce themselves every standbyBeat: the cost
+	// of a message for the server grows with the subscribers of its channel.
 	hotStandbys = 2
 	standbyBeat = 15 * time.Second
-	// standbySpread is the time within which keepers that hear of a lack of hot standbys look again, at random, so that
-	// the first of them suffice.
+	// standbySpread is the time within which keepers that notice a lack of hot standbys check again, at random times,
+	// so that the first of them fill the gap.
 	standbySpread = time.Second
 )
 
@@ -60,7 +60,7 @@ func (h *hotStandby) run(ctx context.Context) {
 			}
 		})
 	})
-	// Within the first interval it has heard all hot standbys.
+	// Within the first interval it has received a message of each hot standby.
 	look := time.NewTimer(h.beat + rand.N(h.beat))
 	defer look.Stop()
 	for {
@@ -107,8 +107,8 @@ func (h *hotStandby) look(ctx context.Context) {
 	}
 }
 
-// announce tells the other keepers whether this one is a hot standby. A lost message costs messages, or a longer time
-// without a hot standby.
+// announce publishes to the other keepers whether this one is a hot standby. A lost message costs messages, or a longer
+// time without a hot standby.
 func (h *hotStandby) announce(ctx context.Context, isHot bool) {
 	h.isHot = isHot
 	message := enginerpc.KeeperGoneMessage{KeeperID: h.others.self}.Text()

@@ -35,7 +35,7 @@ type Keeper struct {
 	// becameActive receives a value when a keeper of workers leaves standby; standbyBeat is SharedKeeper.StandbyBeat.
 	becameActive chan struct{}
 	standbyBeat  time.Duration
-	// schedules starts the runs of due schedules beside the loops; nil unless work is running.
+	// schedules starts the runs of due schedules, concurrently with the loops; nil unless work is running.
 	schedules atomic.Pointer[schedule.Runner]
 	// takeOvers are the partitions whose schedules and bulk jobs it has yet to take over from keepers before it.
 	takeOvers takeOvers
@@ -65,7 +65,7 @@ func New(s *engine.Session, config Config) *Keeper {
 }
 
 // Run maintains the engine until ctx ends and then returns nil. The keeper that the workers of the session share is
-// stopped meanwhile. Run returns an error if metrics cannot be registered, or if the engine has come to require a
+// stopped until then. Run returns an error if metrics cannot be registered, or if the engine has come to require a
 // newer program.
 func (k *Keeper) Run(ctx context.Context) error {
 	if err := k.Session.ClosedErr(); err != nil {
@@ -93,7 +93,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // work runs all loops until ctx ends.
 func (k *Keeper) work(ctx context.Context) {
-	ctx = enginerpc.GoOnUnreplicated(ctx) // what a failover takes back is found to be due again
+	ctx = enginerpc.GoOnUnreplicated(ctx) // work that a failover has undone is due again
 	schedules := schedule.NewRunner(k.Session, true)
 	defer schedules.Close()
 	k.takeOvers.begin()
@@ -163,15 +163,15 @@ func (k *Keeper) TaskStats() []TaskStats {
 	return list
 }
 
-// Siblings returns how many upstreams that joins did not need the keeper has processed, by what became of them.
+// Siblings returns the number of processed upstreams that joins did not need, by their disposition.
 func (k *Keeper) Siblings() map[string]int64 {
 	k.stats.mu.Lock()
 	defer k.stats.mu.Unlock()
 	return maps.Clone(k.stats.siblings)
 }
 
-// siblingCancels returns how many such upstreams the keeper has set out to cancel, by the reason of the join, and how
-// many groups that owe cancels it has reconciled, by what was done to them.
+// siblingCancels returns the number of such upstreams that the keeper has begun to cancel, by the reason of the join,
+// and the number of groups with open cancels that it has reconciled, by action.
 func (k *Keeper) siblingCancels() (dispatched, reconciled map[string]int64) {
 	k.stats.mu.Lock()
 	defer k.stats.mu.Unlock()

@@ -21,14 +21,14 @@ func (m *maintainer) quotaLoop() *MaintenanceLoop {
 				calls[i] = enginerpc.QuotaTickCall{Partition: p}
 			}
 			answers, _ := engine.SendAll(ctx, m.Session.Core, calls) // each answer has its error
-			heard := time.Now()
+			receivedAt := time.Now()
 			results := make([]StepResult, len(partitions))
 			var passing sync.WaitGroup
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
 					passing.Go(func() {
 						results[i] = m.completeTick(ctx, a.Reply)
-						results[i].Heard = heard
+						results[i].ReceivedAt = receivedAt
 					})
 				}
 			}

@@ -25,7 +25,7 @@ type MaintenanceLoop struct {
 	onClockSetBack bool
 	// hearsDue marks a loop whose next visit of a partition is advanced by due messages.
 	hearsDue bool
-	// Step carries out a bounded part of the due work in some partitions and returns their results in the same order.
+	// Step performs a bounded part of the due work in some partitions and returns their results in the same order.
 	// `only` restricts it to one task, for RunTask; empty is all tasks of the loop.
 	Step func(ctx context.Context, partitions []enginecore.Partition, only engine.TaskID) []StepResult
 
@@ -35,29 +35,29 @@ type MaintenanceLoop struct {
 
 	Timer *PartitionTimer
 	// filled are the partitions in which a hint key existed lately, with the number of further visits that call Step
-	// without asking for hint keys; nil asks in each visit.
+	// without a check of hint keys; nil makes each visit check them.
 	filled map[enginecore.Partition]int
 	// noteRestart is called when a tick reports that the records of a partition have not been reconciled since their
 	// server started; nil for all loops but the one that reconciles them.
 	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)
 }
 
-// StepResult is what a step has done in one partition.
+// StepResult is the result of a step in one partition.
 type StepResult struct {
 	Err error
 	Now time.Time // by the engine's clock; zero if the answer has none
-	// Heard is the local time at which the engine's answer arrived, from which Next counts; zero stands for the end
-	// of the step.
-	Heard time.Time
-	done  []taskDone
+	// ReceivedAt is the local time at which the engine's answer arrived, from which Next counts; zero means the end of
+	// the step.
+	ReceivedAt time.Time
+	done       []taskDone
 	// more reports that the partition is due again at once. Otherwise Next is the time until its next due item; 0
 	// leaves the partition until the loop's next regular visit.
 	more bool
 	Next time.Duration
-	// siblings counts upstreams that joins did not need, by what became of them.
+	// siblings counts upstreams that joins did not need, by their disposition.
 	siblings []enginerpc.SiblingCount
-	// dispatched counts cancels of such upstreams by the reason of the join, reconciled the groups that owe cancels by
-	// what was done to them.
+	// dispatched counts cancels of such upstreams by the reason of the join, reconciled the groups with open cancels by
+	// action.
 	dispatched []enginerpc.SiblingDispatch
 	reconciled map[string]int64
 	// repaired counts repaired entries by index.

@@ -10,13 +10,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// maintainer makes the maintenance loops of a keeper. Its methods are the steps of the loops; it has what they need of
-// the keeper.
+// maintainer makes the maintenance loops of a keeper. Its methods are the steps of the loops; it has the fields of the
+// keeper that they need.
 type maintainer struct {
 	Config
 	Session *engine.Session
-	// maintenance carries out the maintenance calls of the library; nil in contract mode, where the scanners of the
-	// server do that work.
+	// maintenance makes the maintenance calls of the library; nil in contract mode, where the scanners of the server do
+	// that work.
 	maintenance engine.Maintenance
 	quotas      admission.Admitter
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
-// newLoops returns the loops of a keeper, which cover every task that the backend supports. A family of partitions
-// with a clock of its own, and a reconciliation with a pace of its own, is a separate loop.
+// newLoops returns the loops of a keeper, which cover every task that the backend supports. A family of partitions with
+// its own clock, and a reconciliation with its own interval, is a separate loop.
 func (k *Keeper) newLoops() []*MaintenanceLoop {
 	backend := k.Session.Backend
 	loops := []*MaintenanceLoop{k.tickLoop(), k.unblockLoop()}
@@ -47,8 +47,8 @@ func (k *Keeper) newLoops() []*MaintenanceLoop {
 	return loops
 }
 
-// tickLoop carries out what is due in partitions of flows. Where messages announce all of it, each visit is a call;
-// otherwise the loop looks often whether there is anything.
+// tickLoop performs the work that is due in partitions of flows. Where messages announce all of it, each visit is a
+// call; otherwise the loop checks often for due work.
 func (k *Keeper) tickLoop() *MaintenanceLoop {
 	l := &MaintenanceLoop{
 		family: enginecore.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: k.Session.Backend.TickTasks(),
@@ -91,7 +91,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		}
 	}
 	answers, _ := k.Session.Backend.KeepAll(ctx, calls) // each answer has its error
-	heard := time.Now()
+	receivedAt := time.Now()
 	bulkJobs := k.bulkJobs.Load()
 	if bulkJobs == nil {
 		bulkJobs = bulkjob.NewRunner(k.Session, schedules.ID)
@@ -110,7 +110,7 @@ func (k *Keeper) tick(ctx context.Context, partitions []enginecore.Partition, on
 		k.relay.deliverAll(ctx, partitions[i], a.Reply.RelayEntries)
 		now := a.Reply.Now.Add(time.Duration(a.Reply.NowMicros) * time.Microsecond)
 		results[i] = StepResult{
-			Err: a.Err, Now: now, Heard: heard, more: a.Reply.More, Next: untilDue(now, a.Reply.NextDueAt),
+			Err: a.Err, Now: now, ReceivedAt: receivedAt, more: a.Reply.More, Next: untilDue(now, a.Reply.NextDueAt),
 			unchecked: a.Reply.Unchecked, siblings: a.Reply.Siblings, faults: a.Reply.Faults,
 			dispatched: a.Reply.Dispatched,
 		}
@@ -162,11 +162,11 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 	for i, r := range results {
 		p := partitions[i]
 		k.logFaults(ctx, p, r.faults)
-		if r.Heard.IsZero() {
-			r.Heard = time.Now()
+		if r.ReceivedAt.IsZero() {
+			r.ReceivedAt = time.Now()
 		}
 		if !r.Now.IsZero() {
-			if back := l.Timer.NoteClock(p, r.Now, asked, r.Heard); back > clockTolerance && l.hearsDue {
+			if back := l.Timer.NoteClock(p, r.Now, asked, r.ReceivedAt); back > clockTolerance && l.hearsDue {
 				k.clockSetBack(ctx, p, back)
 			}
 		}
@@ -180,7 +180,7 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 		case r.more:
 			l.Timer.Stepped(p, time.Now())
 		case r.Next > 0:
-			next := r.Heard.Add(r.Next)
+			next := r.ReceivedAt.Add(r.Next)
 			if local, known := l.Timer.ToLocal(p, r.Now.Add(r.Next)); known && !r.Now.IsZero() {
 				next = local
 			}
@@ -209,8 +209,8 @@ func (m *maintainer) logFaults(ctx context.Context, p enginecore.Partition, faul
 }
 
 // separateAnswers sets for each of the answers of one server, which arrived together, how much earlier the server gave
-// it than the last of them. Otherwise, what is due in the partitions that answered first would be carried out late by
-// as long as the other calls took.
+// it than the last of them. Otherwise, due work in the partitions that answered first would be delayed by the time that
+// the other calls took.
 func separateAnswers(results []StepResult) {
 	var last time.Time
 	for _, r := range results {
@@ -219,8 +219,8 @@ func separateAnswers(results []StepResult) {
 		}
 	}
 	for i, r := range results {
-		if !r.Now.IsZero() && !r.Heard.IsZero() {
-			results[i].Heard = r.Heard.Add(r.Now.Sub(last))
+		if !r.Now.IsZero() && !r.ReceivedAt.IsZero() {
+			results[i].ReceivedAt = r.ReceivedAt.Add(r.Now.Sub(last))
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (k *Keeper) guarded(
 	return k.hinted(ctx, l, partitions, only)
 }
 
-// filledVisits is the number of visits of a partition that follow without asking, after one of a loop that polls has
+// filledVisits is the number of visits of a partition that follow without a check, after one of a loop that polls has
 // found a hint key: which partitions have one seldom changes.
 const filledVisits = 15
 

@@ -22,9 +22,8 @@ type TaskStats struct {
 type taskCounters struct {
 	mu       sync.Mutex
 	tasks    map[engine.TaskID]*TaskStats
-	siblings map[string]int64 // by what became of them
-	// dispatched counts cancels of siblings by the reason of the join, reconciled groups that owe cancels by what was
-	// done to them.
+	siblings map[string]int64 // by their disposition
+	// dispatched counts cancels of siblings by the reason of the join, reconciled groups with open cancels by action.
 	dispatched, reconciled map[string]int64
 }
 

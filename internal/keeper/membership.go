@@ -18,7 +18,7 @@ const (
 	SilentBeats = 3
 	// StuckAfter is how long a step may take before the keeper stops sending heartbeats.
 	StuckAfter = 5 * time.Second
-	// maxBuiltInKeepers bounds the workers' keepers that run on an engine at a time. All others stand by.
+	// maxBuiltInKeepers bounds the workers' keepers that run on an engine at a time. All others are on standby.
 	maxBuiltInKeepers = 2
 	// builtInMark marks the messages of workers' keepers.
 	builtInMark = "builtin"
@@ -26,22 +26,22 @@ const (
 
 // Membership holds the known other keepers of the engine and decides which partitions this one owns: each partition
 // belongs to the keeper whose hash together with the partition's is the highest. So every keeper computes the same
-// owner, and a keeper that joins or leaves changes the ownership of its own partitions only. Its view may be outdated
-// for a while: then a partition is visited twice or a little later, and every step is safe either way.
+// owner, and a keeper that joins or leaves changes the ownership of its partitions only. Its view may be outdated for a
+// while: then a partition is visited twice or a little later, and every step is safe either way.
 //
 // A Membership is safe for concurrent use.
 type Membership struct {
 	self      string
 	heartbeat time.Duration
-	// builtIn marks the keeper that workers share, which stands by while others run.
+	// builtIn marks the keeper that workers share, which is on standby while others run.
 	builtIn bool
 	// turned receives a value when standsBy may have changed.
 	turned chan struct{}
 
 	mu    sync.Mutex
 	peers map[string]peer
-	// hears is set once the messages of other keepers arrive.
-	hears bool
+	// receives is set once this keeper receives the messages of other keepers.
+	receives bool
 	// steps holds the steps under way by their beginning; failing is set when the last step failed in all its
 	// partitions.
 	steps   map[*time.Time]struct{}
@@ -114,7 +114,7 @@ func (m *Membership) addPeer(here enginerpc.KeeperHereMessage, now time.Time) bo
 	beat := min(max(here.Heartbeat, minHeartbeat), maxHeartbeat)
 	builtIn := here.Mark == builtInMark
 	if builtIn && !m.builtIn {
-		return true // it stands by once it receives a message of this keeper, and owns nothing until then
+		return true // it enters standby once it receives a message of this keeper, and owns nothing until then
 	}
 	m.peers[here.KeeperID] = peer{stablehash.Of(here.KeeperID), beat, now.Add(SilentBeats * beat), builtIn}
 	engine.TrySend(m.turned)
@@ -184,7 +184,7 @@ func (m *Membership) Owns(p enginecore.Partition) bool {
 func (m *Membership) listens() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hears = true
+	m.receives = true
 	engine.TrySend(m.turned)
 }
 
@@ -192,7 +192,7 @@ func (m *Membership) listens() {
 func (m *Membership) isListening() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.hears
+	return m.receives
 }
 
 // standsBy reports whether this keeper leaves all partitions to others. Only the keeper of workers does: while a

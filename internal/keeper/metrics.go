@@ -30,10 +30,10 @@ func (k *Keeper) watchMetrics() (stop func(), err error) {
 	}, nil
 }
 
-// dispositions are what becomes of upstreams that joins did not need.
+// dispositions are the possible results of processing upstreams that joins did not need.
 var dispositions = []string{"cancelled", "already_terminal", "not_found", "needed"}
 
-// dispatchReasons are the reasons of cancels of siblings, reconcileActions what is done to groups that owe cancels.
+// dispatchReasons are the reasons of cancels of siblings, reconcileActions the actions on groups with open cancels.
 var (
 	dispatchReasons  = []string{quorumSatisfied, quorumImpossible}
 	reconcileActions = []string{"sremmed_stale", "completed_drain", "no_op"}

@@ -41,15 +41,15 @@ type orphanScan struct {
 	// nodes are the servers that the pass has not completed, cursor is the position in the first of them.
 	nodes  []string
 	cursor uint64
-	// found holds what the scan has found and check has not handled yet.
+	// found holds the orphans that the scan has found and check has not handled yet.
 	found map[enginecore.Partition][]orphan
 	// faults are the errors of a pass by RunTask. A pass skips unreachable servers, so that they do not delay the
 	// others; the next pass tries them again.
 	faults []error
 }
 
-// orphanLoop scans all keys for what no index leads to: records missing from every index, and lists of runs and sets
-// of leases whose entries have no record.
+// orphanLoop scans all keys for orphans, which no index leads to: records missing from every index, and lists of runs
+// and sets of leases whose entries have no record.
 func (m *maintainer) orphanLoop() *MaintenanceLoop {
 	s := &orphanScan{
 		maintainer: m, byTag: make(map[string]enginecore.Partition), found: make(map[enginecore.Partition][]orphan),
@@ -94,8 +94,8 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 	return nil
 }
 
-// step checks what was found, or scans the next page. It reports whether the pass is incomplete, also together with
-// an error.
+// step checks the orphans that were found, or scans the next page. It reports whether the pass is incomplete, also
+// together with an error.
 func (s *orphanScan) step(
 	ctx context.Context,
 ) (more bool, repaired map[string]int64, faults []enginerpc.ItemFault, err error) {
@@ -114,7 +114,7 @@ func (s *orphanScan) scan(ctx context.Context) error {
 		s.nodes, s.cursor = slices.Sorted(maps.Keys(nodes)), 0
 	}
 	node := nodes[s.nodes[0]]
-	if node == nil { // it has left meanwhile
+	if node == nil { // it has left in between
 		s.nodes, s.cursor = s.nodes[1:], 0
 		return nil
 	}
@@ -180,7 +180,7 @@ func (s *orphanScan) recordOf(key string) (string, orphan, bool) {
 	return tag, orphan{kind: "list", name: enginerpc.NameOf(key)}, ok
 }
 
-// check passes a part of what was found to the engine for checking, partition by partition, and returns the repaired
+// check passes a part of the found orphans to the engine for checking, partition by partition, and returns the repaired
 // entries by index, and the items that could not be checked, which are left to the next pass.
 func (s *orphanScan) check(ctx context.Context) (map[string]int64, []enginerpc.ItemFault, error) {
 	partitions := slices.SortedFunc(maps.Keys(s.found), func(a, b enginecore.Partition) int { return int(a.Index) - int(b.Index) })
@@ -202,10 +202,10 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, []enginerpc.I
 			continue
 		}
 		for _, f := range a.Reply.Faults {
-			f.Item = p.Tag() + " " + f.Item // the step is that of the first partition
+			f.Item = p.Tag() + " " + f.Item // the step names only the first partition
 			faults = append(faults, f)
 		}
-		// If the call failed, what it was asked for is left to the next pass, so that it does not delay the others.
+		// If the call failed, its orphans are left to the next pass, so that they do not delay the others.
 		rest := s.found[p][len(calls[i].Found):]
 		for _, left := range a.Reply.Left {
 			rest = append(rest, orphan{left.Kind, left.Name, left.Cursor})

@@ -15,7 +15,7 @@ import (
 const overduePage = 100
 
 // overdueLoop works off the due entries of an index. It skips entries that remain after their visit, so that they do
-// not hide those behind them.
+// not hide the entries after them.
 func (m *maintainer) overdueLoop(index engine.OverdueIndex) *MaintenanceLoop {
 	at := newCursors()
 	return &MaintenanceLoop{

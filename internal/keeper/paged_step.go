@@ -14,7 +14,7 @@ type page struct {
 	// next is the cursor of the following page, empty at the end.
 	next string
 	done taskDone
-	// reconciled counts groups that owe cancels to siblings, by what was done to them.
+	// reconciled counts groups with open cancels of siblings, by action.
 	reconciled map[string]int64
 	// found reports that the partition has items of the task, so that it is visited more often.
 	found bool

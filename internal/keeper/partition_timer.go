@@ -29,7 +29,7 @@ type PartitionTimer struct {
 	// batch bounds the partitions of one visit.
 	batch int
 
-	// oneClock reports that one server has all partitions, so that what is read in one of them counts for all.
+	// oneClock reports that one server has all partitions, so that the clock read in one of them counts for all.
 	oneClock bool
 
 	mu       sync.Mutex
@@ -67,8 +67,8 @@ func (t *PartitionTimer) spread(now time.Time) {
 	}
 }
 
-// Due returns the partitions to visit now, up to those of one visit, or the time until the next one is due. A partition
-// with failed steps is returned alone, so that it delays no other.
+// Due returns the partitions to visit now, at most as many as one visit takes, or the time until the next one is due. A
+// partition with failed steps is returned alone, so that it delays no other.
 func (t *PartitionTimer) Due(now time.Time) ([]enginecore.Partition, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,16 +121,16 @@ func (t *PartitionTimer) Stepped(p enginecore.Partition, at time.Time) {
 	}
 }
 
-// NoteClock records the engine's clock in a partition, read between two local times: asked and heard. In a cluster,
-// every primary has its own clock. It returns the least time by which that clock was set back since the last reading;
-// 0 if it was not.
-func (t *PartitionTimer) NoteClock(p enginecore.Partition, now, asked, heard time.Time) (back time.Duration) {
+// NoteClock records the engine's clock in a partition, read between two local times: asked and receivedAt. In a
+// cluster, every primary has its own clock. It returns the least time by which that clock was set back since the last
+// reading; 0 if it was not.
+func (t *PartitionTimer) NoteClock(p enginecore.Partition, now, asked, receivedAt time.Time) (back time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if last, known := t.clocks[p]; known {
 		back = max(0, last.Engine.Add(asked.Sub(last.Local)).Sub(now))
 	}
-	fresh := engine.ReadAt(now, heard)
+	fresh := engine.ReadAt(now, receivedAt)
 	t.clocks[p] = t.clocks[p].Better(fresh, asked)
 	if t.oneClock {
 		t.shared = t.shared.Better(fresh, asked)
@@ -269,8 +269,8 @@ func (t *PartitionTimer) ownedCount() int {
 }
 
 const (
-	// BatchSize bounds the partitions that a loop visits in one round trip, and repairBatch those of a loop that reads
-	// many records in each of them, for which other calls wait meanwhile.
+	// BatchSize bounds the partitions that a loop visits in one round trip, and repairBatch the partitions of a loop
+	// that reads many records in each of them, which delays other calls.
 	BatchSize   = 64
 	repairBatch = 4
 	// MinPause and MaxPause bound the pause of a partition after a failed step. The pause doubles with

@@ -13,7 +13,7 @@ import (
 
 const (
 	// restartPartitions and restartRecords bound a step of the reconciliation after a restart, so that other calls wait
-	// only for a moment: so many partitions, and so many records in each.
+	// only for a moment: the numbers of partitions, and of records in each.
 	restartPartitions = 4
 	restartRecords    = 32
 	// restartShare bounds the load: the pause after each step is this multiple of the step's duration, so the checks

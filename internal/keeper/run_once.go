@@ -14,8 +14,8 @@ import (
 // maxStepsByHand bounds the steps of RunTask in one partition, in case the work never ends.
 const maxStepsByHand = 1_000_000
 
-// RunTask carries out one task, known by its name or by that of a scanner of the contract, in all partitions until none
-// of it is due, whether the keeper runs or not. The error joins those of the partitions and of ctx; it wraps
+// RunTask performs one task, given by its name or by the name of a scanner of the contract, in all partitions until
+// none of it is due, whether the keeper runs or not. The error joins the errors of the partitions and of ctx; it wraps
 // ErrUnknownTask for a task that does not exist or that the backend does not have.
 func (k *Keeper) RunTask(ctx context.Context, name string) (TaskReport, error) {
 	task, err := k.parseTask(name)

@@ -34,7 +34,7 @@ type SharedKeeper struct {
 	fault error
 }
 
-// NewSharedKeeper returns the shared keeper of a session, not running. The config is that of the keeper it starts.
+// NewSharedKeeper returns the shared keeper of a session, not running. The config is for the keeper that it starts.
 func NewSharedKeeper(s *engine.Session, config Config) *SharedKeeper {
 	return &SharedKeeper{session: s, config: config, LookEvery: keeperLookEvery, StandbyBeat: standbyBeat}
 }
@@ -90,8 +90,8 @@ func (b *SharedKeeper) Yield() (end func()) {
 }
 
 // Join runs the shared keeper on behalf of a running worker; with without set, it only checks that the engine has a
-// keeper. The returned function withdraws the worker, waits for what it stops, and returns the error with which the
-// shared keeper ended early, if it did.
+// keeper. The returned function withdraws the worker, waits until a keeper that it stops has ended, and returns the
+// error with which the shared keeper ended early, if it did.
 func (b *SharedKeeper) Join(without bool) (leave func() error) {
 	workers := &b.keeping
 	if without {
@@ -130,7 +130,7 @@ func (b *SharedKeeper) keep(ctx context.Context) {
 	b.fault = err
 }
 
-// runBuiltIn maintains the engine while this keeper does not stand by, until ctx ends. When the engine stops serving
+// runBuiltIn maintains the engine while this keeper is not on standby, until ctx ends. When the engine stops serving
 // this program, the workers report it.
 func (k *Keeper) runBuiltIn(ctx context.Context) error {
 	defer k.liveness.Begin()()
@@ -203,7 +203,7 @@ func (k *Keeper) settles(ctx context.Context) bool {
 	return false
 }
 
-// keepTurn runs the loops until this keeper is to stand by or ctx ends.
+// keepTurn runs the loops until this keeper has to enter standby or ctx ends.
 func (k *Keeper) keepTurn(ctx context.Context) error {
 	unwatch, err := k.watchMetrics()
 	if err != nil {

@@ -6,9 +6,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// takeOvers are the partitions of which a keeper knows that no keeper before it is working on their schedules and bulk
-// jobs, or that it does not matter. In all others, its next tick takes what other keepers have taken: those may have
-// died while they started a fire, or acted on a run. The zero value has none. It is safe for concurrent use.
+// takeOvers are the partitions for which a keeper knows that no previous keeper is working on their schedules and bulk
+// jobs, or that it does not matter. In all others, its next tick takes over the work that other keepers have taken:
+// they may have died while they started a fire, or acted on a run. The zero value has none. It is safe for concurrent
+// use.
 type takeOvers struct {
 	mu    sync.Mutex
 	taken map[enginecore.Partition]bool

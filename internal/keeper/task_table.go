@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
-// Tasks describes all tasks of keepers, sorted by name, with the intervals of this keeper. inContract lists those of
-// keepers in contract mode.
+// Tasks describes all tasks of keepers, sorted by name, with the intervals of this keeper. inContract lists the tasks
+// of keepers in contract mode.
 func (k *Keeper) Tasks(inContract []engine.TaskID) []Task {
 	table := k.taskTable()
 	for i := range table {
@@ -126,7 +126,7 @@ func (k *Keeper) taskTable() []Task {
 	return table
 }
 
-// parseTask returns the task with a name, or with that of a scanner of the contract. Its error wraps
+// parseTask returns the task with the name, which may also be the name of a scanner of the contract. Its error wraps
 // ErrUnknownTask and lists the names.
 func (k *Keeper) parseTask(name string) (engine.TaskID, error) {
 	table := k.taskTable()

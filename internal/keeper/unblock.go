@@ -67,7 +67,7 @@ func (m *maintainer) unblockEvery() time.Duration {
 	return UnblockEvery
 }
 
-// knownLanes returns the configured lanes and those of the backend's directory, if it has one.
+// knownLanes returns the configured lanes and the lanes of the backend's directory, if it has one.
 func (m *maintainer) knownLanes(ctx context.Context) []enginecore.LaneID {
 	if directory, err := engine.Capability[engine.LaneDirectory](m.Session.Backend); err == nil {
 		return directory.KnownLanes(ctx, m.Lanes)
@@ -266,7 +266,7 @@ func (u *unblocker) free(
 	return calls, nil
 }
 
-// isFree reports whether what an execution was blocked for is available.
+// isFree reports whether the resource that an execution was blocked for is available.
 func (u *unblocker) isFree(ctx context.Context, reason string, core engine.Record) (bool, error) {
 	switch reason {
 	case "waiting_for_budget":
@@ -304,7 +304,7 @@ func (u *unblocker) isFree(ctx context.Context, reason string, core engine.Recor
 	return true, nil
 }
 
-// remembered returns the cached answer to a question, or asks it.
+// remembered returns the cached answer, or calls the function for it.
 func (u *unblocker) remembered(what string, ask func() (bool, error)) (bool, error) {
 	if answer, known := u.breached[what]; known {
 		return answer, nil

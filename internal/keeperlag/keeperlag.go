@@ -1,5 +1,5 @@
-// Package keeperlag reads how far keepers are behind: for each of their tasks that works by time, for how long the
-// oldest entry of its index has been due. It changes nothing.
+// Package keeperlag reads how late keepers are: for each of their tasks that works by time, for how long the oldest
+// entry of its index has been due. It changes nothing.
 package keeperlag
 
 import (
@@ -16,13 +16,14 @@ import (
 // batchSize is how many entries one round trip reads.
 const batchSize = 512
 
-// Lag is how far a task of keepers is behind.
+// Lag is how late a task of keepers is.
 type Lag struct {
-	// Task is the name of the task, What is what its index holds, in words.
-	Task, What string
-	// Behind is for how long the oldest entry has been due; 0 when nothing is due.
-	Behind time.Duration
-	// Partitions is how many partitions the task has, Late in how many something has been due for longer than asked.
+	// Task is the name of the task, Entries describes the entries of its index, in words.
+	Task, Entries string
+	// Overdue is for how long the oldest entry has been due; 0 when nothing is due.
+	Overdue time.Duration
+	// Partitions is how many partitions the task has, Late in how many something has been due for longer than the limit
+	// of Read.
 	Partitions, Late int
 }
 
@@ -54,7 +55,7 @@ func indexes(keys enginerpc.Keys) []index {
 	}
 }
 
-// lanesRead bounds the lanes whose delayed executions are looked at.
+// lanesRead bounds the lanes whose delayed executions are read.
 const lanesRead = 64
 
 // place is an index of a task in a partition.
@@ -65,7 +66,7 @@ type place struct {
 }
 
 // Read returns the lags of all tasks that work by time. Partitions count as late beyond the time late. The parts are
-// not of one moment. The error is that of the client, or of the time of the engine.
+// not of one moment. The error comes from the client, or from reading the time of the engine.
 func Read(ctx context.Context, core *enginerpc.Conn, late time.Duration) ([]Lag, error) {
 	now, err := core.Now(ctx)
 	if err != nil {
@@ -99,7 +100,7 @@ func Read(ctx context.Context, core *enginerpc.Conn, late time.Duration) ([]Lag,
 	}
 	for i := range lags {
 		for _, lag := range behind[i] {
-			lags[i].Behind = max(lags[i].Behind, lag)
+			lags[i].Overdue = max(lags[i].Overdue, lag)
 			if lag > late {
 				lags[i].Late++
 			}
@@ -115,7 +116,7 @@ func placesOf(core *enginerpc.Conn, lanes []string) ([]Lag, []place) {
 	var places []place
 	for i, x := range indexes(keys) {
 		partitions := core.Partitioning().Of(x.family)
-		lags = append(lags, Lag{Task: x.task, What: x.what, Partitions: len(partitions)})
+		lags = append(lags, Lag{Task: x.task, Entries: x.what, Partitions: len(partitions)})
 		for _, p := range partitions {
 			places = append(places, place{i, p, x.key(p)})
 		}
@@ -127,6 +128,6 @@ func placesOf(core *enginerpc.Conn, lanes []string) ([]Lag, []place) {
 			places = append(places, place{len(lags), p, keys.LaneDelayed(p, enginecore.LaneID(lane))})
 		}
 	}
-	delayed := Lag{Task: "delayed_promotion", What: "delays and retries", Partitions: len(partitions)}
+	delayed := Lag{Task: "delayed_promotion", Entries: "delays and retries", Partitions: len(partitions)}
 	return append(lags, delayed), places
 }

@@ -82,7 +82,7 @@ func arrivalError(plan *RunPlan, o enginerpc.SubmissionOutcome) error {
 	return fmt.Errorf("%w: run %s of key %q has %s inputs", engine.ErrTooLarge, o.What, plan.Arrival.Key, o.Stored)
 }
 
-// SetArrival gives a plan what it needs to start by a key. The plan must be in the partition of the key.
+// SetArrival makes a plan start by a key. The plan must be in the partition of the key.
 func (p *RunPlan) SetArrival(a enginerpc.SubmitArrival) error {
 	if len(p.ownBudgets()) > 0 && a.Quiet > 0 {
 		return fmt.Errorf("%w: flow %s: debounce: its budgets take their keys from the input, which is replaced",

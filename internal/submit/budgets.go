@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Errors of budgets, for errors.Is. Those of functions are in package activity.
+// Errors of budgets, for errors.Is. The errors of functions are in package activity.
 var (
 	// ErrBudgetNotFound is returned for a budget that does not exist, also by Start for a shared one that was not
 	// created and that the flow gives no limits.
@@ -27,8 +27,8 @@ var (
 	ErrBudgetExists = errors.New("budget exists already")
 )
 
-// BudgetRef names a budget: a shared one by Name, and Key if it has one; that of a flow by Name and Flow; that of a run
-// by Name, Flow and Run, or by FlowID alone if the run does not exist any more.
+// BudgetRef names a budget: a shared one by Name, and Key if it has one; a budget of a flow by Name and Flow; a budget
+// of a run by Name, Flow and Run, or by FlowID alone if the run no longer exists.
 type BudgetRef struct {
 	Name, Key, Flow, Run string
 	FlowID               enginecore.FlowID
@@ -95,7 +95,7 @@ type storedDimension struct {
 	Soft int64  `json:"s,omitempty"`
 }
 
-// NewStoredBudget returns the stored form of a declared budget, declared now. flowID is that of the run.
+// NewStoredBudget returns the stored form of a declared budget, declared now. flowID is the id of the run.
 func NewStoredBudget(
 	namespace enginecore.Namespace, s flowgraph.Budget, ref BudgetRef, flowID enginecore.FlowID,
 ) StoredBudget {
@@ -182,7 +182,7 @@ func budgetsOf(
 	return list, nil
 }
 
-// InheritBudgets adds the budgets of the parent run to those of a child run, except those it has already.
+// InheritBudgets adds the budgets of the parent run to the budgets of a child run, except the ones that it has already.
 func InheritBudgets(own, parent []StoredBudget) []StoredBudget {
 	for _, b := range parent {
 		if !slices.ContainsFunc(own, func(o StoredBudget) bool { return o.ID == b.ID }) {

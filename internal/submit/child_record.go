@@ -5,8 +5,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Kinds of the executions whose work is a run of its own. They are no names of activities, so every worker knows them
-// and none can register another.
+// Kinds of the executions whose work is a child run. They cannot be names of activities, so every worker knows them and
+// none can register another.
 const (
 	MapKind = ":map"
 	SubKind = ":sub"
@@ -17,9 +17,9 @@ const ChildWaitPrefix = "waits for run "
 
 // StoredChild describes, in the policy of a map or sub-flow node, the child run that it starts.
 type StoredChild struct {
-	// Flow is the name of a sub-flow, also of a loop's and of that of a map's items.
+	// Flow is the name of a sub-flow, also of the sub-flow of a loop or of a map's items.
 	Flow string `json:"flow,omitempty"`
-	// MaxItems, AtOnce and Outcomes are those of a flowgraph.MapSpec.
+	// MaxItems, AtOnce and Outcomes come from a flowgraph.MapSpec.
 	MaxItems int  `json:"max_items,omitempty"`
 	AtOnce   int  `json:"at_once,omitempty"`
 	Outcomes bool `json:"outcomes,omitempty"`
@@ -59,7 +59,7 @@ func needsFlowInput(n *flowgraph.Node) bool {
 	return false
 }
 
-// kindOf returns the kind of the execution that carries out a node.
+// kindOf returns the kind of the execution of a node.
 func kindOf(n *flowgraph.Node) string {
 	switch {
 	case n.Map != nil:

@@ -29,7 +29,7 @@ type CompiledFlow struct {
 	Edges       int
 	tags        []enginerpc.SubmitTag
 	waits       bool   // it has waitpoints
-	priority    string // that of all nodes, in decimal; empty if they have their own
+	priority    string // of all nodes, in decimal; empty if they have their own
 
 	form     string // see formHash
 	formOnce sync.Once
@@ -44,12 +44,12 @@ type CompiledFlow struct {
 	mu         sync.Mutex
 	// inNamespaces has the form with these, by namespace. mu guards it.
 	inNamespaces map[enginecore.Namespace]*CompiledFlow
-	// withPriorities has the forms of runs with a priority of their own. mu guards it.
+	// withPriorities has the forms of runs with their own priority. mu guards it.
 	withPriorities map[int]*CompiledFlow
 }
 
 // CompileFlow encodes a graph. Its error wraps [engine.ErrTooLarge] if the encoded definition exceeds [MaxDefinition].
-// hash is that of the definition.
+// hash is the hash of the definition.
 func CompileFlow(g *flowgraph.Graph, hash string) (*CompiledFlow, error) {
 	definition, err := EncodeDefinition(g)
 	if err != nil {
@@ -107,7 +107,7 @@ func compileNode(n *flowgraph.Node) (enginerpc.PutGraphNode, error) {
 	return node, nil
 }
 
-// maxNamespaces bounds the namespaces for which a flow has a form of its own. When it is exceeded, all of them are
+// maxNamespaces bounds the namespaces for which a flow has a separate form. When it is exceeded, all of them are
 // dropped.
 const maxNamespaces = 16
 
@@ -157,7 +157,7 @@ func (c *CompiledFlow) another() *CompiledFlow {
 	}
 }
 
-// maxPriorities bounds the priorities for which a flow has a form of its own. When it is exceeded, all of them are
+// maxPriorities bounds the priorities for which a flow has a separate form. When it is exceeded, all of them are
 // dropped.
 const maxPriorities = 16
 
@@ -206,7 +206,7 @@ func (c *CompiledFlow) compileEdges() {
 	}
 }
 
-// formHash identifies the compiled form: what the engine stores of the graph.
+// formHash identifies the compiled form, which the engine stores of the graph.
 func (c *CompiledFlow) formHash() string {
 	c.formOnce.Do(func() {
 		sum := sha256.New()
@@ -223,13 +223,13 @@ func (c *CompiledFlow) formHash() string {
 	return c.form
 }
 
-// NodesPerPut is how many nodes of a graph one call brings; the library requires it.
+// NodesPerPut is how many nodes of a graph one call contains; the library requires it.
 const NodesPerPut = 32
 
 // putCalls returns the calls that store the graph in a partition.
 func (c *CompiledFlow) putCalls(p enginecore.Partition) []enginerpc.PutGraphCall {
 	var calls []enginerpc.PutGraphCall
-	// Each call brings a part of the definition, so that none has much to store.
+	// Each call contains a part of the definition, so that none has much to store.
 	puts := (len(c.Nodes) + NodesPerPut - 1) / NodesPerPut
 	part := (len(c.Definition) + puts - 1) / max(1, puts)
 	for first := 0; first < len(c.Nodes); first += NodesPerPut {

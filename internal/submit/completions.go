@@ -40,7 +40,7 @@ type CompletionListener struct {
 	waiting    map[enginecore.FlowID][]chan RunCompletion
 	// tracked holds runs that were started after their partition was subscribed to, with their completion once its
 	// message has arrived. For runs that were dropped from it, for lack of room or because messages may have been lost,
-	// waits ask the engine.
+	// waits query the engine.
 	tracked map[enginecore.FlowID]trackedRun
 	// trackings counts the calls of track.
 	trackings uint64
@@ -148,8 +148,8 @@ func (l *CompletionListener) track(id enginecore.FlowID, p enginecore.Partition)
 	return l.trackings
 }
 
-// settle ends what track began. A run that the caller has started is trusted from now on, unless it was dropped
-// meanwhile; waits for one that existed, or was not started, ask the engine.
+// settle ends the tracking of a start that track began. A run that the caller has started is trusted from now on,
+// unless it was dropped in between; waits for a run that existed, or was not started, query the engine.
 func (l *CompletionListener) settle(id enginecore.FlowID, number uint64, started bool) {
 	if !started {
 		l.Untrack(id)
@@ -163,7 +163,7 @@ func (l *CompletionListener) settle(id enginecore.FlowID, number uint64, started
 	}
 }
 
-// Untrack makes waits for a run ask the engine.
+// Untrack makes waits for a run query the engine.
 func (l *CompletionListener) Untrack(id enginecore.FlowID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -322,7 +322,7 @@ func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 	}
 }
 
-// resync makes every wait ask the engine, since messages may have been lost.
+// resync makes every wait query the engine, since messages may have been lost.
 func (l *CompletionListener) resync() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -20,11 +20,11 @@ type storedCondition struct {
 	Minimum  int      `json:"minimum_signal_count"`
 	Distinct bool     `json:"distinct_sources,omitempty"`
 	Decisive []string `json:"decisive_signal_names,omitempty"`
-	// About is what the people who answer are told, for a function that has no argument for it.
+	// About has the texts for the people who answer, for functions of the engine that have no argument for them.
 	About string `json:"about,omitempty"`
 }
 
-// EncodeToldCondition is EncodeCondition with the texts of the wait. The error is that of EncodeAbout.
+// EncodeToldCondition is EncodeCondition with the texts of the wait. It returns the errors of EncodeAbout.
 func EncodeToldCondition(w activityspec.Wait) ([]byte, error) {
 	about, err := EncodeAbout(w.WaitText)
 	if err != nil {
@@ -56,7 +56,7 @@ func encodeCondition(w activityspec.Wait, about []byte) []byte {
 	return data
 }
 
-// TimeoutBehaviors maps what happens after a timeout to the term of the contract. [TimeoutBehavior] is the reverse.
+// TimeoutBehaviors maps the behavior after a timeout to the term of the contract. [TimeoutBehavior] is the reverse.
 var TimeoutBehaviors = map[activity.TimeoutBehavior]string{
 	"":                       "fail", // without a timeout it does not matter
 	activity.FailOnTimeout:   "fail",
@@ -66,7 +66,7 @@ var TimeoutBehaviors = map[activity.TimeoutBehavior]string{
 	activity.Escalate:        "escalate",
 }
 
-// TimeoutBehavior returns the behavior that a term of the contract stands for; an unknown term is returned as it is.
+// TimeoutBehavior returns the behavior that a term of the contract denotes; an unknown term is returned as it is.
 func TimeoutBehavior(word string) activity.TimeoutBehavior {
 	for behavior, w := range TimeoutBehaviors {
 		if w == word && behavior != "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// What of a run that exists differs from the run that was to be started, as the engine names it. Backends compare
-// hashes of whole graphs, options included.
+// Differences between a run that exists and the run to be started, as the engine names them. Backends compare hashes of
+// whole graphs, options included.
 const (
 	differsInGraph         = "graph"
 	differsInInput         = "input"
@@ -38,7 +38,7 @@ type conflictError struct {
 	kind error
 }
 
-// Error names the run and what differs.
+// Error names the run and the difference.
 func (e *conflictError) Error() string {
 	text := fmt.Sprintf("start run %s of flow %s: %v", e.plan.Run, e.plan.Flow, e.kind)
 	if e.kind == engine.ErrRunConflict {
@@ -50,9 +50,9 @@ func (e *conflictError) Error() string {
 // Unwrap returns engine.ErrOtherGraph, engine.ErrOtherInput or engine.ErrRunConflict.
 func (e *conflictError) Unwrap() error { return e.kind }
 
-// settleConflict looks again at a refusal for another graph: if the graph of the run that exists has the structure of
-// the plan's and differs in options alone, it is the same run, or, with another input, that is what differs. It reads
-// the run's graph, which only a refused start pays for.
+// settleConflict checks a refusal for another graph once more: if the graph of the run that exists has the structure of
+// the plan's graph and differs in options alone, the start succeeds with the existing run, or, if the input differs,
+// fails because of the input. It reads the run's graph, at the cost of refused starts only.
 func (s *Submitter) settleConflict(ctx context.Context, plan *RunPlan, err error) (existed bool, _ error) {
 	var refusal *conflictError
 	// The run of a node is of the graph that its parent's run has.
@@ -63,7 +63,7 @@ func (s *Submitter) settleConflict(ctx context.Context, plan *RunPlan, err error
 		Partition: plan.Partition, FlowID: plan.FlowID, Limit: 1,
 	})
 	switch {
-	case errors.Is(readErr, enginecore.ErrFlowNotFound): // it was purged meanwhile
+	case errors.Is(readErr, enginecore.ErrFlowNotFound): // it has been purged since
 		return s.Send(ctx, plan)
 	case readErr != nil:
 		return false, errors.Join(err, fmt.Errorf("reading the graph of the run: %w", readErr))

@@ -41,7 +41,7 @@ type Decision struct {
 }
 
 // Decide returns the encoded Decision for the result of the condition's activity, the JSON text of a case. node is the
-// name of the condition. A text that is no case is an error that is not retried.
+// name of the condition. A text that is not a case is an error that is not retried.
 func (c *StoredCases) Decide(node string, result []byte) ([]byte, error) {
 	var name string
 	if err := json.Unmarshal(result, &name); err != nil {

@@ -18,8 +18,8 @@
 // A start takes this way: CompileFlow encodes the graph once; NewPlan derives the ids and resolves limits, budgets and
 // fairness key from the input; Submitter.Submit joins small runs of the same flow and partition into one call
 // (ffx_submit), and stores the graph first where the partition does not have it (ffx_put_graph). A backend without
-// stored graphs creates the run node by node. AwaitResult then waits for the completion message, and asks the
-// engine whenever that message may have been missed.
+// stored graphs creates the run node by node. AwaitResult then waits for the completion message, and queries the engine
+// whenever that message may have been missed.
 //
 // Of the packages of runtime, this one imports only engine. Admission, schedule, contractmode, worker and keeper import
 // it; it calls none of them.

@@ -22,13 +22,13 @@ const (
 	MaxKeptBytes = 8 << 20
 )
 
-// ForkScope says which nodes of a run are not kept by a fork.
+// ForkScope selects the nodes of a run that a fork does not keep.
 type ForkScope struct {
 	// From are nodes that run again, with all that depends on them.
 	From []string
 	// NewInput: those that use the run's input do.
 	NewInput bool
-	// Results are nodes with other results than theirs: what depends on them runs again.
+	// Results replaces the results of nodes: the nodes that depend on them run again.
 	Results map[string][]byte
 }
 

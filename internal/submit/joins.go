@@ -6,8 +6,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// compileJoin encodes the join of a node: its policy, what becomes of the upstreams that it does not need, and how many
-// it needs. It is empty for a node that waits for all upstreams.
+// compileJoin encodes the join of a node: its policy, the treatment of upstreams that it does not need, and how many it
+// needs. It is empty for a node that waits for all upstreams.
 func compileJoin(n *flowgraph.Node) string {
 	if n.Join.Policy == flowgraph.JoinAll {
 		return ""

@@ -15,7 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// StoredLimit is one limit of an execution as its record keeps it, in JSON, with what a call to its quota needs.
+// StoredLimit is one limit of an execution as its record keeps it, in JSON, with the values that a call to its quota
+// needs.
 type StoredLimit struct {
 	Quota    enginecore.QuotaPolicyID `json:"q"`
 	Name     string                   `json:"n"`
@@ -56,7 +57,7 @@ func DecodeLimits(text string) ([]StoredLimit, error) {
 const MaxLimitKey = 256
 
 // hasFixedLimits reports whether a node has limits, and none of them takes a key from the input of a run. The limits of
-// a node with a child run are those of its items.
+// a node with a child run apply to its items.
 func hasFixedLimits(n *flowgraph.Node) bool {
 	keyed := func(l activityspec.Limit) bool { return len(l.KeyFrom) > 0 }
 	return len(n.Limits) > 0 && !delegates(n) && !slices.ContainsFunc(n.Limits, keyed)
@@ -78,7 +79,7 @@ func limitsOf(
 			return nil, fmt.Errorf("flow %s: node %s: %w", g.Name, n.Name, err)
 		}
 		if delegates(n) {
-			continue // the limits are those of its items, but their keys are known to be there
+			continue // the limits apply to its items, but their keys are known to be there
 		}
 		if byNode == nil {
 			byNode = make(map[string]enginerpc.SubmitLimit)
@@ -180,7 +181,7 @@ func plainKey(value json.RawMessage) (string, error) {
 			return "", err
 		}
 	case '{', '[', 'n':
-		return "", errors.New("which is no text, number or boolean")
+		return "", errors.New("which is not a text, number or boolean")
 	default:
 		text = string(value)
 	}

@@ -49,16 +49,17 @@ type RunPlan struct {
 	FairKey   string
 	Budgets   []StoredBudget
 	trace     string
-	Carried   string // values for activities in their stored form; "" for those of the context of Submit
+	Carried   string // values for activities in their stored form; "" takes them from the context of Submit
 	Creator   string
 	StartAt   time.Time // zero is now
-	// Deadline limits the run from its start on; zero is no limit.
+	// Deadline limits the run from its start on; zero sets no limit.
 	Deadline time.Duration
 	Memo     []byte
 	// Signal goes to the run in the step that starts it. Submit sets Sent to the outcome.
 	Signal *enginerpc.SubmitSignal
 	Sent   enginerpc.SentSignal
-	// Arrival says how the run may start, by its key. Submit sets Joined to the id of the run that there is instead.
+	// Arrival has the conditions under which the run may start, by its key. Submit sets Joined to the id of the run
+	// that there is instead.
 	Arrival *enginerpc.SubmitArrival
 	Joined  string
 	// ForkedFrom is the id of the run that a fork is of.
@@ -66,7 +67,7 @@ type RunPlan struct {
 	kept       []enginerpc.SubmitKept
 	skips      []enginerpc.SubmitSkip
 	Tags       []enginerpc.SubmitTag
-	OwnTags    bool                     // beside those of the flow
+	OwnTags    bool                     // in addition to the tags of the flow
 	Fires      []enginerpc.SubmitFire   // the fire of a schedule that the run is of
 	Parents    []enginerpc.SubmitParent // at most one
 }
@@ -130,13 +131,14 @@ func newPlan(
 	}, nil
 }
 
-// SetPriority gives all nodes of the run a priority instead of those of its graph. Its child runs inherit it.
+// SetPriority gives all nodes of the run one priority, which replaces the priorities in its graph. Its child runs
+// inherit it.
 func (p *RunPlan) SetPriority(priority int) {
 	p.Compiled = p.Compiled.withPriority(priority)
 }
 
-// WaitSchema returns the text of the schema that payloads for a wait of the run must satisfy; empty if the graph says
-// nothing. Its error wraps [engine.ErrUnknownNode], or [engine.ErrInvalid] for a node that does not wait in that way.
+// WaitSchema returns the text of the schema that payloads for a wait of the run must satisfy; empty if the graph has
+// none. Its error wraps [engine.ErrUnknownNode], or [engine.ErrInvalid] for a node that does not wait in that way.
 func (p *RunPlan) WaitSchema(node, step string) (string, error) {
 	number := p.Compiled.nodeNumbers[node]
 	if number == 0 {
@@ -149,7 +151,7 @@ func (p *RunPlan) WaitSchema(node, step string) (string, error) {
 	case n.IsTimer():
 		return "", fmt.Errorf("%w: node %s is a timer, and takes no signals", engine.ErrInvalid, node)
 	case n.Wait == nil && step == "":
-		return "", fmt.Errorf("%w: node %s is no waitpoint: the wait of its function must be named", engine.ErrInvalid, node)
+		return "", fmt.Errorf("%w: node %s is not a waitpoint: the wait of its function must be named", engine.ErrInvalid, node)
 	case n.Wait != nil && step != "":
 		return "", fmt.Errorf("%w: node %s is a waitpoint, and has no wait %q", engine.ErrInvalid, node, step)
 	case n.Wait == nil:
@@ -159,8 +161,8 @@ func (p *RunPlan) WaitSchema(node, step string) (string, error) {
 	return string(schema), err
 }
 
-// TagsOf returns the tags of a run: those of its flow, replaced and extended by its own, sorted by name if it has own
-// ones.
+// TagsOf returns the tags of a run: the tags of its flow, replaced and extended by its own, sorted by name if it has
+// its own.
 func TagsOf(compiled *CompiledFlow, own map[string]string) ([]enginerpc.SubmitTag, error) {
 	if len(own) == 0 {
 		return compiled.tags, nil
@@ -206,7 +208,7 @@ func CheckRunID(id string) error {
 	return nil
 }
 
-// ownBudgets returns the budgets that the submission brings: none if the run has those of its graph.
+// ownBudgets returns the budgets that the submission contains: none if the run has the budgets of its graph.
 func (p *RunPlan) ownBudgets() []enginerpc.SubmitBudget {
 	if len(p.Budgets) == len(p.Compiled.budgets) {
 		return nil // a run has all budgets of its flow

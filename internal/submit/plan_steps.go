@@ -14,7 +14,7 @@ import (
 type PlanStep struct {
 	// Function is the name of the library's function.
 	Function string
-	// Subject is what the function is called for.
+	// Subject describes the object of the call.
 	Subject string
 	// Node is the node that the call belongs to; empty if it belongs to the flow.
 	Node string
@@ -61,7 +61,7 @@ func (p *RunPlan) partSteps(part engine.FlowSubmission) []PlanStep {
 	if len(part.Definition) > 0 {
 		l.add(enginerpc.FunctionName(enginerpc.CreateFlowCall{}), "", p.Flow)
 		if len(part.Nodes) > 0 {
-			l.create(&part.Nodes[0]) // lets one of several submissions of the run id go on
+			l.create(&part.Nodes[0]) // lets one of several submissions of the run id continue
 		}
 		l.add(enginerpc.FunctionName(enginerpc.SetFlowTagsCall{}), "", "definition, input and tags of the run")
 	}
@@ -154,7 +154,7 @@ func (p *RunPlan) arrow(e engine.SubmissionEdge) (text, down string) {
 	return string(e.UpstreamExecutionID + " → " + e.DownstreamExecutionID), ""
 }
 
-// stepKind is what a node does, in the words of a plan.
+// stepKind names the work of a node, in the words of a plan.
 func stepKind(n *flowgraph.Node) string {
 	switch {
 	case n.IsTimer():

@@ -11,7 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// unlimitedReclaims is the limit of nodes that run no function of a user: what kills their workers is not they.
+// unlimitedReclaims is the limit of nodes that run no function of a user, and so cannot be the cause of a worker's
+// loss.
 const unlimitedReclaims = 1 << 30
 
 // MaxReclaims returns how often an execution may be taken over, whose workers were lost, before it fails for good.
@@ -116,14 +117,14 @@ func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	return data, nil
 }
 
-// NodePlan is what a worker needs of the policy document of an execution.
+// NodePlan is the part of an execution's policy document that a worker needs.
 type NodePlan struct {
 	codec        string
 	StartToClose time.Duration
 	Heartbeat    time.Duration
-	Input        *flowgraph.Expr // nil: the execution has a payload of its own
+	Input        *flowgraph.Expr // nil: the execution has its own payload
 	Child        *StoredChild    // nil: the execution runs an activity
-	Cases        *StoredCases    // nil: the result is that of the activity
+	Cases        *StoredCases    // nil: the result of the activity is the result of the node
 }
 
 // DecodePolicy decodes a policy document. Without one, the plan has no timeouts and the JSON codec.
@@ -167,7 +168,7 @@ type PlanCache struct {
 	byPolicy map[string]NodePlan
 }
 
-// Decode returns what [DecodePolicy] does, from the cache if it can.
+// Decode is [DecodePolicy] with a cache.
 func (c *PlanCache) Decode(policy []byte) (NodePlan, error) {
 	if len(policy) > maxKeptPolicy {
 		return DecodePolicy(policy)

@@ -16,10 +16,10 @@ import (
 // maxChildPurges bounds the child runs that a purge removes itself.
 const maxChildPurges = 1000
 
-// Purge removes a run that is over with all its data, including the budgets of its own and its child runs, of which
-// keepers remove those beyond maxChildPurges and those that are still ending. Unless closedAt is zero, it removes only
-// a run with that end, and its error wraps [enginecore.ErrChangedMeanwhile] for one that has ended again. Its error
-// wraps [engine.ErrRunOpen], [engine.ErrRunNotFound] or [engine.ErrNotInContract].
+// Purge removes a run that is over with all its data, including its own budgets and its child runs; keepers remove the
+// child runs beyond maxChildPurges and the ones that are still ending. Unless closedAt is zero, it removes only a run
+// with that end, and its error wraps [enginecore.ErrChangedMeanwhile] for one that has ended again. Its error wraps
+// [engine.ErrRunOpen], [engine.ErrRunNotFound] or [engine.ErrNotInContract].
 func (s *Submitter) Purge(
 	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, closedAt time.Time,
 ) error {
@@ -74,7 +74,7 @@ func (g *purge) remove(
 }
 
 // removeChildren removes child runs of a run of a partition, so that the id of the run can be used again at once: the
-// ids of child runs derive from it. Keepers remove what is left.
+// ids of child runs derive from it. Keepers remove the rest.
 func (g *purge) removeChildren(ctx context.Context, of enginecore.Partition, children string) {
 	relay, err := engine.Capability[engine.ChildRuns](g.session.Backend)
 	if err != nil {
@@ -96,7 +96,7 @@ func (g *purge) removeChildren(ctx context.Context, of enginecore.Partition, chi
 	}
 }
 
-// removeBudgets removes the budgets that a purged run had to itself. Keepers remove what is left.
+// removeBudgets removes the budgets that a purged run had to itself. Keepers remove the rest.
 func (s *Submitter) removeBudgets(ctx context.Context, id enginecore.FlowID, stored string) {
 	list, _ := DecodeBudgets(stored)
 	for _, b := range list {

@@ -78,7 +78,7 @@ func (s *Submitter) sendRerunCall(ctx context.Context, call enginerpc.RerunCall)
 	}
 }
 
-// RunNodes is what a rerun needs to know of a run.
+// RunNodes has the data of a run that a rerun needs.
 type RunNodes struct {
 	graph *flowgraph.Graph // nil when the engine has no definition
 	// ClosedAt is zero while a node is open.
@@ -140,7 +140,7 @@ func (s *Submitter) ReadNodes(
 	return run, nil
 }
 
-// sort puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
+// sort puts the nodes into the order of their declaration; nodes that the graph does not name come last, by age.
 func (r *RunNodes) sort() {
 	rank := make(map[string]int)
 	if r.graph != nil {
@@ -196,7 +196,7 @@ func (r *RunNodes) InScope(scope RerunScope) ([]enginecore.ExecutionID, error) {
 			d.addFinally(chosen)
 		}
 	default:
-		return nil, fmt.Errorf("%w: %q is no scope", engine.ErrNothingToRerun, scope.Mode)
+		return nil, fmt.Errorf("%w: %q is not a scope", engine.ErrNothingToRerun, scope.Mode)
 	}
 	if len(chosen) == 0 {
 		return nil, fmt.Errorf("%w: no node is %s", engine.ErrNothingToRerun, scope.Mode)

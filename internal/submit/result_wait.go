@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// recheck is how long a wait for a result trusts the completion message before it asks the engine.
+// recheck is how long a wait for a result trusts the completion message before it queries the engine.
 const recheck = 5 * time.Second
 
 // AwaitResult returns the result of a run when the run is over. For a run that this submitter has just started, it
@@ -72,9 +72,9 @@ func (s *Submitter) AwaitResult(
 	}
 }
 
-// replicatedResult returns the result of a run. If the run is over, it waits until the replicas that the session asks
-// for have that; replicated is false if the primary has changed since it was asked. The error wraps
-// enginecore.ErrNotReplicated if the replicas have it not in time.
+// replicatedResult returns the result of a run. If the run is over, it waits until as many replicas as the session
+// requires have that; replicated is false if the primary has changed since the result was read. The error wraps
+// enginecore.ErrNotReplicated if the replicas do not have it in time.
 func (s *Submitter) replicatedResult(
 	ctx context.Context, id enginecore.FlowID, p enginecore.Partition,
 ) (reply enginerpc.FlowResultReply, replicated bool, err error) {

@@ -9,11 +9,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// DefaultRetention is how long a run is kept after its end where neither the flow nor the engine says otherwise.
+// DefaultRetention is how long a run is kept after its end where neither the flow nor the engine sets another time.
 const DefaultRetention = 7 * 24 * time.Hour
 
-// RetentionOf returns the stored form of a run's retention, from that of its flow and the engine's default: one time in
-// milliseconds for all outcomes, or one for each, separated by commas. A negative time means for ever, and so does "".
+// RetentionOf returns the stored form of a run's retention, from the retention of its flow and the engine's default:
+// one time in milliseconds for all outcomes, or one for each, separated by commas. A negative time means for ever, and
+// so does "".
 func RetentionOf(engine, own flowgraph.Keep) string {
 	times := make([]int64, 0, 8)
 	for _, outcome := range flowgraph.Outcomes() {

@@ -18,7 +18,7 @@ import (
 const (
 	// MaxFailures bounds the failures that a RunFailure lists.
 	MaxFailures = 100
-	// failuresPage is the number of nodes looked at by one call.
+	// failuresPage is the number of nodes that one call reads.
 	failuresPage = 250
 )
 
@@ -38,11 +38,11 @@ type NodeFailure struct {
 	At               time.Time
 	Attempts         int
 	Tolerated        bool // by a join that another upstream has satisfied
-	Unreleased       bool // the engine ended it, and its worker has not said that the function has returned
+	Unreleased       bool // the engine ended it, and its worker has not reported that the function has returned
 	Details          []errordetail.Detail
 }
 
-// Details returns those of the failure of the run's Node.
+// Details returns the error details of the failure of the run's Node.
 func (f *RunFailure) Details() []errordetail.Detail {
 	for i := range f.Failures {
 		if f.Failures[i].Node == f.Node {
@@ -52,7 +52,7 @@ func (f *RunFailure) Details() []errordetail.Detail {
 	return nil
 }
 
-// As sets a list of details to those of the failure, so that a node which fails by a child run passes them on.
+// As sets a list of details to the details of the failure, so that a node which fails by a child run passes them on.
 func (f *RunFailure) As(target any) bool { return errordetail.As(f.Details(), target) }
 
 // Error returns the text of the run's RunError.

@@ -14,10 +14,10 @@ import (
 const (
 	// idGroupSize is how many runs in a row go into one partition while many are started.
 	idGroupSize = 64
-	// idGroupTime is the longest time in which so many runs are started for that.
+	// idGroupTime is the longest time in which that many runs have to be started.
 	idGroupTime = 500 * time.Millisecond
-	// maxGroupFactor bounds how large groups grow with the start rate: up to so many times the base size. It is for one
-	// server, which serves all partitions; a cluster has groups of the base size, so that its servers take turns.
+	// maxGroupFactor bounds how large groups grow with the start rate: up to this multiple of the base size. It is for
+	// one server, which serves all partitions; a cluster has groups of the base size, so that its servers take turns.
 	maxGroupFactor = 4
 	// maxPooledIDs bounds the ids that are kept for a partition.
 	maxPooledIDs = maxGroupFactor * idGroupSize
@@ -135,8 +135,8 @@ func (p idPool) take(wanted int, partitionOf func(id string) int) string {
 	}
 }
 
-// RandomUUID returns a UUID of version 4 from a generator that is cheaper than that of package uuid and not secret: use
-// it for ids of runs and claims, not for tokens.
+// RandomUUID returns a UUID of version 4 from a generator that is cheaper than the generator of package uuid, and
+// predictable: use it for ids of runs and claims, not for tokens.
 func RandomUUID() uuid.UUID {
 	var id uuid.UUID
 	binary.LittleEndian.PutUint64(id[:8], rand.Uint64())

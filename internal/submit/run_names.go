@@ -16,7 +16,7 @@ const namesPerCall = 100
 // RunName is how users name a run.
 type RunName struct{ Flow, Run string }
 
-// ReadRunNames reads the names of runs that are known by their ids. Runs that are not there any more are missing.
+// ReadRunNames reads the names of runs that are known by their ids. Runs that no longer exist are missing.
 func ReadRunNames(
 	ctx context.Context, s *engine.Session, ids []enginecore.FlowID,
 ) (map[enginecore.FlowID]RunName, error) {

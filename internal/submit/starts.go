@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	// maxStartBytes bounds what the runs in one call bring of their own.
+	// maxStartBytes bounds the bytes in one call that its runs do not share.
 	maxStartBytes = 256 << 10
 	// maxRunsPerCall and maxNodesPerCall bound the runs in one call.
 	maxRunsPerCall  = 64
 	maxNodesPerCall = 512
 )
 
-// starter submits runs to a backend that stores graphs. Those of one flow and partition share calls.
+// starter submits runs to a backend that stores graphs. Runs of one flow and partition share calls.
 type starter struct {
 	store engine.GraphStore
 	batch engine.Batcher[StartKey, *RunPlan, startResult]
 }
 
-// StartKey is what runs of one call have in common.
+// StartKey has the values that all runs of one call share.
 type StartKey struct {
 	partition enginecore.Partition
 	compiled  *CompiledFlow
@@ -51,7 +51,7 @@ type startResult struct {
 	err     error
 }
 
-// startSize is about how many bytes a run brings that others do not share.
+// startSize is the approximate number of bytes of a run in a call that other runs do not share.
 func startSize(plan **RunPlan) int {
 	p := *plan
 	size := len(p.Input) + len(p.Memo)
@@ -84,8 +84,8 @@ func NewStarter(e *engine.Session) *starter {
 	return s
 }
 
-// submit starts a run and reports whether it existed. Those of schedules, those with a signal or an arrival, and
-// forks go by themselves.
+// submit starts a run and reports whether it existed. A run of a schedule, a run with a signal or an arrival, and a
+// fork have a separate call.
 func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err error) {
 	if len(plan.Fires) > 0 || plan.Signal != nil || plan.Arrival != nil || plan.ForkedFrom != "" {
 		result := s.Start(ctx, StartKeyOf(plan), []*RunPlan{plan})[0]
@@ -159,8 +159,8 @@ func (s *starter) putGraph(ctx context.Context, calls []enginerpc.PutGraphCall) 
 	return err
 }
 
-// releaseRoots makes the roots of runs eligible that the call which created the runs has left. What it does not come to
-// is done by a keeper.
+// releaseRoots makes those roots of runs eligible that the call which created the runs has left. A keeper releases the
+// roots that releaseRoots does not reach.
 func (s *starter) releaseRoots(ctx context.Context, call enginerpc.SubmitCall) {
 	for more := true; more; {
 		reply, err := s.store.Submit(ctx, call)

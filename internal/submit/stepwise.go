@@ -11,7 +11,7 @@ import (
 const (
 	nodesPerStep = 48
 	edgesPerStep = 128
-	// A definition above this size (bytes) takes a step of its own.
+	// A definition above this size (bytes) takes a separate step.
 	maxDefinitionWithNodes = 64 << 10
 )
 
@@ -73,7 +73,7 @@ func (p *RunPlan) steps() iter.Seq[engine.FlowSubmission] {
 			yield(call)
 			return
 		}
-		// Only the first part creates the flow, so only it carries what belongs to the flow itself.
+		// Only the first part creates the flow, so only it has the fields of the flow itself.
 		rest := call
 		rest.Definition, rest.Input, rest.Tags = nil, nil, nil
 		for first := true; len(nodes) > 0; first = false {

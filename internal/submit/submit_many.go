@@ -14,14 +14,14 @@ import (
 // manyAtATime is how many calls of SubmitMany are under way at a time.
 const manyAtATime = 8
 
-// Outcome is that of one plan of SubmitMany: what Submit returns.
+// Outcome is the outcome of one plan of SubmitMany, with the results of Submit.
 type Outcome struct {
 	Existed bool
 	Err     error
 }
 
 // SubmitMany starts runs, several with one call where they are of one partition, flow and creator. The outcomes are in
-// the order of the plans; a plan that is nil has none. There is no trace of a single start.
+// the order of the plans; a plan that is nil has none. Single starts are not traced.
 func (s *Submitter) SubmitMany(ctx context.Context, plans []*RunPlan) []Outcome {
 	outcomes := make([]Outcome, len(plans))
 	var group errgroup.Group
@@ -83,7 +83,7 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 	trackings := make([]uint64, len(together))
 	for i, plan := range together {
 		var err error
-		if plan.trace, err = s.carry(ctx, plan, trace); err != nil { // that of one is that of all
+		if plan.trace, err = s.carry(ctx, plan, trace); err != nil { // the same for all
 			for _, place := range at[i:] {
 				outcomes[place].Err = submitError(plans[place], err)
 			}

@@ -89,7 +89,8 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 	return existed, err
 }
 
-// carry returns what is stored with a run of its trace and of the values that it carries: those of its plan, or of ctx.
+// carry returns the stored form of a run's trace and of the values that it carries, which come from its plan or from
+// ctx.
 func (s *Submitter) carry(ctx context.Context, plan *RunPlan, trace string) (string, error) {
 	carried, err := plan.Carried, error(nil)
 	if carried == "" {

@@ -10,7 +10,8 @@ import (
 // TimerCondition is the resume condition of a wait that no signal ends, only its time.
 var TimerCondition = []byte(`{"condition_type":"timer"}`)
 
-// storedTimer is what a submission says of a timer beside its timeout: where its time is, if that is not a duration.
+// storedTimer is the part of a timer in a submission that follows its timeout: the place of its time, if that is not a
+// duration.
 type storedTimer struct {
 	Until bool `json:"until,omitempty"`
 	// Path is where the time is in the input, as a list of field names.

@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 )
 
-// StoredAbout is what a waitpoint says to people and programs that answer, as it is stored.
+// StoredAbout is the stored form of a waitpoint's texts for the people and programs that answer.
 type StoredAbout struct {
 	Title    string   `json:"title,omitempty"`
 	Question string   `json:"question,omitempty"`
@@ -20,8 +20,8 @@ type StoredAbout struct {
 	Answer string `json:"answer,omitempty"`
 }
 
-// EncodeAbout returns the stored form of what is said of a wait; nil if nothing is. The error wraps engine.ErrInvalid
-// for a schema that cannot be used.
+// EncodeAbout returns the stored form of the texts of a wait; nil if it has none. The error wraps engine.ErrInvalid for
+// a schema that cannot be used.
 func EncodeAbout(text activityspec.WaitText) ([]byte, error) {
 	answer, err := answerSchema(text)
 	if err != nil {
@@ -37,8 +37,8 @@ func EncodeAbout(text activityspec.WaitText) ([]byte, error) {
 // inferred has the schemas of types that waits have. There are as many as the program has waits.
 var inferred sync.Map // reflect.Type to json.RawMessage
 
-// answerSchema returns the schema of the payloads of a wait: the one that was given, or what decodes into their type;
-// nil if anything does.
+// answerSchema returns the schema of the payloads of a wait: the given schema, or the schema of the values that decode
+// into their type; nil if any value does.
 func answerSchema(text activityspec.WaitText) (json.RawMessage, error) {
 	if text.AnswerSchema != nil {
 		if _, err := valueschema.Parse(text.AnswerSchema); err != nil {
@@ -49,7 +49,7 @@ func answerSchema(text activityspec.WaitText) (json.RawMessage, error) {
 	return payloadSchema(text), nil
 }
 
-// payloadSchema returns the schema of what decodes into the type of payloads; nil if anything does.
+// payloadSchema returns the schema of the values that decode into the type of payloads; nil if any value does.
 func payloadSchema(text activityspec.WaitText) json.RawMessage {
 	if text.PayloadSchema != nil || text.Payload == nil {
 		return text.PayloadSchema
@@ -59,7 +59,7 @@ func payloadSchema(text activityspec.WaitText) json.RawMessage {
 	}
 	schema, err := valueschema.OfDecoded(text.Payload)
 	if err != nil {
-		schema = nil // a type that has no JSON: its decoding says so
+		schema = nil // a type that has no JSON: its decoding reports that
 	}
 	inferred.Store(text.Payload, schema)
 	return schema
@@ -86,7 +86,7 @@ func hasTypedWait(g *flowgraph.Graph) bool {
 	return false
 }
 
-// writeSchemas writes the schemas into a graph and those of its sub-flows.
+// writeSchemas writes the schemas into a graph and into the graphs of its sub-flows.
 func writeSchemas(g *flowgraph.Graph) {
 	for i := range g.Nodes {
 		if wait := g.Nodes[i].Wait; wait != nil {
