@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 )
 
-// tries bounds how often an answer is sent: the schema of a wait changes at most when its function says it anew.
+// tries bounds how often an answer is sent: the schema of a wait changes at most when its function declares it anew.
 const tries = 5
 
 // errSchemaChanges means that each try found another schema.
@@ -62,7 +62,7 @@ func (c *Checker) SendSignal(s *enginerpc.OutgoingSignal, schema string, send fu
 	})
 }
 
-// EndWait ends a wait on behalf of an operator, whose result satisfies the schema of the wait. The error is that of
+// EndWait ends a wait on behalf of an operator, whose result satisfies the schema of the wait. It returns the errors of
 // Signal.
 func (c *Checker) EndWait(
 	ctx context.Context, store engine.WaitStore, call enginerpc.EndWaitCall,

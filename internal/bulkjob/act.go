@@ -35,8 +35,8 @@ func isSkip(err error) bool {
 	return false
 }
 
-// isDone reports an error of a repeated action that says that the first try, whose outcome is not known, was carried
-// out.
+// isDone reports whether an error of a repeated action means that the first try, whose outcome is not known, was
+// executed.
 func (a *actor) isDone(err error) bool {
 	switch a.spec.Action.Kind {
 	case bulk.KindPurge:
@@ -64,7 +64,7 @@ func isPassing(ctx context.Context, err error) bool {
 	return false
 }
 
-// actor carries out the action of one job.
+// actor performs the action of one job.
 type actor struct {
 	session   *engine.Session
 	submitter *submit.Submitter
@@ -74,7 +74,7 @@ type actor struct {
 	answers   answer.Checker
 }
 
-// act carries out the action on one run. Doing it again changes nothing: reruns and signals are known by the job.
+// act performs the action on one run. Doing it again changes nothing: reruns and signals are known by the job.
 func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	p, err := a.session.Core.FlowPartition(run.FlowID)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package bulkjob carries out bulk jobs: one action on all runs that a query selects. A [Runner] takes a job that is
-// due, handles a bounded number of runs behind the stored cursor, saves the progress after each of them, and gives the
-// job back. So any keeper goes on where another one has stopped.
+// Package bulkjob runs bulk jobs: one action on all runs that a query selects. A [Runner] takes a job that is due,
+// handles a bounded number of runs after the stored cursor, saves the progress after each of them, and releases the
+// job. So any keeper can continue a job of another one.
 package bulkjob

@@ -13,7 +13,7 @@ import (
 // specForm is the form of stored specs. A keeper leaves a job of a later form alone.
 const specForm = 1
 
-// Spec is what a job is to do. It does not change.
+// Spec is the stored order of a job. It does not change.
 type Spec struct {
 	Form   int         `json:"form"`
 	ID     string      `json:"id"`
@@ -50,7 +50,7 @@ func (s Spec) query(namespace string, began time.Time) runsearch.Query {
 	q.Namespace = namespace
 	before := &q.CreatedBefore
 	if q.ByEnd {
-		before = &q.ClosedBefore // what ended before then was created before then
+		before = &q.ClosedBefore // a run that ended before then was created before then
 	}
 	// Times of runs are whole milliseconds, and bounds exclude themselves.
 	if last := began.Add(time.Millisecond); before.IsZero() || last.Before(*before) {
@@ -62,10 +62,10 @@ func (s Spec) query(namespace string, began time.Time) runsearch.Query {
 // progress is how far a job has come.
 type progress struct {
 	bulk.Progress
-	// Cursor is behind the run that was handled last.
+	// Cursor is the position after the run that was handled last.
 	Cursor string `json:"cursor,omitempty"`
-	// Acting is the run that is being acted on; nil between two runs. A keeper that is killed leaves it, and what its
-	// action has done to it, so that the run may not be found again.
+	// Acting is the run that is being acted on; nil between two runs. If a keeper is killed, Acting stays in the
+	// record, because the query may not find the run again after the action.
 	Acting *enginerpc.Run `json:"acting,omitempty"`
 }
 
@@ -78,7 +78,7 @@ func readProgress(data []byte) (p progress, err error) {
 	return p, err
 }
 
-// ReadProgress reads what users see of a stored progress.
+// ReadProgress reads the public part of a stored progress.
 func ReadProgress(data []byte) (bulk.Progress, error) {
 	p, err := readProgress(data)
 	return p.Progress, err

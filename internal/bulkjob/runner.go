@@ -130,14 +130,14 @@ func (r *Runner) step(ctx context.Context, p enginecore.Partition, id enginecore
 	case err != nil && ctx.Err() == nil:
 		due = s.now.Add(retryAfter)
 	case err != nil:
-		due = s.now // the keeper stops, another one goes on
+		due = s.now // the keeper stops, another one continues
 	}
 	saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 	defer cancel()
 	return errors.Join(err, s.save(saving, due, completed))
 }
 
-// errStopped reports a job that was stopped meanwhile.
+// errStopped reports a job that was stopped while it ran.
 var errStopped = errors.New("bulk job is stopped")
 
 // save saves the progress: with due, the job is given back until then.
@@ -172,8 +172,8 @@ func (s *step) share() int {
 	return n
 }
 
-// outlasting returns a context that ends so long after ctx, so that what a keeper has begun on a run is recorded when
-// it stops. The caller calls end.
+// outlasting returns a context that ends the given time after ctx, so that a keeper that stops can still record an
+// action that it has begun on a run. The caller calls end.
 func outlasting(ctx context.Context, by time.Duration) (longer context.Context, end func()) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	unwatch := context.AfterFunc(ctx, func() {
@@ -186,7 +186,7 @@ func outlasting(ctx context.Context, by time.Duration) (longer context.Context, 
 	}
 }
 
-// handleSome handles runs behind the cursor, and returns when the job is due again or that it is completed.
+// handleSome handles runs after the cursor, and returns when the job is due again or that it is completed.
 func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, err error) {
 	index, err := engine.Capability[engine.RunIndex](s.Runner.session.Backend)
 	if err != nil {
@@ -263,7 +263,7 @@ func (s *step) passed(query runsearch.Query, run enginerpc.Run) {
 	s.progress.Cursor, s.progress.Acting = runsearch.CursorBehind(query, run), nil
 }
 
-// failureText is the text of an error, cut to what is stored.
+// failureText is the text of an error, cut to the length that is stored.
 func failureText(err error) string {
 	text := err.Error()
 	return strings.ToValidUTF8(text[:min(len(text), maxFailureText)], "")

@@ -1,7 +1,7 @@
-// Package dirlock locks directories, so that one process at a time uses what is in them.
+// Package dirlock locks directories, so that one process at a time uses their files.
 package dirlock
 
 import "errors"
 
-// ErrLocked says that another holder, in this process or another, has the lock of the directory.
+// ErrLocked is returned when another holder, in this process or another, has the lock of the directory.
 var ErrLocked = errors.New("directory is in use")

@@ -19,7 +19,7 @@ type dirLock []*os.File
 func (l dirLock) Close() error {
 	var errs []error
 	for _, f := range l {
-		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing the file would do where nobody has a copy of it
+		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing the file would suffice if no process had a copy of it
 		errs = append(errs, f.Close())
 	}
 	return errors.Join(errs...)

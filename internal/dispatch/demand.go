@@ -1,6 +1,6 @@
 package dispatch
 
-// AddSlot adds a free slot, for a worker whose slots are the tasks that its program asks for.
+// AddSlot adds a free slot, for a worker whose slots are the tasks that its program requests.
 func (q *Queue) AddSlot() { q.ReleaseSlot() }
 
 // RemoveSlot takes back a slot that AddSlot has added and that no task has used. If a claim uses it, it goes when the

@@ -5,8 +5,8 @@
 //
 //   - [Queue] holds the free slots of the worker, the shards where work may be waiting, and the wake-ups for
 //     which the worker is responsible.
-//   - [ClaimTarget] is what the queue returns for the next claim: the shard, the number of slots reserved, and what the
-//     claim tells other workers.
+//   - [ClaimTarget] is the queue's target of the next claim: the shard, the number of slots reserved, and the notices
+//     of the claim to other workers.
 //   - [PeerSet] tracks the other workers of each lane. From them it derives the worker's turn in responding to a
 //     wake-up and the slots of the wake ring that the worker subscribes to.
 //

@@ -30,7 +30,7 @@ func (q *Queue) Isolate(s LaneShard, patience time.Duration) {
 	signalChange(q.Changed)
 }
 
-// IsIsolating reports whether the worker is to finish what it runs and to begin nothing else.
+// IsIsolating reports whether the worker has to finish its running functions and to begin nothing else.
 func (q *Queue) IsIsolating() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -36,8 +36,8 @@ const (
 //
 // Peers respond to a wake-up in turns: one at once, two a few milliseconds later, then four, and so on, in an order
 // that differs for each wake-up and that each worker computes by itself. The workers of a slot of the wake ring respond
-// one after the other. A worker that receives a message meanwhile that nothing is left does not claim. The set may be
-// out of date, which costs a claim or a few milliseconds.
+// one after the other. A worker that receives a message before its turn that nothing is left does not claim. The set
+// may be out of date, which costs a claim or a few milliseconds.
 type PeerSet struct {
 	self uint64
 	// Changed has a value when peers were added or removed since the last receive.
@@ -76,7 +76,7 @@ func (s *PeerSet) Add(lane enginecore.LaneID, instance string, now time.Time) bo
 	return !known
 }
 
-// Remove removes a peer that has announced that it leaves. An unknown one is no error.
+// Remove removes a peer that has announced that it leaves. An unknown one is not an error.
 func (s *PeerSet) Remove(lane enginecore.LaneID, instance string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,23 +9,23 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// LaneShard is what a claim takes work from: a lane in a partition. Where one server has all partitions, the engine
-// keeps one order for the whole lane in partition 0, and wake-ups name that shard; other shards of the lane are queued
-// only for executions that were set aside in their partition or that no run owns.
+// LaneShard is the unit that a claim takes work from: a lane in a partition. Where one server has all partitions, the
+// engine keeps one order for the whole lane in partition 0, and wake-ups name that shard; other shards of the lane are
+// queued only for executions that were set aside in their partition or that no run owns.
 type LaneShard struct {
 	Lane      enginecore.LaneID
 	Partition enginecore.Partition
 }
 
-// ClaimTarget is where the next claim is sent, with what the call tells other workers about it. [Queue.Take]
-// makes it; the zero value is no target.
+// ClaimTarget is the destination of the next claim, with the notices of the call to other workers. [Queue.Take] makes
+// it; the zero value means none.
 type ClaimTarget struct {
 	LaneShard
 	Slots    int  // reserved for the executions that the claim leases
 	SetAside bool // claim executions that were set aside, too
-	// Shared is set when other workers received the wake-up as well: the claim tells them when it leaves nothing.
+	// Shared is set when other workers received the wake-up as well: the claim notifies them when it leaves nothing.
 	Shared bool
-	// Early is set when this worker claims before most others: the claim tells them also when it finds nothing.
+	// Early is set when this worker claims before most others: the claim notifies them also when it finds nothing.
 	Early bool
 	// Alone is set when nothing else runs and all slots are reserved, for an execution that is to run alone.
 	Alone bool
@@ -94,7 +94,7 @@ func (q *Queue) Add(s LaneShard) {
 
 // AddShared queues a shard for which all workers were woken. If this worker has free slots, the shard is queued after
 // the worker's turn, otherwise at once. turn returns how long to wait, and whether that is less than most others wait;
-// it is called only when that matters, since it looks at all peers.
+// it is called only when that matters, since it goes through all peers.
 func (q *Queue) AddShared(s LaneShard, turn func() (wait time.Duration, first bool)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -210,8 +210,8 @@ func (q *Queue) dropDelayed(s LaneShard) {
 	}
 }
 
-// Take returns the target of the next claim, with slots reserved for it; ok is false when there is no shard, no free
-// slot, or maxClaims claims are in flight. The caller ends the claim with [Queue.FinishClaim].
+// Take returns the target of the next claim, with slots reserved for it; ok is false without a shard or a free slot,
+// and while maxClaims claims are in flight. The caller ends the claim with [Queue.FinishClaim].
 func (q *Queue) Take() (v ClaimTarget, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 type Access int
 
 const (
-	// ReadCopy reads what the directory has at this moment. Another process may have it open.
+	// ReadCopy reads the data that the directory has at this moment. Another process may have it open.
 	ReadCopy Access = iota
 	// Change opens the directory of an engine that exists, alone.
 	Change
@@ -26,19 +26,19 @@ const (
 	Create
 )
 
-// Data is a connection to the data of an engine: without the library, and without a look at what is stored.
+// Data is a connection to the data of an engine: without the library, and without checks of the stored data.
 type Data struct {
 	Client rueidis.Client
 	// Name is the URL without its passwords.
 	Name string
-	// InProcess reports that the data are those of a directory, which no other process uses or changes meanwhile.
+	// InProcess reports that the data belong to a directory, which no other process uses or changes while Data is open.
 	InProcess bool
-	// Close ends the connection. What was written to a directory is on disk when it returns nil.
+	// Close ends the connection. Writes to a directory are on disk when it returns nil.
 	Close func() error
 }
 
 // OpenData connects to the data of the engine that a URL of runtime.Open names. It waits for a server that is not
-// ready, as Open does, and takes a replica as well. The errors are those of runtime.Open: engine.ErrInvalid,
+// ready, as Open does, and takes a replica as well. It returns the errors of runtime.Open: engine.ErrInvalid,
 // enginecore.ErrNotReachable, ErrUnavailable, ErrUnauthorized, embedded.ErrLocked, embedded.ErrCorrupt, and
 // fs.ErrNotExist for a directory without an engine.
 func OpenData(ctx context.Context, url string, access Access) (*Data, error) {
@@ -72,7 +72,7 @@ func openDirectory(ctx context.Context, at Target, access Access) (*Data, error)
 		return nil, fmt.Errorf("%w: %s is an engine in memory, whose data no other process reaches: name a directory",
 			errURL, at)
 	}
-	// What is written here is on disk after Close, which syncs it.
+	// Writes are on disk after Close, which syncs them.
 	o := embedded.Options{Dir: at.Dir, Fsync: embedded.FsyncEverySecond, Logger: slog.New(slog.DiscardHandler)}
 	open := embedded.Open
 	switch access {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
-// withoutScheme is the error of a text without a scheme, with the URLs that it may stand for.
+// withoutScheme is the error of a text without a scheme, with the URLs that it may mean.
 func withoutScheme(raw string) error {
 	switch {
 	case strings.Contains(raw, "@"): // it may hold a password
@@ -27,7 +27,7 @@ func withoutScheme(raw string) error {
 		raw)
 }
 
-// Explain adds to the error of a connection what may be wrong with the URL.
+// Explain adds to the error of a connection a possible fault of the URL.
 func (t Target) Explain(err error) error {
 	if t.Embedded || err == nil {
 		return err
@@ -56,8 +56,8 @@ func ofCluster(text string) bool {
 	return strings.Contains(text, "MOVED ") || strings.Contains(text, "CLUSTERDOWN ")
 }
 
-// serverMeant returns the URL that somebody meant who wrote an address, as localhost:6379 or valkey:6379/2, instead of
-// a URL. Passwords are left out.
+// serverMeant returns the URL that the user probably meant by an address, such as localhost:6379 or valkey:6379/2.
+// Passwords are left out.
 func serverMeant(raw string) (url string, ok bool) {
 	if strings.Contains(raw, "://") {
 		return "", false

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// contractOption is the option of a URL that asks for contract mode.
+// contractOption is the option of a URL that requests contract mode.
 const contractOption = "contract"
 
 // The options of a URL of sentinels.
@@ -23,7 +23,8 @@ const (
 	sentinelTLS      = "sentinel_tls"
 )
 
-// serverOptions are what the query of a server's URL may have; rueidis reads those that have no constant here.
+// serverOptions are the parameters that the query of a server's URL may have; rueidis reads the ones without a constant
+// here.
 var serverOptions = []string{
 	contractOption, "client_name", "db", "dial_timeout", "max_retries", "protocol", sentinelPassword, sentinelTLS,
 	sentinelUser, "skip_verify", "write_timeout",
@@ -75,7 +76,7 @@ func checkOneDatabase(u *url.URL, query url.Values, topology string) error {
 	return nil
 }
 
-// errDatabase in place of a rule says that checkDatabase has it.
+// errDatabase in place of a rule means that checkDatabase has the rule.
 const errDatabase = "database"
 
 // optionRule returns the rule that the value of an option breaks, or ""; rueidis passes over some that it does not
@@ -124,7 +125,7 @@ func checkDatabase(text string) error {
 	return nil
 }
 
-// takeContract reads and removes the option of a URL that asks for contract mode.
+// takeContract reads and removes the option of a URL that requests contract mode.
 func takeContract(u *url.URL) (bool, error) {
 	query := u.Query()
 	if !query.Has(contractOption) {

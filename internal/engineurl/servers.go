@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// serverOption reads user, password and hosts. What rueidis knows to read from the query (such as db or timeouts)
-// stays in the URL for it.
+// serverOption reads user, password and hosts. Parameters of the query that rueidis reads (such as db or timeouts) stay
+// in the URL for it.
 func serverOption(u *url.URL, scheme string, drop func(*url.URL)) (rueidis.ClientOption, error) {
 	hosts, err := splitHosts(u.Host)
 	if err != nil {
@@ -50,7 +50,7 @@ func socketOption(u *url.URL) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// readSentinels reads a URL of sentinels. They use TLS as the servers do, unless the URL says otherwise.
+// readSentinels reads a URL of sentinels. They use TLS as the servers do, unless the URL has an option for that.
 func (t *Target) readSentinels(u *url.URL, scheme string) (err error) {
 	primary := strings.Trim(u.Path, "/")
 	if primary == "" || strings.Contains(primary, "/") {

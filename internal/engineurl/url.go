@@ -45,7 +45,7 @@ func Parse(raw string) (Target, error) {
 	}
 	first, hosts, tail := cutHosts(raw)
 	if strings.Contains(tail, "@") {
-		return Target{}, parseError(raw, nil) // a part of a password may be in what would be a database or an option
+		return Target{}, parseError(raw, nil) // the supposed database or option may be a part of a password
 	}
 	u, err := url.Parse(first)
 	if err != nil {
@@ -144,7 +144,7 @@ func (t *Target) UseTLS(server, sentinel *tls.Config) error {
 	return nil
 }
 
-// merged returns the configuration of a program for a URL, or that of the URL if the program has none.
+// merged returns the configuration of a program for a URL, or the configuration of the URL if the program has none.
 func merged(ofURL, own *tls.Config) *tls.Config {
 	if own == nil {
 		return ofURL
@@ -154,7 +154,8 @@ func merged(ofURL, own *tls.Config) *tls.Config {
 	return own
 }
 
-// Logins returns the credentials of connections: those of the program, which may be nil, in place of those of the URL.
+// Logins returns the credentials of connections: the credentials of the program, which may be nil, replace the
+// credentials in the URL.
 func (t Target) Logins(server, sentinel engine.Credentials) engine.Logins {
 	l := engine.Logins{Server: server, Sentinel: sentinel, Changing: server != nil || sentinel != nil}
 	if l.Server == nil && t.Option.Username+t.Option.Password != "" {
@@ -167,8 +168,8 @@ func (t Target) Logins(server, sentinel engine.Credentials) engine.Logins {
 	return l
 }
 
-// cutHosts returns a URL with only the first of its hosts, since package url knows no lists of them, the list, and what
-// stands behind it.
+// cutHosts returns a URL with only the first of its hosts, since package url knows no lists of them, the list, and the
+// part after it.
 func cutHosts(raw string) (first, hosts, tail string) {
 	scheme, rest, found := strings.Cut(raw, "://")
 	if !found || strings.ContainsAny(scheme, ":/?#@") { // such as redis:/://user:password@host
@@ -202,8 +203,8 @@ func redacted(u *url.URL) string {
 	return u.Redacted()
 }
 
-// parseError says why a URL cannot be read. The text of err may hold a part of the password; it is left out for a URL
-// with an @.
+// parseError returns an error with the reason why a URL cannot be read. The text of err may hold a part of the
+// password; it is left out for a URL with an @.
 func parseError(raw string, err error) error {
 	if strings.Contains(raw, "@") {
 		return fmt.Errorf("%w: it cannot be read: in a user or password, the characters / ? # [ ] @ and %% must be percent-encoded, "+

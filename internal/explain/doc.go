@@ -1,3 +1,3 @@
-// Package explain says why a node of a run does not run, and whether keepers are late with it, from the record that the
-// engine describes the node by, its graph, and how limits, pauses and budgets stand.
+// Package explain finds the reason why a node of a run does not run, and whether keepers are late with it, from the
+// engine's record of the node, its graph, and the states of limits, pauses and budgets.
 package explain

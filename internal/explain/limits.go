@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
-// Limits completes the explanation of a node that waits under limits: it names the one that keeps it, by how they stand
-// at the time now of the engine. When each of them has room, the node waits for its turn.
+// Limits completes the explanation of a node that waits under limits: it names the limit that blocks it, according to
+// their states at the engine's time now. When each of them has room, the node waits for its turn.
 func Limits(e why.Explanation, states []enginerpc.QuotaState, now time.Time) why.Explanation {
 	for _, q := range states {
 		full, windowed := q.Cap > 0 && q.Running >= q.Cap, q.Rate > 0 && q.InWindow >= q.Rate

@@ -34,7 +34,7 @@ func KeeperDue(n enginerpc.DescribedNode) time.Time {
 	return time.Time{}
 }
 
-// Late says that a keeper is late with what an explanation says.
+// Late adds to an explanation that a keeper is late with the event that the node waits for.
 func Late(e why.Explanation, late time.Duration, noKeeper bool) why.Explanation {
 	text := "overdue by " + lateText(late)
 	remedy := "look at the keepers with Engine.Inspect"

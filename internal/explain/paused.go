@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
-// Pause says who paused something, why, and since when.
+// Pause is a pause with its actor, reason and beginning.
 type Pause struct {
 	By, Reason string
 	Since      time.Time
@@ -52,7 +52,7 @@ func NamesBudget(e why.Explanation, name string) bool {
 	return strings.HasPrefix(e.Sentence, fmt.Sprintf("budget %q", name))
 }
 
-// Budget explains a node that an exhausted budget keeps from starting. words say how the budget stands.
+// Budget explains a node that an exhausted budget keeps from starting. words describe the state of the budget.
 func Budget(e why.Explanation, name, key, words string, resetsAt time.Time) why.Explanation {
 	return why.Explanation{
 		Reason: why.Budget, Subject: name, Key: key, Sentence: words, Since: e.Since, Until: resetsAt,

@@ -6,8 +6,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
-// Queued explains a node whose run waits for its turn among those of a key, at a place of its queue. running is a run
-// that is open; empty if none is known.
+// Queued explains a node whose run waits for its turn among the runs of a key, at a place of its queue. running is a
+// run that is open; empty if none is known.
 func Queued(e why.Explanation, key, running string, place int) why.Explanation {
 	sentence := fmt.Sprintf("the run is number %d in the queue of key %q", place, key)
 	if running != "" {

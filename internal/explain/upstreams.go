@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
-// Upstreams completes the explanation of a node that waits for its upstreams. succeeded and ended tell of an upstream
-// by its name how it stands.
+// Upstreams completes the explanation of a node that waits for its upstreams. succeeded and ended return whether the
+// upstream with a name has succeeded or ended.
 func Upstreams(e why.Explanation, spec *flowgraph.Node, succeeded, ended func(string) bool) why.Explanation {
 	needed := max(1, spec.Join.Needed)
 	for _, up := range spec.Upstreams {

@@ -14,7 +14,7 @@ import (
 // Time is a time for people.
 func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
 
-// Waiting says what keeps a node from running, as far as its record and its declaration tell; zero for a node that runs
+// Waiting explains why a node does not run, as far as its record and its declaration show it; zero for a node that runs
 // or has ended. spec is nil for a node that the graph of the run does not have. now is the engine's time.
 func Waiting(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) why.Explanation {
 	var e why.Explanation
@@ -133,7 +133,7 @@ func sentence(n enginerpc.DescribedNode, otherwise string) string {
 	return otherwise
 }
 
-// What ends a wait sooner.
+// Remedies that end a wait sooner.
 const (
 	raiseLimit  = "raise the limit with flowfabric limit set or Client.SetLimit, or wait"
 	raiseBudget = "raise the budget with flowfabric budget set or Client.SetBudget, or reset it with flowfabric " +
@@ -189,7 +189,7 @@ func Unserved(
 	}
 }
 
-// lastState says what became of a worker that serves nothing any more.
+// lastState describes the last state of a worker that no longer serves.
 func lastState(state string) string {
 	switch state {
 	case "stopped":

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// commandsAtOnce and bytesAtOnce bound what is sent together.
+	// commandsAtOnce and bytesAtOnce bound the commands that are sent together.
 	commandsAtOnce = 512
 	bytesAtOnce    = 4 << 20
 	// passes bounds how often differences are written and looked for again.
@@ -26,30 +26,31 @@ type Source interface {
 	Pieces(ctx context.Context) iter.Seq2[Piece, error]
 }
 
-// Report counts what Copy has done.
+// Report has the counts of a copy.
 type Report struct {
-	// Keys and Bytes are what the source has; Bytes is about the size of names and values.
+	// Keys and Bytes are the amount of data in the source; Bytes is approximately the size of names and values.
 	Keys  int
 	Bytes int64
 	// Written is how many keys were written, Removed how many were removed because the source has none of that name.
 	Written, Removed int
-	// Digest is that of all keys that do not expire, the same at both ends.
+	// Digest is the digest of all keys that do not expire, the same at both ends.
 	Digest Digest
 }
 
-// Progress is called now and then with how many keys a pass has handled. Nil means nobody wants to know.
+// Progress is called at intervals with the number of keys that a pass has handled. Nil reports nothing.
 type Progress func(step string, keys int)
 
-// Tell calls it, unless it is nil.
-func (p Progress) Tell(step string, keys int) {
+// Report calls p, unless it is nil.
+func (p Progress) Report(step string, keys int) {
 	if p != nil {
 		p(step, keys)
 	}
 }
 
-// Copy makes the keys of target those of source, and verifies that by reading both. With fresh, target has no keys;
-// otherwise only what differs is written, so a copy that was interrupted goes on. Keys that have expired at one of the
-// ends need not be at the other one. The error wraps ErrInUse when the ends differ after several passes.
+// Copy makes the keys of target equal to the keys of source, and verifies that by reading both. With fresh, target has
+// no keys; otherwise Copy writes only keys that differ, so it continues a copy that was interrupted. Keys that have
+// expired at one of the ends need not be at the other one. The error wraps ErrInUse when the ends differ after several
+// passes.
 func Copy(ctx context.Context, source Source, target *Store, fresh bool, progress Progress) (Report, error) {
 	report := Report{}
 	if fresh {
@@ -104,7 +105,7 @@ func (s *Store) write(
 			}
 		}
 		batch, names, size = batch[:0], names[:0], 0
-		progress.Tell("copy", keys)
+		progress.Report("copy", keys)
 		return nil
 	}
 	pieces := source.Pieces(ctx)
@@ -254,7 +255,7 @@ func (c *comparison) run(ctx context.Context) error {
 	return nil
 }
 
-// compare looks at some keys of the source at the target.
+// compare compares some keys of the source with the target.
 func (c *comparison) compare(ctx context.Context, want map[string]keyState) error {
 	if len(want) == 0 {
 		return nil
@@ -290,7 +291,7 @@ func (c *comparison) compare(ctx context.Context, want map[string]keyState) erro
 			c.digest.add(w.digest)
 		}
 	}
-	c.progress.Tell("compare", c.keys)
+	c.progress.Report("compare", c.keys)
 	return nil
 }
 
@@ -303,7 +304,7 @@ func (s *Store) now(ctx context.Context) (time.Time, error) {
 	return time.Unix(reply[0], reply[1]*1000), nil
 }
 
-// Sum reads a source and returns what it has, without a second end.
+// Sum reads a source and returns its counts and digest, without a target.
 func Sum(ctx context.Context, source Source, also func(Piece) error, progress Progress) (Report, error) {
 	var report Report
 	var current keyDigest
@@ -325,7 +326,7 @@ func Sum(ctx context.Context, source Source, also func(Piece) error, progress Pr
 				report.Digest.add(current.sum(&p))
 			}
 			if report.Keys%keysAtOnce == 0 {
-				progress.Tell("read", report.Keys)
+				progress.Report("read", report.Keys)
 			}
 		}
 	}

@@ -21,7 +21,7 @@ type Deployment struct {
 	keys enginerpc.Keys
 }
 
-// NewDeployment returns the deployment of a prefix. The error is that of enginecore.CheckPrefix.
+// NewDeployment returns the deployment of a prefix. The error comes from enginecore.CheckPrefix.
 func NewDeployment(client rueidis.Client, prefix string) (*Deployment, error) {
 	keys, err := enginerpc.NewKeys(prefix)
 	if err != nil {
@@ -45,7 +45,8 @@ func (d *Deployment) Protocol(ctx context.Context) (text string, mark *enginerpc
 	return text, mark, nil
 }
 
-// SetMark marks the deployment. What the key of the protocol has is replaced, so the mark should have it.
+// SetMark marks the deployment. It replaces the value of the key of the protocol, so the mark should contain that
+// value.
 func (d *Deployment) SetMark(ctx context.Context, m enginerpc.Mark) error {
 	return d.setProtocol(ctx, m.Text())
 }
@@ -97,8 +98,9 @@ func (d *Deployment) CheckEmpty(ctx context.Context) error {
 }
 
 // CheckUnused returns an error that wraps ErrInUse if programs are connected: workers, keepers, and clients that wait
-// for something, all of which hear channels. A client that does not wait is not found. It gives connections that are
-// just being closed a moment. notSeen is what the user of the connection may not look at.
+// for something, all of which subscribe to channels. A client that does not wait is not found. CheckUnused repeats the
+// check for a moment, until connections that are just being closed are gone. notSeen lists the checks that the rights
+// of the connection's user do not allow.
 func (d *Deployment) CheckUnused(ctx context.Context) (notSeen []string, err error) {
 	u, err := d.findUsers(ctx)
 	for range closingLooks {
@@ -119,7 +121,8 @@ func (d *Deployment) CheckUnused(ctx context.Context) (notSeen []string, err err
 	return u.notSeen, err
 }
 
-// users are who uses a deployment: channels that somebody hears, and workers that have reported and not stopped.
+// users lists the signs of use of a deployment: channels with subscribers, and workers that have reported and not
+// stopped.
 type users struct{ found, notSeen []string }
 
 func (d *Deployment) findUsers(ctx context.Context) (users, error) {
@@ -202,7 +205,7 @@ func (d *Deployment) RemoveLiveWorkers(ctx context.Context) error {
 	return nil
 }
 
-// Counts is what a deployment has.
+// Counts are the amounts of data in a deployment.
 type Counts struct {
 	Partitions enginecore.Partitioning `json:"partitions"`
 	// Runs are all that there are, child runs included; OpenRuns those that are not over.
@@ -211,7 +214,7 @@ type Counts struct {
 	Schedules int64 `json:"schedules"`
 }
 
-// Count counts what a deployment has.
+// Count counts the data of a deployment.
 func (d *Deployment) Count(ctx context.Context) (Counts, error) {
 	var c Counts
 	b := d.client.B()

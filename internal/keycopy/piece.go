@@ -34,11 +34,11 @@ type Piece struct {
 	// Items are the value: of a string one, of hashes fields with their values, of sorted sets scores with their
 	// members, of streams for each entry its id, how many words follow, and these.
 	Items []string
-	// Stream is what a stream remembers beside its entries; zero for other types.
+	// Stream is the state of a stream without its entries; zero for other types.
 	Stream StreamState
 }
 
-// StreamState is what a stream remembers beside its entries.
+// StreamState is the state that a stream keeps in addition to its entries.
 type StreamState struct {
 	LastID, MaxDeletedID string
 	Added                string // how many entries were ever added
@@ -56,7 +56,7 @@ func (p *Piece) bytes() int {
 	return n
 }
 
-// commands returns the commands that write the piece. Those of all pieces of a key replace the key.
+// commands returns the commands that write the piece. The commands of all pieces of a key replace the key.
 func (p *Piece) commands(b rueidis.Builder) ([]rueidis.Completed, error) {
 	var out []rueidis.Completed
 	if p.First {
@@ -125,7 +125,7 @@ func at(items []string, i int) string {
 }
 
 // Digest identifies the content of a key, or of all keys: equal contents have equal digests, whatever the order in
-// which a server lists fields, members and keys. The zero value is that of nothing.
+// which a server lists fields, members and keys. The zero value is the digest of no keys.
 type Digest [sha256.Size]byte
 
 // add adds the digest of a part.

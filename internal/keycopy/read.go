@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// scanned is how many keys one SCAN asks for, keysAtOnce how many are read together.
+	// scanned is the number of keys that one SCAN requests, keysAtOnce how many are read together.
 	scanned    = 1000
 	keysAtOnce = 64
-	// What one read of a part of a large key asks for.
+	// The sizes of one read of a part of a large key.
 	fieldsAtOnce, elementsAtOnce, membersAtOnce, entriesAtOnce = 128, 256, 1000, 100
 )
 
@@ -35,7 +35,7 @@ func NewStore(client rueidis.Client, keys enginerpc.Keys) *Store {
 	return &Store{client: client, prefix: keys.Prefix(), skip: keys.FfxProtocol()}
 }
 
-// Pieces yields all keys. A key that changes meanwhile may be yielded in any state, or torn.
+// Pieces yields all keys. A key that changes during the iteration may be yielded in any state, or torn.
 func (s *Store) Pieces(ctx context.Context) iter.Seq2[Piece, error] {
 	return func(yield func(Piece, error) bool) {
 		for keys, err := range s.Keys(ctx) {
@@ -112,7 +112,7 @@ func primaries(ctx context.Context, client rueidis.Client) ([]rueidis.Client, er
 	return out, nil
 }
 
-// failed says which command a server refused, or that it cannot be reached.
+// failed returns an error that names the command that a server refused, or states that it cannot be reached.
 func failed(command string, err error) error {
 	if err == nil {
 		return nil
@@ -301,7 +301,7 @@ func (c *cursor) take(reply rueidis.RedisResult) error {
 	return nil
 }
 
-// unseen drops what an earlier page of a scan has had.
+// unseen drops items that an earlier page of a scan has returned.
 func (c *cursor) unseen(items []string) []string {
 	if c.piece.First && c.scan == 0 {
 		return items

@@ -63,7 +63,7 @@ func (k *sketch) balance(found [4][]float64) {
 	}
 }
 
-// apart is the least distance of the centers of two vertices beside each other: a whole number.
+// apart is the least distance of the centers of two adjacent vertices: a whole number.
 func (k *sketch) apart(a, b int) float64 {
 	gap := float64(nodeGap)
 	switch {
@@ -95,7 +95,8 @@ func (k *sketch) sortedUps() [][]adjacent {
 	return ups
 }
 
-// downsOf returns the adjacent nodes in the layers behind, in the order of their places, with the marks of ups.
+// downsOf returns the adjacent nodes in the layers after each vertex, in the order of their places, with the marks of
+// ups.
 func (k *sketch) downsOf(ups [][]adjacent) [][]adjacent {
 	downs := adjacentLike(k.downs)
 	for _, layer := range k.layers {
@@ -161,7 +162,7 @@ type alignment struct {
 	allArcs        []arc
 }
 
-// arc leads from a block to one behind it in a layer.
+// arc leads from a block to one after it in a layer.
 type arc struct {
 	to    int
 	apart float64
@@ -217,7 +218,7 @@ func (a *alignment) chain(layers [][]int, near [][]adjacent) {
 	}
 }
 
-// compact gives each block the least place that keeps its distances, then moves it towards those behind it.
+// compact gives each block the least place that keeps its distances, then moves it towards the blocks after it.
 func (a *alignment) compact(layers [][]int) []float64 {
 	a.connect(layers)
 	count := len(a.vertices)

@@ -2,7 +2,7 @@ package layout
 
 import "math"
 
-// placed returns what the routing has found.
+// placed returns the boxes and lines of the routing.
 func (r *routing) placed() *placed {
 	count := 0
 	for i := range r.level.items {
@@ -27,7 +27,7 @@ func (r *routing) placed() *placed {
 	return p
 }
 
-// box places the item of a vertex, and what is drawn inside it.
+// box places the item of a vertex, and the drawing inside it.
 func (r *routing) box(p *placed, layer, v int) {
 	it := &r.level.items[v]
 	b := it.box

@@ -47,9 +47,9 @@ func (s *settings) opens(g *Graph, prefix string, set []int) bool {
 	}))
 }
 
-// alike numbers the nodes by what they are and what is before them, and by what they are and what is behind them:
-// nodes are alike if both numbers are the same. Nodes with the same number have the same longest path before them, so
-// edges between sets of nodes that are alike make no cycle.
+// alike numbers the nodes twice: by their own properties and the nodes before them, and by their own properties and the
+// nodes after them. Nodes are alike if both numbers are the same. Nodes with the same number have the same longest path
+// before them, so edges between sets of nodes that are alike make no cycle.
 func alike(g *Graph, index map[string]int, order []int) (before, behind []int) {
 	c := newClasses()
 	downs := make([][]edgeEnd, len(g.Nodes))
@@ -82,7 +82,7 @@ type edgeEnd struct {
 	kind uint64
 }
 
-// classes numbers what is equal alike.
+// classes gives equal nodes, and equal edges, the same number.
 type classes struct {
 	known map[string]int
 	edges map[Edge]uint64
@@ -135,7 +135,7 @@ func foldID(g *Graph, prefix string, set []int) string {
 	return prefix + g.Nodes[set[0]].Name + foldSuffix
 }
 
-// fold makes the box of a node that of a fold.
+// fold turns the box of a node into the box of a fold.
 func (s *settings) fold(b *Box, g *Graph, prefix string, set []int) {
 	first, last := g.Nodes[set[0]].Name, g.Nodes[set[len(set)-1]].Name
 	b.ID, b.Name = foldID(g, prefix, set), first+" … "+last

@@ -6,14 +6,14 @@ import "errors"
 // have.
 var ErrGraph = errors.New("graph cannot be laid out")
 
-// Graph is what is laid out: nodes and the edges between them, without cycles.
+// Graph is the input of a layout: nodes and the edges between them, without cycles.
 type Graph struct {
-	// Name and Description are those of the flow.
+	// Name and Description describe the flow.
 	Name, Description string
-	// Input and Result name the types of the flow's input and result. With Input, a mark stands before the nodes
+	// Input and Result name the types of the flow's input and result. With Input, a mark is drawn before the nodes
 	// without upstreams.
 	Input, Result string
-	// Return is the name of the node whose result is the flow's, behind which a mark stands; "" is none.
+	// Return is the name of the node whose result is the flow's; a mark is drawn after it. "" draws none.
 	Return string
 	// Nodes are in the order of their declaration, which decides where the number of crossings does not.
 	Nodes []Node
@@ -24,9 +24,9 @@ type Node struct {
 	// Name is unique in the graph. "/" is not allowed: it separates the names of nested nodes.
 	Name string
 	Kind Kind
-	// Text says what the node does: its activity, or what it waits for.
+	// Text names the activity of the node, or the event that it waits for.
 	Text string
-	// Join says how many upstreams the node needs, such as "any" or "2 of 3"; "" is all of them.
+	// Join states how many upstreams the node needs, such as "any" or "2 of 3"; "" is all of them.
 	Join string
 	// Finally marks a node that runs however the run ends.
 	Finally bool
@@ -50,7 +50,7 @@ type Edge struct {
 	Data bool
 }
 
-// Kind is what a node is. The values are those of describe.Kind; those from Start on are only in layouts.
+// Kind is the kind of a node. The values are the same as of describe.Kind; the kinds from Start on are only in layouts.
 type Kind string
 
 // The kinds of nodes.
@@ -63,14 +63,15 @@ const (
 	SubFlow   Kind = "sub_flow"
 	Loop      Kind = "loop"
 	Expansion Kind = "expansion"
-	// Start and End are the marks before the first nodes and behind the one whose result is the flow's.
+	// Start and End are the marks before the first nodes and after the one whose result is the flow's.
 	Start Kind = "start"
 	End   Kind = "end"
-	// Fold stands for several nodes that are alike.
+	// Fold represents several nodes that are alike.
 	Fold Kind = "fold"
 )
 
-// EdgeKind is the outcome of the upstream that satisfies an edge. The values are those of the stored form of a graph.
+// EdgeKind is the outcome of the upstream that satisfies an edge. The values are the same as in the stored form of a
+// graph.
 type EdgeKind string
 
 // The kinds of edges.

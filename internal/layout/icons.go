@@ -18,10 +18,10 @@ var kindIcons = map[Kind]string{
 	Fold:      `<path d="M2.5 6.5h11v7h-11zM4.5 4h7M6.5 1.5h3" ` + line + `/>`,
 }
 
-// stateLook is how a state is drawn: a word and an icon, whose shape says it without the colour.
+// stateLook is how a state is drawn: a word and an icon, whose shape is enough without the colour.
 type stateLook struct {
 	word string
-	// hue is the class of the colour. It says who has to move.
+	// hue is the class of the colour. It shows who has to act.
 	hue string
 	// open states colour the border.
 	open bool

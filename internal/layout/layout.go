@@ -3,7 +3,7 @@ package layout
 // Layout is where the parts of a drawing are, in pixels from the upper left corner. Its order is part of it: nodes by
 // their layers and places in them, edges by their targets.
 type Layout struct {
-	// Name, Description, Input and Result are those of the Graph.
+	// Name, Description, Input and Result come from the Graph.
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Input       string `json:"input,omitempty"`
@@ -32,16 +32,16 @@ const (
 
 // Box is a node in a Layout.
 type Box struct {
-	// ID is the name of the node, behind those of the open nodes around it: "pipeline/load".
+	// ID is the name of the node, after the names of the open nodes around it: "pipeline/load".
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Kind Kind   `json:"kind"`
-	// Text, Join, Finally and Count are those of the Node. Count of a Fold is how many nodes it stands for.
+	// Text, Join, Finally and Count come from the Node. Count of a Fold is the number of its nodes.
 	Text    string `json:"text,omitempty"`
 	Join    string `json:"join,omitempty"`
 	Finally bool   `json:"finally,omitempty"`
 	Count   int    `json:"count,omitempty"`
-	// CanOpen reports whether the node is a Fold or has an inner flow: Open draws what is in it.
+	// CanOpen reports whether the node is a Fold or has an inner flow: Open draws its content.
 	CanOpen bool `json:"can_open,omitempty"`
 	// Of is the kind of the nodes of a Fold, and Members are their IDs in the order of their declaration.
 	Of      Kind     `json:"of,omitempty"`
@@ -80,7 +80,7 @@ type Line struct {
 	Kind EdgeKind `json:"kind"`
 	Case string   `json:"case,omitempty"`
 	Data bool     `json:"data,omitempty"`
-	// Count is how many edges the line stands for, between folds; at least 1.
+	// Count is the number of edges that the line represents, between folds; at least 1.
 	Count int `json:"count"`
 	// Points are the ends and corners of the line, at least two: from the border of From to the border of To.
 	// Successive points differ in one coordinate.
@@ -121,8 +121,8 @@ const (
 // TopDown lets edges lead from the top down instead of from left to right.
 func TopDown() Option { return func(s *settings) { s.direction = Down } }
 
-// Open draws what is in the nodes with these IDs: the flow that a node runs, or the members of a Fold. IDs that the
-// drawing does not have are ignored. A Fold is open if its ID or that of one of its members is given.
+// Open draws the content of the nodes with these IDs: the flow that a node runs, or the members of a Fold. IDs that the
+// drawing does not have are ignored. A Fold is open if its ID or the ID of one of its members is given.
 func Open(ids ...string) Option {
 	return func(s *settings) {
 		for _, id := range ids {

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// level is one graph as it is drawn: its nodes, with folds and marks. The graphs in open nodes are levels of their own.
+// level is one graph as it is drawn: its nodes, with folds and marks. The graphs in open nodes are separate levels.
 type level struct {
 	items []item
 }
 
-// item is what stands in a layer: a node, a fold, a mark or an open node.
+// item is an element of a layer: a node, a fold, a mark or an open node.
 type item struct {
 	box Box // without its place
-	// inner is what is drawn inside an open node; nil for others.
+	// inner is the drawing inside an open node; nil for others.
 	inner *placed
 	ups   []link
 }
@@ -25,7 +25,7 @@ type link struct {
 	count int
 }
 
-// newLevel checks g and returns what is drawn of it. prefix stands before the names of its nodes in their IDs.
+// newLevel checks g and returns the items to draw. prefix precedes the names of its nodes in their IDs.
 func (s *settings) newLevel(g *Graph, prefix string, depth int) (*level, error) {
 	index, err := checkNames(g)
 	if err != nil {
@@ -194,7 +194,7 @@ func (l *level) connect(g *Graph, index map[string]int, itemOf []int) {
 	}
 }
 
-// marks adds the mark before the nodes without upstreams and the one behind the node whose result is the flow's.
+// marks adds the mark before the nodes without upstreams and the mark after the node whose result is the flow's.
 func (l *level) marks(g *Graph, index map[string]int, itemOf []int) {
 	nodes := len(l.items)
 	data := Edge{Kind: OnSuccess, Data: true}
@@ -216,7 +216,7 @@ func (l *level) marks(g *Graph, index map[string]int, itemOf []int) {
 // markSize is the diameter of the marks at start and end.
 const markSize = 10
 
-// mark returns a mark. Its ID is no name of a node.
+// mark returns a mark. Its ID cannot be the name of a node.
 func mark(kind Kind, name, text string) Box {
 	return Box{ID: "/" + string(kind), Name: name, Kind: kind, Text: text, W: markSize, H: markSize}
 }

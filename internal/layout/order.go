@@ -58,7 +58,7 @@ type sweeper struct {
 	before      []int
 }
 
-// sweep sorts each layer by the mean place of the neighbours in the layer before, or the one behind. Vertices with the
+// sweep sorts each layer by the mean place of the neighbours in the layer before, or in the next one. Vertices with the
 // same mean keep their order. A layer with a million vertices stays as it is.
 func (k *sweeper) sweep(forward bool) {
 	for step := range k.layers {
@@ -115,14 +115,14 @@ func (k *sweeper) sort() {
 		*at++
 	}
 	begin := int32(0)
-	for _, end := range k.from[:most+1] { // where those of the next place begin, now
+	for _, end := range k.from[:most+1] { // now the index at which the keys of the next place begin
 		slices.Sort(k.spare[begin:end])
 		begin = end
 	}
 	k.keys, k.spare = k.spare, k.keys
 }
 
-// transpose exchanges vertices beside each other where that removes crossings.
+// transpose exchanges adjacent vertices where that removes crossings.
 func (k *sketch) transpose() {
 	byPlace := func(a, b int32) int { return int(k.places[a] - k.places[b]) }
 	for range 3 {
@@ -152,7 +152,7 @@ func (k *sketch) transpose() {
 	}
 }
 
-// pairCrossings counts the crossings of the lines of two vertices, the first of which stands before the second. The
+// pairCrossings counts the crossings of the lines of two vertices, the first of which is before the second. The
 // neighbours are in the order of their places.
 func (k *sketch) pairCrossings(first, second []int32) int {
 	count, behind := 0, 0

@@ -13,15 +13,15 @@ type routing struct {
 	wires []wire
 	// channels are the numbers of the wires between each layer and the next one.
 	channels [][]int
-	// start, depth and trackGap are of each layer, along: where it begins, how deep it is, and the distance of the
-	// lines in the channel behind it.
+	// start, depth and trackGap have for each layer, along: where it begins, how deep it is, and the distance of the
+	// lines in the channel after it.
 	start, depth, trackGap []float64
 	bottom                 float64 // of all vertices, across
-	free                   []Point // behind its end is space for the points of further lines
+	free                   []Point // its spare capacity is for the points of further lines
 }
 
-// wire is the part of a net in one channel: it comes from one place of the layer before and leads to several of the
-// layer behind, by one line across.
+// wire is the part of a net in one channel: it leads from one place of the layer before the channel to several of the
+// layer after it, by one line across.
 type wire struct {
 	start     float64
 	low, high float64 // of start and all ends
@@ -169,7 +169,7 @@ func (w *wire) turn() int {
 	return 1
 }
 
-// turning is a wire that is not straight, with what its track depends on.
+// turning is a wire that is not straight, with the values that its track depends on.
 type turning struct {
 	*wire
 	turns, number int // its number decides between wires that are alike
@@ -235,7 +235,7 @@ func (a *trackAssigner) assign(wires []wire, channel []int) {
 	}
 }
 
-// maxChannel bounds the width of the lines in a channel; more lines stand closer.
+// maxChannel bounds the width of the lines in a channel; more lines are drawn closer together.
 const maxChannel = 180.0
 
 // columns computes where the layers begin.

@@ -28,15 +28,15 @@ type sketch struct {
 	// places are the places of the vertices in their layers. They and the neighbours are read far more often than
 	// anything else, so they are kept small and apart.
 	places []int32
-	// ups and downs are the neighbours of each vertex in the layers beside its own.
+	// ups and downs are the neighbours of each vertex in the layers before and after its own.
 	ups, downs [][]int32
 }
 
-// vertex stands in a layer: one for each item, and bends where long lines pass through a layer.
+// vertex is a place in a layer: one for each item, and a bend where a long line passes through a layer.
 type vertex struct {
 	layer  int
 	item   int // -1 for bends
-	rank   int // of its declaration; bends have that of their net's source
+	rank   int // of its declaration; bends have the rank of their net's source
 	size   float64
 	center float64 // across
 }
@@ -46,13 +46,13 @@ type net struct {
 	from    int
 	edge    Edge
 	targets []target
-	// reach is how many layers the farthest target is behind the source.
+	// reach is the number of layers from the source to the farthest target.
 	reach int
-	// bends are its vertices in the layers behind that of from, as far as lines pass through them.
+	// bends are its vertices in the layers after the layer of from, as far as lines pass through them.
 	bends []int
 	// rail makes lines over more than one layer pass below the drawing, instead of by bends.
 	rail bool
-	// wires are the numbers of its wires in the channels behind the layer of from; -1 where there is none.
+	// wires are the numbers of its wires in the channels after the layer of from; -1 where there is none.
 	wires []int
 }
 
@@ -63,7 +63,7 @@ type target struct {
 	port   float64 // where it ends, across
 }
 
-// bend reports whether v is no item.
+// bend reports whether v is a bend, not an item.
 func (k *sketch) bend(v int) bool { return k.vertices[v].item < 0 }
 
 func newSketch(l *level, across func(*Box) float64) *sketch {
@@ -157,7 +157,7 @@ func (k *sketch) connect() {
 // netsOfLinks makes the nets, without targets. It returns the net of each link, and how many links each net has.
 func (k *sketch) netsOfLinks() (netOf, counts []int) {
 	first := make([]int, len(k.level.items)) // of the nets of an item; one more than its number, 0 for none
-	var next []int                           // the same for the net of the item behind each net
+	var next []int                           // the same for the next net of the item, after each net
 	for to := range k.level.items {
 		for i := range k.level.items[to].ups {
 			up := &k.level.items[to].ups[i]
@@ -179,7 +179,7 @@ func (k *sketch) netsOfLinks() (netOf, counts []int) {
 }
 
 // maxBends bounds the vertices for long lines: beyond it the longest ones pass below the drawing. The bound keeps the
-// time of the layout within that of its nodes and edges.
+// time of the layout proportional to its nodes and edges.
 func (k *sketch) maxBends() int { return 3_000 + 3*len(k.level.items) }
 
 // bends adds the vertices where lines pass through layers.
@@ -228,7 +228,7 @@ func (k *sketch) rails(total int) int {
 	return total
 }
 
-// left returns the vertex of a net in the layer before that of a target; -1 when it passes below the drawing.
+// left returns the vertex of a net in the layer before a target's layer; -1 when it passes below the drawing.
 func (k *sketch) left(n *net, t *target) int {
 	length := k.vertices[t.vertex].layer - k.vertices[n.from].layer
 	switch {
@@ -255,7 +255,7 @@ func (k *sketch) connectLayers() {
 	})
 }
 
-// partition returns empty slices with room for so many elements, in one array.
+// partition returns empty slices with room for the given numbers of elements, in one array.
 func partition[T any](counts []int, total int) [][]T {
 	all := make([]T, total)
 	parts := make([][]T, len(counts))

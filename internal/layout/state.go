@@ -1,12 +1,12 @@
 package layout
 
-// NodeState is what is drawn of the state of a node in a run.
+// NodeState is the part of a node's state in a run that is drawn.
 type NodeState struct {
 	State State
-	// Text is the line below the name, such as "187 of 240 items"; "" is that of the State.
+	// Text is the line below the name, such as "187 of 240 items"; "" draws the text of the State.
 	Text string
-	// Progress is that of what the node runs: the items of a map, the nodes of a sub-flow. The zero value draws none.
-	// That of a Fold is made from the states of its members.
+	// Progress counts the parts that the node runs: the items of a map, the nodes of a sub-flow. The zero value draws
+	// none. The progress of a Fold is computed from the states of its members.
 	Progress Progress
 }
 

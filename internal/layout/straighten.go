@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// maxNudge is how far straighten moves a vertex, in pixels. More would spoil what align has balanced.
+// maxNudge is how far straighten moves a vertex, in pixels. More would spoil the balance that align has found.
 const maxNudge = 24.0
 
 // straighten moves vertices a little where that makes more of their lines straight.
@@ -40,7 +40,8 @@ func (k *sketch) nudge(layer []int, place int) {
 	k.vertices[v].center = at
 }
 
-// freedom returns between which places a vertex can be without coming too near to those beside it.
+// freedom returns the lowest and highest place that a vertex can have without coming too near to its neighbours in the
+// layer.
 func (k *sketch) freedom(layer []int, place int) (low, high float64) {
 	v := layer[place]
 	low, high = k.vertices[v].size/2, math.Inf(1)

@@ -56,7 +56,7 @@ text{font:11px Inter,"Segoe UI",Roboto,"Noto Sans","Liberation Sans",Arial,sans-
 
 // styleSheet returns the style of a drawing. All selectors are below the class of the drawing, so the sheet changes
 // nothing else in a page. Each colour is there twice, since programs without variables ignore the second one. The
-// drawing follows the colour scheme of the page, or that of the reader as a document of its own.
+// drawing follows the colour scheme of the page, or, as a separate document, the reader's colour scheme.
 func styleSheet() string {
 	var b strings.Builder
 	b.WriteString("svg.ff-flow:root{color-scheme:light dark}\n.ff-flow{")

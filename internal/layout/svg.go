@@ -10,7 +10,7 @@ import (
 // are drawn as NotStarted. nil draws the flow alone. Equal layouts and states give equal text.
 //
 // States and kinds differ in their icons, outlines and words, not in colour alone. Colours follow the colour scheme of
-// the page or the reader. Each node has a title with its name, what it is, its state, and what it comes after.
+// the page or the reader. Each node has a title with its name, its kind, its state and its upstreams.
 func (l *Layout) SVG(states map[string]NodeState) string {
 	d := drawing{
 		Layout: l, states: states, inRun: states != nil,
@@ -81,7 +81,7 @@ func (d *drawing) desc() string {
 	return escapeXML(text)
 }
 
-// state returns the state of a node; that of a fold is made of those of its members.
+// state returns the state of a node; the state of a fold is made of the states of its members.
 func (d *drawing) state(b *Box) NodeState {
 	if b.Kind != Fold {
 		s := d.states[b.ID]
@@ -115,7 +115,7 @@ func (d *drawing) state(b *Box) NodeState {
 	return s
 }
 
-// box writes the outline of a node: its shape says what kind it is.
+// box writes the outline of a node, whose shape shows the kind.
 func (d *drawing) box(b *Box) {
 	sheets := 0
 	switch b.Kind {

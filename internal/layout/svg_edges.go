@@ -83,7 +83,7 @@ func (d *drawing) edge(l *Line, phase string) {
 	d.printf("<path class=\"head%s\" d=\"M%s %sl-7 -3.5v7z\"/>\n", phase, px(end.X), px(end.Y))
 }
 
-// cornerRadius is that of the corners of lines, in pixels.
+// cornerRadius is the radius of the corners of lines, in pixels.
 const cornerRadius = 8.0
 
 // rounded returns the way through the points, with round corners.
@@ -102,7 +102,7 @@ func rounded(points []Point) string {
 	return b.String()
 }
 
-// distance is that of two points that differ in one coordinate.
+// distance is the distance of two points that differ in one coordinate.
 func distance(a, b Point) float64 { return max(a.X-b.X, b.X-a.X) + max(a.Y-b.Y, b.Y-a.Y) }
 
 // towards returns the point at a distance from a on the way to b.

@@ -11,7 +11,7 @@ import (
 const (
 	nameCharacter = 6.6
 	textCharacter = 5.4
-	textLeft      = 33 // of the texts in a node, behind the icon
+	textLeft      = 33 // of the texts in a node, after the icon
 	textRight     = 9
 	maxFit        = 210.0
 )
@@ -27,7 +27,7 @@ func fittingWidth(g *Graph) float64 {
 	return math.Ceil(min(width, maxFit)/2) * 2
 }
 
-// cutMiddle shortens a name to so many characters, without its middle: beginning and end tell names apart.
+// cutMiddle shortens a name to most characters by removing its middle: beginning and end distinguish names.
 func cutMiddle(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most || most < 3 {
@@ -36,7 +36,7 @@ func cutMiddle(s string, most int) string {
 	return string(r[:most/2]) + "…" + string(r[len(r)-(most-1-most/2):])
 }
 
-// cutEnd shortens a text to so many characters.
+// cutEnd shortens a text to most characters.
 func cutEnd(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most || most < 2 {

@@ -2,10 +2,10 @@ package layout
 
 import "slices"
 
-// ruler finds places across by their numbers among those of a channel.
+// ruler returns the numbers of places across, among the places of a channel.
 type ruler struct {
 	places []float64 // in their order, each once
-	// cells are, for each stretch of cellSize pixels, the number of the first place in it or behind it.
+	// cells are, for each stretch of cellSize pixels, the number of the first place in it or after it.
 	cells []int32
 }
 
@@ -21,7 +21,7 @@ func (r *ruler) measure(places []float64) {
 	}
 }
 
-// first returns the number of the first place that is not before at; that of all places if there is none.
+// first returns the number of the first place that is not before at; the count of all places if there is none.
 func (r *ruler) first(at float64) int {
 	if at <= r.places[0] {
 		return 0
@@ -40,11 +40,12 @@ func (r *ruler) first(at float64) int {
 // trackTree holds for each place across the highest track that a wire uses there.
 type trackTree struct {
 	size int
-	// highest is of all places below a node of the tree, whole of what covers all of them.
+	// highest is the highest track at any place below a node of the tree, whole the highest track that covers all of
+	// them.
 	highest, whole []int32
 }
 
-// reset makes the tree one of so many places, without tracks.
+// reset makes the tree empty, without tracks, for the given number of places.
 func (t *trackTree) reset(places int) {
 	t.size = 1
 	for t.size < places {
@@ -57,7 +58,7 @@ func (t *trackTree) reset(places int) {
 	}
 }
 
-// next returns the first track behind all that are used between two places.
+// next returns the first track after all tracks that are used between two places.
 func (t *trackTree) next(low, high int) int {
 	return int(t.query(1, 0, t.size-1, low, high)) + 1
 }

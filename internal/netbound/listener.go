@@ -19,7 +19,7 @@ type Config struct {
 	PerAddress int
 	// Refusal is sent to a connection that is refused; empty for nothing.
 	Refusal string
-	// Logger receives that a bound is reached, and that no connection can be accepted; nil for nobody.
+	// Logger receives that a bound is reached, and that no connection can be accepted; nil logs nothing.
 	Logger *slog.Logger
 }
 
@@ -49,7 +49,7 @@ type Listener struct {
 	loggedAt time.Time
 }
 
-// address is what is known of the connections of one address.
+// address has the state of the connections of one address.
 type address struct {
 	open    int
 	waiting *list.List
@@ -185,7 +185,7 @@ func (l *Listener) wait(c *Conn) {
 	c.inAll, c.inAddress = l.waiting.PushBack(c), l.addresses[c.address].waiting.PushBack(c)
 }
 
-// serve notes that a connection does not wait any more. The caller holds the lock.
+// serve notes that a connection no longer waits. The caller holds the lock.
 func (l *Listener) serve(c *Conn) {
 	if c.inAll != nil {
 		l.waiting.Remove(c.inAll)

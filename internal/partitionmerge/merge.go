@@ -1,5 +1,5 @@
-// Package partitionmerge merges what partitions find, each in the same order, into one sequence. It asks all partitions
-// that may have the next item, a bounded number of times, and continues behind a position.
+// Package partitionmerge merges the items of partitions, each in the same order, into one sequence. It queries all
+// partitions that may have the next item, a bounded number of times, and can continue after a position.
 package partitionmerge
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Position is a position in the order of a merge: that of the item with this time (Unix ms) and id.
+// Position is a position in the order of a merge: the position of the item with this time (Unix ms) and id.
 type Position struct {
 	MS int64
 	ID string
@@ -20,8 +20,8 @@ type Position struct {
 // Start comes before every item.
 var Start = Position{MS: -1}
 
-// Behind reports whether a position comes after another, the newest or the oldest items first.
-func (p Position) Behind(other Position, oldestFirst bool) bool {
+// After reports whether a position comes after another, the newest or the oldest items first.
+func (p Position) After(other Position, oldestFirst bool) bool {
 	if other == Start || p == Start {
 		return p != other && other == Start
 	}
@@ -39,8 +39,8 @@ func (p Position) Cursor(order string) string {
 	return order + ":" + strconv.FormatInt(p.MS, 10) + ":" + p.ID
 }
 
-// ParseCursor reads what Cursor returned. valid checks the id. order is the order that the cursor is of, which the
-// caller compares; ok is false for a text that is no cursor.
+// ParseCursor parses a text of Cursor. valid checks the id. order is the order that the cursor is of, which the caller
+// compares; ok is false for a text that is not a cursor.
 func ParseCursor(text string, valid func(id string) error) (p Position, order string, ok bool) {
 	order, rest, _ := strings.Cut(text, ":")
 	ms, id, _ := strings.Cut(rest, ":")
@@ -57,7 +57,7 @@ type Item[T any] struct {
 	Value T
 }
 
-// Question is what one partition is asked: for items behind a position.
+// Question is the query to one partition: for items after a position.
 type Question struct {
 	Partition enginecore.Partition
 	Behind    Position
@@ -70,20 +70,20 @@ type Found[T any] struct {
 	Reached Position
 }
 
-// Ask asks partitions, and returns one answer for each question.
+// Ask queries partitions, and returns one answer for each question.
 type Ask[T any] func(ctx context.Context, questions []Question) ([]Found[T], error)
 
-// Merge merges what the partitions find into one order. It is not safe for concurrent use.
+// Merge merges the items of the partitions into one order. It is not safe for concurrent use.
 type Merge[T any] struct {
 	ask         Ask[T]
 	oldestFirst bool
 	streams     []stream[T]
-	// rounds is how often partitions may be asked yet; negative is without an end.
+	// rounds is how often partitions may still be queried; negative is without an end.
 	rounds int
 	last   Position // of the item that was returned last
 }
 
-// stream is what one partition has found and Next has not returned yet.
+// stream has the items that one partition has found and Next has not returned yet.
 type stream[T any] struct {
 	partition enginecore.Partition
 	found     []Item[T]
@@ -91,7 +91,7 @@ type stream[T any] struct {
 	done      bool     // it was searched to the end
 }
 
-// New begins a merge behind a position.
+// New begins a merge after a position.
 func New[T any](partitions []enginecore.Partition, from Position, oldestFirst bool, ask Ask[T]) *Merge[T] {
 	m := &Merge[T]{
 		ask: ask, oldestFirst: oldestFirst, streams: make([]stream[T], len(partitions)), rounds: -1, last: from,
@@ -102,7 +102,8 @@ func New[T any](partitions []enginecore.Partition, from Position, oldestFirst bo
 	return m
 }
 
-// Limit bounds how often Next asks the partitions from now on; what one round leaves open is another page.
+// Limit bounds how often Next queries the partitions from now on; the items that these rounds do not reach belong to
+// another page.
 func (m *Merge[T]) Limit(rounds int) { m.rounds = rounds }
 
 // Next returns the next item. found is false at the end, or when the rounds of Limit are used up.
@@ -141,7 +142,7 @@ func (m *Merge[T]) best() *stream[T] {
 	return best
 }
 
-// waitFor lists the streams that may yet find something before the best of what was found.
+// waitFor lists the streams that may yet find an item before the best one that was found.
 func (m *Merge[T]) waitFor(best *stream[T]) []*stream[T] {
 	var list []*stream[T]
 	for i := range m.streams {
@@ -153,7 +154,7 @@ func (m *Merge[T]) waitFor(best *stream[T]) []*stream[T] {
 	return list
 }
 
-func (m *Merge[T]) behind(p, other Position) bool { return p.Behind(other, m.oldestFirst) }
+func (m *Merge[T]) behind(p, other Position) bool { return p.After(other, m.oldestFirst) }
 
 // search lets streams search on, all at once.
 func (m *Merge[T]) search(ctx context.Context, streams []*stream[T]) error {
@@ -179,8 +180,8 @@ func (m *Merge[T]) search(ctx context.Context, streams []*stream[T]) error {
 	return nil
 }
 
-// Reached is from where a later merge goes on: behind all that Next has returned and before all that it has not. done
-// is true at the end.
+// Reached is the position from which a later merge continues: after all items that Next has returned and before all
+// that it has not. done is true at the end.
 func (m *Merge[T]) Reached() (p Position, done bool) {
 	best := m.best()
 	waitFor := m.waitFor(best)

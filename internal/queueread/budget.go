@@ -15,7 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// BudgetUse is who uses a budget at present. What was spent, the engine adds up without saying by whom.
+// BudgetUse lists the executions that use a budget at present. The engine records only the sum that was spent, not the
+// executions that spent it.
 type BudgetUse struct {
 	// Reserving and Waiting are how many reservations are open, and how many executions wait for the budget.
 	Reserving, Waiting int

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// ClaimRule says why an execution has its place in the queue of a lane.
+// ClaimRule is the rule by which an execution has its place in the queue of a lane.
 type ClaimRule string
 
 // Rules by which claims take executions.
@@ -28,9 +28,10 @@ const (
 	ByLongestWait ClaimRule = "longest_wait"
 )
 
-// LaneQueue is what waits for a worker in one partition of a lane.
+// LaneQueue lists the executions that wait for a worker in one partition of a lane.
 type LaneQueue struct {
-	// Partition is the number of the flow partition. On one server, partition 0 has what waits in all of them.
+	// Partition is the number of the flow partition. On one server, partition 0 has the waiting executions of all
+	// partitions.
 	Partition int
 	// Waiting is how many executions wait.
 	Waiting int
@@ -38,11 +39,11 @@ type LaneQueue struct {
 	Paused bool
 	// Turns are the fairness keys that wait, by whose turn comes first; empty while none has one. At most MaxQueued.
 	Turns []LaneTurn
-	// Next are the first executions in the order of claims, at most as many as were asked for.
+	// Next are the first executions in the order of claims, at most as many as requested.
 	Next []QueuedExecution
 }
 
-// LaneTurn is a fairness key of which executions wait. The empty key is that of executions without one.
+// LaneTurn is a fairness key of which executions wait. The empty key is for executions without one.
 type LaneTurn struct {
 	Key     string
 	Waiting int
@@ -63,10 +64,10 @@ type QueuedExecution struct {
 // MaxQueued is the largest number of places of a LaneQueue.
 const MaxQueued = 50
 
-// LaneQueues returns what waits for a worker in a lane, for each partition in which something does, by their numbers.
-// The order is exact within a partition, for a worker that can run all that waits; workers take the partitions in turn.
-// Places beyond the first are those of that moment: what becomes eligible later can come before them. It reads and
-// changes nothing; the parts are not of one moment. places is at most MaxQueued, and 0 means 20.
+// LaneQueues returns the executions that wait for a worker in a lane, for each partition with such executions, by their
+// numbers. The order is exact within a partition, for a worker that can run all that waits; workers take the partitions
+// in turn. Places beyond the first hold for that moment only: executions that become eligible later can come before
+// them. It reads and changes nothing; the parts are not of one moment. places is at most MaxQueued, and 0 means 20.
 //
 // The error wraps ErrInvalid for an invalid lane or number.
 func (r *Reader) LaneQueues(ctx context.Context, lane enginecore.LaneID, places int) ([]LaneQueue, error) {
@@ -116,7 +117,7 @@ func (r *Reader) LaneQueues(ctx context.Context, lane enginecore.LaneID, places 
 const (
 	pauseMark     = "paused"  // the member of the eligible set of a paused lane
 	priorityStep  = 1e12      // between the scores of two priorities
-	clockSlack    = 86400_000 // ms by which a clock may be behind
+	clockSlack    = 86400_000 // ms by which a clock may be late
 	agedEvery     = 8
 	maxPriorities = 16
 )
@@ -237,7 +238,7 @@ func (r *partitionReader) line(ctx context.Context, key, claims string) (*line, 
 	n, _ := strconv.Atoi(claims)
 	l := &line{claims: n}
 	err := r.heads(ctx, l, key, "(-inf", r.places) // without the mark of a pause
-	// What has waited longest of each lower priority is at the head of that priority.
+	// The execution of each lower priority that has waited longest is at the head of that priority.
 	for range maxPriorities {
 		last := len(l.rest) - 1
 		if err != nil || last < 0 || l.rest[last].priority == 0 {
@@ -276,7 +277,7 @@ type line struct {
 
 func (l *line) more() bool { return len(l.rest) > 0 }
 
-// next takes what a claim takes.
+// next takes the execution that a claim would take.
 func (l *line) next() (waiter, ClaimRule) {
 	at, rule := 0, ByAge
 	if l.rest[0].priority > 0 {

@@ -29,7 +29,7 @@ type PlaceHolder struct {
 	ID enginecore.ExecutionID
 	// Since is when a holder got its place; of one that waits, when it was created.
 	Since time.Time
-	// Priority is that of an execution that waits.
+	// Priority is the priority of an execution that waits.
 	Priority int
 	RunOf
 }

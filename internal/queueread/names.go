@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// RunOf says which node of which run an execution is. The names are empty for an execution outside of runs.
+// RunOf identifies the run and the node of an execution. The names are empty for an execution outside of runs.
 type RunOf struct {
 	Namespace, Flow, Run, Node, Activity string
 }
@@ -23,7 +23,7 @@ var (
 	flowFields      = []string{"flow_kind", "run_id", "managed"}
 )
 
-// runsOf returns the runs of executions by their ids. Those that are not there any more are left out.
+// runsOf returns the runs of executions by their ids. Runs that no longer exist are left out.
 func (r *Reader) runsOf(ctx context.Context, ids []enginecore.ExecutionID) (map[enginecore.ExecutionID]RunOf, error) {
 	records, err := r.records(ctx, ids)
 	if err != nil {
@@ -73,8 +73,8 @@ func (r *Reader) flows(
 	return flows, nil
 }
 
-// records reads executions. The library reads them, which knows those of runs that were submitted whole; a library of
-// the contract alone has none of these.
+// records reads executions. The library reads them, because only it can read executions of runs that were submitted
+// whole; a library of the contract alone has no such runs.
 func (r *Reader) records(
 	ctx context.Context, ids []enginecore.ExecutionID,
 ) (map[enginecore.ExecutionID]hashrecord.Record, error) {

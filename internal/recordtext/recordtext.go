@@ -27,8 +27,8 @@ func Check(thing, text string, limit int) error {
 	return nil
 }
 
-// Fault is what makes a text unfit to be shown on a line: it is not UTF-8, or has a control character. It is nil for a
-// good one.
+// Fault returns the reason why a text cannot be shown on a line: it is not UTF-8, or has a control character. It is nil
+// for a good one.
 func Fault(text string) error {
 	if !utf8.ValidString(text) {
 		return errors.New("it is not valid UTF-8")
@@ -40,8 +40,8 @@ func Fault(text string) error {
 	return nil
 }
 
-// PathFault is what makes a name unfit to be a part of the path of a URL: browsers and proxies resolve "." and "..",
-// also escaped, and servers take an escaped "/" alone for an empty part. It is nil for a good one.
+// PathFault returns the reason why a name cannot be a part of the path of a URL: browsers and proxies resolve "." and
+// "..", also escaped, and servers take an escaped "/" alone for an empty part. It is nil for a good one.
 func PathFault(name string) error {
 	switch name {
 	case "/", ".", "..":
@@ -50,8 +50,9 @@ func PathFault(name string) error {
 	return nil
 }
 
-// NameFault is what makes a name unfit for what is named in URLs and has no rule of its own, such as a token: it is
-// not UTF-8, has a control character, white space or a slash, or is "." or "..". It is nil for a good one.
+// NameFault returns the reason why a name cannot be used in URLs, for objects whose names have no further rules, such
+// as tokens: it is not UTF-8, has a control character, white space or a slash, or is "." or "..". It is nil for a good
+// one.
 func NameFault(name string) error {
 	if err := Fault(name); err != nil {
 		return err
@@ -76,9 +77,9 @@ func CheckTime(t time.Time) error {
 
 var lastTime = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Time is a stored time in Unix milliseconds. What other programs have stored beyond the years 1 to 9999, such as
-// "never" as the largest number, is the last time that has a form as text, or the first: it is as far away, and a page
-// that shows it can be written.
+// Time is a stored time in Unix milliseconds. A time that other programs have stored beyond the years 1 to 9999, such
+// as "never" as the largest number, becomes the last time that has a form as text, or the first: it means the same, and
+// can be encoded for a page.
 func Time(ms int64) time.Time {
 	return time.UnixMilli(min(max(ms, firstMilli), endMilli)).UTC()
 }

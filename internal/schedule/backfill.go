@@ -21,7 +21,7 @@ const (
 var ErrNoTimes = errors.New("the timetable has no time in the interval")
 
 // Backfill is an interval whose times are started after they have passed. Its runs do not count for the overlap policy
-// of the schedule, nor those of the timetable for its own. Times are Unix ms.
+// of the schedule, nor the runs of the timetable for the policy of the backfill. Times are Unix ms.
 type Backfill struct {
 	// Next is the next time to be started, Until the last one that may be.
 	Next  int64 `json:"next"`
@@ -132,7 +132,7 @@ func (s Store) locateRun(r *Record, run *StartedRun) (enginecore.FlowID, enginec
 	return id, p, err
 }
 
-// finishBackfill records the outcome of a fire of the first backfill, which goes on to its next time. existed is
+// finishBackfill records the outcome of a fire of the first backfill, which proceeds to its next time. existed is
 // whether the time had its run before, cause why it has none.
 func (r *Record) finishBackfill(fire PendingFire, flowName string, existed bool, cause error) {
 	entry := StoredFire{
@@ -152,7 +152,7 @@ func (r *Record) finishBackfill(fire PendingFire, flowName string, existed bool,
 	}
 	r.note(entry)
 	if len(r.State.Backfills) == 0 || r.State.Backfills[0].Next != fire.At {
-		return // the timetable was changed meanwhile
+		return // the timetable has been changed since
 	}
 	b := &r.State.Backfills[0]
 	if last != nil {
@@ -199,7 +199,7 @@ func (s Store) ReadContent(ctx context.Context, r *Record) (Compiled, error) {
 	return Compiled{Flow: flow, Input: reply.Input}, err
 }
 
-// ReadPresent returns what the schedule starts at present. The error wraps ErrScheduleNotFound.
+// ReadPresent returns the flow and the input of the schedule at present. The error wraps ErrScheduleNotFound.
 func (s Store) ReadPresent(
 	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID,
 ) (Compiled, error) {
@@ -222,7 +222,7 @@ func (s Store) ReadPresent(
 }
 
 // Edit changes an existing schedule: draft makes its new form from the record. It calls draft again when another
-// process has changed the schedule meanwhile. The error wraps ErrScheduleNotFound.
+// process has changed the schedule since it was read. The error wraps ErrScheduleNotFound.
 func (s *Runner) Edit(
 	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, draft func(*Record) (*Draft, error),
 	changing func(save func() error) error,

@@ -32,8 +32,8 @@
 // started fires, so that a fire has one run however often it is submitted. Definition and input are stored by
 // revision, so that a starting fire keeps those that it began with when the schedule changes.
 //
-// All times are those of the engine's clock. [FiredSpan] records which times have fired, so that a clock that is
-// set back neither repeats nor blocks them.
+// All times are read from the engine's clock. [FiredSpan] records which times have fired, so that a clock that is set
+// back neither repeats nor blocks them.
 //
 // # Imports
 //

@@ -90,7 +90,7 @@ func (d *Draft) differs(r *Record) bool {
 func (d *Draft) change(r *Record) {
 	if !r.Spec.sameTimes(&d.Spec) {
 		r.skipDelayed("the timetable was changed before the jitter had passed")
-		r.State.Fired = nil // its times are those of the old timetable
+		r.State.Fired = nil // its times come from the old timetable
 		r.times = d.Times
 		r.planNext()
 		r.moveBackfills()
@@ -102,7 +102,7 @@ func (d *Draft) change(r *Record) {
 	r.urgent = true
 }
 
-// ChangeKept reads a schedule, applies a change and writes it, again if another process has written it meanwhile: the
+// ChangeKept reads a schedule, applies a change and writes it, again if another process has written it in between: the
 // function may be called several times. It returns false if there is nothing to write. The error wraps
 // ErrScheduleNotFound for a schedule that does not exist or is being deleted.
 func (s Store) ChangeKept(
@@ -227,7 +227,7 @@ func triggerError(fire PendingFire, history []string) error {
 
 // Delete removes a schedule with its history, once the fire that a keeper may be starting has its run. It returns the
 // cause of ctx if that ends before: the schedule stays marked as being deleted, and keepers complete the deletion.
-// The error wraps ErrScheduleNotFound if there is no such schedule.
+// The error wraps ErrScheduleNotFound if the schedule does not exist.
 func (s *Runner) Delete(ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID) error {
 	_, err := s.store.change(ctx, p, id, func(r *Record) (bool, error) {
 		r.State.Deleting, r.urgent = true, true

@@ -64,8 +64,8 @@ func (r *Record) next() time.Time {
 	return at
 }
 
-// rewind brings the next time of the timetable back to the first one after now, if the clock has been set back since
-// it was computed. It reports whether it changed the record.
+// rewind sets the next time of the timetable back to the first one after now, if the clock has been set back since it
+// was computed. It reports whether it changed the record.
 func (r *Record) rewind() bool {
 	if r.State.PausedAt != 0 || r.State.Deleting {
 		return false

@@ -32,7 +32,7 @@ const (
 	OverlapQueue OverlapPolicy = "queue"
 	// OverlapCancelPrevious cancels the open run and starts the next one when it has ended.
 	OverlapCancelPrevious OverlapPolicy = "cancel_previous"
-	// OverlapAllow starts the run beside the open one.
+	// OverlapAllow starts the run although another one is open.
 	OverlapAllow OverlapPolicy = "allow"
 )
 
@@ -54,7 +54,7 @@ const (
 const (
 	// MaxMadeUp bounds the fires that are made up for after a time without keepers.
 	MaxMadeUp = 100
-	// MaxScheduleJitter bounds the jitter of a schedule: the delay of each fire behind its time.
+	// MaxScheduleJitter bounds the jitter of a schedule: the delay of each fire after its time.
 	MaxScheduleJitter = time.Hour
 	// ScheduleHistory is the number of latest fires whose outcome is stored.
 	ScheduleHistory = 50
@@ -167,7 +167,7 @@ type PendingFire struct {
 	Backfill bool `json:"backfill,omitempty"`
 }
 
-// DoneRequest is a request with an id that was carried out: a trigger, with time and serial of its fire, or a backfill,
+// DoneRequest is a request with an id that was executed: a trigger, with time and serial of its fire, or a backfill,
 // with the number of its times.
 type DoneRequest struct {
 	ID     string `json:"id"`
@@ -179,7 +179,7 @@ type DoneRequest struct {
 // maxRequests is the number of latest requests that a schedule knows.
 const maxRequests = 32
 
-// request returns what a request did; nil for one that is not known or has no id.
+// request returns the effect of a request; nil for one that is not known or has no id.
 func (s *State) request(id string) *DoneRequest {
 	i := slices.IndexFunc(s.Requests, func(d DoneRequest) bool { return id != "" && d.ID == id })
 	if i < 0 {

@@ -167,9 +167,9 @@ func (r *Record) starting() int {
 // nextFire returns the index of the fire that may be started next, or -1.
 func (r *Record) nextFire() int { return slices.IndexFunc(r.State.Waiting, r.mayStart) }
 
-// passHeld moves the fires that a pause holds back behind the others, so that the fire at an index may start before
-// them, and returns the new index of that fire. They get later numbers, because the engine starts no fire after one
-// with a later number.
+// passHeld moves the fires that a pause holds back to the end of the list, so that the fire at an index may start
+// before them, and returns the new index of that fire. They get later numbers, because the engine starts no fire after
+// one with a later number.
 func (r *Record) passHeld(i int) int {
 	serial := r.State.Waiting[i].Serial
 	isHeld := func(f PendingFire) bool { return f.StartBefore == 0 && !r.mayStart(f) }

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// lookAgain is after what time a keeper checks a schedule whose fires wait for the end of a run, in case it missed
+// lookAgain is the time after which a keeper checks a schedule whose fires wait for the end of a run, in case it missed
 // the message of that end, unless the session is quiet.
 const lookAgain = 15 * time.Second
 
@@ -65,7 +65,7 @@ func (s Store) missingPlan(ctx context.Context, r *Record, gone error) error {
 	return gone
 }
 
-// Content is what a schedule starts: the encoded definition of the flow and the input of its runs.
+// Content is the content of a schedule: the encoded definition of the flow and the input of its runs.
 type Content struct{ Definition, Input []byte }
 
 // save writes a record if it is still the one that was read; otherwise the error wraps enginecore.ErrScheduleChanged.
@@ -99,7 +99,7 @@ func (s Store) save(ctx context.Context, r *Record, content *Content, withSpec b
 	return nil
 }
 
-// change reads a schedule, applies a change and writes it, again if another process has written it meanwhile. The
+// change reads a schedule, applies a change and writes it, again if another process has written it in between. The
 // function returns false if there is nothing to write.
 func (s Store) change(
 	ctx context.Context, p enginecore.Partition, id enginecore.ScheduleID, change func(*Record) (bool, error),
@@ -120,7 +120,7 @@ func (s Store) change(
 	}
 }
 
-// remove removes a record that was read, and what the partitions remember of its fires.
+// remove removes a record that was read, and the records of its fires in the partitions.
 func (s Store) remove(ctx context.Context, r *Record) error {
 	call := enginerpc.DeleteScheduleCall{Partition: r.part, ScheduleID: r.id, Version: r.version}
 	for _, revision := range r.State.Plans {

@@ -1,3 +1,3 @@
-// Package serverstore keeps what servers of the HTTP API store in the engine: tokens, sessions of browsers, and replies
-// to requests with an idempotency key. All servers of a namespace share them.
+// Package serverstore keeps the records of servers of the HTTP API in the engine: tokens, sessions of browsers, and
+// replies to requests with an idempotency key. All servers of a namespace share them.
 package serverstore

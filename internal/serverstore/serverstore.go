@@ -57,7 +57,7 @@ type Token struct {
 	// Hash is the SHA-256 of the secret, in hex.
 	Hash string `json:"hash"`
 	Role string `json:"role"`
-	// Rights are those beside the rights of the role.
+	// Rights are the rights in addition to the rights of the role.
 	Rights []string `json:"rights,omitempty"`
 	// Flows is the pattern of the flows that the token is for; empty for all.
 	Flows     string    `json:"flows,omitempty"`
@@ -112,10 +112,10 @@ func (s *Store) RemoveToken(ctx context.Context, name string) error {
 
 // Request identifies a request with an idempotency key.
 type Request struct {
-	// Owner is the principal who uses the key: each has keys of its own.
+	// Owner is the principal who uses the key: each has separate keys.
 	Owner string
 	Key   string
-	// Digest is that of the request: method, path and body.
+	// Digest is the digest of the request: method, path and body.
 	Digest [sha256.Size]byte
 }
 

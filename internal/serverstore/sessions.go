@@ -20,9 +20,9 @@ var ErrSessionNotFound = errors.New("no such session")
 
 // Session is the login of a browser. The content of its cookie is not stored, so a reader of the store cannot log in.
 type Session struct {
-	// ID identifies the session. Nobody can log in with it.
+	// ID identifies the session. It does not authorize a login.
 	ID string `json:"-"`
-	// Login is the kind of login, Principal the name that it gave, Groups those of its groups that grants name.
+	// Login is the kind of login, Principal the name that it gave, Groups those among its groups that grants name.
 	Login     string    `json:"login"`
 	Principal string    `json:"principal"`
 	Groups    []string  `json:"groups,omitempty"`
@@ -91,7 +91,7 @@ func (s *Store) Sessions(
 		Partition: directory, Namespace: s.namespace, Limit: int64(limit), Cursor: cursor,
 	}
 	if principal != "" {
-		call.Limit = maxSessions // most of them may be those of others; the engine answers fewer at a time
+		call.Limit = maxSessions // most of them may belong to others; the engine answers fewer at a time
 	}
 	for {
 		reply, err := s.conn.ListAPISessions(ctx, call)

@@ -49,7 +49,7 @@ func loadZone(name string) (*time.Location, error) {
 	}
 	location, err := time.LoadLocation(name)
 	if err != nil {
-		return nil, fault("TimeZone %.80q: it is no name of the IANA database such as Europe/Berlin", name)
+		return nil, fault("TimeZone %.80q: it is not a name of the IANA database such as Europe/Berlin", name)
 	}
 	return location, nil
 }
@@ -122,7 +122,7 @@ func dayNumber(text string) int {
 }
 
 // weekdays puts a field of days of the week into the form that the parser knows: without 7, and without ranges over the
-// end of the week. What it does not understand it leaves to the parser.
+// end of the week. It leaves a field that it does not understand to the parser.
 func weekdays(field string) string {
 	parts := strings.Split(field, ",")
 	for i, part := range parts {

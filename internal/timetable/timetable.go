@@ -18,21 +18,21 @@ const (
 	// minEvery and maxEvery bound an interval.
 	minEvery = time.Second
 	maxEvery = 10 * 366 * 24 * time.Hour
-	// maxJitter bounds what Delay gives.
+	// maxJitter bounds the result of Delay.
 	maxJitter = time.Hour
 )
 
 // Spec declares a timetable: either Cron or Every is set.
 type Spec struct {
 	// Cron is an expression of five fields (minute, hour, day of month, month, day of week) or one of @hourly, @daily,
-	// @midnight, @weekly, @monthly, @yearly and @annually. The fields mean what they mean to Vixie's cron: Sunday is 0
-	// or 7; when neither of the fields of days begins with a star, a day on which either matches, and else a day on
-	// which both do. Days of the week may go over the end of the week, as in FRI-MON. Zone is the IANA name of its time
-	// zone; empty is UTC.
+	// @midnight, @weekly, @monthly, @yearly and @annually. The fields have the meaning of Vixie's cron: Sunday is 0 or
+	// 7; when neither of the fields of days begins with a star, a day on which either matches, and else a day on which
+	// both do. Days of the week may go over the end of the week, as in FRI-MON. Zone is the IANA name of its time zone;
+	// empty is UTC.
 	Cron, Zone string
-	// Every is an interval. Its times are those of Start, or of the Unix epoch without one, plus a multiple of it.
+	// Every is an interval. Its times are Start, or the Unix epoch without one, plus multiples of the interval.
 	Every time.Duration
-	// Start and End bound the times, both inclusive. Zero is no bound.
+	// Start and End bound the times, both inclusive. Zero sets no bound.
 	Start, End time.Time
 	// Jitter delays each time by less than it: see Delay.
 	Jitter time.Duration
@@ -159,8 +159,8 @@ func (t *Timetable) anchor() int64 {
 const maxPassed = 1 << 20
 
 // Passed counts the times from first, which is a time of the timetable, to until, both inclusive, and returns the last
-// `keep` of them. For a cron expression it stops counting after about a million, and continues with those of the last
-// hour.
+// `keep` of them. For a cron expression it stops counting after about a million, and continues with the times of the
+// last hour.
 func (t *Timetable) Passed(first, until time.Time, keep int) (count int64, last []time.Time) {
 	if t.cron == nil {
 		from, to := t.index(first), t.index(until)

@@ -31,7 +31,7 @@ type Schema struct {
 }
 
 // Parse compiles a JSON Schema of draft 2020-12. Formats are checked. A reference must stay within the schema; nothing
-// is fetched. The error says what is wrong with the schema: that its $schema names another draft, for example, or that
+// is fetched. The error describes the fault of the schema: that its $schema names another draft, for example, or that
 // it has more than MaxBytes.
 func Parse(schema []byte) (*Schema, error) {
 	if len(schema) > MaxBytes {
@@ -64,7 +64,7 @@ func Parse(schema []byte) (*Schema, error) {
 // maxReasons bounds the faults that the error of a schema lists.
 const maxReasons = 3
 
-// reasonOf says why a schema does not compile: with the places of what the draft does not allow.
+// reasonOf returns the reason why a schema does not compile, with the places that the draft does not allow.
 func reasonOf(err error) string {
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		faults := faultsOf("", invalid, nil, nil)
@@ -123,7 +123,7 @@ func (s *Schema) Check(subject string, value []byte) error {
 	return faultsOf(subject, invalid, s, document)
 }
 
-// decode parses one JSON value. The fault is that of a text that is not JSON, or of a number beyond the bounds.
+// decode parses one JSON value. It returns a fault for a text that is not JSON, or with a number beyond the bounds.
 func decode(text []byte) (any, *valuefault.Fault) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

@@ -44,8 +44,8 @@ func faultsOf(subject string, invalid *jsonschema.ValidationError, s *Schema, va
 	return result
 }
 
-// collector collects the faults of a value. It looks up in the schema and the value what the texts of the validator
-// round or leave out.
+// collector collects the faults of a value. It reads from the schema and the value the details that the texts of the
+// validator round or leave out.
 type collector struct {
 	schema *Schema // nil if the value is a schema itself
 	value  any
@@ -117,8 +117,8 @@ func (c *collector) addLeaf(e *jsonschema.ValidationError, place []string, rule 
 	}
 }
 
-// valueAt returns the part of the value at a place. The names of properties have no place of their own: the validator
-// gives them those of the properties.
+// valueAt returns the part of the value at a place. The names of properties have no separate places: the validator
+// reports the places of the properties.
 func (c *collector) valueAt(e *jsonschema.ValidationError, place []string) (any, bool) {
 	if strings.Contains(e.KeywordLocation, "/propertyNames") {
 		return nil, false
@@ -126,7 +126,7 @@ func (c *collector) valueAt(e *jsonschema.ValidationError, place []string) (any,
 	return at(c.value, place)
 }
 
-// alternatives is one message for all alternatives that do not fit: they are not faults beside each other.
+// alternatives is one message for all alternatives that do not fit: they are not separate faults.
 func (c *collector) alternatives(e *jsonschema.ValidationError, place []string) string {
 	var why []string
 	for _, cause := range e.Causes {
@@ -173,7 +173,7 @@ func (c *collector) ruleOf(e *jsonschema.ValidationError) rule {
 	return r
 }
 
-// refusal says why the schema false, which a keyword has as its value, takes nothing.
+// refusal returns the reason why the schema false, which a keyword has as its value, takes nothing.
 func (r rule) refusal() string {
 	if r.name == "unevaluatedProperties" {
 		return "is not in the schema"
@@ -208,7 +208,7 @@ func missing(object, list any) []string {
 	})
 }
 
-// textsOf returns the texts of a list, or the one text that stands for a list.
+// textsOf returns the texts of a list, or a single text as a list.
 func textsOf(value any) []string {
 	list, ok := value.([]any)
 	if !ok {

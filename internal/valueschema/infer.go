@@ -15,10 +15,10 @@ import (
 // MaxBytes is the largest size of a schema, in bytes of JSON.
 const MaxBytes = 64 << 10
 
-// Of returns the JSON Schema (draft 2020-12) of what encoding/json writes for a type. The tag `jsonschema:"text"` of a
-// field becomes its description. A type that writes its own JSON may be any value, one that writes its own text is a
-// string, and a type that contains itself is described by its kind alone. The error names the part of the type that has
-// no JSON, or the size of a schema above MaxBytes.
+// Of returns the JSON Schema (draft 2020-12) of the JSON that encoding/json writes for a type. The tag
+// `jsonschema:"text"` of a field becomes its description. A type that writes its own JSON may be any value, one that
+// writes its own text is a string, and a type that contains itself is described by its kind alone. The error names the
+// part of the type that has no JSON, or the size of a schema above MaxBytes.
 func Of(t reflect.Type) (json.RawMessage, error) {
 	schema, err := (&inference{}).schemaOf(t)
 	if err != nil {
@@ -27,8 +27,8 @@ func Of(t reflect.Type) (json.RawMessage, error) {
 	return encode(t, schema)
 }
 
-// OfDecoded returns the JSON Schema of what encoding/json reads into a type: fields may be missing or null, and others
-// may be there. It is nil for a type that any value is read into. The error is that of Of.
+// OfDecoded returns the JSON Schema of the JSON that encoding/json reads into a type: fields may be missing or null,
+// and others may be there. It is nil for a type that any value is read into. It returns the errors of Of.
 func OfDecoded(t reflect.Type) (json.RawMessage, error) {
 	schema, err := (&inference{}).schemaOf(t)
 	if err != nil {
@@ -141,7 +141,7 @@ var (
 	numberType = reflect.TypeFor[json.Number]()
 )
 
-// standard returns the schema of a type that needs no look at its parts, or nil.
+// standard returns the schema of a type that is described without its parts, or nil.
 func standard(t reflect.Type) *typeSchema {
 	switch {
 	case t == timeType:
@@ -212,7 +212,7 @@ type jsonField struct {
 	reflect.StructField
 	name             string
 	depth            int
-	tagged           bool // its name is that of its tag
+	tagged           bool // its name comes from its tag
 	optional, quoted bool
 }
 
@@ -245,8 +245,8 @@ func (f jsonField) dominates(other jsonField) bool {
 	return f.tagged && !other.tagged
 }
 
-// allFields appends the fields of a struct and of the structs that are embedded in it, except those of outer, in which
-// it is embedded itself.
+// allFields appends the fields of a struct and of the structs that are embedded in it, except the structs in outer, in
+// which it is embedded itself.
 func allFields(fields []jsonField, t reflect.Type, depth int, outer []reflect.Type) []jsonField {
 	if slices.Contains(outer, t) {
 		return fields

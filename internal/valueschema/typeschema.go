@@ -43,7 +43,7 @@ func (s *typeSchema) addNull() {
 	}
 }
 
-// loosen turns the schema of what is written into that of what is read.
+// loosen turns the schema of the JSON that is written into the schema of the JSON that is read.
 func (s *typeSchema) loosen() {
 	if s == nil {
 		return
