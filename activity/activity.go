@@ -19,7 +19,7 @@ type Activity[In, Out any] struct {
 	resolved activityspec.Options
 	codec    Codec
 	err      error
-	declared bool // by Declare: there is no function
+	declared bool // by Declare, without a function
 }
 
 // New declares an activity. The name is stored with each flow and announced by workers; it follows the rule of the
@@ -33,9 +33,9 @@ func New[In, Out any](name string, fn func(context.Context, In) (Out, error), op
 }
 
 // Declare declares an activity whose function another program has. Flows of such activities can be built, published and
-// started, so a program that starts runs need not have what the workers' functions need; a worker refuses to register
-// it: Implement gives it a function. Give it the types and options that New has there: they are part of the flow, and
-// with others its hash differs.
+// started, so a program that starts runs does not need the dependencies of the workers' functions. A worker refuses to
+// register such an activity: Implement gives it a function. Give it the types and options that New has there: they are
+// part of the flow, and with others its hash differs.
 func Declare[In, Out any](name string, opts ...Option) *Activity[In, Out] {
 	a := declare[In, Out](name, nil, false, opts)
 	a.declared = true
@@ -72,7 +72,7 @@ func declare[In, Out any](
 	return a
 }
 
-// Handler is an activity without its types: what a worker needs to run it. *Activity implements it.
+// Handler is an activity without its types, in the form in which a worker runs it. *Activity implements it.
 type Handler interface {
 	// Name is the name that flows store.
 	Name() string
@@ -88,7 +88,7 @@ type Handler interface {
 	InputType() reflect.Type
 	OutputType() reflect.Type
 	// Invoke decodes input, runs the function and encodes its result. It returns a *DecodeError if the input cannot be
-	// decoded and an *EncodeError if the result cannot be encoded; other errors are those of the function, unchanged. A
+	// decoded and an *EncodeError if the result cannot be encoded; other errors come from the function, unchanged. A
 	// panic of the function is not recovered.
 	Invoke(ctx context.Context, input []byte) ([]byte, error)
 }

@@ -28,11 +28,11 @@ type Signal[T any] struct {
 	ID string `json:"id,omitempty"`
 	// Name is the signal's name, such as "approve".
 	Name string `json:"name"`
-	// Category is what the sender classified the signal as, "external" if it did not.
+	// Category is the sender's classification of the signal; the default is "external".
 	Category string `json:"category,omitempty"`
 	// SourceType is the kind of the sender, "client" for runtime's Client.Signal.
 	SourceType string `json:"source_type,omitempty"`
-	// CorrelationID is what the sender gave to relate the signal to something else; empty if it gave none.
+	// CorrelationID is the sender's text that relates the signal to something else; empty if the sender set none.
 	CorrelationID string `json:"correlation_id,omitempty"`
 	// Source is the sender as the sender gave it.
 	Source string `json:"source"`
@@ -45,24 +45,24 @@ type Signal[T any] struct {
 // Time is when the engine accepted the signal.
 func (s Signal[T]) Time() time.Time { return time.UnixMilli(s.At).UTC() }
 
-// Await waits for a signal and returns its payload; if several are needed, that of the last one.
+// Await waits for a signal and returns its payload; if several signals are needed, the payload of the last one.
 //
 // A waiting function occupies no worker: Await returns an error, which the function must return, as it is or wrapped.
 // The worker then suspends the execution and frees the slot. When the signal has arrived, the function runs again from
 // its beginning, possibly on another worker, and this Await returns the payload. The code before it runs again, too;
-// use Step for what must not be repeated.
+// use Step for work that must not be repeated.
 //
 //	approval, err := activity.Await[Approval](ctx, "approve", activity.Signals("approve", "reject"))
 //	if err != nil {
 //		return Release{}, err
 //	}
 //
-// The name identifies the wait. Calls with the same name, in a loop for example, are told apart by their order, which
-// must be the same in every run of the function. A payload that cannot be decoded into a T is an error of category
-// "decode" that is not retried. Await within the function of a step is refused (ErrInStep), and so is a wait whose name
-// another goroutine waits for (ErrNameInUse).
+// The name identifies the wait. Calls with the same name, in a loop for example, are distinguished by their order,
+// which must be the same in every run of the function. A payload that cannot be decoded into a T is an error of
+// category "decode" that is not retried. Await within the function of a step is refused (ErrInStep), and so is a wait
+// whose name another goroutine waits for (ErrNameInUse).
 //
-// A function has at most 256 waits and steps (Step) in all, until it goes on as new (ContinueAsNew).
+// A function has at most 256 waits and steps (Step) in all, until it starts anew with ContinueAsNew.
 func Await[T any](ctx context.Context, name string, opts ...WaitOption) (T, error) {
 	var payload T
 	data, err := await(ctx, name, reflect.TypeFor[T](), false, opts)
@@ -116,7 +116,8 @@ func await(ctx context.Context, name string, payload reflect.Type, collect bool,
 	return got.Data, nil
 }
 
-// textOf returns what is said of a wait whose payloads are decoded into a type, nil if that is not known.
+// textOf returns the texts of a wait for the people who answer it; payload is the type that payloads are decoded into,
+// nil if it is not known.
 func textOf(w activityspec.Wait, payload reflect.Type) activitycontext.WaitText {
 	return activitycontext.WaitText{
 		Title: w.Title, Question: w.Question, Audience: w.Audience, AnswerSchema: w.AnswerSchema,
@@ -138,7 +139,7 @@ func decodeAwaited[T any](name string, data []byte) (T, error) {
 }
 
 // Suspended reports whether err wraps the error that Await returns to suspend, and returns the name of the wait: the
-// name given to Await, with "#2" and so on behind it from the second call on.
+// name given to Await, followed by "#2" and so on from the second call on.
 func Suspended(err error) (step string, ok bool) {
 	var s *activitycontext.Suspension
 	if !errors.As(err, &s) {
@@ -157,9 +158,9 @@ const defaultWithin = 24 * time.Hour
 // Further calls before the Await, also after a retry, return the same token. within limits the time from opening the
 // waitpoint to its Await, after which early signals are lost: 0 means 24 hours, and at most are 10 years.
 //
-// Title, Question, Audience, AnswerSchema and Answer say what whoever holds the token is asked, until the Await says it
-// anew; other options are an error. Without AnswerSchema and Answer, payloads are not checked before the Await. The
-// waitpoint stays open when the function goes on as new (ContinueAsNew).
+// Title, Question, Audience, AnswerSchema and Answer describe the question to the holder of the token, until the Await
+// describes it anew; other options are an error. Without AnswerSchema and Answer, payloads are not checked before the
+// Await. The waitpoint stays open when the function starts anew (ContinueAsNew).
 //
 // To hand the token over only once, open the waitpoint and send the token in one step:
 //

@@ -22,7 +22,7 @@ const (
 	defaultBatchWait = 10 * time.Millisecond
 )
 
-// ItemResult is what a function of NewBatch returns for one item: a value, or an error.
+// ItemResult is the result of a function of NewBatch for one item: a value, or an error.
 type ItemResult[Out any] struct {
 	Value Out
 	Err   error
@@ -33,10 +33,10 @@ type ItemResult[Out any] struct {
 // it has claimed, up to BatchSize of them for at most BatchWait after the first. The function returns one result for
 // each item, in their order.
 //
-// Each item is an execution of its own, with its lease, attempts, retries, limits and timeouts: one with an error fails
-// by itself, as if a function had returned that error for it. If the function returns an error, or another number of
-// results, or panics, each item fails. An item whose execution ends meanwhile, since it is cancelled or out of time, is
-// given up by its worker, and its result is dropped; before the call it does not come to the function. A worker that
+// Each item is a separate execution, with its lease, attempts, retries, limits and timeouts: one with an error fails by
+// itself, as if a function had returned that error for it. If the function returns an error, or another number of
+// results, or panics, each item fails. An item whose execution ends before that, since it is cancelled or out of time,
+// is given up by its worker, and its result is dropped; before the call it does not come to the function. A worker that
 // stops waits for no further executions: it calls the function for those that it has gathered.
 //
 // Each item has a slot of its worker from its claim to its end, so a batch has at most WorkerConfig.Concurrency items.
@@ -92,7 +92,7 @@ func batchOption(name string, set func(*batchOptions) error) Option {
 	})
 }
 
-// batchActivity is the function of a batch activity. Its address is the key of what gathers for it.
+// batchActivity is the function of a batch activity. Its address is the key of the gatherer for it.
 type batchActivity[In, Out any] struct {
 	fn   func(context.Context, []In) ([]ItemResult[Out], error)
 	name string
@@ -129,7 +129,7 @@ type gatherer[In, Out any] struct {
 	of   *batchActivity[In, Out]
 	mu   sync.Mutex
 	open *batch[In, Out] // to which items are added
-	// stopped says that no further items are waited for.
+	// stopped is set when no further items are waited for.
 	stopped bool
 }
 
@@ -207,7 +207,7 @@ func (g *gatherer[In, Out]) timeIsUp(b *batch[In, Out]) {
 	}
 }
 
-// start calls the function in a goroutine of its own, which no item leaves behind. The lock is held.
+// start calls the function in a separate goroutine, which ends before the last of its items returns. The lock is held.
 func (g *gatherer[In, Out]) start(b *batch[In, Out]) {
 	b.timer.Stop()
 	g.open, b.called, b.left = nil, true, len(b.items)
@@ -244,7 +244,7 @@ func (g *gatherer[In, Out]) run(ctx context.Context, b *batch[In, Out]) {
 	returned = true
 }
 
-// errAllGivenUp is the cause of the end of the context of a function that nobody waits for.
+// errAllGivenUp is the cause with which the context of a function ends when no item waits for it.
 var errAllGivenUp = errors.New("all items of the batch have been given up")
 
 // leave gives up an item. The last one of a call waits for the function, so that its worker does not stop before.
@@ -289,7 +289,7 @@ func noExecution(ctx context.Context) error {
 	return NonRetryable(ErrNoWorker)
 }
 
-// batchExecution is what the context of a function of NewBatch belongs to: all executions of its items.
+// batchExecution is the execution in the context of a function of NewBatch: it has the executions of all items.
 type batchExecution[In, Out any] struct {
 	of    *batchActivity[In, Out]
 	items []*batchItem[In, Out]

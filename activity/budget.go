@@ -26,7 +26,7 @@ const CategoryBudget = "budget"
 // continue returns it: then the budget's effect decides whether the node fails without another attempt, waits, or the
 // run is cancelled.
 type BudgetError struct {
-	// Budget and Key are those of the budget.
+	// Budget and Key identify the budget.
 	Budget, Key string
 	// Dimension cannot fit Asked: Spent and Reserved of its limit Hard are used.
 	Dimension                    string
@@ -58,13 +58,13 @@ func (e *BudgetError) Unwrap() error { return ErrBudgetExceeded }
 // repeated, or use ReportUsageOnce.
 //
 // Without budgets, and outside a worker and activitytest, reports are ignored. In a run with budgets, a dimension that
-// none of them has is ErrUnknownDimension. A negative amount is ErrUsage, 0 is no report. While the engine is
+// none of them has is ErrUnknownDimension. A negative amount is ErrUsage; 0 reports nothing. While the engine is
 // unavailable, the call waits until ctx ends.
 func ReportUsage(ctx context.Context, dimension string, n int64) error {
 	return reportUsage(ctx, []activitycontext.Usage{{Dimension: dimension, Amount: n}}, "")
 }
 
-// ReportUsages is ReportUsage for several dimensions at once. Each counts by itself: the error joins those of all
+// ReportUsages is ReportUsage for several dimensions at once. Each counts by itself: the error joins the errors of all
 // dimensions, and a *BudgetError of one does not keep the others from being counted. An invalid amount or an unknown
 // dimension is an error before any is counted.
 func ReportUsages(ctx context.Context, usage map[string]int64) error {
@@ -111,7 +111,7 @@ type Reservation struct{ held activitycontext.Reservation }
 // *BudgetError and reserves nothing.
 //
 // Settle reports the amount used. A reservation left when the attempt ends is released unused; for a lost worker, after
-// its lease has expired and a keeper has noticed, within about a minute. Errors are those of ReportUsage.
+// its lease has expired and a keeper has noticed, within about a minute. It returns the same errors as ReportUsage.
 func Reserve(ctx context.Context, dimension string, n int64) (*Reservation, error) {
 	if err := checkUsage("reserve", activitycontext.Usage{Dimension: dimension, Amount: n}); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (r *Reservation) Release(ctx context.Context) error {
 
 // BudgetAmount is the state of one dimension of a budget.
 type BudgetAmount struct {
-	// Budget and Key are those of the budget; Key is empty for one without.
+	// Budget and Key identify the budget; Key is empty for a budget without one.
 	Budget, Key string
 	Dimension   string
 	// Spent is the usage reported and settled since the last reset, Reserved the sum of reservations.
@@ -172,9 +172,9 @@ func (a BudgetAmount) Remaining() int64 {
 	return max(0, a.Hard-a.Spent-a.Reserved)
 }
 
-// Budgets returns the state of the run's budgets, ordered by budget and dimension. Other nodes may use them meanwhile,
-// so it helps to choose how to work; only reservations prevent exceeding a limit. It is empty for a run without budgets
-// and outside a worker.
+// Budgets returns the state of the run's budgets, ordered by budget and dimension. Other nodes may use them
+// concurrently, so it helps to choose how to work; only reservations prevent exceeding a limit. It is empty for a run
+// without budgets and outside a worker.
 func Budgets(ctx context.Context) ([]BudgetAmount, error) {
 	budgets, ok := activitycontext.BudgetsFrom(ctx)
 	if !ok {

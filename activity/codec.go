@@ -12,8 +12,8 @@ type Codec interface {
 	Name() string
 	// Encode returns the bytes of a value, which the codec does not use afterwards.
 	Encode(value any) ([]byte, error)
-	// Decode fills what target points to. It must refuse bytes that are not exactly one encoded value, and must not
-	// keep data.
+	// Decode fills the value that target points to. It must refuse bytes that are not exactly one encoded value, and
+	// must not keep data.
 	Decode(data []byte, target any) error
 }
 

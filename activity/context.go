@@ -18,17 +18,17 @@ type ExecutionInfo struct {
 	ExecutionID string    // id of the node's execution in the engine; the same for all attempts
 	Attempt     int       // counts from 1
 	StartedAt   time.Time // when this attempt was claimed, by the engine's clock
-	Deadline    time.Time // when the context ends at the latest; zero when there is no limit
+	Deadline    time.Time // when the context ends at the latest; zero without a limit
 	// Kind is the name under which the flow stores the activity: its name or an alias. For an execution outside runs,
 	// it is the kind that its creator gave it.
 	Kind string
 	// Lane is the lane from which the execution was claimed.
 	Lane string
-	// Tags are those of the node, or of an execution outside runs, at the time of the claim. Those of a run are not
-	// among them.
+	// Tags are the tags of the node, or of an execution outside runs, at the time of the claim. The tags of the run are
+	// not among them.
 	Tags map[string]string
-	// AttemptID identifies the attempt, LeaseID the lease that the worker holds. An attempt that goes on after a wait,
-	// a delay or a release has another lease.
+	// AttemptID identifies the attempt, LeaseID the lease that the worker holds. An attempt that continues after a
+	// wait, a delay or a release has another lease.
 	AttemptID, LeaseID string
 	// LeaseEpoch counts the leases of the execution. Each lease has a higher epoch than those before, which makes it
 	// the fencing token for other systems: one that has seen an epoch refuses writes with a lower one.
@@ -52,7 +52,7 @@ func LeaseHealthy(ctx context.Context) bool {
 	return !ok || e.LeaseHealthy()
 }
 
-// Heartbeat tells the worker that the function is alive. An activity with HeartbeatTimeout must call it at shorter
+// Heartbeat reports to the worker that the function is alive. An activity with HeartbeatTimeout must call it at shorter
 // intervals. It is cheap and does not wait for the engine. If ctx has ended, it returns the cause, which the function
 // should return. Outside a worker it does nothing else.
 func Heartbeat(ctx context.Context) error {

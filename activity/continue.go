@@ -7,8 +7,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// ContinueAsNew returns the error by which a function goes on as new: its steps, waits and sleeps are forgotten, and
-// it runs again from its beginning, possibly on another worker, with the state in the place of its input. The function
+// ContinueAsNew returns the error by which a function starts anew: its steps, waits and sleeps are forgotten, and it
+// runs again from its beginning, possibly on another worker, with the state in the place of its input. The function
 // must return the error, as it is or wrapped. So a function can do more than its 256 steps, and its journal stays
 // small.
 //
@@ -24,7 +24,7 @@ import (
 //
 // Waitpoints that were opened ahead of waits which have not begun stay open, with their tokens and the signals that
 // they hold, for the wait of that name in a later generation; so do signals by name that came before a wait and that it
-// did not need. Waits that are over are removed with their signals, so that a function can go on for ever, and the
+// did not need. Waits that are over are removed with their signals, so that a function can continue for ever, and the
 // limits of signals count from the generation.
 func ContinueAsNew[In any](state In) error {
 	return &activityspec.Continuation{State: state, Type: reflect.TypeFor[In]()}

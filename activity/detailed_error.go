@@ -6,10 +6,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/errordetail"
 )
 
-// DetailedError is an error that keeps its type from the worker to the program that waits for the run. Give an error
-// type of your own the method ErrorName, and return such an error from a function, alone or wrapped. Its JSON form is
-// stored with the failure, up to 16 KiB for all of one failure, and errors.As finds it in the *RunError of the run, in
-// the NodeFailure of the node, and in the flow.Failure and flow.ItemOutcome that other nodes get:
+// DetailedError is an error that keeps its type from the worker to the program that waits for the run. Give your error
+// type the method ErrorName, and return such an error from a function, alone or wrapped. Its JSON form is stored with
+// the failure, up to 16 KiB for all of one failure, and errors.As finds it in the *RunError of the run, in the
+// NodeFailure of the node, and in the flow.Failure and flow.ItemOutcome that other nodes get:
 //
 //	type OutOfStock struct {
 //		Item string `json:"item"`
@@ -34,7 +34,7 @@ type DetailedError interface {
 //
 //	var ErrClosed = activity.SentinelError("shop.closed", "the shop is closed")
 //
-// Names are those of a DetailedError. Two sentinels of one name are different errors within a process.
+// Names follow the rules of a DetailedError. Two sentinels of one name are different errors within a process.
 func SentinelError(name, text string) error { return errordetail.NewSentinel(name, text) }
 
 // ErrorDetail is an error with a name as it is stored with a failure: a DetailedError, a sentinel, or an error of this
@@ -43,7 +43,7 @@ type ErrorDetail struct {
 	Name string `json:"name"`
 	// Value is the error in JSON; nil for a sentinel.
 	Value json.RawMessage `json:"value,omitempty"`
-	// OmittedBytes is the size of a value that was not stored, since those of the failure had more than 16 KiB
+	// OmittedBytes is the size of a value that was not stored, since the values of the failure had more than 16 KiB
 	// together.
 	OmittedBytes int `json:"omitted_bytes,omitempty"`
 }

@@ -35,8 +35,8 @@ type Frame struct {
 	// CorrelationID relates the frame to something else, such as a request: at most 256 bytes of UTF-8 without control
 	// characters. Defaults to none.
 	CorrelationID string
-	// At is when the content came about, which readers get beside the time at which the engine stored the frame. It is
-	// stored in whole milliseconds. The zero value is the time of the engine.
+	// At is the time at which the content came about. Readers get it in addition to the time at which the engine stored
+	// the frame. It is stored in whole milliseconds. The zero value is the time of the engine.
 	At time.Time
 }
 

@@ -39,7 +39,7 @@ func (e *declarationError) Unwrap() []error { return []error{ErrInvalid, e.Err} 
 // is CategoryDecode.
 type DecodeError struct {
 	Activity string
-	Type     string // the Go type that was asked for
+	Type     string // the Go type of the target
 	Codec    string
 	Err      error
 }
@@ -87,17 +87,16 @@ func RetryAfter(err error, d time.Duration) error {
 }
 
 // CancelNode returns the error by which a function ends its node as cancelled, without another attempt, for a reason
-// that the record keeps. What follows is what follows when a client cancels the node. It is the function that has to
-// return the error, as it is or wrapped.
+// that the record keeps. The effect is the same as when a client cancels the node. The function must return the error,
+// as it is or wrapped.
 func CancelNode(reason string) error { return &activityspec.Cancellation{Reason: reason} }
 
 // DelayUntil returns the error by which a function gives its slot up and runs again, from its beginning, at a time of
 // the engine's clock, possibly on another worker; at once if the time has passed. That spends no attempt of the retry
-// policy, and Step returns what was recorded before. It is the function that has to return the error, as it is or
-// wrapped.
+// policy, and Step returns the results recorded before. The function must return the error, as it is or wrapped.
 //
 // A time after the year 9999 or before the year 1 is none: the attempt fails then, without another one. Return the
-// error of CancelNode for a node that is not to run any more.
+// error of CancelNode for a node that must not run again.
 func DelayUntil(t time.Time) error {
 	if err := recordtext.CheckTime(t); err != nil {
 		return NonRetryable(fmt.Errorf("delay until %w", err))
@@ -108,7 +107,7 @@ func DelayUntil(t time.Time) error {
 // maxCategory is the maximum length of a category, in bytes.
 const maxCategory = 128
 
-// Category marks err with a category of your own, such as "quota", which is stored with the failure. An empty name
+// Category marks err with a category that you choose, such as "quota", which is stored with the failure. An empty name
 // changes nothing. The outermost mark applies. Category(nil, name) is nil.
 //
 // No name is refused, so that every failure can be recorded: control characters and invalid UTF-8 are escaped, and a

@@ -17,7 +17,7 @@ type Future[T any] struct {
 	panic *activitycontext.Panic
 }
 
-// Go starts a durable step, as Step runs one, in a goroutine of its own, for steps that run at the same time:
+// Go starts a durable step, as Step runs one, in a separate goroutine, for steps that run at the same time:
 //
 //	var pages []*activity.Future[Page]
 //	for _, url := range urls {
@@ -29,11 +29,11 @@ type Future[T any] struct {
 //	}
 //
 // The calls of Go give the steps their places, whatever order the steps end in. So they may have one name, as long as
-// every run of the function makes the calls in the same order, in one goroutine. Faults of the name, and those of Step,
-// are the error of Result.
+// every run of the function makes the calls in the same order, in one goroutine. Faults of the name, and the errors of
+// Step, are returned by Result.
 //
-// Ask each step for its Result before the function returns or waits: the context of those that run then ends, and they
-// run again in the next run of the function. How many steps run at once is up to the function. Outside a worker and
+// Call Result of each step before the function returns or waits: the context of those that run then ends, and they run
+// again in the next run of the function. How many steps run at once is up to the function. Outside a worker and
 // activitytest, Go only starts fn.
 func Go[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) *Future[T] {
 	f := &Future[T]{done: make(chan struct{})}
@@ -69,8 +69,8 @@ func panicOf(r any) *activitycontext.Panic {
 	return &activitycontext.Panic{Value: r, Stack: debug.Stack()}
 }
 
-// Result waits for the step and returns what Step would. A panic of the step's function is raised again here. The error
-// is the cause of ctx's end if ctx ends first; the step goes on then.
+// Result waits for the step and returns the same values as Step. A panic of the step's function is raised again here.
+// If ctx ends first, the error is the cause of its end, and the step continues.
 func (f *Future[T]) Result(ctx context.Context) (T, error) {
 	select {
 	case <-f.done:

@@ -6,8 +6,8 @@ import (
 )
 
 // Implement gives an activity of Declare its function, for the worker that registers the result: in most cases a method
-// of a struct that has what the function needs, such as a database, so that programs which only declare and start flows
-// do not have it.
+// of a struct with the dependencies of the function, such as a database, so that programs which only declare and start
+// flows do not have it.
 //
 //	var Charge = activity.Declare[Order, Receipt]("shop.charge", activity.StartToClose(time.Minute))
 //
@@ -15,14 +15,14 @@ import (
 //		return []activity.Handler{activity.Implement(Charge, s.Charge)}
 //	}
 //
-// Name, types, options, codec and aliases are those of the declaration, so the compiler checks the function against it.
+// Name, types, options, codec and aliases come from the declaration, so the compiler checks the function against it.
 // The declaration stays as it is: another call gives another implementation, as in a test. Err of the result reports a
 // declaration that is faulty or has a function, and a function that is nil.
 func Implement[In, Out any](
 	declared *Activity[In, Out], fn func(context.Context, In) (Out, error),
 ) *Activity[In, Out] {
 	if declared == nil {
-		return nil // its Err says so
+		return nil // its Err reports that
 	}
 	a := *declared
 	a.fn, a.declared = fn, false

@@ -34,8 +34,8 @@ func KeyFrom(path ...string) LimitOption {
 }
 
 // Limit bounds how many executions that share it start within a time or run at a time. Executions share a limit of the
-// same name and key in one namespace, across activities and flows. Several limits all apply; one of a node replaces
-// that of its activity with the same name and key. A limit needs AtMost or AtOnce, or both.
+// same name and key in one namespace, across activities and flows. Several limits all apply; a limit of a node replaces
+// the limit of its activity with the same name and key. A limit needs AtMost or AtOnce, or both.
 func Limit(name string, opts ...LimitOption) ExecutionOption {
 	return func(t activityspec.Target) error {
 		t.AddLimit(activityspec.NewLimit(name, opts...))

@@ -117,7 +117,7 @@ func Priority(p int) ExecutionOption {
 
 // Capabilities lists the capabilities that a worker must offer to claim an execution, such as "gpu": non-empty texts
 // without commas, white space and control characters, at most 256, and 4,096 bytes with a comma between them. Used more
-// than once, it adds; those of a node add to those of its activity. The default is none.
+// than once, it adds; the capabilities of a node add to the capabilities of its activity. The default is none.
 func Capabilities(names ...string) ExecutionOption {
 	return set(func(o *activityspec.Options) { o.Capabilities = append(o.Capabilities, names...) })
 }

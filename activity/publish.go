@@ -16,16 +16,18 @@ const MaxLiveValue = 16 << 10
 var ErrLiveValue = SentinelError("flowfabric.live_value", "bad live value")
 
 // Publish stores a value of the running node under a key, where RunRef.Value reads it while the function runs and
-// afterwards: what the node is at, where a preview is, the address of a session. The last value of a key wins; it stays
-// with the node, through retries and reruns, until the run is purged. Describe lists the keys.
+// afterwards: the current phase of the node, the place of a preview, the address of a session. The last value of a key
+// wins; it stays with the node, through retries and reruns, until the run is purged. Describe lists the keys.
 //
 // The value is encoded as JSON; a json.RawMessage is stored without white space. The value is stored when Publish
 // returns nil, by one call to the engine, which is repeated while the engine is unavailable and the lease lasts. So
-// publish what others ask for, a few times a second at most; Emit is for a stream of output, Progress for a percentage.
+// publish values that others read, a few times a second at most; Emit is for a stream of output, Progress for a
+// percentage.
 //
-// The error matches ErrLiveValue for a key that is no name (see the package), a value without JSON form or larger than
-// MaxLiveValue, and when the node has too many values; it is not retried then, if the function returns it. In contract
-// mode it matches runtime.ErrNotInContract. When ctx has ended, it is the cause. Outside a worker Publish only checks.
+// The error matches ErrLiveValue for a key that is not a name (see the package), a value without JSON form or larger
+// than MaxLiveValue, and when the node has too many values; it is not retried then, if the function returns it. In
+// contract mode it matches runtime.ErrNotInContract. When ctx has ended, it is the cause. Outside a worker Publish only
+// checks.
 func Publish(ctx context.Context, key string, value any) error {
 	if err := activityspec.CheckName(key); err != nil {
 		return NonRetryable(fmt.Errorf("%w: key: %w", ErrLiveValue, err))

@@ -22,7 +22,7 @@ type Exponential struct {
 	Max time.Duration
 	// Factor is the growth from one delay to the next, 1 to 1,000. Defaults to 2.
 	Factor float64
-	// Attempts is the number of attempts including the first. Defaults to 5; 1 is no retry.
+	// Attempts is the number of attempts including the first. Defaults to 5; 1 allows no retry.
 	Attempts int
 	// JitterPermille lengthens each delay by a random part of up to this many thousandths, so that executions that
 	// failed together are not retried together. Defaults to 100; negative is none; at most 1,000.

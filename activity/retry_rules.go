@@ -7,7 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// RetryOnly restricts retries to failures of the categories named, which may be those of the library, such as
+// RetryOnly restricts retries to failures of the categories named, which may be categories of the library, such as
 // CategoryTimeout, or your own by Category. Any other failure is final. It replaces a RetryOnly or RetryExcept given
 // before or by the activity. Names are one line of at most 128 bytes, up to 32 of them.
 func RetryOnly(categories ...string) ExecutionOption {

@@ -11,8 +11,8 @@ import (
 
 // Sleep waits until d has passed. A sleeping function occupies no worker: like Await, Sleep returns an error, which the
 // function must return, as it is or wrapped. When the time has passed, the function runs again from its beginning,
-// possibly on another worker, and this Sleep returns nil at once. The code before it runs again, too; use Step for what
-// must not be repeated.
+// possibly on another worker, and this Sleep returns nil at once. The code before it runs again, too; use Step for work
+// that must not be repeated.
 //
 //	if err := activity.Sleep(ctx, "cool-off", 48*time.Hour); err != nil {
 //		return err

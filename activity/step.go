@@ -20,13 +20,13 @@ const MaxStep = 1 << 20
 // results all callers get the one recorded first. The record is fenced: a worker that has lost the execution cannot
 // write it.
 //
-// The name identifies the step. Calls with the same name are told apart by their order, which must be the same in every
-// run of the function. So no two of them may run at once (ErrNameInUse); Go starts steps that do. The result is stored
-// as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step only runs fn.
+// The name identifies the step. Calls with the same name are distinguished by their order, which must be the same in
+// every run of the function. So no two of them may run at once (ErrNameInUse); Go starts steps that do. The result is
+// stored as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step only runs fn.
 //
-// fn may have steps of its own, by the context that it gets: their names are counted within the step, and recorded as
-// "outer/inner", of at most 256 bytes together. It cannot wait (ErrInStep), but may call OpenWaitpoint for a wait
-// behind the step.
+// fn may have steps itself, by the context that it gets: their names are counted within the step, and recorded as
+// "outer/inner", of at most 256 bytes together. It cannot wait (ErrInStep), but may call OpenWaitpoint for a wait after
+// the step.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {
 	s, err := newStep(ctx, name, fn, true)
 	if err != nil {

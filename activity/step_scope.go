@@ -14,10 +14,10 @@ import (
 var (
 	// ErrNameInUse is returned by a call that records something under a name while another one with that name has not
 	// returned, in another goroutine for example: which of them is the first would be another one in each run of the
-	// function. Give each a name of its own, or start the steps with Go. It is not retried.
+	// function. Give each a different name, or start the steps with Go. It is not retried.
 	ErrNameInUse = errors.New("another call with this name has not returned: give each its own name, or start steps with activity.Go")
-	// ErrInStep is returned within the function of a step by what cannot work there: Await, AwaitSignals and Sleep,
-	// which end the run of the function around, and a step with the context of that function. It is not retried.
+	// ErrInStep is returned within the function of a step by functions that cannot work there: Await, AwaitSignals and
+	// Sleep, which end the run of the function around, and a step with the context of that function. It is not retried.
 	ErrInStep = errors.New("called within the function of a step")
 )
 
@@ -88,7 +88,7 @@ func (c *stepCall) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, stepScopeKey{}, stepScope{c.scope.steps, c.step + "/", c.scope.depth + 1})
 }
 
-// isLeft reports whether this goroutine is in the function of a step within the scope: then the scope is that of the
+// isLeft reports whether this goroutine is in the function of a step within the scope: then the scope belongs to the
 // function around the step, whose context was used in place of the step's own.
 func (s stepScope) isLeft() bool { return s.steps.Names().InStep() && stepsOnStack() > s.depth }
 
@@ -138,7 +138,7 @@ func nextWait(ctx context.Context, steps activitycontext.Steps, name string) (st
 	return stepName(name, count), nil
 }
 
-// awaitStep asks for what a wait has brought. When the function has to end for it, its name is held.
+// awaitStep requests the signals of a wait. If the function has to end to wait for them, the name of the wait is held.
 func awaitStep(
 	ctx context.Context, steps activitycontext.Steps, name, step string, wait activitycontext.Wait,
 ) (activitycontext.Awaited, error) {

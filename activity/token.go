@@ -13,7 +13,7 @@ const redacted = "[token]"
 // It cannot be decoded from JSON, so it cannot become the result of a step or an activity by mistake: open the
 // waitpoint in the step that sends the token.
 type Token struct {
-	// A pointer, because fmt prints unexported fields of other structs without asking their methods.
+	// A pointer, because fmt prints unexported fields of other structs without calling their methods.
 	text *string
 }
 

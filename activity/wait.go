@@ -26,7 +26,8 @@ const (
 	Escalate = activityspec.Escalate
 )
 
-// WaitOption defines what ends a wait of Await or AwaitSignals, or of a waitpoint that flow.Waitpoint declares.
+// WaitOption sets the conditions that end a wait of Await or AwaitSignals, or of a waitpoint that flow.Waitpoint
+// declares.
 type WaitOption func(*activityspec.Wait)
 
 // WaitpointOption marks a WaitOption as a flow.WaitOption.
@@ -44,7 +45,7 @@ func MatchAll() WaitOption {
 	return func(w *activityspec.Wait) {
 		w.All = true
 		if w.Count == 1 {
-			w.Count = 0 // the default, for which All stands; a count of AtLeast stays, and is a fault
+			w.Count = 0 // the default, which is All; a count of AtLeast stays, and is a fault
 		}
 	}
 }
@@ -60,14 +61,14 @@ func AtLeastDistinct(n int) WaitOption {
 }
 
 // Decisive names signals of which one ends the wait at once, whatever else is required: a single rejection where
-// several approvals are needed. It counts even if its source was counted before. The names must differ from those of
-// Signals; both together have at most 64. Used more than once, it adds. The default is none.
+// several approvals are needed. It counts even if its source was counted before. The names must differ from the names
+// of Signals; both together have at most 64. Used more than once, it adds. The default is none.
 func Decisive(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Decisive = append(w.Decisive, names...) }
 }
 
 // Timeout limits the wait, from the opening of the waitpoint on, at most to 10 years, and sets the effect of the
-// timeout. The default is no limit. Fractions of a millisecond are rounded up.
+// timeout. By default the wait has no limit. Fractions of a millisecond are rounded up.
 func Timeout(limit time.Duration, then TimeoutBehavior) WaitOption {
 	return func(w *activityspec.Wait) {
 		w.Timeout, w.OnTimeout = activityspec.Milliseconds(limit), then
@@ -82,28 +83,28 @@ func Title(text string) WaitOption {
 	return func(w *activityspec.Wait) { w.Title = text }
 }
 
-// Question tells the people who answer what is asked of them: at most 4,096 bytes, which may have several lines.
+// Question is the question to the people who answer: at most 4,096 bytes, which may have several lines.
 func Question(text string) WaitOption {
 	return func(w *activityspec.Wait) { w.Question = text }
 }
 
-// Audience names who is asked: people, groups or roles, as the program that shows the wait knows them. Lists of open
-// waits select by it; it grants no rights. At most 16 names of 128 bytes. Used more than once, it adds.
+// Audience names the people who may answer: people, groups or roles, as the program that shows the wait knows them.
+// Lists of open waits select by it; it grants no rights. At most 16 names of 128 bytes. Used more than once, it adds.
 func Audience(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Audience = append(w.Audience, names...) }
 }
 
 // AnswerSchema is the JSON Schema that the payload of a signal must satisfy: of draft 2020-12, at most 64 KiB, with
 // references only within it. Formats are checked. A signal whose payload does not satisfy it is refused with all its
-// faults, and the wait continues. The default is what decodes into the type of the wait: any field may be missing or
-// null, and others may be there. Build refuses a schema whose $schema names another draft, as does the wait of an
+// faults, and the wait continues. By default a payload must decode into the type of the wait: any field may be missing
+// or null, and others may be there. Build refuses a schema whose $schema names another draft, as does the wait of an
 // activity when it begins; another schema that cannot be used is refused when the run is started.
 func AnswerSchema(schema json.RawMessage) WaitOption {
 	return func(w *activityspec.Wait) { w.AnswerSchema = schema }
 }
 
-// Answer says that payloads must decode into a T, for OpenWaitpoint, which is not told otherwise what its Await
-// decodes. Waits have the type that they return.
+// Answer requires that payloads decode into a T. OpenWaitpoint needs it, because it does not know the type of its
+// Await. Waits use the type that they return.
 func Answer[T any]() WaitOption {
 	return func(w *activityspec.Wait) { w.Payload = reflect.TypeFor[T]() }
 }

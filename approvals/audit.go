@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
-// maxActor and maxFrom bound what an entry of the audit log says about the visitor, in bytes.
+// maxActor and maxFrom bound the texts about the visitor in an entry of the audit log, in bytes.
 const (
 	maxActor = 256
 	maxFrom  = 100
@@ -36,7 +36,7 @@ func unrecorded(
 	return deliver()
 }
 
-// auditEntry is an answer as the audit log has it: who answers, what, and how the visitor was identified.
+// auditEntry is the entry of an answer in the audit log: the visitor, the answer, and how the visitor was identified.
 func (h *Handler) auditEntry(r *http.Request, d Decision) auditlink.Entry {
 	how := "as the visitor typed"
 	if h.config.identity != nil {
@@ -49,8 +49,9 @@ func (h *Handler) auditEntry(r *http.Request, d Decision) auditlink.Entry {
 	}
 }
 
-// recordIn returns what records answers in the audit log of the client's engine. Only answers to a wait that is not
-// over have an entry, so that a link that has served its purpose writes nothing more. In contract mode there is no log.
+// recordIn returns the function that records answers in the audit log of the client's engine. Only answers to a wait
+// that is not over have an entry, so a link whose wait is over writes nothing more. In contract mode, which has no log,
+// it only delivers the answer.
 func recordIn(client *runtime.Client) record {
 	return func(
 		ctx context.Context, token activity.Token, answer auditlink.Entry, deliver delivery,

@@ -24,7 +24,7 @@ type Decision struct {
 	Comment string `json:"comment,omitempty"`
 }
 
-// Limits of what a visitor can enter, in characters.
+// Limits of the fields that a visitor fills, in characters.
 const (
 	MaxName    = 60
 	MaxComment = 2000

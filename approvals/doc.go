@@ -1,5 +1,5 @@
 // Package approvals provides an http.Handler for links by which people answer a waitpoint: approve, reject, or other
-// choices. A link is the handler's address with a waitpoint's token behind it; Path makes it.
+// choices. A link is the handler's address followed by a waitpoint's token; Path makes it.
 //
 //	links, err := approvals.New(client, approvals.Title("Deployments"))
 //	http.Handle("/approvals/", http.StripPrefix("/approvals", links))

@@ -73,10 +73,10 @@ func (h *Handler) ownForm(r *http.Request, token, who string) bool {
 	return ok && hmac.Equal([]byte(r.PostFormValue("form")), []byte(h.seal(nonce, token, who)))
 }
 
-// sameOrigin reports whether a form comes from a page of this host, as far as the browser says. Sec-Fetch-Site states
-// it; without it, as with plain http and old browsers, Origin has the host of the page. Origin is "null" if the page
-// forbids referrers, as those of this handler do, and absent outside browsers: then the field of the form decides
-// alone.
+// sameOrigin reports whether a form comes from a page of this host, as far as the browser reports it. Sec-Fetch-Site
+// states it; without it, as with plain http and old browsers, Origin has the host of the page. Origin is "null" if the
+// page forbids referrers, as the pages of this handler do, and absent outside browsers: then the field of the form
+// decides alone.
 func sameOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
 		return site == "same-origin" || site == "none"

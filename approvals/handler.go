@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Handler answers the requests behind links. It is safe for concurrent use.
+// Handler answers the requests for links. It is safe for concurrent use.
 type Handler struct {
 	config    config
 	client    signaler
@@ -80,7 +80,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ask shows the form. What was entered before is in it.
+// ask shows the form, filled with the visitor's previous input.
 func (h *Handler) ask(
 	w http.ResponseWriter, r *http.Request, status int, token activity.Token, entered Decision, fault string,
 ) {
@@ -109,7 +109,8 @@ func (h *Handler) ask(
 	h.write(w, r, status, p)
 }
 
-// visitor returns the visitor's name, "" if the page asks for it; ok is false for a visitor who is not authorised.
+// visitor returns the visitor's name, "" if the page has a field for it; ok is false for a visitor who is not
+// authorised.
 func (h *Handler) visitor(r *http.Request) (who string, ok bool) {
 	if h.config.identity == nil {
 		return "", true
@@ -118,7 +119,7 @@ func (h *Handler) visitor(r *http.Request) (who string, ok bool) {
 	return who, ok && who != ""
 }
 
-// maxForm bounds what is read of a form in bytes: a comment of the longest kind fits in.
+// maxForm bounds the bytes that are read of a form: a comment of the longest kind fits in.
 const maxForm = 64 << 10
 
 // formWithin is how long a form may take to arrive.
@@ -223,7 +224,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 	h.write(w, r, status, answer)
 }
 
-// answer is the page for what became of a decision.
+// answer returns the page for the result of delivering a decision.
 func (h *Handler) answer(delivery runtime.SignalResult, d Decision) (int, page) {
 	given := fmt.Sprintf("Your answer: %s.", h.label(d.Choice))
 	switch delivery.Outcome {

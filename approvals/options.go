@@ -59,8 +59,8 @@ func Question(ask func(r *http.Request, token activity.Token) string) Option {
 }
 
 // Identity returns the visitor's name, from a session or a client certificate for example; ok is false for a visitor
-// who is not authorised, and the page reports that. By default the page asks for a name and does not verify it: then
-// one person can answer under two names.
+// who is not authorised, and the page reports that. By default the page has a field for the name, which is not
+// verified: then one person can answer under two names.
 func Identity(who func(*http.Request) (name string, ok bool)) Option {
 	return func(c *config) { c.identity = who }
 }
@@ -102,7 +102,7 @@ func Key(key []byte) Option {
 // Secure, and its name makes browsers accept it from this host only.
 func HTTPS() Option { return func(c *config) { c.https = true } }
 
-// Logger receives what visitors answer, and what fails. It never sees a token. Defaults to slog.Default().
+// Logger receives the answers of visitors and errors. It never receives a token. Defaults to slog.Default().
 func Logger(l *slog.Logger) Option { return func(c *config) { c.logger = l } }
 
 func newConfig(opts []Option) (config, error) {
@@ -162,7 +162,7 @@ func (c *config) check() {
 	}
 }
 
-// connection is the address of the connection. Whoever has one IPv6 address has 2^64 of them, so these count as one.
+// connection is the address of the connection. A visitor with one IPv6 address has 2^64 of them, so these count as one.
 func connection(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -40,7 +40,7 @@ type page struct {
 type form struct {
 	Seal    string
 	Choices []choiceField
-	// AskWho is set when the name is asked; otherwise Who is known.
+	// AskWho is set when the form has a field for the name; otherwise Who is known.
 	AskWho       bool
 	Who, Comment string
 	MaxWho       int

@@ -23,7 +23,7 @@ type Upstream interface {
 	origin() (*builder, int)
 }
 
-// Ref stands for the result of a node, or for the flow's input. It belongs to the Builder that created it and is
+// Ref is a reference to the result of a node, or to the flow's input. It belongs to the Builder that created it and is
 // invalid in others; the zero Ref belongs to none.
 type Ref[T any] struct {
 	owner *builder
@@ -62,11 +62,11 @@ func List[T any](refs ...Ref[T]) Binding[[]T] {
 // Struct fills a T, a struct type, field by field. Build checks it:
 //
 //   - each Field names a JSON field of T, and none twice;
-//   - its binding's type is the field's type, or what the field points to; a field of type any or json.RawMessage
-//     takes every binding;
+//   - its binding's type is the field's type, or the type that the field points to; a field of type any or
+//     json.RawMessage takes every binding;
 //   - every JSON field of T is bound, unless it is tagged omitempty or omitzero or is a pointer.
 //
-// T must not have an UnmarshalJSON or UnmarshalText of its own: then its fields are not its JSON form.
+// T must not have an UnmarshalJSON or UnmarshalText method: with one, its fields are not its JSON form.
 func Struct[T any](fields ...FieldBinding) Binding[T] {
 	return bound[T]{draft{kind: draftStruct, typ: reflect.TypeFor[T](), fields: fields}}
 }

@@ -29,7 +29,7 @@ const (
 // BudgetOption configures a budget.
 type BudgetOption func(*flowgraph.Budget)
 
-// Budget bounds what the nodes of the flow use together. A flow has at most 8, with different names. The
+// Budget bounds the amounts that the nodes of the flow use together. A flow has at most 8, with different names. The
 // defaults are one budget for each run, and FailNode. Reports and reservations count for every budget of the flow that
 // has the dimension.
 func Budget(name string, opts ...BudgetOption) Option {
@@ -67,8 +67,8 @@ func PerFlow() BudgetOption {
 	return func(s *flowgraph.Budget) { s.Scope, s.KeyFrom = flowgraph.ScopeFlow, nil }
 }
 
-// Shared shares the budget between all flows of the namespace that name it. If flows declare different limits, those of
-// the latest started run apply; runtime's Client.CreateBudget and Client.SetBudget override them.
+// Shared shares the budget between all flows of the namespace that name it. If flows declare different limits, the
+// limits of the latest started run apply; runtime's Client.CreateBudget and Client.SetBudget override them.
 func Shared() BudgetOption {
 	return func(s *flowgraph.Budget) { s.Scope, s.KeyFrom = flowgraph.ScopeShared, nil }
 }

@@ -127,7 +127,7 @@ type builder struct {
 	byName   map[string]activity.Handler
 	fields   fieldCache
 	returned bool
-	priority *int  // of nodes that have none of their own
+	priority *int  // of nodes without an own one
 	laneless []int // indexes of conditions that get the lane of the flow's first activity
 	faults   flowgraph.FaultList
 	// reported lists, by node index, the parts with known faults, which the validation does not report again.
@@ -146,7 +146,7 @@ func (b *builder) node(name string, handler activity.Handler, input AnyBinding, 
 	return b.activityNode(name, handler, input, func(*flowgraph.Node) {}, opts)
 }
 
-// activityNode adds a node that runs an activity: once, or as shape says.
+// activityNode adds a node that runs an activity: once, or as shape specifies.
 func (b *builder) activityNode(
 	name string, handler activity.Handler, input AnyBinding, shape func(*flowgraph.Node), opts []NodeOption,
 ) int {
@@ -249,8 +249,8 @@ func (b *builder) use(node string, handler activity.Handler) {
 	}
 }
 
-// upstreams returns the edges of a node: those of its data, then those without data, by kind. Waiting for the success
-// of a node whose result is used adds no edge; other kinds of edges to the same node contradict each other.
+// upstreams returns the edges of a node: first the edges with data, then the edges without data, by kind. Waiting for
+// the success of a node whose result is used adds no edge; other kinds of edges to the same node contradict each other.
 func (b *builder) upstreams(node string, input flowgraph.Expr, order []orderedRef) []flowgraph.Edge {
 	edges := flowgraph.DataEdges(input)
 	if len(order) == 0 {

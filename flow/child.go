@@ -10,8 +10,8 @@ import (
 const MaxItems = flowgraph.MaxItems
 
 // Map adds a node that runs an activity once for each item of a list, and returns a reference to the list of the
-// results, in the order of the items. The list is computed at run time, for example by another node. Each item is an
-// execution of its own, with its own retries, timeouts, limits and worker. Options for activities apply to each item;
+// results, in the order of the items. The list is computed at run time, for example by another node. Each item is a
+// separate execution, with its own retries, timeouts, limits and worker. Options for activities apply to each item;
 // After, joins and Tag apply to the node.
 //
 //	counts := flow.Map(f, "count", countLines, files, flow.ItemsAtOnce(8))
@@ -49,16 +49,16 @@ type ItemOutcome[O any] struct {
 	Outcome Outcome `json:"outcome"`
 	// Value is the result of an item that succeeded, the zero value otherwise.
 	Value O `json:"value,omitzero"`
-	// Reason and Category describe the last failure: of an item that is a run, that of the node which failed first.
-	// Otherwise Reason is why the item was cancelled or skipped.
+	// Reason and Category describe the last failure; if the item is a run, they describe the failure of the node that
+	// failed first. For a cancelled or skipped item, Reason is the cause.
 	Reason   string `json:"reason,omitempty"`
 	Category string `json:"category,omitempty"`
-	// Details are the errors with names in the chain of the item's last error, as those of a Failure.
+	// Details are the errors with names in the chain of the item's last error, as in a Failure.
 	Details []activity.ErrorDetail `json:"details,omitempty"`
 }
 
-// Err returns the failure of the item as an error, in which errors.As and errors.Is find what Failure.Err describes;
-// nil for an item that succeeded. One that was skipped has an error, too, since it has no Value.
+// Err returns the failure of the item as an error, in which errors.As and errors.Is find the same errors as in
+// Failure.Err; nil for an item that succeeded. One that was skipped has an error, too, since it has no Value.
 func (o ItemOutcome[O]) Err() error {
 	if o.Outcome == Succeeded || o.Outcome == "" {
 		return nil
@@ -69,13 +69,13 @@ func (o ItemOutcome[O]) Err() error {
 // Sub adds a node that runs another flow, and returns a reference to its result. The other flow runs as a child run
 // with its own id, which can be described, watched and listed like any run; it is cancelled and purged with its parent.
 // The node fails if the child run does not succeed. It is skipped if the child run succeeds without a result, because
-// the node that the other flow returns was skipped: what is behind it is then skipped as behind a condition. A flow
+// the node that the other flow returns was skipped: the nodes after it are then skipped, as after a condition. A flow
 // without Return gives the zero value.
 //
 // After, joins, Tag, Lane and Priority apply to the node, and so does Retry, whose default here is a single attempt:
-// every further attempt reruns what did not succeed in the child run. The other flow sets all other options. Lane is
-// the lane of the node itself, which starts the child run and collects its result; by default it is that of the other
-// flow's first activity.
+// every further attempt reruns the nodes of the child run that did not succeed. The other flow sets all other options.
+// Lane is the lane of the node itself, which starts the child run and collects its result; the default is the lane of
+// the other flow's first activity.
 //
 // A flow must be built before another can contain it, so no flow contains itself. Flows can be nested 8 deep.
 func Sub[I, O, In, Out any](
@@ -138,7 +138,8 @@ func partsOf[I, O any](def *Definition[I, O]) flowParts {
 	return flowParts{graph: def.graph, codec: def.Codec(), handlers: def.handlers}
 }
 
-// flowNode adds a node that runs another flow, once or as shape says, and returns its index, also when it has faults.
+// flowNode adds a node that runs another flow, once or as shape specifies, and returns its index, also when it has
+// faults.
 func (b *builder) flowNode(
 	name string, of flowParts, input AnyBinding, shape func(*flowgraph.Node), opts []NodeOption,
 ) int {

@@ -20,14 +20,14 @@ import (
 //	flow.Return(f, flow.Node(f, "report", report, flow.AnyOf(deep, quick)))
 //
 // A worker calls predicate once, when ref has succeeded, and the decision is recorded as the result of the condition:
-// retries of other nodes, lost workers and reruns of nodes behind the condition do not change it, a rerun of the
-// condition decides anew. Nodes of the other case are skipped at once, with the reason; that is no failure of the run.
-// predicate must depend on nothing but its argument. If it panics, the condition is retried, and then fails, as any
-// node: five attempts within some 16 s, unless Condition.Retry sets another policy.
+// retries of other nodes, lost workers and reruns of nodes after the condition do not change it; a rerun of the
+// condition decides anew. Nodes of the other case are skipped at once, with the reason; the run does not fail because
+// of them. predicate must depend on nothing but its argument. If it panics, the condition is retried, and then fails,
+// as any node: five attempts within some 16 s, unless Condition.Retry sets another policy.
 //
-// name is the node's, and with the flow's name that of the activity that decides: "<flow>.<name>". Stored runs name it,
-// and workers claim the condition only if they have registered it: Definition.Handlers has the conditions of the flow.
-// The codec of ref must be JSON. The condition has the lane and the priority of the node that ref refers to; for a
+// name is the name of the node. The activity that decides has the name "<flow>.<name>". Stored runs name it, and
+// workers claim the condition only if they have registered it: Definition.Handlers has the conditions of the flow. The
+// codec of ref must be JSON. The condition has the lane and the priority of the node that ref refers to; for a
 // waitpoint and the flow's input the lane of the flow's first activity.
 func When[T any](ref Ref[T], name string, predicate func(T) bool) Condition {
 	decide := func(_ context.Context, value T) (string, error) {
@@ -50,7 +50,7 @@ func (c Condition) Name() string { return c.ref.Name() }
 // Not is the option of nodes that run only when the predicate is false.
 func (c Condition) Not() BranchOption { return BranchOption{c.ref, flowgraph.CaseFalse} }
 
-// Retry sets the retry policy of the condition, as activity.Retry sets that of a node, and returns the condition:
+// Retry sets the retry policy of the condition, as activity.Retry does for a node, and returns the condition:
 //
 //	large := flow.When(scan, "large", isLarge).Retry(activity.NoRetry)
 func (c Condition) Retry(policy activity.RetryPolicy) Condition {
@@ -74,7 +74,7 @@ func (c Condition) applyNode(_ *builder, n *nodeSettings) { n.addBranch(c.whenTr
 func (c Condition) applyWait(n *nodeSettings) { n.addBranch(c.whenTrue()) }
 
 // Switch adds a condition with several cases: choose returns the one that is taken, and nodes with the option of
-// another case are skipped. All that When says of predicate applies to choose.
+// another case are skipped. The rules of When for predicate apply to choose.
 //
 //	kind := flow.Switch(scan, "kind", func(l Listing) Kind { return l.Kind }, Image, Video)
 //	thumb := flow.Node(f, "thumb", makeThumb, scan, kind.Case(Image))
@@ -169,7 +169,7 @@ func (d *decider) HasCase(name string) bool {
 	return slices.Contains(d.spec.Cases, name) || d.spec.Default && name == flowgraph.DefaultCase
 }
 
-// SameAs reports whether another activity decides by the same function: that of the same flow, built once more.
+// SameAs reports whether another activity decides by the same function, because the same flow was built once more.
 func (d *decider) SameAs(other activity.Handler) bool {
 	o, ok := other.(*decider)
 	return ok && o.code == d.code && o.Name() == d.Name()
@@ -233,7 +233,7 @@ func (b *builder) inherit(spec *flowgraph.Node, input Upstream) {
 	}
 }
 
-// settleLanes gives conditions without a lane that of the flow's first activity.
+// settleLanes sets the lane of conditions without one to the lane of the flow's first activity.
 func (b *builder) settleLanes() {
 	for _, index := range b.laneless {
 		b.graph.Nodes[index].Lane = ""

@@ -23,8 +23,8 @@ type Definition[In, Out any] struct {
 func (d *Definition[In, Out]) Name() string { return d.view().Name }
 
 // NodeInput returns the encoded input that a node gets in a run with that encoded input, in which the node's upstreams
-// had the encoded results, by their names. It is for tests of the bindings. The error is that of a flow without such a
-// node, or names the upstream of which the result is missing.
+// had the encoded results, by their names. It is for tests of the bindings. It returns an error if the flow has no such
+// node, or if the result of an upstream is missing, which the error names.
 func (d *Definition[In, Out]) NodeInput(node string, input []byte, results map[string][]byte) ([]byte, error) {
 	n := d.view().Node(node)
 	if n == nil {
@@ -37,9 +37,9 @@ func (d *Definition[In, Out]) NodeInput(node string, input []byte, results map[s
 	return slices.Clone(data), nil
 }
 
-// Hash returns the hex SHA-256 of everything that affects what a run does: flows with equal hashes behave alike. The
-// order of nodes, of After and of tags, the description and the names of Go types do not affect it. It is the same in
-// every process, and empty for a definition that Build did not return.
+// Hash returns the hex SHA-256 of everything that affects the behaviour of a run: flows with equal hashes behave alike.
+// The order of nodes, of After and of tags, the description and the names of Go types do not affect it. It is the same
+// in every process, and empty for a definition that Build did not return.
 func (d *Definition[In, Out]) Hash() string {
 	if d == nil {
 		return ""
@@ -108,7 +108,7 @@ func (d *Definition[In, Out]) SVG(drawing Drawing) string {
 	return d.view().SVG(nil, flowgraph.Drawing(drawing))
 }
 
-// Drawing says how SVG draws a flow or a run. The zero value draws from left to right.
+// Drawing configures how SVG draws a flow or a run. The zero value draws from left to right.
 type Drawing struct {
 	// TopDown draws from the top down.
 	TopDown bool
@@ -116,8 +116,8 @@ type Drawing struct {
 	// of a node of it. Ids of no such node are ignored.
 	Open []string
 	// FoldBeyond is the number of nodes that are alike up to which each is drawn; more are folded into one. 0 is 12, -1
-	// folds none. Nodes are alike that run the same activity, or are the same in what else they do, between upstreams
-	// and downstreams that are alike.
+	// folds none. Nodes are alike that run the same activity, or do the same in another way, between upstreams and
+	// downstreams that are alike.
 	FoldBeyond int
 }
 

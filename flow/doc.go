@@ -18,7 +18,7 @@
 // Struct that is filled field by field. Bindings are stored with the run, so any worker that knows the activity can
 // run the node, also one that was built later.
 //
-// # What a Definition is
+// # Definitions
 //
 // A Definition is an immutable value without any connection: it can be drawn (SVG, Mermaid, DOT, Outline), compared
 // (Hash) and tested without an engine. Package runtime starts runs of it.

@@ -14,27 +14,27 @@ type Failure struct {
 	Node string `json:"node,omitempty"`
 	// Outcome is Failed, Cancelled or Expired.
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Category and Reason are those of the node's last attempt, or why it was cancelled.
+	// Category and Reason describe the failure of the node's last attempt, or the cause of its cancellation.
 	Category string `json:"category,omitempty"`
 	Reason   string `json:"reason,omitempty"`
 	// Details are the errors with names in the chain of the node's last error, the outermost first, at most 16. Err
 	// finds them by type and name.
 	Details []activity.ErrorDetail `json:"details,omitempty"`
 	// MayStillRun is set if the node was ended while a worker ran its function, in a flow that has a node with Finally,
-	// and the worker's lease ended before it said that the function has returned: it is lost, or cannot reach the
+	// and the worker's lease ended before it reported that the function has returned: it is lost, or cannot reach the
 	// engine, or the function does not heed the end of its context.
 	MayStillRun bool `json:"may_still_run,omitempty"`
 }
 
 // Err returns the failure as an error whose text has the node and the reason; nil for the zero value. errors.As finds
-// an activity.DetailedError by which the node failed, and errors.Is an activity.SentinelError, the sentinels of
-// packages activity and runtime, and those of package context:
+// an activity.DetailedError by which the node failed, and errors.Is an activity.SentinelError and the sentinels of
+// packages activity, runtime and context:
 //
 //	var stock *OutOfStock
 //	if errors.As(failure.Err(), &stock) {
 //
-// The errors of package enginecore, which are those of connections and of the engine's answers, have only their names
-// in Details.
+// The errors of package enginecore, which report faults of connections and the engine's error replies, have only their
+// names in Details.
 func (f Failure) Err() error {
 	if f.Node == "" {
 		return nil
@@ -50,7 +50,7 @@ type outcomeError struct {
 	details []activity.ErrorDetail
 }
 
-// Error returns what did not succeed, how it ended, and the reason.
+// Error returns a text with the node or run that did not succeed, its outcome and the reason.
 func (e *outcomeError) Error() string {
 	text := e.of + ": " + string(e.outcome)
 	if e.reason != "" {
@@ -75,8 +75,8 @@ func (e *outcomeError) stored() []errordetail.Detail {
 
 // FailureOf is the failure of whichever of the nodes failed, expired or was cancelled first, for the input of a node
 // that runs for it. It adds no edges: the node must wait for each of refs by OnAnyFailure, OnFailure or Always, or have
-// Finally. With Always and Finally it is the zero value when none of them failed. With Finally it is also that of a
-// node that ended because the whole run was cancelled or exceeded its deadline.
+// Finally. With Always and Finally it is the zero value when none of them failed. With Finally it also reports a node
+// that ended because the whole run was cancelled or exceeded its deadline.
 //
 //	flow.Node(f, "undo", undo, flow.FailureOf(book, pay, ship), flow.OnAnyFailure(book, pay, ship))
 func FailureOf(refs ...Upstream) Binding[Failure] {
@@ -93,8 +93,8 @@ func FailureOf(refs ...Upstream) Binding[Failure] {
 // or been cancelled; it is skipped when none has. Use it for one node that undoes several steps: none of them still
 // runs then. The run still counts as failed; if the node fails as well, RunError lists its failure, too.
 //
-// It is a join: all upstreams of the node belong to it, so the node takes no results. FailureOf is what it can take of
-// them.
+// It is a join: all upstreams of the node belong to it, so the node takes no results. It can take their failure with
+// FailureOf.
 func OnAnyFailure(refs ...Upstream) JoinOption {
 	return JoinOption{func(n *nodeSettings) {
 		n.spec.Join.LetRun = true

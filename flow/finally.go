@@ -9,12 +9,12 @@ import (
 )
 
 // Finally lets the node start when all other nodes of the run have ended, however the run ends: also after it was
-// cancelled or has exceeded its deadline, which ends the other nodes. Use it to release what the run holds. The result
-// of the run comes after these nodes, and if one of them fails, a run that would have succeeded fails.
+// cancelled or has exceeded its deadline, which ends the other nodes. Use it to release resources that the run holds.
+// The result of the run comes after these nodes, and if one of them fails, a run that would have succeeded fails.
 //
 //	flow.Node(f, "release", release, f.Input(), flow.Finally(time.Minute))
 //
-// within limits the time from the end of the other nodes to that of the node, retries included; 0 is no limit. Of
+// within limits the time from the end of the other nodes to the end of this node, retries included; 0 sets no limit. Of
 // several such nodes of a flow, which run at the same time, the longest limit counts for all, and none if one has none.
 // After it they expire, which is a failure as any. The deadline of the flow does not count for them.
 //

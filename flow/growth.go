@@ -17,13 +17,13 @@ import (
 //
 //	reports := flow.MapFlow(f, "files", perFile, files, flow.ItemsAtOnce(8))
 //
-// Each item is a node of the child run, with a run of its own. The options are those of Sub, MaxMapItems and
-// ItemsAtOnce; Retry applies to each item. With ItemsAtOnce(n), an item starts when the one n places before it in the
-// list has ended. When an item fails, the node fails, as with Map; MapFlowOutcomes tolerates failures.
+// Each item is a node of the child run, and has its own run. It takes the options of Sub, MaxMapItems and ItemsAtOnce;
+// Retry applies to each item. With ItemsAtOnce(n), an item starts when the one n places before it in the list has
+// ended. When an item fails, the node fails, as with Map; MapFlowOutcomes tolerates failures.
 //
 // An item whose run succeeds without a result, because the node that the flow returns was skipped, has no element in
-// the list: so a condition in the flow filters, and the list can be shorter than that of the items. MapFlowOutcomes
-// keeps the place of each.
+// the list: so a condition in the flow filters, and the list of results can be shorter than the list of items.
+// MapFlowOutcomes keeps the place of each.
 func MapFlow[I, O, In, Out any](
 	f *Builder[In, Out], name string, def *Definition[I, O], items Binding[[]I], opts ...NodeOption,
 ) Ref[[]O] {
@@ -58,10 +58,12 @@ func mapping(outcomes bool) func(*flowgraph.Node) {
 //
 // Each turn is a child run as of Sub, kept as long as its parent. RunRef.Turns of package runtime lists them. The
 // result of a turn and the step to the next are recorded atomically; until is called again only if a worker was lost
-// before that. Options are those of Sub; Lane is by default that of until. A rerun goes on at the turn that failed.
+// before that. Loop takes the options of Sub; the default of Lane is the lane of until. A rerun continues at the turn
+// that failed.
 //
 // A turn that succeeds without a result, because the node that the flow returns was skipped, fails the loop: there is
-// no state to go on with. For a turn that leaves the state as it is, return a join of both branches, AnyOf for example.
+// no state for the next turn. For a turn that leaves the state as it is, return a join of both branches, AnyOf for
+// example.
 func Loop[S, In, Out any](
 	f *Builder[In, Out], name string, body *Definition[S, S], until *activity.Activity[S, bool], start Binding[S],
 	maxTurns int, opts ...NodeOption,
@@ -110,18 +112,18 @@ func (b *builder) loopEnd(index int, handler activity.Handler) {
 //	answer := flow.Expand(f, "research", planner, question, flow.MayRun(search, read, summarize))
 //
 // The activity builds the flow as any other, with New, Node and Build, and returns PlanOf, or Done for a result without
-// further nodes. A plan may use the activities that MayRun names and that of the node itself, so plans can be
-// recursive: at most 16 runs of plans are nested below a node, unless ExpandDepth says otherwise. Any other activity,
-// and a plan that is nested too deep, fails the node with category "plan" or "too_deep", without a retry. So does a
-// condition, whose function only the activity that makes the plan has: the activity decides itself what it plans. What
-// a run can come to is known when it starts: its graph names all activities, and each plan has a graph of its own
-// before it runs.
+// further nodes. A plan may use the activities that MayRun names and the activity of the node itself, so plans can be
+// recursive: at most 16 runs of plans are nested below a node, unless ExpandDepth sets another depth. Any other
+// activity, and a plan that is nested too deep, fails the node with category "plan" or "too_deep", without a retry. So
+// does a condition, because only the activity that makes the plan has its function: the activity itself decides which
+// nodes it plans. The activities that a run can execute are known when it starts: its graph names them all, and each
+// plan has its own graph before it runs.
 //
 // The plan is stored before it is started, at most 1 MiB in JSON, so retries and other workers run the same one. A
-// rerun of a node that failed keeps the plan and runs again what did not succeed in it; one of a node that succeeded
-// makes a new plan. Options apply to the activity. When the run of the plan fails, the node fails without a retry,
-// since the nodes of the plan have been retried by their own policies. When that run succeeds without a result, the
-// node is skipped, as with Sub.
+// rerun of a node that failed keeps the plan and runs its nodes again that did not succeed; one of a node that
+// succeeded makes a new plan. Options apply to the activity. When the run of the plan fails, the node fails without a
+// retry, since the nodes of the plan have been retried by their own policies. When that run succeeds without a result,
+// the node is skipped, as with Sub.
 func Expand[I, O, In, Out any](
 	f *Builder[In, Out], name string, a *activity.Activity[I, Plan[O]], input Binding[I], opts ...NodeOption,
 ) Ref[O] {
@@ -133,8 +135,8 @@ func Expand[I, O, In, Out any](
 	}, opts))
 }
 
-// MayRun names the activities that the plans of an Expand may use, beside the one that makes them. They are among the
-// Handlers of the definition. It may be given several times.
+// MayRun names the activities that the plans of an Expand may use, in addition to the one that makes them. They are
+// among the Handlers of the definition. It may be given several times.
 func MayRun(activities ...activity.Handler) NodeOption {
 	return expandOption("MayRun", func(b *builder, n *flowgraph.Node) {
 		for _, a := range activities {
@@ -169,8 +171,8 @@ func expandOption(name string, set func(*builder, *flowgraph.Node)) NodeOption {
 	})
 }
 
-// Plan is what the activity of Expand returns: a flow with its input, of which the result is an O, or an O. PlanOf and
-// Done make one; the zero Plan fails the node. It can be encoded as JSON, and used by several goroutines at once.
+// Plan is the result of the activity of an Expand: either a flow with its input, whose result is an O, or an O. PlanOf
+// and Done make one; the zero Plan fails the node. It can be encoded as JSON, and used by several goroutines at once.
 type Plan[O any] struct {
 	plan flowgraph.Plan
 }
@@ -192,7 +194,7 @@ func PlanOf[I, O any](def *Definition[I, O], input I) (Plan[O], error) {
 	return Plan[O]{flowgraph.Plan{Graph: def.graph, Input: data}}, nil
 }
 
-// Done is the plan that has its result already. The error says that the value has no JSON form.
+// Done is the plan that has its result already. It returns an error if the value has no JSON form.
 func Done[O any](value O) (Plan[O], error) {
 	data, err := activity.JSON{}.Encode(value)
 	if err != nil {
@@ -201,7 +203,7 @@ func Done[O any](value O) (Plan[O], error) {
 	return Plan[O]{flowgraph.Plan{Value: data}}, nil
 }
 
-// Outline returns the flow of the plan as plain text, as that of a Definition; empty for Done.
+// Outline returns the flow of the plan as plain text, like Definition.Outline; empty for Done.
 func (p Plan[O]) Outline() string {
 	if p.plan.Graph == nil {
 		return ""

@@ -101,8 +101,8 @@ func (f jsonField) beats(other jsonField) bool {
 	return f.tagged && !other.tagged
 }
 
-// collectFields lists the fields of t and of what it embeds. outer are the types around it, so that a type that embeds
-// a pointer to itself ends.
+// collectFields lists the fields of t and of the types that it embeds. outer are the types around it, so that a type
+// that embeds a pointer to itself ends.
 func collectFields(t reflect.Type, depth int, outer map[reflect.Type]bool) []jsonField {
 	if outer[t] {
 		return nil
@@ -126,8 +126,8 @@ func collectFields(t reflect.Type, depth int, outer map[reflect.Type]bool) []jso
 		}
 		switch {
 		case !f.IsExported() && !(f.Anonymous && f.Type.Kind() == reflect.Struct):
-			// Nothing sets it. An embedded struct is no such case, since its own fields may be exported; one behind a
-			// pointer is, since the pointer is not.
+			// Nothing sets it. This does not apply to an embedded struct, since its fields may be exported; it applies
+			// to an embedded pointer to a struct, since the pointer is not exported.
 		case f.Anonymous && name == "" && base.Kind() == reflect.Struct:
 			list = append(list, collectFields(base, depth+1, outer)...)
 		default:

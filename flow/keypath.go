@@ -44,14 +44,14 @@ func keyFault(t reflect.Type, path []string) string {
 	switch t = pointedTo(t); t.Kind() {
 	case reflect.Struct, reflect.Map, reflect.Slice, reflect.Array:
 		if !hidesForm(t) && !isBytes(t) {
-			return fmt.Sprintf("%s is no text, number or boolean", t)
+			return fmt.Sprintf("%s is not a text, number or boolean", t)
 		}
 	}
 	return ""
 }
 
-// typeAt returns the type of what is at a path in a value of t, or the reason why nothing is. Where the JSON form of a
-// type on the way is not known, or the validation reports the path, it returns neither.
+// typeAt returns the type of the field at a path in a value of t, or the reason why there is none. Where the JSON form
+// of a type on the way is not known, or the validation reports the path, it returns neither.
 func typeAt(t reflect.Type, path []string) (found reflect.Type, fault string) {
 	for _, name := range path {
 		if name == "" {

@@ -46,9 +46,9 @@ func TestKeyPaths(t *testing.T) {
 		{[]string{"Tenant"}, `"Tenant": flow_test.keyed has no JSON field "Tenant"; it has "tenant", "labels", "any", "raw", "lines"`},
 		{[]string{"private"}, `has no JSON field "private"`},
 		{[]string{"tenant", "name"}, `it has "id", "born"`},
-		{[]string{"tenant"}, `is no text, number or boolean`},
+		{[]string{"tenant"}, `is not a text, number or boolean`},
 		{[]string{"tenant", "id", "x"}, `"tenant.id.x": string has no fields`},
-		{[]string{"lines"}, `"lines": []string is no text, number or boolean`},
+		{[]string{"lines"}, `"lines": []string is not a text, number or boolean`},
 	} {
 		err := keyedFlow(wrong.path...)
 		require.ErrorIs(t, err, flowgraph.ErrUnknownField, wrong.path)

@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// lowering turns the drafts of one node's input into an Expr and checks what needs Go types.
+// lowering turns the drafts of one node's input into an Expr and makes the checks that need Go types.
 type lowering struct {
 	b     *builder
 	node  string

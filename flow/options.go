@@ -15,10 +15,10 @@ type Option interface {
 }
 
 // NodeOption configures a node: After, AfterEach, OnFailure, OnAnyFailure, Always, Finally, AfterAny, AfterQuorum,
-// LetRun and Tag; conditions made by When, and the cases of a Switch; those of maps; and every
+// LetRun and Tag; conditions made by When, and the cases of a Switch; the options of maps; and every
 // activity.ExecutionOption, such as activity.Retry or activity.Lane, which replaces the activity's.
 type NodeOption interface {
-	// NodeOption marks the options of nodes, of this package and of package activity. There are no others.
+	// NodeOption marks the options of nodes. Only this package and package activity have such options.
 	NodeOption(activityspec.Mark)
 }
 
@@ -38,7 +38,7 @@ type nodeSettings struct {
 type orderedRef struct {
 	kind  flowgraph.EdgeKind
 	ref   Upstream
-	index int // among those of its kind
+	index int // among the options of its kind
 	// branch is the case of a condition, of kind WhenCase.
 	branch string
 }
@@ -156,9 +156,9 @@ func upstreams[T any](refs []Ref[T]) []Upstream {
 	return list
 }
 
-// Priority replaces the activities' priority for all nodes of the flow that have none of their own (activity.Priority),
-// 0 to activity.MaxPriority, higher first. It orders the eligible nodes of a lane. SetPriority of package runtime
-// changes the priority of a run.
+// Priority replaces the activities' priority for all nodes of the flow without a priority (activity.Priority), 0 to
+// activity.MaxPriority, higher first. It orders the eligible nodes of a lane. SetPriority of package runtime changes
+// the priority of a run.
 func Priority(p int) Option {
 	return flowOption(func(b *builder) { b.priority = &p })
 }

@@ -11,8 +11,8 @@ type Outcome = flowgraph.Outcome
 
 // The outcomes.
 const (
-	// Succeeded has the text "success". The state of a run with this outcome is runtime.RunSucceeded ("succeeded"),
-	// that of a node runtime.NodeSucceeded ("completed").
+	// Succeeded has the text "success". The state of a run with this outcome is runtime.RunSucceeded ("succeeded"), and
+	// the state of a node runtime.NodeSucceeded ("completed").
 	Succeeded = flowgraph.Succeeded
 	Failed    = flowgraph.Failed
 	Cancelled = flowgraph.Cancelled
@@ -26,8 +26,8 @@ const KeepForever = flowgraph.KeepForever
 
 // Retention sets how long runs are kept after they ended with one of the outcomes, or with any if none is named. Then
 // the run is purged with its nodes, results and events. The default, and 0, is OpenConfig.Retention of
-// package runtime; KeepForever is no end. At most 100 years. A later Retention replaces an earlier one for the outcomes
-// that it names.
+// package runtime; KeepForever keeps them without end. At most 100 years. A later Retention replaces an earlier one for
+// the outcomes that it names.
 func Retention(keep time.Duration, outcomes ...Outcome) Option {
 	return flowOption(func(b *builder) { b.graph.Keep = b.graph.Keep.With(keep, outcomes...) })
 }

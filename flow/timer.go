@@ -30,8 +30,8 @@ func Sleep[In, Out any](f *Builder[In, Out], name string, d time.Duration, opts 
 
 // Until adds a node that waits until a time: the result of a node, the flow's input, a constant, or, with TimeIn, a
 // field in one of these. It begins when its upstreams allow it and succeeds at that time, at once if that is over. The
-// engine reads the time, as a text in the form of RFC 3339 in JSON, which is that of time.Time. Something else, and a
-// time more than 100 years ahead, fails the node with category "decode", without a retry.
+// engine reads the time as a JSON string in the form of RFC 3339, which is the JSON form of time.Time. Any other value,
+// and a time more than 100 years ahead, fails the node with category "decode", without a retry.
 //
 //	flow.Until(f, "due", flow.TimeIn(invoice, "due"))
 //
@@ -62,7 +62,7 @@ func TimeIn[T any](from Binding[T], path ...string) Binding[time.Time] {
 // TimerOption configures a timer: After, AfterEach, OnFailure, OnAnyFailure, Always, AfterAny, AfterQuorum, LetRun and
 // Tag, conditions made by When, and the cases of a Switch.
 type TimerOption interface {
-	// TimerOption marks the options of timers. There are no others.
+	// TimerOption marks the options of timers. Only this package has such options.
 	TimerOption(activityspec.Mark)
 }
 
@@ -114,7 +114,7 @@ func (l lowering) timeIn(d draft, at *flowgraph.Position) flowgraph.Expr {
 		from := d.items[0]
 		found, fault := typeAt(from.typ, d.path)
 		if found != nil && pointedTo(found) != reflect.TypeFor[time.Time]() && found.Kind() != reflect.Interface {
-			fault = found.String() + " is no time.Time"
+			fault = found.String() + " is not a time.Time"
 		}
 		if fault != "" {
 			l.b.faults.Add(l.node, at.String(), flowgraph.ErrUnknownField, "%q: %s", strings.Join(d.path, "."), fault)

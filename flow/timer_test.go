@@ -82,7 +82,7 @@ func TestTimerFaults(t *testing.T) {
 		{"nil time", "", flowgraph.ErrNilBinding, func(f *builder) { flow.Until(f, "x", nil) }},
 		{"nil in", "", flowgraph.ErrNilBinding, func(f *builder) { flow.Until(f, "x", flow.TimeIn[delivery](nil, "slot")) }},
 		{"no field", `"slot.to": `, flowgraph.ErrUnknownField, func(f *builder) { flow.Until(f, "x", flow.TimeIn(f.Input(), "slot", "to")) }},
-		{"text", `"name": string is no time.Time`, flowgraph.ErrUnknownField, func(f *builder) { flow.Until(f, "x", flow.TimeIn(f.Input(), "name")) }},
+		{"text", `"name": string is not a time.Time`, flowgraph.ErrUnknownField, func(f *builder) { flow.Until(f, "x", flow.TimeIn(f.Input(), "name")) }},
 		{"no path", "names no field", flowgraph.ErrTimer, func(f *builder) { flow.Until(f, "x", flow.TimeIn(f.Input())) }},
 		{"constant", "takes a field of the flow's input", flowgraph.ErrTimer, func(f *builder) { flow.Until(f, "x", flow.TimeIn(flow.Const(delivery{}), "slot", "at")) }},
 		{"foreign", "belongs to another builder", flowgraph.ErrForeignRef, func(f *builder) { flow.Until(f, "x", flow.TimeIn(other.Input(), "slot", "at")) }},

@@ -40,7 +40,7 @@ func WaitpointSignals[T, In, Out any](f *Builder[In, Out], name string, opts ...
 // and Tag, conditions made by When, the cases of a Switch, and every activity.WaitOption, such as activity.Signals or
 // activity.Timeout.
 type WaitOption interface {
-	// WaitpointOption marks the options of waitpoints, of this package and of package activity. There are no others.
+	// WaitpointOption marks the options of waitpoints. Only this package and package activity have such options.
 	WaitpointOption(activityspec.Mark)
 }
 

@@ -8,9 +8,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// Operation is what a client does: to a run, one of the constants; to anything else, what the audit log calls it, such
-// as Operation(auditlog.SetSchedule), TriggerSchedule, StartBulkJob, SetLimit or PauseLane. Keepers carry out what
-// schedules and bulk jobs ask for, and no interceptor sees that, so one that guards Start or Rerun has to see to these.
+// Operation names an operation of a client: on a run, one of the constants; on anything else, its name in the audit
+// log, such as Operation(auditlog.SetSchedule), TriggerSchedule, StartBulkJob, SetLimit or PauseLane. Keepers perform
+// the operations of schedules and bulk jobs, and no interceptor sees these, so an interceptor that guards Start or
+// Rerun must guard schedules and bulk jobs as well.
 type Operation string
 
 // The operations that interceptors of clients see.
@@ -45,8 +46,8 @@ type ClientCall struct {
 	// Flow and Run name the run; both are empty for a signal by token. Of a schedule, Flow is the flow whose runs it
 	// starts; of a bulk job, the flow to whose runs it is confined, empty for all.
 	Flow, Run string
-	// Name names what is changed that is no run: a schedule, a bulk job, a limit with its key, a budget, a lane, an
-	// activity, a worker or a published flow. Detail says how, as in the audit log.
+	// Name names the changed object if it is not a run: a schedule, a bulk job, a limit with its key, a budget, a lane,
+	// an activity, a worker or a published flow. Detail describes the change, as in the audit log.
 	Name, Detail string
 	// Action is the bulk.Kind of auditlog.StartBulkJob, such as "rerun".
 	Action string
@@ -57,29 +58,30 @@ type ClientCall struct {
 	Input []byte
 }
 
-// ClientFunc carries out an operation. Its error is that which the method returns.
+// ClientFunc performs an operation. Its error is that which the method returns.
 type ClientFunc func(ctx context.Context, call *ClientCall) error
 
-// Client returns what runs around next: it sees the operation and its error, may change the error and the context, and
-// may leave next out by returning an error.
+// Client returns the function that runs around next: it sees the operation and its error, may change the error and the
+// context, and may leave next out by returning an error.
 type Client func(next ClientFunc) ClientFunc
 
 // ActivityCall is one attempt of a function.
 type ActivityCall struct {
 	// Info names the flow, the run, the node, the attempt and, as Kind, the activity.
 	Info activity.ExecutionInfo
-	// Input is encoded by the codec of the activity. An interceptor may replace it for those behind it.
+	// Input is encoded by the codec of the activity. An interceptor may replace it for the interceptors after it and
+	// the function.
 	Input []byte
 }
 
-// ActivityFunc runs a function and returns its encoded result. The errors are those of the function, of its codec, and
-// of ends without a result: see IsFailure.
+// ActivityFunc runs a function and returns its encoded result. Errors come from the function, from its codec, and from
+// ends without a result: see IsFailure.
 type ActivityFunc func(ctx context.Context, call *ActivityCall) (result []byte, err error)
 
-// Activity returns what runs around next: it sees the call, its result and its error, may change all of them or the
-// context, and may leave next out. Interceptors run in the goroutine of the function, within its time limits; a panic
-// is one of the function. Nodes without a function (waitpoints, maps, sub-flows) and tasks that a program holds have
-// none.
+// Activity returns the function that runs around next: it sees the call, its result and its error, may change all of
+// them or the context, and may leave next out. Interceptors run in the goroutine of the function, within its time
+// limits; a panic is one of the function. Nodes without a function (waitpoints, maps, sub-flows) and tasks that a
+// program holds have none.
 type Activity func(next ActivityFunc) ActivityFunc
 
 // IsFailure reports whether err is the failure of a function: false for nil and for the errors by which a function

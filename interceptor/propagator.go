@@ -11,10 +11,10 @@ import (
 )
 
 // Propagator carries values of a context from a start of a run to its activities. runtime.OpenConfig.Propagators has
-// those of a program: the one that starts runs takes values from the context of the call by Inject, they are stored
-// once with the run, and each worker adds them to the contexts of functions by Extract: of all attempts, after retries
-// and reruns, in maps and sub-flows, also if a worker between them has no propagators. A schedule has the values of the
-// context in which it was declared.
+// the propagators of a program: the one that starts runs takes values from the context of the call by Inject, they are
+// stored once with the run, and each worker adds them to the contexts of functions by Extract: of all attempts, after
+// retries and reruns, in maps and sub-flows, also if a worker between them has no propagators. A schedule has the
+// values of the context in which it was declared.
 //
 // Both methods are called concurrently.
 type Propagator interface {
@@ -22,7 +22,7 @@ type Propagator interface {
 	// by two propagators, and all of one start have at most 4 KiB in JSON; otherwise the start fails with
 	// runtime.ErrInvalid or runtime.ErrTooLarge. Do not put secrets there: they are stored as they are.
 	Inject(ctx context.Context) map[string]string
-	// Extract returns ctx with what it reads of the values of the run. It gets the values of all propagators, also of
+	// Extract returns ctx with the values of the run that it knows. It gets the values of all propagators, also of
 	// other programs.
 	Extract(ctx context.Context, values map[string]string) context.Context
 }
@@ -61,7 +61,7 @@ type contextValue[T any] struct {
 	key  any
 }
 
-// Check reports what is wrong with the name or the key.
+// Check returns an error if the name or the key is invalid.
 func (v contextValue[T]) Check() error {
 	switch {
 	case v.name == "":

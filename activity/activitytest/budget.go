@@ -17,7 +17,7 @@ type testBudget struct {
 	keys       map[string]bool
 }
 
-// SetBudget gives the run of the function under test a budget with the dimension, or changes its hard limit; 0 is no
+// SetBudget gives the run of the function under test a budget with the dimension, or changes its hard limit; 0 sets no
 // limit. Without any, ReportUsage and Reserve count nothing.
 func (s *Env) SetBudget(dimension string, hard int64) {
 	s.mu.Lock()
@@ -42,7 +42,7 @@ func (s *Env) Used(dimension string) activity.BudgetAmount {
 	return activity.BudgetAmount{}
 }
 
-// amount is the dimension that a call is for; nil when there is no budget at all. Env.mu is held.
+// amount is the dimension that a call is for; nil without any budget. Env.mu is held.
 func (s *Env) amount(dimension string) (*activity.BudgetAmount, error) {
 	if len(s.budget.dimensions) == 0 {
 		return nil, nil

@@ -1,2 +1,2 @@
-// Package activitytest stands in for the engine in unit tests of activities.
+// Package activitytest replaces the engine in unit tests of activities.
 package activitytest

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// Env stands in for the engine in unit tests of functions that use Await, Step, OpenWaitpoint, Emit, ReportUsage and
+// Env replaces the engine in unit tests of functions that use Await, Step, OpenWaitpoint, Emit, ReportUsage and
 // Reserve. It stores their records in memory. To simulate a resume or a retry, call the function again with a new
 // context:
 //

@@ -15,7 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Archive is what a directory had when it was opened. It is safe for concurrent use, also while Write adds to it.
+// Archive reads the archive in a directory, with the runs that it had when it was opened. It is safe for concurrent
+// use, also while Write adds to it.
 type Archive struct {
 	dir      string
 	manifest manifest
@@ -23,7 +24,7 @@ type Archive struct {
 
 // Open reads the manifest of an archive. The error matches fs.ErrNotExist for a directory that does not exist, and
 // ErrDamaged when there are segments without a manifest, or with one that is damaged. A directory with none of these
-// files is an empty archive. The segments are looked at when they are read.
+// files is an empty archive. Open does not check the segments; the methods check those that they read.
 func Open(dir string) (*Archive, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("archive: %w", err)
@@ -36,9 +37,9 @@ func Open(dir string) (*Archive, error) {
 }
 
 // Entries yields the entries of a flow, or of all flows if it is empty, in the order in which they were archived,
-// which is roughly that of their ends. An error is about the files of one segment: it matches ErrDamaged or is one of
-// the file system, and names the file. A caller that goes on gets the entries that can be read, of this segment and of
-// those that follow.
+// which is roughly the order of their ends. An error is about the files of one segment: it matches ErrDamaged or comes
+// from the file system, and names the file. A caller that continues gets the entries that can be read, of this segment
+// and of those that follow.
 func (a *Archive) Entries(flow string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for _, s := range a.manifest.Segments {
@@ -128,7 +129,7 @@ func readRun(segment io.ReaderAt, e Entry) (*Run, error) {
 }
 
 // Descriptions yields the descriptions of the runs of a flow, or of all flows if it is empty, with their values, in
-// pages: what runcheck.Program.Check and flowtest.CheckRuns take. Errors are those of Entries and Read.
+// pages, as runcheck.Program.Check and flowtest.CheckRuns take them. It yields the errors of Entries and Read.
 func (a *Archive) Descriptions(flow string) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
 		for e, err := range a.Entries(flow) {

@@ -14,7 +14,7 @@ import (
 
 // sum recognizes the content of a file.
 type sum struct {
-	// SHA256 is that of the content, in hexadecimal digits.
+	// SHA256 is the hash of the content, in hexadecimal digits.
 	SHA256 string `json:"sha256"`
 	// Modified is the time of the file when its content was last compared with SHA256. While it is the same, the
 	// content is not read again.

@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	// ErrNotFound says that the archive has no run with the name.
+	// ErrNotFound is returned when the archive has no run with the name.
 	ErrNotFound = errors.New("not in the archive")
-	// ErrLocked says that another Write is at work on the directory, in this process or another.
+	// ErrLocked is returned when another Write is at work on the directory, in this process or another.
 	ErrLocked = errors.New("archive is in use")
-	// ErrDamaged says that a file of the archive is missing, or is not what was written.
+	// ErrDamaged is returned when a file of the archive is missing, or its content was changed.
 	ErrDamaged = errors.New("archive is damaged")
 )
 
@@ -29,7 +29,7 @@ type Entry struct {
 	// CreatedAt and ClosedAt are the times of the start and of the end.
 	CreatedAt time.Time `json:"created_at"`
 	ClosedAt  time.Time `json:"closed_at"`
-	// Tags are those of the run, Nodes how many nodes it had, and FailedNode the node that failed first.
+	// Tags are the tags of the run, Nodes is the number of its nodes, and FailedNode the node that failed first.
 	Tags       map[string]string `json:"tags,omitempty"`
 	Nodes      int               `json:"nodes"`
 	FailedNode string            `json:"failed_node,omitempty"`
@@ -45,7 +45,7 @@ func (e *Entry) sameEnd(other Entry) bool {
 	return e.Flow == other.Flow && e.Run == other.Run && e.FlowID == other.FlowID && e.ClosedAt.Equal(other.ClosedAt)
 }
 
-// Run is what the archive has of a run.
+// Run is a run as the archive has it.
 type Run struct {
 	Entry
 	// Definition is the graph of the run, as the engine stores it; nil for a run without one.
@@ -53,7 +53,8 @@ type Run struct {
 	// Pages are the description of the run with its values, in pages of up to 500 nodes, as runcheck.Export writes
 	// them.
 	Pages []*runtime.RunDescription `json:"pages"`
-	// Events are those of the run and its nodes, in their order. EventsLost reports that the engine had dropped some.
+	// Events are the events of the run and its nodes, in their order. EventsLost reports that the engine had dropped
+	// some.
 	Events     []runevent.Event `json:"events"`
 	EventsLost bool             `json:"events_lost,omitempty"`
 	// Logs has the lines that the attempts of a node logged, by the name of the node.

@@ -26,15 +26,15 @@ const (
 	temporary = "tmp-"
 )
 
-// manifest lists what an archive has.
+// manifest lists the segments of an archive.
 type manifest struct {
 	Format int `json:"format"`
-	// Prefix and Namespace are those of the engine whose runs it has. Archives of former versions have neither.
+	// Prefix and Namespace identify the engine whose runs it has. Archives of former versions have neither.
 	Prefix    string    `json:"prefix,omitempty"`
 	Namespace string    `json:"namespace,omitempty"`
 	Segments  []segment `json:"segments"`
-	// Seen is until which end of a run Write has looked at all runs, and Scanned when it last looked at all that the
-	// engine had, by the clock of its process. Neither is in the future of that clock.
+	// Seen is the end up to which Write has read all runs that had ended, and Scanned the time at which it last read
+	// all runs of the engine, by the clock of its process. Neither is in the future of that clock.
 	Seen    time.Time `json:"seen,omitzero"`
 	Scanned time.Time `json:"scanned,omitzero"`
 }
@@ -53,8 +53,8 @@ type segment struct {
 	Until time.Time `json:"until"`
 }
 
-// readManifest returns the manifest of a directory; an empty one if there is no archive. The error matches ErrDamaged
-// if there are segments without a manifest.
+// readManifest returns the manifest of a directory; an empty one for a directory without an archive. The error matches
+// ErrDamaged if there are segments without a manifest.
 func readManifest(dir string) (m manifest, err error) {
 	segments, err := segmentsIn(dir) // before the manifest: Write creates it before the first segment
 	if err != nil {
@@ -79,7 +79,7 @@ func readManifest(dir string) (m manifest, err error) {
 	}
 	for _, s := range m.Segments {
 		if !segmentName.MatchString(s.Name) {
-			return m, fmt.Errorf("%w: %s: %.80q is no name of a segment", ErrDamaged, manifestName, s.Name)
+			return m, fmt.Errorf("%w: %s: %.80q is not a name of a segment", ErrDamaged, manifestName, s.Name)
 		}
 	}
 	return m, nil
@@ -115,7 +115,7 @@ func segmentsIn(dir string) (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// scanFrom returns the end before which runs are left out: zero if all are to be looked at.
+// scanFrom returns the end before which runs are left out: zero if all are to be read.
 func (m manifest) scanFrom(now time.Time) time.Time {
 	if m.Seen.IsZero() || m.Scanned.After(now) || m.Seen.After(now) || now.Sub(m.Scanned) >= wholeEvery {
 		return time.Time{}

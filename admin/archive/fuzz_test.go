@@ -79,6 +79,6 @@ func TestSegmentsStayInTheArchive(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, manifestName), m, 0o600))
 		_, err = Open(dir)
 		require.ErrorIs(t, err, ErrDamaged, name)
-		require.ErrorContains(t, err, "is no name of a segment", name)
+		require.ErrorContains(t, err, "is not a name of a segment", name)
 	}
 }

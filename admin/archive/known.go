@@ -18,13 +18,13 @@ type end struct {
 func endOf(id enginecore.FlowID, at time.Time) end { return end{id, at.UnixMilli()} }
 
 // known finds the ends of runs that an archive has. It reads the indexes of those segments alone whose runs ended at
-// the time that is asked for, and keeps the last few of them.
+// the requested time, and keeps the last few of them.
 type known struct {
 	dir     string
 	indexes []index
 }
 
-// maxIndexes is how many indexes stay in memory. Runs are asked for by the times of their ends, so one segment follows
+// maxIndexes is how many indexes stay in memory. Runs are requested by the times of their ends, so one segment follows
 // another; child runs have ended a little earlier.
 const maxIndexes = 8
 

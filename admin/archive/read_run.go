@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
-// errChanged says that a run was purged or run again while it was read.
+// errChanged is returned when a run was purged or run again while it was read.
 var errChanged = errors.New("the run has changed")
 
 // batch is how many events and lines of logs one line has.
@@ -28,9 +28,9 @@ func entryOf(s runtime.RunSummary) Entry {
 	}
 }
 
-// read hands the lines of a run that is over, behind the first one, to add, one after the other: of the run itself,
-// only the names of its nodes are in memory together. They are of the end that the summary has, or the error is
-// errChanged, also when some were handed over before.
+// read passes the lines of a run that is over, from the second one on, to add, one after the other: of the run itself,
+// only the names of its nodes are in memory together. The lines describe the run with the end that the summary has. If
+// the run has changed since, the error is errChanged, also after add has received some lines.
 func (w *writer) read(ctx context.Context, s runtime.RunSummary, add func(line) error) error {
 	ref := w.client.Run(s.Flow, s.Run)
 	var logging []string // nodes that may have logged
@@ -79,7 +79,7 @@ func addDefinition(page *runtime.RunDescription, add func(line) error) error {
 	return add(line{Definition: definition})
 }
 
-// changedIfGone gives the error about a run that was purged meanwhile its meaning.
+// changedIfGone returns errChanged for an error about a run that was purged while it was read.
 func changedIfGone(err error) error {
 	if errors.Is(err, runtime.ErrRunNotFound) {
 		return errChanged
@@ -139,7 +139,7 @@ func addEvents(ctx context.Context, ref *runtime.RunRef, add func(line) error) e
 	return flush()
 }
 
-// addLogs adds what the attempts of a node have logged.
+// addLogs adds the lines that the attempts of a node have logged.
 func addLogs(ctx context.Context, ref *runtime.RunRef, node string, add func(line) error) error {
 	logs := nodeLogs{Node: node}
 	flush := func() (err error) {

@@ -9,11 +9,10 @@ import (
 	"strings"
 )
 
-// recoverSegments adds the segments that follow the last listed one to the manifest: those that a Write which was
-// killed could not list, or that are younger than a manifest which was restored from a copy. It then removes what a
-// Write has left unfinished: files under temporary names, and a segment that has one of its two files. Nothing else is
-// removed: other files of segments that are not listed make the error match ErrDamaged. It reports whether it has added
-// any.
+// recoverSegments adds the segments that follow the last listed one to the manifest: segments that a killed Write could
+// not list, or that are younger than a manifest which was restored from a copy. It then removes the unfinished files of
+// a Write: files under temporary names, and a segment that has one of its two files. Nothing else is removed: other
+// files of segments that are not listed make the error match ErrDamaged. It reports whether it has added any.
 func (m *manifest) recoverSegments(dir string) (added bool, err error) {
 	for {
 		s, err := findSegment(dir, len(m.Segments)+1)
@@ -45,7 +44,8 @@ func (m *manifest) recoverSegments(dir string) (added bool, err error) {
 	return added, sweep(dir, unfinished)
 }
 
-// findSegment returns what a manifest has about the segment with a number, by its files; nil unless both are there.
+// findSegment returns the manifest's entry for the segment with a number, made from its files; nil unless both are
+// there.
 func findSegment(dir string, number int) (*segment, error) {
 	s := segment{Name: nameOfSegment(number)}
 	for end, size := range map[string]*int64{segmentEnd: &s.Bytes, indexEnd: &s.IndexBytes} {
@@ -74,7 +74,7 @@ func findSegment(dir string, number int) (*segment, error) {
 	return &s, s.noteSums(dir)
 }
 
-// sweep removes files under temporary names, and those of a segment.
+// sweep removes files under temporary names, and the files of a segment.
 func sweep(dir, segment string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -66,7 +66,7 @@ func (p *pending) add(dir string, e Entry, follow func(add func(line) error) err
 	if err != nil {
 		_, seek := p.file.Seek(p.size, io.SeekStart)
 		if undone := errors.Join(seek, p.file.Truncate(p.size)); undone != nil {
-			return undone // whatever else it was, even errChanged: the segment cannot go on
+			return undone // in place of err, even of errChanged: the segment cannot be continued
 		}
 		return err
 	}
@@ -97,7 +97,7 @@ func (p *pending) drop() error {
 	return errors.Join(p.file.Close(), os.Remove(p.file.Name()))
 }
 
-// segment returns what the manifest says about the segment with a number, and its index.
+// segment returns the manifest's entry for the segment with a number, and its index.
 func (p *pending) segment(number int) (s segment, index []byte, err error) {
 	s = segment{Name: nameOfSegment(number), Bytes: p.size}
 	s.count(p.entries)
@@ -112,7 +112,7 @@ func (p *pending) segment(number int) (s segment, index []byte, err error) {
 	return s, b.Bytes(), nil
 }
 
-// count sets what the manifest says about the entries of a segment.
+// count sets the fields of a segment in the manifest that summarize its entries.
 func (s *segment) count(entries []Entry) {
 	s.Runs = len(entries)
 	for _, e := range entries {
@@ -125,7 +125,7 @@ func (s *segment) count(entries []Entry) {
 	}
 }
 
-// put writes the manifest. What it lists must have been written.
+// put writes the manifest. The files that it lists must have been written.
 func (m manifest) put(dir string) error {
 	data, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {

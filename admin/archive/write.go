@@ -22,14 +22,14 @@ type Config struct {
 	// place of the engine's retention: with OpenConfig.Retention{Default: flow.KeepForever}, no run is purged that
 	// was not archived. Defaults to 0, which purges nothing.
 	PurgeAfter time.Duration
-	// Rescan looks at all runs that are over. Otherwise Write looks at all of them once a day, when the clock of this
-	// process was set back since the last time, and when a run to be purged is not in the archive; the other times, it
-	// leaves out those that ended more than an hour before the last end that an earlier Write has seen. Defaults to
+	// Rescan makes Write read all runs that are over. Otherwise Write reads all of them once a day, when the clock of
+	// this process was set back since the last time, and when a run to be purged is not in the archive; at other times,
+	// it leaves out runs that ended more than an hour before the last end that an earlier Write has seen. Defaults to
 	// false.
 	Rescan bool
-	// SegmentRuns and SegmentBytes end a segment: at most so many runs, and not much more than so many compressed
-	// bytes. They default to 1,000 and 16 MiB. In memory are the entries of a segment, and a page of the run that is
-	// read.
+	// SegmentRuns and SegmentBytes end a segment: at most SegmentRuns runs, and not much more than SegmentBytes
+	// compressed bytes. They default to 1,000 and 16 MiB. In memory are the entries of a segment, and a page of the run
+	// that is read.
 	SegmentRuns, SegmentBytes int
 
 	// step is called before each change of files and each purge, for tests.
@@ -40,11 +40,12 @@ type Config struct {
 const (
 	defaultSegmentRuns  = 1000
 	defaultSegmentBytes = 16 << 20
-	// overlap is how much earlier than the last end that was seen a run may have ended that was not: clocks of the
+	// overlap is the time before the last end that was seen in which an unseen run may have ended: clocks of the
 	// servers of a cluster differ, and a run is listed a moment after its end.
 	overlap = time.Hour
-	// wholeEvery is how often Write looks at all runs. Runs may have ended in the past of what was seen, since clocks
-	// that were ahead for a while, that of this process among them, were set right.
+	// wholeEvery is the interval at which Write reads all runs. A run may have ended before the last end that was seen
+	// without being listed then, if a clock that was ahead for a while, such as the clock of this process, was
+	// corrected.
 	wholeEvery = 24 * time.Hour
 )
 
@@ -66,7 +67,7 @@ func (c Config) check() error {
 	return nil
 }
 
-// Report says what Write has done.
+// Report is the result of Write.
 type Report struct {
 	// Archived counts the runs that were added, Known those that were in the archive already.
 	Archived int `json:"archived"`
@@ -80,9 +81,9 @@ type Report struct {
 }
 
 // Write adds all runs of the client's namespace that are over, child runs included, to the archive, unless it has
-// them, and purges what PurgeAfter says. It may be interrupted and killed at any moment and repeated: no run is added
-// twice, and none is purged before the segment that has it, and the manifest, are on disk. One Write at a time works
-// on a directory; another one fails with ErrLocked.
+// them, and purges runs according to PurgeAfter. It may be interrupted and killed at any moment and repeated: no run is
+// added twice, and none is purged before the segment that has it, and the manifest, are on disk. One Write at a time
+// works on a directory; another one fails with ErrLocked.
 //
 // A run is purged with its child runs, and only while all of them are in the archive as they are: Write reads each of
 // them from its segment to the end before the purge, and ends with ErrDamaged if one is not there as it was written.
@@ -92,11 +93,11 @@ type Report struct {
 // The engine compares
 // the end of the run with the archived one in the call that purges it (RunRef.PurgeIfClosedAt), so a run that is run
 // again at any moment is kept until its new end is archived. Child runs, which may be on other servers, are compared
-// before that call: one that somebody runs again by itself, not through its parent, after it was compared goes with
+// before that call: a child run that is rerun by itself, not through its parent, after it was compared is purged with
 // its parent.
 //
 // An archive has the runs of one namespace under one prefix, which its manifest has: Write refuses others with
-// runtime.ErrInvalid. It cannot tell two engines with the same prefix and namespace apart.
+// runtime.ErrInvalid. It cannot distinguish two engines with the same prefix and namespace.
 //
 // The report is valid with an error as well. The error matches runtime.ErrInvalid, ErrLocked or ErrDamaged, wraps
 // runtime.ErrNotInContract in contract mode, is one of Client.Runs, RunRef.Describe, Watch, Logs and Purge, or one of
@@ -123,7 +124,7 @@ func Write(ctx context.Context, client *runtime.Client, c Config) (Report, error
 type writer struct {
 	Config
 	client *runtime.Client
-	// prefix and namespace are those of the client.
+	// prefix and namespace come from the client.
 	prefix, namespace string
 	manifest          manifest
 	known             known

@@ -24,17 +24,17 @@ var (
 	ErrNotEmpty = keycopy.ErrNotEmpty
 	// ErrConflict is wrapped by the error of Restore when a move or the restore of another file has begun there.
 	ErrConflict = keycopy.ErrConflict
-	// ErrDamaged is wrapped by errors about a file that is no backup, or that is not whole.
+	// ErrDamaged is wrapped by errors about a file that is not a backup, or that is incomplete.
 	ErrDamaged = errors.New("damaged backup")
 )
 
 // Config configures Write and Restore. The zero value is usable.
 type Config struct {
-	// Prefix is OpenConfig.Prefix of the programs. Defaults to enginecore.DefaultPrefix for Write; Restore uses that of
-	// the file and refuses another one.
+	// Prefix is OpenConfig.Prefix of the programs. Defaults to enginecore.DefaultPrefix for Write; Restore uses the
+	// prefix in the file and refuses another one.
 	Prefix string
-	// Progress is called now and then with what is done ("read", "copy" or "compare") and how many keys that step has
-	// handled. Defaults to none.
+	// Progress is called at intervals with the current step ("read", "copy" or "compare") and the number of keys that
+	// it has handled. Defaults to none.
 	Progress func(step string, keys int)
 }
 
@@ -60,28 +60,29 @@ type Info struct {
 // Report describes a backup that was written, checked or restored.
 type Report struct {
 	Info
-	// Keys and Bytes are what it has; Bytes is about the size of names and values.
+	// Keys and Bytes are the amount of its data; Bytes is approximately the size of names and values.
 	Keys  int   `json:"keys"`
 	Bytes int64 `json:"bytes"`
 	// Digest is the digest, in hex, of all keys that do not expire. Equal data have equal digests.
 	Digest string `json:"digest"`
 	// SHA256 is the checksum of the content of the file, in hex, without its compression.
 	SHA256 string `json:"sha256"`
-	// Written is how many keys Restore has written; fewer than Keys when it went on with an interrupted restore.
+	// Written is the number of keys that Restore has written; fewer than Keys when it continued an interrupted restore.
 	Written int `json:"written,omitempty"`
-	// NotSeen says what the user of the connection may not look at, so that programs there would not be found.
+	// NotSeen lists the checks that the rights of the connection's user do not allow: programs that only these checks
+	// find may be connected.
 	NotSeen []string `json:"not_seen,omitempty"`
 }
 
 // Write writes the data of the engine at a URL of runtime.Open to a file, which replaces one of that name when it is
 // whole and on disk. Only its owner may read it.
 //
-// The directory of an embedded engine may be in use: the file has what the program had acknowledged before the call,
-// and no half of a call. A server must not be in use: Write fails with ErrInUse while programs are connected, and when
-// a second reading finds that something has changed. It changes nothing in the engine. Further errors are those of
-// runtime.Open. They match fs.ErrNotExist where there is no engine with the prefix, enginecore.ErrMoved for an engine
-// whose data were moved away or are being moved, and enginecore.ErrIncomplete for one into which a move or restore is
-// under way. A file of the name stays as it was after an error.
+// The directory of an embedded engine may be in use: the file has all that the program had acknowledged before the
+// call, and no call is there in part. A server must not be in use: Write fails with ErrInUse while programs are
+// connected, and when a second reading finds that something has changed. It changes nothing in the engine. Write also
+// returns the errors of runtime.Open. They match fs.ErrNotExist where no engine has the prefix, enginecore.ErrMoved for
+// an engine whose data were moved away or are being moved, and enginecore.ErrIncomplete for one into which a move or
+// restore is under way. A file of the name stays as it was after an error.
 func Write(ctx context.Context, url, file string, config Config) (Report, error) {
 	data, err := engineurl.OpenData(ctx, url, engineurl.ReadCopy)
 	if err != nil {
@@ -133,7 +134,8 @@ func write(ctx context.Context, data *engineurl.Data, path string, config Config
 	return report, err
 }
 
-// unchanged reads a server once more: what was written meanwhile may be in the file by half.
+// unchanged reads a server once more and returns an error if its data have changed: writes during the first reading may
+// be in the file in part.
 func unchanged(ctx context.Context, from *keycopy.Deployment, first keycopy.Report, config Config) error {
 	second, err := keycopy.Sum(ctx, from, nil, config.Progress)
 	if err != nil {
@@ -147,7 +149,7 @@ func unchanged(ctx context.Context, from *keycopy.Deployment, first keycopy.Repo
 	return err
 }
 
-// describe says what is to be backed up.
+// describe returns the description of the engine to back up.
 func describe(ctx context.Context, from *keycopy.Deployment, name, prefix string) (Info, error) {
 	text, mark, err := from.Protocol(ctx)
 	if err != nil {
@@ -178,8 +180,8 @@ func (r *Report) end(e ending) {
 	r.Keys, r.Bytes, r.Digest, r.SHA256 = e.Keys, e.Bytes, e.Digest, e.SHA256
 }
 
-// Check reads a whole file, verifies its checksum, counts and digest, and returns what it has. The error wraps
-// ErrDamaged, or is that of the file system.
+// Check reads a whole file, verifies its checksum, counts and digest, and returns its report. The error wraps
+// ErrDamaged, or comes from the file system.
 func Check(ctx context.Context, file string) (Report, error) {
 	report, err := check(ctx, file, nil)
 	if err != nil {
@@ -224,10 +226,10 @@ func check(ctx context.Context, path string, progress keycopy.Progress) (report 
 // Restore writes a backup into the engine at a URL of runtime.Open, which must not have data under the prefix; a
 // directory is created when it is missing. It first checks the whole file. Until everything is there and was compared
 // with the file, no program can open the engine: the error of runtime.Open matches enginecore.ErrIncomplete. A restore
-// that was interrupted goes on when Restore is called with the same file and URL. Records of workers that were live
+// that was interrupted continues when Restore is called with the same file and URL. Records of workers that were live
 // when a directory in use was backed up are left out, since those workers do not use the restored engine.
 //
-// The errors are those of Check and runtime.Open, ErrNotEmpty, ErrConflict, ErrInUse while programs are connected, and
+// It returns the errors of Check and runtime.Open, ErrNotEmpty, ErrConflict, ErrInUse while programs are connected, and
 // enginecore.ErrIncompatibleLibrary for a file of a later version.
 func Restore(ctx context.Context, file, url string, config Config) (Report, error) {
 	report, err := check(ctx, file, config.Progress)

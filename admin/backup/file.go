@@ -33,7 +33,7 @@ const (
 	maxItems = 1 << 26
 )
 
-// ending is what stands at the end of a file.
+// ending is the record at the end of a file.
 type ending struct {
 	Keys   int    `json:"keys"`
 	Bytes  int64  `json:"bytes"`
@@ -50,7 +50,7 @@ type writer struct {
 	number []byte
 }
 
-// newWriter creates a file that is not there yet under a temporary name beside it.
+// newWriter creates a file that is not there yet under a temporary name in its folder.
 func newWriter(path string) (*writer, error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp") // which only the owner can read
 	if err != nil {
@@ -130,7 +130,7 @@ func (w *writer) finish(path string, e ending) (ending, error) {
 	return e, syncDirectory(filepath.Dir(path))
 }
 
-// drop removes what was written.
+// drop removes the temporary file.
 func (w *writer) drop() {
 	_ = w.file.Close()
 	_ = os.Remove(w.file.Name())
@@ -176,7 +176,7 @@ func newReader(file io.Reader) (*reader, Info, error) {
 		return nil, Info{}, err
 	}
 	if string(line) != formLine {
-		return nil, Info{}, fmt.Errorf("it begins with %q instead of %q: it is no backup, or one of a later version",
+		return nil, Info{}, fmt.Errorf("it begins with %q instead of %q: it is not a backup, or one of a later version",
 			line, formLine)
 	}
 	r.sum.Write(line)
@@ -227,7 +227,7 @@ func (r *reader) text() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var text bytes.Buffer // grows with what is there, whatever the length says
+	var text bytes.Buffer // grows with the bytes that are there, whatever the length is
 	if _, err := io.CopyN(io.MultiWriter(&text, r.sum), r.in, int64(n)); err != nil {
 		return "", err
 	}

@@ -18,13 +18,13 @@ import (
 // Why an engine cannot be moved, for errors.Is.
 var (
 	// ErrInUse is wrapped by the error of Run when programs are connected to one of the engines, or write to the old
-	// one while its data are read. The text names what was found.
+	// one while its data are read. The text names the programs or the changes that were found.
 	ErrInUse = keycopy.ErrInUse
 	// ErrNotEmpty is wrapped by the error of Run when the new engine has data under the prefix that are not of this
 	// move.
 	ErrNotEmpty = keycopy.ErrNotEmpty
 	// ErrConflict is wrapped by errors about an engine that has part in another move or a restore, or was moved
-	// elsewhere, and by that of Cancel when there is no move to give up.
+	// elsewhere, and by the error of Cancel without a move to cancel.
 	ErrConflict = keycopy.ErrConflict
 )
 
@@ -33,15 +33,15 @@ type Config struct {
 	// Prefix is OpenConfig.Prefix of the programs. It stays the same, since keys contain it. Defaults to
 	// enginecore.DefaultPrefix.
 	Prefix string
-	// Progress is called now and then with what is done ("mark", "copy" or "compare") and how many keys that step has
-	// handled. Defaults to none.
+	// Progress is called at intervals with the current step ("mark", "copy" or "compare") and the number of keys that
+	// it has handled. Defaults to none.
 	Progress func(step string, keys int)
 }
 
-// Report says what a move has done, or would do.
+// Report is the result of a move, or of the plan of one.
 type Report struct {
-	// Keys and Bytes are what the old engine has. Bytes is about the size of names and values, without what a server
-	// needs besides.
+	// Keys and Bytes are the amount of data in the old engine. Bytes is approximately the size of names and values,
+	// without the overhead of a server.
 	Keys  int   `json:"keys"`
 	Bytes int64 `json:"bytes"`
 	// Runs are all that there are, child runs included; OpenRuns those that are not over.
@@ -50,11 +50,12 @@ type Report struct {
 	Schedules int64 `json:"schedules"`
 	// Partitions are the numbers of partitions, which stay.
 	Partitions enginecore.Partitioning `json:"partitions"`
-	// Written is how many keys were written by this call; fewer than Keys when it went on with an interrupted move.
+	// Written is the number of keys that this call has written; fewer than Keys when it continued an interrupted move.
 	Written int `json:"written"`
 	// Digest is the digest, in hex, of all keys that do not expire: the same at both ends after a move.
 	Digest string `json:"digest"`
-	// NotSeen says what the users of the connections may not look at, so that programs there would not be found.
+	// NotSeen lists the checks that the rights of the connections' users do not allow: programs that only these checks
+	// find may be connected.
 	NotSeen []string `json:"not_seen,omitempty"`
 	// Already reports that the move was complete before.
 	Already bool `json:"already,omitempty"`
@@ -62,15 +63,15 @@ type Report struct {
 
 // Run moves the data of the engine at the URL from to the one at the URL to. It marks both engines so that no program
 // can open them, copies all keys of the prefix, compares both ends key by key, and lets programs open the new engine
-// alone. The old engine keeps its data, and the mark that says where they went.
+// alone. The old engine keeps its data, and a mark with the name of the new engine.
 //
-// A move that was interrupted, at any point, goes on when Run is called with the same URLs, and a complete one is
+// A move that was interrupted, at any point, continues when Run is called with the same URLs, and a complete one is
 // reported as such. Before it marks anything, Run fails with ErrInUse while programs are connected to one of the
 // engines, with ErrNotEmpty when the new one has data under the prefix, and with ErrConflict when one of them has part
-// in another move or restore. Further errors are those of runtime.Open.
+// in another move or restore. Run also returns the errors of runtime.Open.
 //
-// A client that is connected and does not wait for anything is not found. What it writes during the move is copied, or
-// fails the move with ErrInUse; what it writes afterwards, until it notices the mark, is lost. So stop all programs.
+// A client that is connected and does not wait for anything is not found. Its writes during the move are copied, or
+// fail the move with ErrInUse; its later writes, until it notices the mark, are lost. So stop all programs.
 func Run(ctx context.Context, from, to string, config Config) (Report, error) {
 	m, err := open(ctx, from, to, config, engineurl.Change, engineurl.Create)
 	if err != nil {
@@ -83,7 +84,7 @@ func Run(ctx context.Context, from, to string, config Config) (Report, error) {
 	return report, nil
 }
 
-// Plan says what Run would move, and fails where Run would. It changes nothing.
+// Plan returns the report of the move that Run would make, and fails where Run would. It changes nothing.
 func Plan(ctx context.Context, from, to string, config Config) (Report, error) {
 	missing, err := missingDirectory(ctx, to)
 	if err != nil {
@@ -103,8 +104,8 @@ func Plan(ctx context.Context, from, to string, config Config) (Report, error) {
 	return report, nil
 }
 
-// Cancel gives up a move that has begun and is not complete: programs can open the old engine again, and what was
-// copied is removed from the new one. The error wraps ErrConflict if there is no such move.
+// Cancel gives up a move that has begun and is not complete: programs can open the old engine again, and Cancel removes
+// the copied keys from the new one. The error wraps ErrConflict without such a move.
 func Cancel(ctx context.Context, from, to string, config Config) error {
 	m, err := open(ctx, from, to, config, engineurl.Change, engineurl.Change)
 	if err != nil {
@@ -181,7 +182,7 @@ const (
 	notBegun progressOf = iota
 	prepared            // the new engine has the mark, the old one not: no data were copied
 	begun
-	moved // the old engine says so, and the new one may still have its mark
+	moved // the old engine is marked as moved, and the new one may still have its mark
 )
 
 // stage finds out how far the move is. The error wraps ErrConflict or ErrNotEmpty.
@@ -205,7 +206,7 @@ func (m *mover) stage(ctx context.Context) (progressOf, error) {
 	case arriving && to.ID == from.ID && from.State == enginerpc.Leaving:
 		return begun, nil
 	case to == nil && from.State == enginerpc.Leaving && m.to != nil && from.Other == m.to.name:
-		return begun, m.empty(ctx) // somebody has emptied the new engine
+		return begun, m.empty(ctx) // the new engine has been emptied
 	case arriving && to.ID == from.ID,
 		to == nil && from.State == enginerpc.Moved && m.to != nil && from.Other == m.to.name:
 		return moved, nil
@@ -226,7 +227,7 @@ func (m *mover) unused(ctx context.Context) error {
 	m.notSeen = nil
 	for _, e := range []*end{m.from, m.to} {
 		if e == nil || e.data.InProcess {
-			continue // whoever opens a directory has it alone
+			continue // a directory can be open in one process only
 		}
 		notSeen, err := e.CheckUnused(ctx)
 		if err != nil {
@@ -258,7 +259,7 @@ func (m *mover) plan(ctx context.Context) (Report, error) {
 	return report, err
 }
 
-// report completes what a copy has counted.
+// report completes the report of a copy.
 func (m *mover) report(ctx context.Context, c keycopy.Report) (Report, error) {
 	counts, err := m.from.Count(ctx)
 	return Report{
@@ -310,19 +311,19 @@ func (m *mover) begin(ctx context.Context) error {
 	if err := m.to.SetMark(ctx, mark); err != nil {
 		return err
 	}
-	m.progress.Tell("mark", 0)
+	m.progress.Report("mark", 0)
 	mark.State, mark.Other = enginerpc.Leaving, m.to.name
 	if err := m.from.SetMark(ctx, mark); err != nil {
 		return err
 	}
 	m.from.mark = &mark
-	if err := m.unused(ctx); err != nil { // somebody may have come before the mark
+	if err := m.unused(ctx); err != nil { // a program may have connected before the mark
 		return errors.Join(err, m.reopen(ctx))
 	}
 	return nil
 }
 
-// finish opens the new engine for programs, and says at the old one where its data are.
+// finish opens the new engine for programs, and marks the old one with the new place of its data.
 func (m *mover) finish(ctx context.Context, copied keycopy.Report, already bool) (Report, error) {
 	report, err := m.report(ctx, copied)
 	if err != nil {
@@ -339,11 +340,11 @@ func (m *mover) finish(ctx context.Context, copied keycopy.Report, already bool)
 	if report.Already {
 		return report, nil
 	}
-	m.progress.Tell("mark", report.Keys)
+	m.progress.Report("mark", report.Keys)
 	return report, m.to.EndMark(ctx, mark.Protocol)
 }
 
-// reopen takes both marks back, that of the old engine first: without the other one, the move is only prepared.
+// reopen removes both marks, the mark of the old engine first: with the other one alone, the move is only prepared.
 func (m *mover) reopen(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	if err := m.from.EndMark(ctx, m.from.mark.Protocol); err != nil {
