@@ -11,7 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// admissionRounds is how often the ways of admission take turns, so that what else the machine does meets them alike.
+// admissionRounds is the number of rounds in which the ways of admission take turns, so that other load of the machine
+// affects them equally.
 const admissionRounds = 3
 
 // admission compares runs of one node without a limit, under one that is never reached, and under a large blocking

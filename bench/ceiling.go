@@ -14,7 +14,8 @@ import (
 // ceilingTime is how long each ceiling is measured.
 const ceilingTime = 500 * time.Millisecond
 
-// ceilings are what this client gets out of this engine without any of ours: no figure can be higher on this machine.
+// ceilings are the rates that this client reaches with this engine without our library: no figure can be higher on this
+// machine.
 type ceilings struct {
 	// Calls of a function that does nothing.
 	FunctionCalls float64 `json:"fcalls_per_second"`

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// workerPool is a number of workers, each in a process of its own.
+// workerPool is a number of workers, each in a separate process.
 type workerPool struct {
 	members []*member
 }
@@ -56,7 +56,7 @@ func startPool(ctx context.Context, s settings, count int) (*workerPool, error) 
 	return c, nil
 }
 
-// stats asks each worker for its counts.
+// stats reads the counts of each worker.
 func (c *workerPool) stats() ([]runtime.WorkerStats, error) {
 	list := make([]runtime.WorkerStats, len(c.members))
 	for i, m := range c.members {
@@ -131,7 +131,7 @@ func tallyOf(before, after []runtime.WorkerStats) tally {
 	return t
 }
 
-// wastedPerUseful relates claims that brought nothing to executions.
+// wastedPerUseful is the number of claims without a result for each execution.
 func (t tally) wastedPerUseful() float64 { return float64(t.wasted) / float64(max(t.executions, 1)) }
 
 const (
@@ -141,7 +141,7 @@ const (
 	contended = 6 * time.Second
 )
 
-// contention runs chains of nodes by more and more workers in processes of their own.
+// contention runs chains of nodes by more and more workers in separate processes.
 func contention(ctx context.Context, s settings) ([]figure, error) {
 	if s.url == "" {
 		return nil, errors.New("other processes cannot reach an engine in this one")
@@ -218,7 +218,7 @@ func contend(ctx context.Context, s settings, count int) (rate float64, t tally,
 	return rate, t, err
 }
 
-// wakeStorm lets 50 idle workers, in processes of their own, have ten tasks per second.
+// wakeStorm lets 50 idle workers, in separate processes, have ten tasks per second.
 func wakeStorm(ctx context.Context, s settings) (figures []figure, err error) {
 	const workers, pause = 50, 100 * time.Millisecond
 	if s.url == "" {

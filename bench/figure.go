@@ -35,7 +35,7 @@ func quantiles(h *hdrhistogram.Histogram) []figure {
 	return []figure{at("p50", 50), at("p99", 99), milliseconds("max", time.Duration(h.Max())*time.Microsecond)}
 }
 
-// result is what one workload gave.
+// result has the figures of one workload.
 type result struct {
 	work     string
 	engine   string

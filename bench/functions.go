@@ -22,7 +22,7 @@ import (
 // functionCalls is how often each function is called for the cost table.
 const functionCalls = 500
 
-// cost is what one call of a function costs the server.
+// cost is the server's cost of one call of a function.
 type cost struct {
 	function string
 	source   string // where the calls come from
@@ -101,8 +101,8 @@ func commandTotals(ctx context.Context, core *enginerpc.Conn) (totals, error) {
 	return t, nil
 }
 
-// costTable measures the functions of the main path, those of the contract first, and then those of the recorded
-// conversations in a directory, if there is one. Of several rounds, the best counts for each function.
+// costTable measures the functions of the main path, the functions of the contract first, and then the calls of the
+// recorded conversations in a directory, if one is given. Of several rounds, the best counts for each function.
 func costTable(ctx context.Context, e *runtime.Engine, traces string, rounds int, out io.Writer) error {
 	c := &costs{ctx: ctx, core: engine.ConnOf(e.Internal())}
 	if e.Embedded() != nil {

@@ -168,5 +168,5 @@ func functionCosts(ctx context.Context, s settings, logger *slog.Logger, out io.
 	return errors.Join(costTable(ctx, engine, s.traces, s.rounds, out), engine.Close())
 }
 
-// newPrefix keeps the data of one run apart from that of earlier ones.
+// newPrefix returns a prefix that separates the data of this run from the data of earlier ones.
 func newPrefix() string { return fmt.Sprintf("bench-%d", time.Now().UnixNano()) }

@@ -27,7 +27,7 @@ type outsideStart struct {
 	at time.Time
 }
 
-// outside is a program that calls the contract's functions only, beside an idle worker of this process.
+// outside is a program that calls the contract's functions only, while an idle worker of this process runs.
 type outside struct {
 	core    *enginerpc.Conn
 	started chan outsideStart
@@ -143,7 +143,8 @@ func (o *outside) replayed(ctx context.Context) (time.Duration, error) {
 	return at.Sub(begun), err
 }
 
-// followed measures from the start of an execution, which ends at once, to that of the one that depends on it.
+// followed measures the time from the start of an execution, which ends at once, to the start of the execution that
+// depends on it.
 func (o *outside) followed(ctx context.Context) (time.Duration, error) {
 	p := o.partition()
 	up, err := o.create(ctx, p, delayed)

@@ -8,14 +8,15 @@ import (
 	"time"
 )
 
-// own is what this process has used since its start.
+// own is the use of resources by this process since its start.
 type own struct {
 	cpu     time.Duration
 	objects uint64 // allocated on the heap
 	bytes   uint64
 }
 
-// ownUse is what this process has used until now. What other goroutines do at the time is counted or not.
+// ownUse returns the use of resources by this process until now. Concurrent work of other goroutines may or may not be
+// counted.
 func ownUse() own {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

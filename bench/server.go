@@ -94,7 +94,7 @@ func (s stats) plus(more stats) stats {
 	}
 }
 
-// slowest runs something and gives the longest call that the server worked on meanwhile, by its slow log, whose
+// slowest runs something and gives the longest call that the server worked on during that time, by its slow log, whose
 // settings it puts back.
 func slowest(ctx context.Context, e *runtime.Engine, do func() error) (time.Duration, error) {
 	client := engine.ConnOf(e.Internal()).Client()
@@ -138,7 +138,7 @@ func slowest(ctx context.Context, e *runtime.Engine, do func() error) (time.Dura
 		if err != nil {
 			return 0, fmt.Errorf("SLOWLOG GET: %w", err)
 		}
-		// What inspects the server is no part of the engine.
+		// Commands that inspect the server do not belong to the engine.
 		if len(words) > 0 && strings.HasPrefix(strings.ToLower(words[0]), "fcall") {
 			took, _ := fields[2].AsInt64()
 			most = max(most, took)
@@ -147,7 +147,7 @@ func slowest(ctx context.Context, e *runtime.Engine, do func() error) (time.Dura
 	return time.Duration(most) * time.Microsecond, nil
 }
 
-// startServer resolves what -engine says: "redis" and "valkey" start a server for this run, which close ends.
+// startServer resolves the value of -engine: "redis" and "valkey" start a server for this run, which close ends.
 func startServer(engine, aof string) (url string, stop func() error, err error) {
 	kind := testserver.Kind(engine)
 	if kind != testserver.Redis && kind != testserver.Valkey {

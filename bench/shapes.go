@@ -34,7 +34,7 @@ var (
 // shape is a kind of run whose cost is measured.
 type shape struct {
 	name string
-	// runs is how many are measured unless -flows says otherwise.
+	// runs is how many are measured unless -flows sets another number.
 	runs  int
 	build func() (*flow.Definition[string, string], error)
 	// run makes one run and waits for its result.
@@ -92,7 +92,7 @@ func textFanout() (*flow.Definition[string, string], error) {
 	return f.Build()
 }
 
-// textGate is a waitpoint and a node behind it.
+// textGate is a waitpoint and a node after it.
 func textGate() (*flow.Definition[string, string], error) {
 	f := flow.New[string, string]("bench-shape-signal")
 	flow.Return(f, flow.Node(f, "next", echo, flow.Waitpoint[string](f, "wait")))
@@ -116,8 +116,8 @@ func signalText(ctx context.Context, client *runtime.Client, def *flow.Definitio
 	return err
 }
 
-// runCosts measures what runs of each shape cost a server: processor time, commands, and what they leave in memory.
-// Inputs and results have 256 bytes.
+// runCosts measures the server's cost of runs of each shape: processor time, commands, and the memory that they occupy
+// afterwards. Inputs and results have 256 bytes.
 func runCosts(ctx context.Context, s settings) (figures []figure, err error) {
 	l, err := local(ctx, s, first, again, spend)
 	if err != nil {

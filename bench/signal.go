@@ -14,7 +14,7 @@ import (
 
 var await = activity.New("bench.await", func(ctx context.Context, n int) (int, error) { return activity.Await[int](ctx, "wait") })
 
-// gated is a waitpoint and a node behind it.
+// gated is a waitpoint and a node after it.
 func gated() (*flow.Definition[int, int], error) {
 	f := flow.New[int, int]("bench-signal")
 	flow.Return(f, flow.Node(f, "next", noop, flow.Waitpoint[int](f, "wait")))
@@ -34,7 +34,7 @@ const settle = 2 * time.Millisecond
 // idleSignals is how many signals an idle system gets at the most.
 const idleSignals = 300
 
-// signalLatency sends a signal to an idle system and waits for the result of the node behind the waitpoint.
+// signalLatency sends a signal to an idle system and waits for the result of the node after the waitpoint.
 func signalLatency(ctx context.Context, s settings) (figures []figure, err error) {
 	def, err := gated()
 	if err != nil {

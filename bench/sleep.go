@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// sleepLateness measures how long after its time a timer node lets the node behind it begin, and how long after the
-// time of its sleep a function goes on, on an idle engine. The latter counts from before the worker suspends it.
+// sleepLateness measures on an idle engine how long after the time of a timer node the next node begins, and how long
+// after the time of its sleep a function continues. The latter counts from before the worker suspends it.
 func sleepLateness(ctx context.Context, s settings) (figures []figure, err error) {
 	began := activity.New("bench.woken", func(context.Context, struct{}) (int64, error) {
 		return time.Now().UnixMicro(), nil

@@ -54,7 +54,7 @@ func (c *costs) submit(p enginecore.Partition, hash string, count int) (enginerp
 	return reply, err
 }
 
-// submissions stores graphs and creates runs of them. Those in the lane costLane are for what follows.
+// submissions stores graphs and creates runs of them. The runs in the lane costLane are for the measurements after it.
 func (c *costs) submissions(p enginecore.Partition) error {
 	const otherLane = "others"
 	graphs := make([]string, functionCalls)

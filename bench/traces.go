@@ -18,7 +18,7 @@ type recorded struct {
 	commands int64   // of all calls
 }
 
-// checkEmpty refuses a database that holds more than what this program has put there: a replay empties it.
+// checkEmpty refuses a database that holds data of other programs: a replay empties it.
 func (c *costs) checkEmpty(prefix string) error {
 	client := c.core.Client()
 	keys, err := client.Do(c.ctx, client.B().Keys().Pattern("*").Build()).AsStrSlice()

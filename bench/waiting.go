@@ -30,7 +30,7 @@ func withEngine(ctx context.Context, s settings, do func(e *runtime.Engine, clie
 	return errors.Join(err, e.Close())
 }
 
-// atWork runs workers and a keeper meanwhile.
+// atWork runs workers and a keeper during a measurement.
 func atWork(
 	ctx context.Context, s settings, e *runtime.Engine, count int, do func(workers []*runtime.Worker) error,
 ) error {
@@ -188,9 +188,9 @@ func runIDIn(e *runtime.Engine, flowName string, partition int) string {
 	}
 }
 
-// claimCost claims executions one by one from all partitions in turn. It gives the server CPU of a claim: that of one
-// of the best rounds, since what else the machine does only adds. What a round has claimed is completed after it, as
-// workers hold few leases at a time.
+// claimCost claims executions one by one from all partitions in turn. It returns the server CPU of a claim in one of
+// the best rounds, since other load of the machine only adds. The executions that a round has claimed are completed
+// after it, as workers hold few leases at a time.
 func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 	core := engine.ConnOf(e.Internal())
 	partitions := core.Partitioning().FlowPartitions()
@@ -219,7 +219,7 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 					len(reply.Executions))
 			}
 			claimed := reply.Executions[0]
-			partition, err := claimed.ExecutionID.Partition() // on one server, a claim looks at all of them
+			partition, err := claimed.ExecutionID.Partition() // on one server, a claim searches all of them
 			if err != nil {
 				return 0, err
 			}
@@ -243,7 +243,7 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 	return costs[len(costs)/backlogCalm], nil
 }
 
-// idleWorker measures what a worker without work costs, with its keeper.
+// idleWorker measures the cost of a worker without work, with its keeper.
 func idleWorker(ctx context.Context, s settings) (figures []figure, err error) {
 	err = withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
 		return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
@@ -254,11 +254,11 @@ func idleWorker(ctx context.Context, s settings) (figures []figure, err error) {
 	return figures, err
 }
 
-// idlers is how many processes idleProcesses stands for.
+// idlers is the number of processes that idleProcesses simulates.
 const idlers = 50
 
-// idleProcesses measures what many worker processes without work cost: engines with connections, a worker and a keeper
-// of their own. The server's CPU includes what the server takes without them, which is measured first.
+// idleProcesses measures the cost of many worker processes without work: engines that each have connections, a worker
+// and a keeper. The server's CPU includes its use without them, which is measured first.
 func idleProcesses(ctx context.Context, s settings) (figures []figure, err error) {
 	err = withEngine(ctx, s, func(e *runtime.Engine, _ *runtime.Client) error {
 		alone, err := idleFigures(ctx, s, e)
@@ -327,8 +327,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// memory measures what finished runs of a number of nodes leave in the server, per node. Inputs and results have 256
-// bytes.
+// memory measures the server's memory that finished runs of a number of nodes occupy, per node. Inputs and results have
+// 256 bytes.
 func memory(nodes int) workload {
 	return func(ctx context.Context, s settings) (figures []figure, err error) {
 		def, err := textChain("memory", nodes)

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// workload measures something on an engine of its own keyspace.
+// workload measures something on an engine with a separate keyspace.
 type workload func(ctx context.Context, s settings) ([]figure, error)
 
 var workloads = map[string]workload{

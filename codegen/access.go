@@ -92,7 +92,7 @@ var (
 	luaWord = regexp.MustCompile(`'([A-Z]{3,})'`)
 )
 
-// luaWords are words in capitals that are no commands, on lines without a command.
+// luaWords are words in capitals that are not commands, on lines without a command.
 var luaWords = []string{"ADMITTED", "COUNT", "DUPLICATE", "WITHSCORES"}
 
 // containers are commands whose second word is the subcommand.

@@ -63,7 +63,7 @@ func check(l *library, p *problems) {
 	for _, t := range l.templates {
 		for _, param := range t.params() {
 			if paramType(param).kind == kindBytes {
-				p.add(t.pos, "parameter %s of template %s is no text", param, t.name)
+				p.add(t.pos, "parameter %s of template %s is not a text", param, t.name)
 			}
 		}
 		if param := t.unescaped(); param != "" {
@@ -185,15 +185,15 @@ func checkArguments(l *library, f *function, p *problems) {
 	}
 	for _, k := range f.keys {
 		if k.chosenBy != "" && !names[k.chosenBy] {
-			p.add(k.pos, "key %s: chosen_by %s is no argument", k.role, k.chosenBy)
+			p.add(k.pos, "key %s: chosen_by %s is not an argument", k.role, k.chosenBy)
 		}
 	}
 	if f.tag != "" && f.tag != "partition" && !names[f.tag] {
-		p.add(f.pos, "@tag %s is no argument", f.tag)
+		p.add(f.pos, "@tag %s is not an argument", f.tag)
 	}
 }
 
-// checkFallback returns what is wrong with the fallback of an optional argument: only texts and whole numbers have one.
+// checkFallback reports faults of the fallback of an optional argument: only texts and whole numbers have one.
 func checkFallback(pos position, x field, p *problems) {
 	if x.fallback == "" {
 		return
@@ -203,7 +203,7 @@ func checkFallback(pos position, x field, p *problems) {
 	case kindText:
 	case kindInt, kindMillis:
 		if _, err := strconv.ParseInt(x.fallback, 10, 64); err != nil {
-			p.add(pos, "argument %s: %q is no whole number", x.name, x.fallback)
+			p.add(pos, "argument %s: %q is not a whole number", x.name, x.fallback)
 		}
 	default:
 		p.add(pos, "argument %s: a %s has no fallback", x.name, x.scalar)

@@ -47,8 +47,8 @@
 //	-- @arguments claim_request      lane_id:lane_id capabilities:csv optional
 //	-- @errors    fenced             execution_not_active lease_expired stale_lease
 //
-// A module function that another file sets is a hook: @hook stands above its definition, which is what a library
-// without that file does.
+// A module function that another file sets is a hook: the tag @hook is above its definition, which a library without
+// that file uses.
 //
 //	-- @hook A flow has closed.
 //	function graph.on_closed(c, flow_id) end
@@ -67,8 +67,8 @@
 //
 // # Messages and texts
 //
-// What is published on a channel, and every text inside an argument, a reply or a stored value that Lua and Go both
-// touch, has a tag outside function headers too:
+// Every message on a channel, and every text inside an argument, a reply or a stored value that Lua and Go both touch,
+// has a tag outside function headers too:
 //
 //	-- @message   work      channel.wake,channel.wake_ring work {partition} {mark}
 //	-- @frame     many      channel.done many            several messages, each behind its length in bytes
@@ -78,23 +78,24 @@
 //	-- @digits    hint      none=0 listed=1 aside=+4     one digit for each element
 //
 // A text in double quotes is read as a Go string, which allows for line feeds, and blanks at the ends. The type of
-// {name} is that of the same name, else text; {name:type} has another: a scalar, or word (one of several words, or an
-// id), partition (the number of one of flows) or any_partition (with q or b before the number for one of quotas or
-// budgets). A value ends where the text behind it begins and must not contain that; the last value may be any text.
-// {name?} at the end is left out with the text before it when it is empty. {name:'text'}, first or last, is a bool: the
-// text in quotes, or nothing. Messages of one channel begin with different words.
+// {name} is the type with the same name, else text; {name:type} has another: a scalar, or word (one of several words,
+// or an id), partition (the number of a partition of flows) or any_partition (with q or b before the number of a
+// partition of quotas or budgets). A value ends where the text after it begins and must not contain that text; the last
+// value may be any text. {name?} at the end is left out with the text before it when it is empty. {name:'text'}, first
+// or last, is a bool: the text in quotes, or nothing. Messages of one channel begin with different words.
 //
 // In Go, internal/enginerpc has a struct for each: WorkMessage with Text and ParseWorkMessage, PauseText, RoomText with
 // AppendText, KindSet and InKindSet, constants for digits. Text returns an error if a value with free text could
-// contain what ends it. In Lua, message.work(…) and encode.pause(…) give the text, decode.pause(text) the values,
-// decode.room_list(text) an iterator, decode.has_kind(set, kind) whether it is there, and encode.pause_fault(…) the
-// name of the first parameter whose value does not fit; generation writes those of them that the library calls. Readers
-// ignore messages that they do not know, and what stands behind the last value of a message, unless that is free text.
+// contain its terminator. In Lua, message.work(…) and encode.pause(…) give the text, decode.pause(text) the values,
+// decode.room_list(text) an iterator, decode.has_kind(set, kind) whether the set has the element, and
+// encode.pause_fault(…) the name of the first parameter whose value does not fit; generation writes the functions that
+// the library calls. Readers ignore messages that they do not know, and any text after the last value of a message,
+// unless that is free text.
 //
 // Not declared are texts of which one module is writer and reader, such as cursors, the gates of budgets, the requests
-// of quotas, permit pools, what is owed to child runs, fires of schedules and the values of events: nobody else can
-// disagree. Lists by commas are arguments of type csv. The numbers of frames are Go's on both sides, and the tuples of
-// siblings and the message on channel.completions belong to the contract.
+// of quotas, permit pools, the notices to child runs, fires of schedules and the values of events: no other module
+// depends on them. Lists by commas are arguments of type csv. The numbers of frames are Go's on both sides, and the
+// tuples of siblings and the message on channel.completions belong to the contract.
 //
 // # Rows
 //
@@ -118,24 +119,24 @@
 //
 // # The generated registration
 //
-// K and A of a function hold its keys and arguments by name, as texts; a missing optional one is nil. A call that
-// brings fewer KEYS or ARGV than its header needs is refused with invalid_input before the function runs; when a number
-// is among what is missing, the refusal names it. An omittable argument is one that a program always sends, but whose
-// absence the function itself tells. Of a group, A.<name> is a list of tables and A.<name>_count the raw count; without
-// a count that the arguments cover the list is nil.
+// K and A of a function hold its keys and arguments by name, as texts; a missing optional one is nil. A call with fewer
+// KEYS or ARGV than its header needs is refused with invalid_input before the function runs; when a number is missing,
+// the refusal names it. An omittable argument is one that a program always sends, but whose absence the function itself
+// detects. Of a group, A.<name> is a list of tables and A.<name>_count the raw count; without a count that the
+// arguments cover the list is nil.
 //
-// A function that brings new work or new data has the flag intake: a server whose memory is full (maxmemory) refuses
-// it. Any other that writes is registered with allow-oom, since what finishes or frees has to go on there; what one
-// call of it adds must be bounded.
+// A function that adds new work or new data has the flag intake: a server whose memory is full (maxmemory) refuses it.
+// Any other function that writes is registered with allow-oom, since calls that finish work or free memory have to work
+// there; the data that one call of it adds must be bounded.
 //
 // # Checks
 //
-// Beside the headers, the whole library is read as Lua: unknown globals, globals that do not exist yet while the
-// library loads, fields of module tables that no line defines or two define, locals that hide a module, more file-scope
-// locals than the interpreter allows, and assignments such as `a, b = b, a`, which the embedded engine's interpreter
-// does in order. Then its structure is checked: a module is one file of its name, files of the contract library use
-// none below composite/, every hook is set, and files use each other in no circle that is not known. See lua/README.md.
-// All faults are reported at once, each with file and line.
+// In addition to the headers, the generator reads the whole library as Lua: unknown globals, globals that do not exist
+// yet while the library loads, fields of module tables that no line defines or two define, locals that hide a module,
+// more file-scope locals than the interpreter allows, and assignments such as `a, b = b, a`, which the embedded
+// engine's interpreter does in order. Then its structure is checked: a module is one file of its name, files of the
+// contract library use none below composite/, every hook is set, and files use each other in no circle that is not
+// known. See lua/README.md. All faults are reported at once, each with file and line.
 //
 // # Build
 //
@@ -164,7 +165,7 @@
 //
 // The hash tag of a call comes from its first execution id, for ff_ functions; otherwise from a field
 // Partition, which the call then has. A call whose first key is of a template budget.*, quota.*, index.budget_*
-// or index.quota_* wants a partition of that family, all others one of the flow family. A template parameter that is no
-// argument becomes a field of the call. An optional key whose parameters are empty is sent as the partition's noop key,
-// since an empty key would hash to another slot; the Lua side sees "".
+// or index.quota_* wants a partition of that family, all others one of the flow family. A template parameter that is
+// not an argument becomes a field of the call. An optional key whose parameters are empty is sent as the partition's
+// noop key, since an empty key would hash to another slot; the Lua side sees "".
 package main

@@ -232,7 +232,7 @@ func encodeScalar(expr string, x field) string {
 }
 
 // isCallersClock reports whether a field is the present time by the caller's clock. Our library does without it, but
-// other implementations of the contract store what they are sent, or fail on a text that is no number.
+// other implementations of the contract store the value, or fail on a text that is not a number.
 func (f field) isCallersClock() bool { return f.name == "now_ms" && f.optional }
 
 // encodeOr encodes an optional argument that is sent as its fallback where it is not set.

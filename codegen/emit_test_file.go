@@ -235,7 +235,7 @@ func goldenArgs(p *plan) []string {
 	return out
 }
 
-// goldenReply is the example of one reply as a value of the test's reply builder, and what it decodes to.
+// goldenReply is the example of one reply as a value of the test's reply builder, and the value that it decodes to.
 func goldenReply(p *plan, r reply) (value, want string) {
 	var items, parts []string
 	for _, x := range r.fields {

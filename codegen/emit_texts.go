@@ -17,7 +17,7 @@ func (m *textForm) goName() string {
 	}
 }
 
-// emitTexts writes the Go types of messages and texts with what encodes and decodes them.
+// emitTexts writes the Go types of messages and texts with the functions that encode and decode them.
 func emitTexts(l *library) (string, error) {
 	var g goSource
 	for _, m := range l.forms {
@@ -66,10 +66,10 @@ func emitTextStruct(g *goSource, m *textForm, doc string) {
 
 func (x textPart) goField() string { return fieldName(x.param, x.typ.name) }
 
-// checked lists the parameters whose value may hold what ends it, with that text.
+// checked lists the parameters whose value may contain its terminator, with the terminators.
 func (m *textForm) checked() (list []textPart, ends []string) {
 	for i, x := range m.parts {
-		if behind := m.behind(i); x.isFree() && behind != "" {
+		if behind := m.terminator(i); x.isFree() && behind != "" {
 			list, ends = append(list, x), append(ends, behind)
 		}
 	}

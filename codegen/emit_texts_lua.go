@@ -125,7 +125,7 @@ func emitLuaFault(b *strings.Builder, name string, m *textForm) {
 // luaFaults lists the parameters that something ends, with the statement that checks each.
 func (m *textForm) luaFaults() (names, tests []string) {
 	for i, x := range m.parts {
-		behind := m.behind(i)
+		behind := m.terminator(i)
 		if x.param == "" || x.mark != "" || behind == "" {
 			continue
 		}
@@ -174,7 +174,7 @@ func emitLuaDecoder(b *strings.Builder, name string, m *textForm) {
 	fmt.Fprintf(b, "  return %s\nend\n", strings.Join(names, ", "))
 }
 
-// emitLuaSet writes a function that tells whether a set has an element.
+// emitLuaSet writes a function that returns whether a set has an element.
 func emitLuaSet(b *strings.Builder, name string, _ *textForm) {
 	fmt.Fprintf(b, "function %s(set, element) return string.find(set, '\\n' .. element .. '\\n', 1, true) ~= nil end\n",
 		name)
@@ -201,7 +201,7 @@ func emitLuaLookup(b *strings.Builder, name string, m *textForm) {
 	fmt.Fprintf(b, "function %s(text, %s) return string.match(text, %s) end\n", name, params[0].param, pattern)
 }
 
-// luaPattern is the pattern of a text as a Lua string, for the whole text or for what stands in one.
+// luaPattern is the pattern of a text as a Lua string, for a whole text or for a part of one.
 func (m *textForm) luaPattern(whole bool) string {
 	var b strings.Builder
 	if whole {
@@ -210,7 +210,7 @@ func (m *textForm) luaPattern(whole bool) string {
 	open := false
 	for i, x := range m.parts {
 		last := i == len(m.parts)-1
-		switch behind := m.behind(i); {
+		switch behind := m.terminator(i); {
 		case x.param == "":
 			b.WriteString(luaEscape(x.literal))
 			if !last && m.parts[i+1].optional {

@@ -227,7 +227,7 @@ func (s *scopes) checkParallel(x *ast.AssignStmt, here *scope) {
 	}
 }
 
-// mentions reports whether an expression reads a variable, not counting what functions in it do later.
+// mentions reports whether an expression reads a variable, not counting the bodies of functions in it, which run later.
 func mentions(v reflect.Value, name string) bool {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:
@@ -344,7 +344,7 @@ func (s *scopes) define(m moduleField, line int) {
 }
 
 // declare enters local variables into a scope. One in a function or block that has the name of a module would hide it:
-// what reads like a use of the module is none then, and not checked.
+// an expression that looks like a use of the module would then use the variable, and would not be checked.
 func (s *scopes) declare(here *scope, line int, names ...string) {
 	for _, name := range names {
 		here.names[name] = true

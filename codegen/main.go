@@ -129,8 +129,7 @@ func readSources(dir string) ([]sourceFile, error) {
 	return out, nil
 }
 
-// rpcFolder has the typed calls and the key builders. What users see of the engine, such as its error codes, is in
-// enginecore.
+// rpcFolder has the typed calls and the key builders. The public part, such as error codes, is in enginecore.
 const rpcFolder = "internal/enginerpc"
 
 const buildFile = "lua/build_gen.go"
@@ -153,7 +152,7 @@ func readBuild(root string) build {
 }
 
 // generate makes all generated files from the sources, by their path from the module's root. The revision of
-// the build grows by one when the library differs from that of the last generation.
+// the build grows by one when the library differs from the library of the last generation.
 func generate(files []sourceFile, last build) (map[string]string, error) {
 	l, err := readLibrary(files)
 	if err != nil {
@@ -237,7 +236,7 @@ func generatedLua(l *library, id build) map[string]string {
 	}
 }
 
-// assembled puts the generated files in their places among the others, each as it stands in the library.
+// assembled puts the generated files in their places among the others, each in the form that the library has.
 func assembled(files []sourceFile, generated map[string]string) []sourceFile {
 	tree := fstest.MapFS{}
 	for _, f := range files {
@@ -267,8 +266,7 @@ func libraryHash(files []sourceFile, generated map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// stale lists generated call files that the sources no longer give, and wire forms that the library does not serve
-// any more.
+// stale lists generated call files that the sources no longer give, and wire forms that the library no longer serves.
 func stale(root string, outputs map[string]string) []string {
 	var out []string
 	for _, pattern := range []string{rpcFolder + "/calls_*_gen.go", "testdata/wire/protocol-*.txt"} {
@@ -353,7 +351,8 @@ func printDocs(root string, out io.Writer) error {
 	return err
 }
 
-// printLibrary assembles the library from the files on disk, which may be newer than what this program embeds.
+// printLibrary assembles the library from the files on disk, which may be newer than the library that this program
+// embeds.
 func printLibrary(root string, contract bool, out io.Writer) error {
 	source, err := lua.Assemble(os.DirFS(filepath.Join(root, "lua")), contract)
 	if err != nil {

@@ -13,8 +13,8 @@ var initialisms = map[string]string{
 // handshake is the function by which programs and a library of any protocol find out about each other.
 const handshake = "ffx_version"
 
-// wireName is the name under which programs of a protocol call a function. Composite calls have names of their own in
-// each protocol after the first, so that none reaches a function of another form.
+// wireName is the name under which programs of a protocol call a function. Composite calls have separate names in each
+// protocol after the first, so that none reaches a function of another form.
 func wireName(name string, protocol int) string {
 	if rest, composite := strings.CutPrefix(name, "ffx_"); composite && protocol > 1 && name != handshake {
 		return fmt.Sprintf("ffx%d_%s", protocol, rest)

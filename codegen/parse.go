@@ -21,7 +21,7 @@ type tag struct {
 	text string
 }
 
-// readHeaders reads the headers of files. Faults go to p; what could be read is returned.
+// readHeaders reads the headers of files. It adds faults to p and returns the headers that it could read.
 func readHeaders(files []sourceFile, p *problems) *library {
 	l := &library{files: files, hooks: map[moduleField]position{}}
 	for _, f := range files {
@@ -92,8 +92,8 @@ func parseBlock(l *library, block []tag, lines []string, end position, p *proble
 	}
 }
 
-// takeHook takes a hook: a function of a module that another file sets. What is declared is what a library without that
-// file does.
+// takeHook takes a hook: a function of a module that another file sets. A library without that file uses the declared
+// function.
 func takeHook(l *library, t tag, lines []string, end position, p *problems) {
 	m := hookLine.FindStringSubmatch(lines[end.line-1])
 	if m == nil {
@@ -180,7 +180,7 @@ func declare(l *library, t tag, p *problems) {
 				continue
 			}
 			if !isName(code) {
-				err = fmt.Errorf("%q is no error code", code)
+				err = fmt.Errorf("%q is not an error code", code)
 				break
 			}
 			s.errors = append(s.errors, errorDecl{pos: t.pos, code: code})
@@ -380,7 +380,7 @@ func (f *function) takeError(t tag, list []string) error {
 	}
 	if !strings.HasPrefix(list[0], "set:") {
 		if !isName(list[0]) {
-			return fmt.Errorf("%q is no error code", list[0])
+			return fmt.Errorf("%q is not an error code", list[0])
 		}
 		// a word that is not name:type begins the description
 		fields := list[1:]

@@ -20,7 +20,7 @@ type plan struct {
 	lib       *library
 	tagArg    string // wire name of the execution id that gives the tag; "" = field Partition
 	keyless   bool
-	extras    []goField // fields for template parameters that are no arguments
+	extras    []goField // fields for template parameters that are not arguments
 	extraKind map[string]scalarType
 	slices    map[string]bool // extras that feed @keys
 }
@@ -145,7 +145,7 @@ func argumentDoc(f field) string {
 	return doc
 }
 
-// optionalNote says that a field is optional, and what is sent where it is not set.
+// optionalNote returns the note that a field is optional, with the value that is sent where it is not set.
 func optionalNote(f field) string {
 	if f.isCallersClock() {
 		return "optional, sent as the present time if unset"

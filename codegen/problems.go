@@ -22,7 +22,7 @@ func (p *problems) add(pos position, format string, args ...any) {
 	p.list = append(p.list, problem{pos, fmt.Sprintf(format, args...)})
 }
 
-// err is nil when there is no fault, else an error with one line per fault.
+// err is nil without a fault, else an error with one line per fault.
 func (p *problems) err() error {
 	if len(p.list) == 0 {
 		return nil

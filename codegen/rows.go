@@ -21,7 +21,7 @@ type rowLayout struct {
 	doc     string
 	columns []*rowColumn
 	pieces  []rowPiece
-	beside  []string // what the table that a reader makes has besides the columns
+	beside  []string // other fields of the table that a reader makes
 }
 
 type rowColumn struct {
@@ -208,7 +208,7 @@ func (r *rowLayout) locals() string {
 	return strings.Join(names, ", ")
 }
 
-// values lists what a writer writes of the table r.
+// values lists the values that a writer writes of the table r.
 func (r *rowLayout) values() string {
 	var values []string
 	for _, c := range r.columns {

@@ -106,9 +106,9 @@ func (t *template) pattern() string {
 // escapedMark follows the name of a parameter whose colons are escaped in the key.
 const escapedMark = ":escaped"
 
-// unescaped is a parameter of a key of the composite calls that is free text, has other parts behind it and is not
-// escaped: two lists of parameters may then give the same key. It is "" when there is none. The keys of the contract
-// are as they are.
+// unescaped is a parameter of a key of the composite calls that is free text, has other parts after it and is not
+// escaped: two lists of parameters may then give the same key. It is "" without such a parameter. The keys of the
+// contract are as they are.
 func (t *template) unescaped() string {
 	if !strings.HasPrefix(t.parts[0].literal, "ffx:") {
 		return ""
@@ -140,7 +140,7 @@ type field struct {
 	record   string // record name, for lists of a named record
 	inline   []field
 	optional bool
-	// fallback is what an optional argument is sent as where it is not set; "" is an empty text.
+	// fallback is the text that is sent for an optional argument that is not set; "" is an empty text.
 	fallback string
 	// omittable: a call may end before it, and the function defines the meaning of its absence.
 	omittable bool

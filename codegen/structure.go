@@ -15,10 +15,10 @@ import (
 // The structure of the library: each module is one file of its name, files of the contract library use no others, and
 // files do not use each other in circles.
 
-// knownCircles lists the circles of files that are meant; lua/README.md says why.
+// knownCircles lists the circles of files that are meant; lua/README.md explains them.
 var knownCircles = [][]string{{"repair_execution", "repair_flow"}}
 
-// A module is a table that the functions of one file stand in. It has the name of its file.
+// A module is a table with the functions of one file. It has the name of its file.
 func moduleOf(file string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".lua"), ".gen")
 }

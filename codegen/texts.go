@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// formKind says where a declared text is used.
+// formKind is the place where a declared text is used.
 type formKind int
 
 const (
 	formMessage formKind = iota // published on channels
 	formText                    // an argument, a reply or a stored value, or part of one
-	formList                    // elements one behind the other
+	formList                    // elements one after the other
 	formSet                     // elements between line feeds
-	formFrame                   // a message that holds several of its channel, each behind its length
-	formDigits                  // a text of one digit for each element, which is the sum of what is said of it
+	formFrame                   // a message that holds several of its channel, each after its length
+	formDigits                  // a text of one digit for each element, the sum of the values of its properties
 )
 
 var formTags = map[string]formKind{
@@ -50,12 +50,12 @@ type textPart struct {
 	typ     scalarType
 	// optional: the last parameter is left out with the literal before it when it is empty.
 	optional bool
-	// mark: the parameter is a bool, and this text stands in its place if it is true.
+	// mark: the parameter is a bool, and this text takes its place if it is true.
 	mark string
 }
 
-// textTypes are the types of parameters that only texts have, beside the scalars. A word is a text of a fixed form: one
-// of several known words, or an id.
+// textTypes are the types of parameters that only texts have, in addition to the scalars. A word is a text of a fixed
+// form: one of several known words, or an id.
 var textTypes = []scalarType{
 	{"word", "string", kindText},
 	{"partition", "enginecore.Partition", kindPartition},
@@ -149,7 +149,7 @@ func (m *textForm) params() []textPart {
 	return slices.DeleteFunc(slices.Clone(m.parts), func(x textPart) bool { return x.param == "" })
 }
 
-// isFree reports whether a parameter may have any text as its value, besides what stands behind it.
+// isFree reports whether a parameter may have any text as its value, except the text after it.
 func (x textPart) isFree() bool {
 	return x.param != "" && x.mark == "" && x.typ.name != "word" &&
 		(x.typ.kind == kindBytes || x.typ.kind == kindText && isFreeText(x.typ.name))
@@ -199,14 +199,14 @@ func (m *textForm) patternOf(name func(textPart) string) string {
 	return b.String()
 }
 
-// verb is the first word of a message when that is fixed. Messages of one channel are told apart by it.
+// verb is the first word of a message when that is fixed. It distinguishes the messages of one channel.
 func (m *textForm) verb() string {
 	word, _, _ := strings.Cut(m.parts[0].literal, " ")
 	return word
 }
 
-// behind is the literal that ends the value of a parameter, "" for the last one.
-func (m *textForm) behind(i int) string {
+// terminator is the literal that ends the value of a parameter, "" for the last one.
+func (m *textForm) terminator(i int) string {
 	if i+1 < len(m.parts) {
 		return m.parts[i+1].literal
 	}
@@ -221,7 +221,7 @@ type digit struct {
 
 var digitWord = regexp.MustCompile(`^([a-z][a-z_]*)=\+?([0-9])$`)
 
-// digits reads `name=digit` and, for what is added to others, `name=+digit`.
+// digits reads `name=digit` and, for a value that is added to others, `name=+digit`.
 func (m *textForm) digits() ([]digit, error) {
 	var out []digit
 	for word := range strings.FieldsSeq(m.parts[0].literal) {
@@ -234,8 +234,8 @@ func (m *textForm) digits() ([]digit, error) {
 	return out, nil
 }
 
-// checkForms reports forms that cannot be read, names that stand twice, messages without a channel, and messages of one
-// channel that cannot be told apart.
+// checkForms reports forms that cannot be read, names that are declared twice, messages without a channel, and messages
+// of one channel that cannot be distinguished.
 func checkForms(l *library, p *problems) {
 	verbs := map[string]*textForm{}
 	for i, m := range l.forms {

@@ -13,7 +13,7 @@ const (
 	kindBool                    // "1" or "0"
 
 	kindPartition    // in texts only: the number of a partition of flows
-	kindAnyPartition // in texts only: the same, or with q or b before it that of one of quotas or budgets
+	kindAnyPartition // in texts only: the same, or with q or b before it a partition of quotas or budgets
 )
 
 type scalarType struct {
@@ -71,7 +71,7 @@ func scalarNamed(name string) (scalarType, bool) {
 	return scalarType{}, false
 }
 
-// isFreeText reports whether a template parameter may have any text as its value: those of the other types are numbers
+// isFreeText reports whether a template parameter may have any text as its value: values of the other types are numbers
 // and ids of a fixed form.
 func isFreeText(param string) bool {
 	if param == "slot" { // a number

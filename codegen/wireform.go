@@ -75,7 +75,7 @@ func wireKeys(l *library, f *function) []wireElement {
 		if k.many {
 			word = "keys"
 		}
-		pattern := k.template // what the file of an earlier protocol names is a pattern already
+		pattern := k.template // the file of an earlier protocol has a pattern already
 		if t := l.template(k.template); t != nil {
 			pattern = boundPattern(t, k)
 		}
@@ -142,7 +142,7 @@ func wireFields(l *library, fields []field) string {
 	return strings.Join(out, " ")
 }
 
-// wireType is the type of a field with records written out, without the mark of what may be missing.
+// wireType is the type of a field with records written out, without the mark for a field that may be missing.
 func wireType(l *library, x field) string {
 	head := map[shape]string{listOf: "list", restOf: "rest", groupOf: "group"}[x.shape]
 	switch {
@@ -163,13 +163,13 @@ func elementFields(l *library, x field) []field {
 	return x.inline
 }
 
-// wireForm is what programs and library agree on, by name.
+// wireForm is the form of the calls and replies that programs and library agree on, by name.
 type wireForm struct {
 	functions map[string]*function
 	texts     map[string]*textForm
 }
 
-// readWireForm reads what emitWireForm wrote.
+// readWireForm reads the output of emitWireForm.
 func readWireForm(name, text string) (wireForm, error) {
 	var p problems
 	out := wireForm{map[string]*function{}, map[string]*textForm{}}
@@ -207,7 +207,7 @@ func breaks(old map[string]*function, l *library) []string {
 	for _, f := range l.functions {
 		now[f.name] = f
 	}
-	none := &library{} // what was read back refers to no records or templates
+	none := &library{} // forms read from a file refer to no records or templates
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(old)) {
 		before, after := old[name], now[name]

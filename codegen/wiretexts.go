@@ -28,7 +28,8 @@ func emitWireTexts(b *strings.Builder, l *library) {
 	}
 }
 
-// channelPatterns are the patterns of a message's channels. What was read from a wire form names patterns already.
+// channelPatterns are the patterns of a message's channels. A message that was read from a wire form has patterns
+// already.
 func channelPatterns(l *library, m *textForm) []string {
 	var out []string
 	for _, name := range m.channels {

@@ -15,16 +15,16 @@ import (
 //go:embed dist
 var files embed.FS
 
-// Config configures the handler. The zero value is for a console beside the API, as package server serves it.
+// Config configures the handler. The zero value is for a console next to the API, as package server serves it.
 type Config struct {
 	// API is the URL of the API, absolute or relative to where the handler is mounted. Defaults to "api/v1".
 	API string
-	// Login is the URL of a page that logs people in, as that of API: "auth/login" of a server with OpenID Connect.
-	// Defaults to none: people enter a token.
+	// Login is the URL of a page that logs people in, relative or absolute like API: "auth/login" of a server with
+	// OpenID Connect. Defaults to none: people enter a token.
 	Login string
 }
 
-// policy allows the pages what they are made of, and nothing else.
+// policy allows the pages to load their own files, and nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 

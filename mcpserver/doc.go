@@ -1,8 +1,8 @@
 // Package mcpserver offers the operations of a FlowFabric server to language models, over the Model Context Protocol:
-// a tool for each operation of package api, with a schema of its input. Tools only read unless Config says otherwise.
+// a tool for each operation of package api, with a schema of its input. Tools only read unless Config allows more.
 //
 //	server, err := mcpserver.New(mcpserver.Config{Client: client})
 //	err = server.Run(ctx, &mcp.StdioTransport{})
 //
-// What a model may see and do is bounded by the rights of the client's token, too.
+// The rights of the client's token bound the model as well.
 package mcpserver

@@ -80,7 +80,7 @@ func (a *asynqSystem) Chain(ctx context.Context, in string) (string, error) {
 	return queued(ctx, a.journal, in, chainSteps, func() error { return a.enqueue(ctx, chainKind, in) })
 }
 
-// queued submits to a queue, waits until the last function has run, and returns what it made of the input.
+// queued submits to a queue, waits until the last function has run, and returns its result.
 func queued(ctx context.Context, j *journal, in string, steps int, submit func() error) (string, error) {
 	wait, err := j.Await(in)
 	if err != nil {
@@ -110,7 +110,7 @@ func (a *asynqSystem) Drain(ctx context.Context) error {
 	})
 }
 
-// poll asks every millisecond until the answer is yes.
+// poll calls done every millisecond until it returns true.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

@@ -4,7 +4,6 @@
 //	go run . -rounds 3
 //	go run . -only asynq,river -time 5s
 //
-// The command starts every server itself. Each measurement is a process of its own, with a server of its own, and
-// stands next to one of FlowFabric, which is measured right before it. The output is Markdown: what
-// docs/reference/peers.md shows.
+// The command starts every server itself. Each measurement is a separate process with a separate server, and is printed
+// next to one of FlowFabric, which is measured right before it. The output is the Markdown in docs/reference/peers.md.
 package main

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// workflowPollers fetch tasks one by one, each on a connection of its own; the library starts two by default.
+	// workflowPollers fetch tasks one by one, each on a separate connection; the library starts two by default.
 	workflowPollers = 16
 	// workflowCache is how many workflows a worker keeps in memory. It is more than are open; the default is 128.
 	workflowCache = 1024

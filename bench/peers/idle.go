@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// settleTime is how long a system has had no work before it is looked at. FlowFabric's workers rest by then.
+// settleTime is how long a system has no work before it is measured. FlowFabric's workers rest by then.
 const settleTime = 40 * time.Second
 
-// idle is what a system costs that has no work, in percent of a processor.
+// idle is the cost of a system without work, in percent of a processor.
 type idle struct {
 	Program float64 `json:"program"` // this process: client and worker
 	Server  float64 `json:"server"`

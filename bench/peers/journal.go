@@ -11,7 +11,7 @@ import (
 // payloadSize is the number of bytes of each input and each result.
 const payloadSize = 100
 
-// input is the input of the first function of a run: the number of the run, that of the function, and filler.
+// input is the input of the first function of a run: the number of the run, the number of the function, and filler.
 func input(run int) string { return payload(run, 0) }
 
 func payload(run, step int) string {

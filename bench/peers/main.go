@@ -128,7 +128,7 @@ func compare(ctx context.Context, s settings) ([]pair, error) {
 	return pairs, nil
 }
 
-// measureApart measures in a process of its own, so that nothing is left of other measurements.
+// measureApart measures in a separate process, so that nothing is left of other measurements.
 func measureApart(ctx context.Context, s settings, name string, idle bool) (r result, err error) {
 	self, err := os.Executable()
 	if err != nil {

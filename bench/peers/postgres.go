@@ -25,7 +25,7 @@ const postgresUnprivileged = "nobody"
 // postgresReadyWithin is how long the server may take to start.
 const postgresReadyWithin = time.Minute
 
-// postgres is a PostgreSQL server with a database of its own in a temporary folder.
+// postgres is a PostgreSQL server with a separate database in a temporary folder.
 type postgres struct {
 	process *process
 	dir     string

@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/download"
 )
 
-// prepare fetches and builds the servers that the systems need. remove removes what nobody else uses.
+// prepare fetches and builds the servers that the systems need. remove removes the files that only this command uses.
 func prepare(ctx context.Context, s *settings) (remove func() error, err error) {
 	needs := func(family string) bool {
 		return slices.ContainsFunc(s.only, func(name string) bool { return isOf(name, family) })

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// process is a server that runs beside this process and ends with it.
+// process is a server that this process starts and that ends with it.
 type process struct {
 	cmd    *exec.Cmd
 	signal os.Signal
@@ -28,7 +28,7 @@ func startProcess(cmd *exec.Cmd, signal os.Signal) (*process, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended says its output
+			_ = cmd.Wait() // its output shows how it ended
 		}
 	}()
 	if err := <-started; err != nil {

@@ -21,7 +21,7 @@ const (
 	riverConnections = 32
 )
 
-// singleJob is a job of its own, chainJob one that submits the next.
+// singleJob is a single job, chainJob one that submits the next.
 type (
 	singleJob struct {
 		Text string `json:"text"`

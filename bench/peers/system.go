@@ -24,7 +24,7 @@ type system interface {
 	Chain(ctx context.Context, input string) (string, error)
 	// Drain waits until the server has recorded the end of all work. Only queues have some left.
 	Drain(ctx context.Context) error
-	// Versions are what this was measured with.
+	// Versions returns the versions of the software that was measured.
 	Versions(ctx context.Context) ([]string, error)
 	// Close ends client, worker and server.
 	Close() error
@@ -33,9 +33,9 @@ type system interface {
 // peer is a system that can be measured.
 type peer struct {
 	name string
-	// title is what the tables call it.
+	// title is its name in the tables.
 	title string
-	// handMade says that a chain is functions that submit the next one themselves.
+	// handMade is set if a chain consists of functions that submit the next one themselves.
 	handMade bool
 	// lacks are kinds of work that the system does not have, or that another variant of it measures.
 	lacks []string

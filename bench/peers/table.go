@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// printTables prints Markdown: medians, then each figure with its range and ratio, what systems without work cost, and
-// the versions.
+// printTables prints Markdown: medians, then each figure with its range and ratio, the cost of systems without work,
+// and the versions.
 func printTables(out io.Writer, s settings, pairs []pair) error {
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "%d rounds of %s for each kind of work, %d functions at a time, %d bytes of input and result, "+
@@ -170,7 +170,7 @@ func spread(values []float64) (least, middle, most float64) {
 	return sorted[0], sorted[len(sorted)/2], sorted[len(sorted)-1]
 }
 
-// number shows a figure with two digits behind the point, or none when it is large.
+// number shows a figure with two digits after the point, or none when it is large.
 func number(v float64) string {
 	switch {
 	case v >= 1000:

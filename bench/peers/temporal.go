@@ -18,7 +18,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// temporalModule is the folder of the development server, a module of its own because of all that it needs.
+// temporalModule is the folder of the development server, a separate module because of its many dependencies.
 const temporalModule = "temporal"
 
 const temporalQueue = "work"

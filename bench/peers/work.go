@@ -46,7 +46,7 @@ func (w work) steps() int {
 	return 1
 }
 
-// measurement is what one kind of work gave.
+// measurement has the figures of one kind of work.
 type measurement struct {
 	Runs     int     `json:"runs"`
 	Repeated int     `json:"repeated"` // functions that were executed again
@@ -63,7 +63,7 @@ func (w work) value(m measurement) float64 {
 	return float64(m.Runs) / m.Seconds
 }
 
-// result is what one system gave.
+// result has the figures of one system.
 type result struct {
 	System   string                 `json:"system"`
 	Works    map[string]measurement `json:"works"`

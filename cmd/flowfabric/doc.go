@@ -1,4 +1,4 @@
-// Command flowfabric serves engines, shows what they do, and lets people step in.
+// Command flowfabric serves engines, shows their runs and state, and lets people operate them.
 //
 //	flowfabric dev --demo
 //	flowfabric run list --flow import --state failed --since 24h

@@ -2,7 +2,7 @@
 // process, one shard, everything stored in memory by SQLite, no user interface. It prints its address and version, and
 // runs until it is interrupted.
 //
-// It is a module of its own because of the many that the server needs: nobody compiles them who does not compare with
+// It is a separate module because the server needs many other modules, which are compiled only for a comparison with
 // Temporal.
 package main
 

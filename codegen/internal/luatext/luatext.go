@@ -1,4 +1,4 @@
-// Package luatext blanks what a scan of Lua text must not look at: comments and the contents of strings.
+// Package luatext blanks the parts of Lua text that a scan must skip: comments and the contents of strings.
 package luatext
 
 import "strings"

@@ -3,8 +3,8 @@
 //
 //	go run ./bundle -check FOLDER
 //
-// With -check it writes nothing and fails if dist is not what it would write. The folder is that of the module, by
-// default the one above.
+// With -check it writes nothing and fails if dist differs from the files that it would write. The folder is the
+// module's folder, by default the one above.
 package main
 
 import (

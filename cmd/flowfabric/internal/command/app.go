@@ -23,8 +23,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/httpclient"
 )
 
-// App is the program with its inputs, outputs and environment. The zero values of Env, Open and Now are those of the
-// process.
+// App is the program with its inputs, outputs and environment. With zero values of Env, Open and Now, it uses those
+// functions of the process.
 type App struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
@@ -47,7 +47,7 @@ type globalFlags struct {
 	timeout                                           time.Duration
 }
 
-// Run carries out the command that the arguments name and returns the exit code.
+// Run runs the command that the arguments name and returns the exit code.
 func (a App) Run(ctx context.Context, args []string) int {
 	if a.Env == nil {
 		a.Env = os.Getenv
@@ -98,7 +98,7 @@ func pages[In, T any](
 	var paging api.Paging
 	for {
 		paging.Limit = most
-		if limit > 0 { // one more tells whether there are more
+		if limit > 0 { // one more shows whether the list was cut
 			paging.Limit = min(most, limit-len(items)+1)
 		}
 		page, err := call(r, op, input(paging))
@@ -115,12 +115,12 @@ func pages[In, T any](
 	}
 }
 
-// note prints a line for people beside the output, in every format.
+// note prints a line for people, separate from the output, in every format.
 func (r *request) note(format string, args ...any) {
 	fmt.Fprintln(r.Stderr, output.VisibleLines(fmt.Sprintf(format, args...)))
 }
 
-// sayMore says that a list was cut, beside the output, so that no program takes the line for an element.
+// sayMore notes that a list was cut, separate from the output, so that no program takes the line for an element.
 func (r *request) sayMore(more bool) {
 	if more {
 		r.note("There are more: --limit 0 shows all.")
@@ -135,7 +135,7 @@ func (r *request) done(what, name string, err error) error {
 	return r.out.Value(map[string]string{"done": what}, name, what)
 }
 
-// where is what the flags, the environment and the profile say.
+// where returns the place that the flags, the environment and the profile name.
 func (a *App) where() (connect.Where, error) {
 	p, err := a.profile()
 	if err != nil {
@@ -150,7 +150,7 @@ func (a *App) where() (connect.Where, error) {
 	if w.URL == "" || a.flags.profile != "" && a.flags.url == "" {
 		w.URL = p.URL
 	}
-	if w.URL == p.URL { // what else the profile says belongs to its URL
+	if w.URL == p.URL { // the other settings of the profile belong to its URL
 		w.Prefix, w.Namespace = cmp.Or(w.Prefix, p.Prefix), cmp.Or(w.Namespace, p.Namespace)
 		w.Actor, tokenFile = cmp.Or(w.Actor, p.Actor), cmp.Or(tokenFile, p.TokenFile)
 	}
@@ -204,8 +204,9 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// destroy carries out what cannot be undone: what says it in the form of "purge run x of flow y". With --dry-run it
-// only looks whether the thing is there; without --yes it asks, or where nobody can answer, refuses.
+// destroy performs an operation that cannot be undone, and that the text describes: "purge run x of flow y". With
+// --dry-run it only checks that the object exists; without --yes it asks for confirmation, or, where it cannot ask,
+// refuses.
 func (r *request) destroy(what string, look, do func() error) error {
 	if r.flags.dryRun {
 		if err := look(); err != nil {

@@ -126,7 +126,7 @@ var archivedNodeView = output.View[runtime.NodeDescription]{
 	},
 }
 
-// storedText shows a value; one that is no JSON by its size.
+// storedText shows a value; a value that is not JSON by its size.
 func storedText(v *describe.Value) string {
 	switch {
 	case v == nil:

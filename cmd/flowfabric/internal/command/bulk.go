@@ -52,7 +52,7 @@ func (a *App) declareBulk(c *cobra.Command) *bulkFlags {
 // actions are the names of actions.
 var actions = []string{"cancel", "cancel-pending", "rerun", "purge", "pause", "resume", "priority", "signal"}
 
-// action is what the job does, by the name of the action.
+// action returns the action of the job, by its name.
 func (f *bulkFlags) action(name string, payload json.RawMessage) (bulk.Action, error) {
 	switch name {
 	case "cancel":

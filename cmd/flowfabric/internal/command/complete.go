@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// completionTime bounds how long the shell waits for what an engine or server has.
+	// completionTime bounds how long the shell waits for the names of an engine or server.
 	completionTime = 3 * time.Second
 	// completions is how many runs are offered.
 	completions = 100
 )
 
-// sources find what an argument can be, by its name. The arguments before it are given.
+// sources find the possible values of an argument, by its name. The arguments before it are given.
 var sources = map[string]func(r *request, before []string) ([]string, error){
 	"FLOW": completeFlows,
 	"RUN": func(r *request, before []string) ([]string, error) {
@@ -103,7 +103,7 @@ func completeList[T any](r *request, op api.Call[api.Empty, api.Page[T]], name f
 	return names(page.Items, name), nil
 }
 
-// completeFlows returns the flows that are published, and those of the last runs.
+// completeFlows returns the published flows, and the flows of the last runs.
 func completeFlows(r *request, _ []string) ([]string, error) {
 	flows, err := call(r, api.ListFlows, api.Empty{})
 	if err != nil {
@@ -114,7 +114,7 @@ func completeFlows(r *request, _ []string) ([]string, error) {
 		found = append(found, f.Name)
 	}
 	runs, err := call(r, api.ListRuns, api.ListRunsInput{Paging: api.Paging{Limit: completions}})
-	if err == nil { // what is published is better than nothing
+	if err == nil { // without the runs, the published flows are better than nothing
 		for _, run := range runs.Items {
 			found = append(found, run.Flow)
 		}
@@ -131,7 +131,7 @@ func completeRuns(r *request, flow string) ([]string, error) {
 	return names(runs.Items, func(run api.Run) string { return run.Run }), nil
 }
 
-// complete completes the arguments of a command from what the engine or server has. Failures complete nothing.
+// complete completes the arguments of a command from the names in the engine or server. Failures complete nothing.
 func (a *App) complete(use string) cobra.CompletionFunc {
 	arguments := argumentNames(use)
 	return func(c *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {

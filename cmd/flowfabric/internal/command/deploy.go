@@ -388,7 +388,7 @@ func (a *App) aclCommand() *cobra.Command {
 	return c
 }
 
-// programVersion is that of the command.
+// programVersion is the version of the command.
 type programVersion struct {
 	Version string `json:"version"`
 }
@@ -474,7 +474,7 @@ func (a *App) keeperRun() *cobra.Command {
 	})
 }
 
-// sleep waits for a time. It reports whether the context goes on.
+// sleep waits for a time. It returns false if the context ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -20,8 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
-// Repairs names the keeper tasks that repair records, in an order in which a later one can use what an earlier one has
-// repaired, then those for what is due.
+// Repairs names the keeper tasks that repair records, in an order in which a later one can use the repairs of an
+// earlier one, then the tasks for work that is due.
 var Repairs = []string{
 	"key_reconciliation", "index_reconciliation", "member_reconciliation", "dependency_reconciliation",
 	"sibling_cancel_reconciliation", "quota_reconciliation", "budget_reconciliation",
@@ -120,8 +120,8 @@ func report(r *request, findings []inspection.Finding) error {
 	return err
 }
 
-// unopenedFinding returns the finding that an engine which cannot be opened stands for, as Engine.Inspect has it of one
-// that is open.
+// unopenedFinding returns the finding for an engine that cannot be opened, in the form in which Engine.Inspect reports
+// findings of an open one.
 func unopenedFinding(err error) (inspection.Finding, bool) {
 	f := inspection.Finding{Severity: inspection.Error, Subject: "engine", Found: err.Error()}
 	var lacking *enginecore.RightsError
@@ -144,7 +144,7 @@ func unopenedFinding(err error) (inspection.Finding, bool) {
 	return f, true
 }
 
-// stuck returns what stands still by the lanes, and each worker.
+// stuck returns findings of blocked work, from the lanes and from each worker.
 func stuck(r *request) ([]inspection.Finding, error) {
 	lanes, err := call(r, api.ListLanes, api.Empty{})
 	if httpclient.Code(err) == "not_in_contract" {

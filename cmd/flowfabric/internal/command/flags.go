@@ -45,7 +45,7 @@ func declareJSON(flags *pflag.FlagSet, name, usage string) *jsonFlag {
 	return f
 }
 
-// check returns an error for what is no JSON. Files are read later.
+// check returns an error for a text that is not JSON. Files are read later.
 func (f *jsonFlag) check(name string) error {
 	if f.text != "" && !strings.HasPrefix(f.text, "@") && !json.Valid([]byte(f.text)) {
 		return fmt.Errorf("--%s %.80q: must be JSON or @FILE", name, f.text)

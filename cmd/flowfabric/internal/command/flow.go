@@ -242,7 +242,8 @@ func checkFlows(r *request, only string, workers []api.Worker) ([]runcheck.Probl
 	return problems, nil
 }
 
-// checkGraph returns the problems of a graph and of the sub-flows in it, whose nodes are behind the name of theirs.
+// checkGraph returns the problems of a graph and of the sub-flows in it, whose nodes follow the name of the sub-flow's
+// node.
 func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []api.Worker) []runcheck.Problem {
 	var problems []runcheck.Problem
 	for i := range graph.Nodes {

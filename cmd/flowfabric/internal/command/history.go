@@ -23,7 +23,7 @@ var laneSampleView = output.View[api.LaneSample]{
 	},
 }
 
-// historyNote says where the past comes from.
+// historyNote names the source of the history.
 const historyNote = " A server has samples of the last hour, or since it began. Without a server there is one, that " +
 	"of now."
 

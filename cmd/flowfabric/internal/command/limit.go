@@ -195,7 +195,7 @@ var budgetView = output.View[api.Budget]{
 	},
 }
 
-// amountsText shows what is spent of each dimension, such as "usd 3+1/10": with what is reserved, of the hard limit.
+// amountsText shows the amounts of each dimension, such as "usd 3+1/10": spent + reserved / hard limit.
 func amountsText(b api.Budget) string {
 	parts := make([]string, len(b.Amounts))
 	for i, amount := range b.Amounts {
@@ -261,14 +261,14 @@ func (a *App) budgetShow() *cobra.Command {
 	return c
 }
 
-// budgetChange is what flags change of a budget.
+// budgetChange has the changes of a budget that flags request.
 type budgetChange struct {
 	hard, soft map[string]int64
 	resetEvery time.Duration
 	effect     string
 }
 
-// of returns the settings of a budget with what flags change of them.
+// of returns the settings of a budget with the changes of the flags.
 func (b *budgetChange) of(present *api.Budget, given func(flag string) bool) (body api.BudgetSettings) {
 	body.Hard, body.Soft = map[string]int64{}, map[string]int64{}
 	for _, amount := range present.Amounts {
@@ -360,7 +360,7 @@ func (a *App) budgetDelete() *cobra.Command {
 		do: func(r *request) error {
 			look := func() error { _, err := call(r, api.GetBudget, f.input(r)); return err }
 			return r.destroy("delete budget "+r.args[0], look, func() error {
-				if err := look(); err != nil { // the API deletes what is not there without an error
+				if err := look(); err != nil { // the API deletes a missing object without an error
 					return err
 				}
 				_, err := call(r, api.DeleteBudget, f.input(r))

@@ -51,7 +51,7 @@ func (a *App) manualCommand() *cobra.Command {
 	return c
 }
 
-// Tree returns the commands, for what is generated of them.
+// Tree returns the commands, for generators of pages.
 func Tree() *cobra.Command {
 	a := &App{Env: func(string) string { return "" }}
 	return a.tree()

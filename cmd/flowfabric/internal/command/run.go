@@ -119,7 +119,7 @@ var nowView = output.View[api.RunNow]{
 	},
 }
 
-// nowText says why the node waits, or what happens in it.
+// nowText returns the reason why the node waits, or its current activity.
 func nowText(n api.RunNow) string {
 	if n.Waiting == nil {
 		return n.Message
@@ -127,7 +127,7 @@ func nowText(n api.RunNow) string {
 	return n.Waiting.Sentence
 }
 
-// explain prints what happens in runs at present.
+// explain prints the nodes of runs that run or wait at present.
 func explain(r *request, runs []api.Run) error {
 	const most = 100 // of one request
 	var all []api.RunNow

@@ -16,7 +16,7 @@ import (
 )
 
 // follow prints the events of a stream until it ends, count of them are printed (0 is all), or the command is stopped,
-// which is no failure.
+// which is not a failure.
 func follow[T any](r *request, view output.View[T], events iter.Seq2[T, error], count int) error {
 	stream := output.NewStream(r.out, view)
 	printed := 0
@@ -44,7 +44,7 @@ func stopped(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
 
-// Widths of columns of streams, so that rows stand below their head: of times, of the longest kinds of events, of
+// Widths of columns of streams, so that rows align with their head: of times, of the longest kinds of events, of
 // ordinary names, and of ids that the engine chooses.
 const timeWidth, kindWidth, nameWidth, idWidth = len("2006-01-02 15:04:05"), len("waiting_children"), 16, 36
 
@@ -287,7 +287,7 @@ func reasonOf(d *api.RunDetail) string {
 	return d.CancelReason
 }
 
-// waitForEnd returns a run that is over. What happens until then goes to see, if that is set.
+// waitForEnd returns a run that is over. It passes the events until then to see, if that is set.
 func waitForEnd(r *request, see func(api.RunEvent) error) (*api.RunDetail, error) {
 	for {
 		events := httpclient.Follow(r, r.session.Client, api.FollowRun, api.FollowRunInput{RunName: r.name()})

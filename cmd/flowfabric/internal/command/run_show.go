@@ -52,7 +52,7 @@ var nodeView = output.View[api.Node]{
 	},
 }
 
-// whyText says why a node waits, and why it failed.
+// whyText returns the reason why a node waits, or failed.
 func whyText(n api.Node) string {
 	text := ""
 	if n.Waiting != nil {
@@ -153,10 +153,10 @@ func summaryOf(d *api.RunDetail) string {
 	return strings.Join(lines, "\n")
 }
 
-// quoted puts a text in quotes. What prints it escapes what is hidden in it, and so has who stored it.
+// quoted puts a text in quotes. The output escapes hidden characters in it, and so has the program that stored it.
 func quoted(text string) string { return `"` + strings.ReplaceAll(text, "\n", `\n`) + `"` }
 
-// sayDetails prints the values and attempts of a node, as far as they were asked for.
+// sayDetails prints the values and attempts of a node, as far as they were requested.
 func sayDetails(out *output.Writer, n *api.Node) {
 	sayValues(out, n.Node, n.Input, n.Result)
 	for i := range n.History {

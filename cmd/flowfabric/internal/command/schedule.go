@@ -108,7 +108,7 @@ func printSchedule(r *request, s *api.Schedule, err error) error {
 	return output.List(r.out, fireView, s.History)
 }
 
-// scheduleFlags are the flags of what a schedule says.
+// scheduleFlags are the flags of the settings of a schedule.
 type scheduleFlags struct {
 	input                          *jsonFlag
 	cron, zone, overlap, fireField string
@@ -137,7 +137,7 @@ func declareSchedule(c *cobra.Command) *scheduleFlags {
 	return f
 }
 
-// scheduleFlagNames are the names of the flags of what a schedule says.
+// scheduleFlagNames are the names of the flags of the settings of a schedule.
 var scheduleFlagNames = []string{
 	"cron", "time-zone", "every", "starting", "ending", "jitter", "input", "catch-up", "overlap", "queue-limit",
 	"fire-time-field", "tag",
@@ -195,7 +195,7 @@ func (f *scheduleFlags) timing() api.Timing {
 	}
 }
 
-// changedTiming is the timing of a schedule with what flags change of it; nil if they change nothing.
+// changedTiming is the timing of a schedule with the changes of the flags; nil if they change nothing.
 func (f *scheduleFlags) changedTiming(r *request) (*api.Timing, error) {
 	given := r.cmd.Flags().Changed
 	changed := false

@@ -19,7 +19,7 @@ type screen struct {
 	lines int
 }
 
-// newScreen returns a screen; nil where the output is no terminal.
+// newScreen returns a screen; nil where the output is not a terminal.
 func newScreen(to io.Writer) *screen {
 	file, ok := to.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -34,7 +34,8 @@ func newScreen(to io.Writer) *screen {
 	}}
 }
 
-// draw replaces what was drawn. What does not fit is cut off: a line that wraps could not be replaced.
+// draw replaces the previous lines on the screen. It cuts off text that does not fit: a line that wraps could not be
+// replaced.
 func (s *screen) draw(lines []string) error {
 	width, height := s.size()
 	if len(lines) > height-1 {

@@ -65,7 +65,7 @@ func (a *App) devCommand() *cobra.Command {
 	return c
 }
 
-// deployment is an engine with a server and what runs beside it.
+// deployment is an engine with a server, a keeper and the sample flows that run with it.
 type deployment struct {
 	where          connect.Where
 	listen         string
@@ -78,7 +78,7 @@ type deployment struct {
 	lanes          []string // for the keeper
 }
 
-// serving is what a command that serves prints.
+// serving is the output of a command that serves.
 type serving struct {
 	URL    string `json:"url,omitempty"`
 	Engine string `json:"engine"`

@@ -17,7 +17,7 @@ import (
 // adminTokenVariable is the environment variable with the token that has all rights.
 const adminTokenVariable = "FLOWFABRIC_ADMIN_TOKEN"
 
-// serverFlags are the flags of the command that serves an engine, beside those that it sets in the deployment.
+// serverFlags are the flags of the command that serves an engine, without the flags that it sets in the deployment.
 type serverFlags struct{ cert, key, clientCA, logins string }
 
 func (a *App) serverCommand() *cobra.Command {
@@ -73,7 +73,7 @@ func allowedHosts(flags *pflag.FlagSet, hosts *[]string) {
 			"addresses; with a login all are allowed unless some are given")
 }
 
-// checkServer reads the environment, and checks what the flags and it say.
+// checkServer reads the environment, and checks its settings and the flags.
 func (a *App) checkServer(d *deployment, f serverFlags, listens bool) error {
 	environment, err := server.ReadEnvironment(func(name string) (string, bool) {
 		value := a.Env(name)

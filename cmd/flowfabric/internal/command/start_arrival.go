@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
-// arrivalFlags say how a run may start by its key.
+// arrivalFlags set how a run may start by its key.
 type arrivalFlags struct {
 	key, whenTaken, throttle    string
 	atOnce, maxInputs           int
@@ -38,7 +38,7 @@ func declareArrival(flags *pflag.FlagSet) *arrivalFlags {
 	return a
 }
 
-// check returns what is wrong with the flags alone.
+// check returns an error for flags that are invalid by themselves.
 func (a *arrivalFlags) check() error {
 	var faults []error
 	fault := func(wrong bool, format string, args ...any) {
@@ -60,7 +60,7 @@ func (a *arrivalFlags) check() error {
 	return errors.Join(faults...)
 }
 
-// windows returns what --throttle says: one window at least, or none without it.
+// windows returns the windows of --throttle: one at least, or none without the flag.
 func (a *arrivalFlags) windows() (list []api.StartWindow, err error) {
 	if a.throttle == "" {
 		return nil, nil
@@ -80,7 +80,7 @@ func (a *arrivalFlags) windows() (list []api.StartWindow, err error) {
 	return list, nil
 }
 
-// fill sets what the flags say about a run.
+// fill sets the fields of a run from the flags.
 func (a *arrivalFlags) fill(run *api.NewRun) {
 	windows, _ := a.windows() // check has seen it
 	switch {

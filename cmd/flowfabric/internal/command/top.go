@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// load is what an engine does at a moment.
+// load is the work of an engine at a moment.
 type load struct {
 	At        time.Time      `json:"at"`
 	Runs      map[string]int `json:"runs"`

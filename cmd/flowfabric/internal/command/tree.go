@@ -83,7 +83,7 @@ func must(err error) {
 	}
 }
 
-// nameOf is the name of a command without that of the program.
+// nameOf is the name of a command without the name of the program.
 func nameOf(c *cobra.Command) string {
 	_, name, found := strings.Cut(c.CommandPath(), " ")
 	if !found {
@@ -126,8 +126,8 @@ type spec struct {
 	// engineOnly marks a command that does not work through a server.
 	engineOnly bool
 	do         func(*request) error
-	// unopened does what can be done when the engine or the server could not be opened, and returns the error of the
-	// command. Without it, that is why.
+	// unopened runs instead of do when the engine or the server could not be opened, and returns the error of the
+	// command. Without it, the command returns the reason.
 	unopened func(*request, error) error
 }
 
@@ -195,7 +195,7 @@ func (a *App) standalone(s spec) *cobra.Command {
 	return c
 }
 
-// carryOut opens a session and does what the command does.
+// carryOut opens a session and runs the command.
 func (a *App) carryOut(c *cobra.Command, s spec, args []string, do func(*request) error) error {
 	o, err := a.options()
 	if err != nil {
@@ -238,7 +238,7 @@ func (a *App) group(use, short string, commands ...*cobra.Command) *cobra.Comman
 	return c
 }
 
-// refuseUnknown makes a group print its help and refuse what is no command of it, with what may be meant.
+// refuseUnknown makes a group print its help and refuse unknown commands, with suggestions.
 func (a *App) refuseUnknown(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 	c.Args = cobra.ArbitraryArgs
@@ -272,8 +272,8 @@ func splitRun(use string, args []string) []string {
 	return append([]string{flow, run}, args[1:]...)
 }
 
-// checkArguments holds arguments against what a command takes. Optional arguments come all or none where they are in
-// one pair of brackets.
+// checkArguments checks arguments against the names in the usage of a command. Optional arguments come all or none
+// where they are in one pair of brackets.
 func checkArguments(use string, args []string) error {
 	names := argumentNames(use)
 	least, most := 0, len(names)

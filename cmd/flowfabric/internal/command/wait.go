@@ -132,9 +132,9 @@ func waitsAt(r *request, node, step string, closed bool) ([]api.Wait, error) {
 	}), nil
 }
 
-// theWait returns the wait of a run that an answer is for: the only open one, or that of the node and the step. With a
-// key, which makes the answer repeatable, it is the closed one where none is open: it is returned without its id, so
-// that the reply says what became of the first answer.
+// theWait returns the wait of a run that an answer is for: the only open one, or the wait of the node and the step.
+// With a key, which makes the answer repeatable, it is the closed wait where none is open. A closed wait is returned
+// without its id, so that the reply has the effect of the first answer.
 func theWait(r *request, node, step, key string) (api.Wait, error) {
 	open, err := waitsAt(r, node, step, false)
 	if err != nil {
@@ -332,10 +332,10 @@ var signalView = output.View[api.ReceivedSignal]{
 	},
 }
 
-// waitHelp says what the argument WAIT is.
+// waitHelp explains the argument WAIT.
 const waitHelp = " WAIT is the node of the wait, or its id, which inbox -o wide shows."
 
-// wait is the wait that the arguments name: by its node, or by its id, also that of a closed wait.
+// wait is the wait that the arguments name: by its node, or by its id, which may belong to a closed wait.
 func (r *request) wait() (api.WaitName, error) {
 	name := api.WaitName{RunName: r.name(), Wait: r.args[2]}
 	for _, closed := range []bool{false, true} {

@@ -80,7 +80,7 @@ func watchOn(r *request, s *screen) (*api.RunDetail, error) {
 		wait := time.NewTimer(tick)
 		select {
 		case <-happened:
-			wait.Reset(redraw) // what happens at once is one picture
+			wait.Reset(redraw) // events at the same time are drawn once
 			select {
 			case <-wait.C:
 			case <-r.Done():

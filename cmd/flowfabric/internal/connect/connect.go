@@ -1,5 +1,5 @@
 // Package connect reaches the engine or the server that a command is about. Either way the commands call operations of
-// package api: those of a server over HTTP, those of an engine in this process.
+// package api: a server performs them over HTTP, an engine in this process.
 package connect
 
 import (
@@ -25,24 +25,25 @@ const DefaultActor = "flowfabric"
 
 // Where identifies an engine or a server.
 type Where struct {
-	// URL is that of runtime.Open, or of a server: http or https.
+	// URL is a URL of runtime.Open, or the http or https URL of a server.
 	URL string
-	// Prefix and Namespace are those of an engine.
+	// Prefix and Namespace are for an engine.
 	Prefix, Namespace string
 	// Actor is who acts on an engine. A server knows that by the login.
 	Actor string
 	// Token is for a server.
 	Token string
-	// Logger receives why an operation on an engine failed, where its error does not tell. Defaults to none.
+	// Logger receives the reason why an operation on an engine failed, where its error does not contain it. Defaults to
+	// none.
 	Logger *slog.Logger
 }
 
-// IsServer reports whether the URL is that of a server.
+// IsServer reports whether the URL belongs to a server.
 func (w Where) IsServer() bool {
 	return strings.HasPrefix(w.URL, "http://") || strings.HasPrefix(w.URL, "https://")
 }
 
-// Check returns an error for what does not belong together, before anything is opened.
+// Check returns an error for settings that contradict each other, before anything is opened.
 func (w Where) Check() error {
 	switch {
 	case w.URL == "":

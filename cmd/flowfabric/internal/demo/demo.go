@@ -49,7 +49,7 @@ var (
 	})
 )
 
-// Shipment is what is shipped.
+// Shipment is an order that is shipped.
 type Shipment struct {
 	Order    Order    `json:"order"`
 	Total    int      `json:"total"`

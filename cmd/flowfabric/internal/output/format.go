@@ -25,7 +25,7 @@ const (
 // Formats returns all formats.
 func Formats() []Format { return []Format{Table, Wide, JSON, JSONL, YAML, Name} }
 
-// Options say how to print. The zero value prints tables.
+// Options configure the output. The zero value prints tables.
 type Options struct {
 	Format Format
 	// Columns are the names of the columns of tables; empty for the usual ones.
@@ -54,7 +54,7 @@ type Writer struct {
 // New returns a writer.
 func New(to io.Writer, options Options) *Writer { return &Writer{to: to, options: options} }
 
-// ForPeople reports whether tables are printed, and texts beside them.
+// ForPeople reports whether the output consists of tables and explaining texts.
 func (w *Writer) ForPeople() bool { return w.options.Format == Table || w.options.Format == Wide }
 
 // Wide reports whether as much as there is should be printed.
@@ -63,7 +63,7 @@ func (w *Writer) Wide() bool { return w.options.Format == Wide }
 // Names reports whether names alone are printed.
 func (w *Writer) Names() bool { return w.options.Format == Name }
 
-// Say prints a text for people, on lines of its own; nothing in other formats.
+// Say prints a text for people, on separate lines; nothing in other formats.
 func (w *Writer) Say(format string, args ...any) {
 	if w.ForPeople() {
 		fmt.Fprintln(w.to, VisibleLines(fmt.Sprintf(format, args...)))
@@ -133,5 +133,5 @@ func Tags(tags map[string]string) string {
 	return string(data)
 }
 
-// Lines reports whether each value is a line of its own.
+// Lines reports whether each value is a separate line.
 func (w *Writer) Lines() bool { return w.options.Format == JSONL }

@@ -18,10 +18,10 @@ type Column[T any] struct {
 	Text  func(T) string
 }
 
-// View says how elements are printed.
+// View defines how elements are printed.
 type View[T any] struct {
 	Columns []Column[T]
-	// Name is by what commands name an element.
+	// Name returns the name of an element in commands.
 	Name func(T) string
 }
 

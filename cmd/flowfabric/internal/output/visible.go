@@ -11,7 +11,7 @@ import (
 )
 
 // isHidden reports whether a character does something to a terminal instead of being shown: control characters (C0,
-// delete, C1), those of format, such as the ones that turn the direction of text around, and separators of lines and
+// delete, C1), format characters, such as the ones that reverse the direction of text, and separators of lines and
 // paragraphs.
 func isHidden(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 

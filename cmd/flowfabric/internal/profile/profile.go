@@ -21,9 +21,9 @@ import (
 // ErrInvalid matches errors about the file and names of profiles.
 var ErrInvalid = errors.New("invalid profile")
 
-// Profile is what a command uses unless a flag or the environment says otherwise. The zero value says nothing.
+// Profile has settings that a command uses unless a flag or the environment sets others. The zero value sets nothing.
 type Profile struct {
-	// URL is that of an engine or a server.
+	// URL is the URL of an engine or a server.
 	URL string `yaml:"url,omitempty"`
 	// TokenFile is the file with the token for a server; a leading ~/ is the home directory.
 	TokenFile string `yaml:"token_file,omitempty"`
@@ -41,13 +41,13 @@ type File struct {
 }
 
 // Path returns the path of the file: FLOWFABRIC_CONFIG, or flowfabric/config.yaml in XDG_CONFIG_HOME, which is
-// ~/.config by default. It is empty when there is no home directory.
+// ~/.config by default. It is empty without a home directory.
 func Path(env func(string) string) string {
 	if path := env("FLOWFABRIC_CONFIG"); path != "" {
 		return path
 	}
 	dir := env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) { // as the specification says of relative ones
+	if !filepath.IsAbs(dir) { // as the specification requires for relative ones
 		home := env("HOME")
 		if home == "" {
 			return ""
@@ -104,7 +104,7 @@ func (f *File) Write(path string) error {
 	return err
 }
 
-// Named returns a profile: that of the name, or without a name the default one, or the zero value when there is none.
+// Named returns the profile with the name, or without a name the default profile, or the zero value without a default.
 func (f *File) Named(name string) (Profile, error) {
 	name = cmp.Or(name, f.Profile)
 	if name == "" {
