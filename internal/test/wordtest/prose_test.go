@@ -73,6 +73,7 @@ func TestProse_Patterns(t *testing.T) {
 		"It is no longer there, and is no run.":      "is no",
 		"It runs behind a proxy.":                    "",
 		"The `what` of \"what is it\" is a field.":   "",
+		"See [the log](see-who-changed-what.md).":    "",
 		"One line tells\nof the next, which stands.": "tells stands",
 		"It understands, and goes\non.":              "goes on",
 	} {
@@ -89,8 +90,8 @@ type tic struct {
 	found, write string
 }
 
-// quoted are code and quotations.
-var quoted = regexp.MustCompile("`[^`]*`|\"[^\"\n]*\"|“[^”]*”")
+// quoted are code, quotations and the targets of links.
+var quoted = regexp.MustCompile("`[^`]*`|\"[^\"\n]*\"|“[^”]*”|\\]\\([^)\\s]*\\)")
 
 var blank = regexp.MustCompile(`[^\n]`)
 
