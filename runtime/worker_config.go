@@ -19,6 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
+	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
+	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
@@ -147,7 +149,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 	}
 	config.Invoke = intercepted(c.Interceptors)
 	if c.OnBudget != nil {
-		config.OnBudget = func(ctx context.Context, b worker.ReportedBreach) { c.OnBudget(ctx, BudgetBreach(b)) }
+		config.OnBudget = func(ctx context.Context, b budget.Breach) { c.OnBudget(ctx, BudgetBreach(b)) }
 	}
 	if c.ClaimThrough != nil {
 		config.Granter = func(ctx context.Context, r admission.GrantRequest) (admission.IssuedGrant, error) {
@@ -159,11 +161,11 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 }
 
 // logConfig puts the defaults in place.
-func logConfig(c runlog.Config) worker.LogConfig {
+func logConfig(c runlog.Config) output.LogConfig {
 	if c.Level == nil {
 		c.Level = slog.LevelInfo
 	}
-	return worker.LogConfig{
+	return output.LogConfig{
 		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, runlog.DefaultLines),
 		Bytes: cmp.Or(c.Bytes, runlog.DefaultBytes),
 	}
