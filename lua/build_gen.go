@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "351-3e10007f02c487af"
+const build = "352-7b4daef343dbf413"
