@@ -93,9 +93,11 @@ func Audience(names ...string) WaitOption {
 	return func(w *activityspec.Wait) { w.Audience = append(w.Audience, names...) }
 }
 
-// AnswerSchema is the JSON Schema (draft 2020-12 unless it names another) that the payload of a signal must satisfy, at
-// most 64 KiB. A signal whose payload does not is refused with all its faults, and the wait continues. The default is
-// what decodes into the type of the wait: any field may be missing or null, and others may be there.
+// AnswerSchema is the JSON Schema that the payload of a signal must satisfy: of draft 2020-12, at most 64 KiB, with
+// references only within it. Formats are checked. A signal whose payload does not satisfy it is refused with all its
+// faults, and the wait continues. The default is what decodes into the type of the wait: any field may be missing or
+// null, and others may be there. Build refuses a schema whose $schema names another draft, as does the wait of an
+// activity when it begins; another schema that cannot be used is refused when the run is started.
 func AnswerSchema(schema json.RawMessage) WaitOption {
 	return func(w *activityspec.Wait) { w.AnswerSchema = schema }
 }

@@ -110,10 +110,11 @@
 //	-- @piece   held   phase..flags lease   what the library reads or writes by itself: columns that follow each other;
 //	                                        those from one to another are one text
 //
-// Types are byte, state, flags (1 byte), short (2), long (4), time (6, Unix ms), all little endian, and text(n). In Lua,
-// the module of the row's name has read(bytes, from, …), pack(r), BYTES, and in capitals the columns with values, the bits
-// and the formats of pieces; <COLUMN>_AT is where a column begins, from 1 on, and <COLUMN>_FORMAT how it is packed. The
-// tests' reader is internal/test/rowread/layout_gen.go, and docs/reference/stored-form.md has a table of the bytes.
+// Types are byte, state, flags (1 byte), short (2), long (4), time (6, Unix ms), all little endian, and text(n). In
+// Lua, the module of the row's name has read(bytes, from, …), pack(r), BYTES, and in capitals the columns with values,
+// the bits and the formats of pieces; <COLUMN>_AT is where a column begins, from 1 on, and <COLUMN>_FORMAT how it is
+// packed. The tests' reader is internal/test/rowread/layout_gen.go. docs/reference/stored-form.md has a table of the
+// bytes.
 //
 // # The generated registration
 //

@@ -274,15 +274,16 @@ func (r *rowLayout) emitLua(b *strings.Builder, used func(name string) bool) {
 	for _, name := range r.beside {
 		beside += ", " + name
 	}
-	fmt.Fprintf(b, "\nfunction %s.read(bytes, from%s)\n  local %s = struct.unpack('%s', bytes, from)\n  return {\n", r.name, beside,
-		r.locals(), r.format())
+	fmt.Fprintf(b, "\nfunction %s.read(bytes, from%s)\n", r.name, beside)
+	fmt.Fprintf(b, "  local %s = struct.unpack('%s', bytes, from)\n  return {\n", r.locals(), r.format())
 	for _, name := range r.beside {
 		fmt.Fprintf(b, "    %s = %s,\n", name, name)
 	}
 	for _, c := range r.columns {
 		fmt.Fprintf(b, "    %s = %s_,\n", c.name, c.name)
 	}
-	fmt.Fprintf(b, "  }\nend\n\nfunction %s.pack(r)\n  return struct.pack('%s', %s)\nend\n", r.name, r.format(), r.values())
+	fmt.Fprintf(b, "  }\nend\n\nfunction %s.pack(r)\n", r.name)
+	fmt.Fprintf(b, "  return struct.pack('%s', %s)\nend\n", r.format(), r.values())
 }
 
 // rowFolder has the tests' reader of rows.
@@ -301,7 +302,7 @@ func emitGoRows(l *library) (string, error) {
 				g.line("const %s%s = %d\n", name, exported(c.name), c.fixed)
 			}
 			if c.values != nil {
-				g.comment("", fmt.Sprintf("%s%s are the values of this column, from number 1 on.", name, exported(c.name)))
+				g.comment("", name+exported(c.name)+" are the values of this column, from number 1 on.")
 				g.line("var %s%s = []string{", name, exported(c.name))
 				for _, v := range c.values {
 					g.line("%q,", v)
@@ -331,7 +332,7 @@ func (r *rowLayout) emitGoStruct(g *goSource, name string) {
 		g.line("%s %s", exported(c.name), c.goType())
 	}
 	g.line("}\n")
-	g.comment("", fmt.Sprintf("%sColumns has where columns are: how many bytes come before one, and how many it has.", name))
+	g.comment("", name+"Columns has where columns are: how many bytes come before one, and how many it has.")
 	g.line("var %sColumns = map[string][2]int{", name)
 	for i, c := range r.columns {
 		g.line("%q: {%d, %d},", c.name, r.offset(i), c.size)
@@ -419,7 +420,8 @@ func fillRowPage(l *library, page string) (string, error) {
 	}
 	var b strings.Builder
 	for _, r := range l.rows {
-		fmt.Fprintf(&b, "\n%s: %d bytes.\n\n| offset | bytes | name | content |\n| ---: | ---: | --- | --- |\n", r.doc, r.size())
+		fmt.Fprintf(&b, "\n%s: %d bytes.\n\n", r.doc, r.size())
+		b.WriteString("| offset | bytes | name | content |\n| ---: | ---: | --- | --- |\n")
 		for i, c := range r.columns {
 			fmt.Fprintf(&b, "| %d | %d | `%s` | %s |\n", r.offset(i), c.size, c.name, c.content())
 		}

@@ -101,6 +101,9 @@ func TestTaskSuspendTellsWhatIsAsked(t *testing.T) {
 		}
 		_, err := task.Suspend(h.ctx, append(told, activity.AnswerSchema(json.RawMessage(`{"type":7}`)))...)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
+		_, err = task.Suspend(h.ctx, append(told, activity.AnswerSchema(json.RawMessage(`{"$schema":"http://json-schema.org/draft-06/schema"}`)))...)
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, "answer schema: /$schema: draft 6 is not supported")
 		token, err := task.Suspend(h.ctx, append(told, activity.AnswerSchema(json.RawMessage(`{"type":"integer"}`)))...)
 		require.NoError(t, err)
 		found := awaitWaits(t, b.Client, openwaits.Query{Audience: "crew"}, 1)[0]

@@ -222,21 +222,36 @@ func awaitRunState(t *testing.T, run *runtime.RunRef, want runtime.RunState) {
 	})
 }
 
-// A schema that cannot be used is refused before anything is written.
+// A flow with a schema of another draft is not built: the fault has the flow, the node and the rule. Another schema that
+// cannot be used is refused before anything is written.
 func TestAnswerSchemaMustBeOne(t *testing.T) {
 	t.Parallel()
+	build := func(schema string, opts ...flow.WaitOption) (*flow.Definition[int, review], error) {
+		f := flow.New[int, review]("bad")
+		flow.Return(f, flow.Waitpoint[review](f, "review", append(opts, activity.AnswerSchema(json.RawMessage(schema)))...))
+		return f.Build()
+	}
+	_, err := build(`{"$schema":"http://json-schema.org/draft-07/schema#"}`)
+	require.EqualError(t, err, `flow "bad": node "review": wait: bad option: answer schema: `+
+		"/$schema: draft 7 is not supported: schemas are of draft 2020-12")
+
 	b := enginetest.New(t, "embedded")
-	_, err := runtime.Start(enginetest.Context(t), b.Client,
-		newReview(t, "bad", activity.AnswerSchema(json.RawMessage(`{"type":"objekt"}`))), 1, runtime.WithID("x"))
-	require.ErrorIs(t, err, runtime.ErrInvalid)
-	require.ErrorContains(t, err, "node review: ")
+	for schema, want := range map[string]string{
+		`{"$ref":"https://example.com/s"}`: "a reference out of the schema is not followed: https://example.com/s",
+		`{"type":"objekt"}`:                "/type: fits no alternative: ",
+		`{"minimum":"x"}`:                  "/minimum: expected number, but got string",
+	} {
+		def, err := build(schema)
+		require.NoError(t, err)
+		_, err = runtime.Start(enginetest.Context(t), b.Client, def, 1, runtime.WithID("x"))
+		require.ErrorIs(t, err, runtime.ErrInvalid)
+		require.ErrorContains(t, err, "node review: ")
+		require.ErrorContains(t, err, "answer schema: schema is not usable: "+want)
+	}
 	_, err = b.Client.Run("bad", "x").Describe(enginetest.Context(t))
 	require.ErrorIs(t, err, runtime.ErrRunNotFound)
 
-	f := flow.New[int, review]("bad")
-	flow.Return(f, flow.Waitpoint[review](f, "review", activity.AnswerSchema(json.RawMessage(`{`)),
-		activity.Title("a\nb"), activity.Audience("x", "x"), activity.Audience("")))
-	_, err = f.Build()
+	_, err = build(`{`, activity.Title("a\nb"), activity.Audience("x", "x"), activity.Audience(""))
 	for _, part := range []string{"answer schema is not JSON", "title", `"x" is named twice`, "name 3 is empty"} {
 		require.ErrorContains(t, err, part)
 	}

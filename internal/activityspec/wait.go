@@ -114,11 +114,15 @@ func (t WaitText) validate(fault func(format string, args ...any)) {
 			fault("audience: %q is named twice", name)
 		}
 	}
-	switch {
-	case len(t.AnswerSchema) > maxAnswerSchema:
+	if len(t.AnswerSchema) > maxAnswerSchema {
 		fault("answer schema has %d bytes, the limit is %d", len(t.AnswerSchema), maxAnswerSchema)
-	case t.AnswerSchema != nil && !json.Valid(t.AnswerSchema):
-		fault("answer schema is not JSON")
+	} else if t.AnswerSchema != nil {
+		var schema any
+		if err := json.Unmarshal(t.AnswerSchema, &schema); err != nil {
+			fault("answer schema is not JSON")
+		} else if err := CheckSchema(schema); err != nil {
+			fault("answer schema: %w", err)
+		}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
@@ -26,12 +26,13 @@ const (
 
 // Schema is a compiled schema. Concurrent use is safe.
 type Schema struct {
-	compiled *validator.Schema
+	compiled *jsonschema.Schema
+	document any
 }
 
-// Parse compiles a JSON Schema: of draft 2020-12, unless its $schema names draft 4, 6, 7 or 2019-09. Formats are
-// checked. A reference must stay within the schema; nothing is fetched. The error says what is wrong with the schema,
-// or that it has more than MaxBytes.
+// Parse compiles a JSON Schema of draft 2020-12. Formats are checked. A reference must stay within the schema; nothing
+// is fetched. The error says what is wrong with the schema: that its $schema names another draft, for example, or that
+// it has more than MaxBytes.
 func Parse(schema []byte) (*Schema, error) {
 	if len(schema) > MaxBytes {
 		return nil, fmt.Errorf("schema has %d bytes, more than %d", len(schema), MaxBytes)
@@ -40,21 +41,43 @@ func Parse(schema []byte) (*Schema, error) {
 	if fault != nil {
 		return nil, fmt.Errorf("schema is not usable: %s", fault)
 	}
-	const address = "schema.json"
-	compiler := validator.NewCompiler()
-	compiler.DefaultDraft(validator.Draft2020)
-	compiler.UseLoader(noLoader{})
-	compiler.AssertFormat()
-	compiler.RegisterFormat(&validator.Format{Name: formatInt64, Validate: within(math.MinInt64, math.MaxInt64)})
-	compiler.RegisterFormat(&validator.Format{Name: formatUint64, Validate: within(0, math.MaxUint64)})
-	if err := compiler.AddResource(address, document); err != nil {
+	if err := activityspec.CheckSchema(document); err != nil {
+		return nil, fmt.Errorf("schema is not usable: %w", err)
+	}
+	const address = "schema:///"
+	compiler := jsonschema.NewCompiler()
+	compiler.LoadURL = refuseToLoad
+	compiler.AssertFormat = true
+	compiler.Formats = map[string]func(any) bool{
+		formatInt64: within(math.MinInt64, math.MaxInt64), formatUint64: within(0, math.MaxUint64),
+	}
+	if err := compiler.AddResource(address, bytes.NewReader(schema)); err != nil {
 		return nil, fmt.Errorf("schema is not usable: %w", err)
 	}
 	compiled, err := compiler.Compile(address)
 	if err != nil {
-		return nil, fmt.Errorf("schema is not usable: %w", err)
+		return nil, fmt.Errorf("schema is not usable: %s", reasonOf(err))
 	}
-	return &Schema{compiled: compiled}, nil
+	return &Schema{compiled: compiled, document: document}, nil
+}
+
+// maxReasons bounds the faults that the error of a schema lists.
+const maxReasons = 3
+
+// reasonOf says why a schema does not compile: with the places of what the draft does not allow.
+func reasonOf(err error) string {
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		faults := faultsOf("", invalid, nil, nil)
+		texts := make([]string, min(len(faults.Faults), maxReasons))
+		for i := range texts {
+			texts[i] = faults.Faults[i].String()
+		}
+		return strings.Join(texts, "; ")
+	}
+	if refused, ok := errors.AsType[*jsonschema.SchemaError](err); ok {
+		err = refused.Err
+	}
+	return strings.TrimPrefix(err.Error(), "jsonschema: ")
 }
 
 // Formats of OpenAPI for the integers of Go.
@@ -65,25 +88,20 @@ const (
 
 // within checks that a number is neither too small nor too large. Whether it is an integer is left to the schema's
 // type.
-func within(least int64, most uint64) func(value any) error {
+func within(least int64, most uint64) func(value any) bool {
 	low, high := new(big.Rat).SetInt64(least), new(big.Rat).SetUint64(most)
-	return func(value any) error {
+	return func(value any) bool {
 		text, isNumber := value.(json.Number)
 		if !isNumber {
-			return nil
+			return true
 		}
 		number, ok := new(big.Rat).SetString(string(text))
-		if !ok || number.Cmp(low) < 0 || number.Cmp(high) > 0 {
-			return fmt.Errorf("not between %d and %d", least, most)
-		}
-		return nil
+		return ok && number.Cmp(low) >= 0 && number.Cmp(high) <= 0
 	}
 }
 
-// noLoader refuses references out of the schema.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) {
+// refuseToLoad refuses references out of the schema.
+func refuseToLoad(url string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("a reference out of the schema is not followed: %s", url)
 }
 
@@ -98,11 +116,11 @@ func (s *Schema) Check(subject string, value []byte) error {
 	if err == nil {
 		return nil
 	}
-	var invalid *validator.ValidationError
-	if !errors.As(err, &invalid) {
+	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
 		return &valuefault.Error{Subject: subject, Faults: []valuefault.Fault{{Message: err.Error()}}}
 	}
-	return faultsOf(subject, invalid)
+	return faultsOf(subject, invalid, s, document)
 }
 
 // decode parses one JSON value. The fault is that of a text that is not JSON, or of a number beyond the bounds.

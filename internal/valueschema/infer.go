@@ -4,13 +4,12 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/jsonschema-go/jsonschema"
 )
 
 // MaxBytes is the largest size of a schema, in bytes of JSON.
@@ -21,10 +20,9 @@ const MaxBytes = 64 << 10
 // string, and a type that contains itself is described by its kind alone. The error names the part of the type that has
 // no JSON, or the size of a schema above MaxBytes.
 func Of(t reflect.Type) (json.RawMessage, error) {
-	known := knownTypes{}
-	schema, err := known.schemaOf(t)
+	schema, err := (&inference{}).schemaOf(t)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("schema of type %s: %w", t, err)
 	}
 	return encode(t, schema)
 }
@@ -32,47 +30,18 @@ func Of(t reflect.Type) (json.RawMessage, error) {
 // OfDecoded returns the JSON Schema of what encoding/json reads into a type: fields may be missing or null, and others
 // may be there. It is nil for a type that any value is read into. The error is that of Of.
 func OfDecoded(t reflect.Type) (json.RawMessage, error) {
-	schema, err := knownTypes{}.schemaOf(t)
+	schema, err := (&inference{}).schemaOf(t)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("schema of type %s: %w", t, err)
 	}
-	loosen(schema, make(map[*jsonschema.Schema]bool))
-	if schema.Type == "" && len(schema.Types) == 0 {
+	schema.loosen()
+	if len(schema.Type) == 0 {
 		return nil, nil
 	}
 	return encode(t, schema)
 }
 
-// loosen turns the schema of what is written into that of what is read.
-func loosen(schema *jsonschema.Schema, done map[*jsonschema.Schema]bool) {
-	if schema == nil || done[schema] {
-		return
-	}
-	done[schema] = true
-	if schema.Type != "" {
-		schema.Types, schema.Type = []string{schema.Type}, ""
-	}
-	if len(schema.Types) > 0 && !slices.Contains(schema.Types, "null") {
-		schema.Types = append([]string{"null"}, schema.Types...)
-	}
-	schema.Required = nil
-	if len(schema.Properties) > 0 || isNever(schema.AdditionalProperties) {
-		schema.AdditionalProperties = nil
-	}
-	loosen(schema.AdditionalProperties, done)
-	loosen(schema.Items, done)
-	schema.MinItems, schema.MaxItems = nil, nil
-	for _, property := range schema.Properties {
-		loosen(property, done)
-	}
-}
-
-// isNever reports whether a schema is one that no value satisfies.
-func isNever(schema *jsonschema.Schema) bool {
-	return schema != nil && schema.Not != nil
-}
-
-func encode(t reflect.Type, schema *jsonschema.Schema) (json.RawMessage, error) {
+func encode(t reflect.Type, schema *typeSchema) (json.RawMessage, error) {
 	data, err := json.Marshal(schema)
 	if err != nil {
 		return nil, fmt.Errorf("schema of type %s: %w", t, err)
@@ -83,131 +52,87 @@ func encode(t reflect.Type, schema *jsonschema.Schema) (json.RawMessage, error) 
 	return data, nil
 }
 
-// knownTypes has the schemas of types that the library would describe otherwise than encoding/json writes them. A nil
-// schema marks a type whose parts are being looked at.
-type knownTypes map[reflect.Type]*jsonschema.Schema
-
-func (k knownTypes) schemaOf(t reflect.Type) (*jsonschema.Schema, error) {
-	if err := k.visit(t); err != nil {
-		return nil, err
-	}
-	return k.infer(t)
+// inference derives the schema of one type.
+type inference struct {
+	// open are the types whose parts are being described: true for one that was met among its own parts.
+	open map[reflect.Type]bool
 }
 
-func (k knownTypes) infer(t reflect.Type) (*jsonschema.Schema, error) {
-	schemas := make(map[reflect.Type]*jsonschema.Schema, len(k))
-	for known, schema := range k {
-		if schema != nil {
-			schemas[known] = schema
+func (f *inference) schemaOf(t reflect.Type) (*typeSchema, error) {
+	if t.Kind() == reflect.Pointer {
+		schema, err := f.schemaOf(t.Elem())
+		if err == nil {
+			schema.addNull()
 		}
-	}
-	return jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: schemas})
-}
-
-// visit stores the schemas of a type's parts before that of the type.
-func (k knownTypes) visit(t reflect.Type) error {
-	if _, seen := k[t]; seen {
-		if k[t] == nil {
-			k[t] = ofKind(t.Kind())
-		}
-		return nil
+		return schema, err
 	}
 	if schema := standard(t); schema != nil {
-		k[t] = schema
-		return nil
+		return schema, nil
 	}
-	k[t] = nil
-	if err := k.visitParts(t); err != nil {
-		return err
+	if _, isOpen := f.open[t]; isOpen {
+		f.open[t] = true
+		return ofKind(t.Kind()), nil
 	}
-	if k[t] == nil {
-		delete(k, t)
+	if f.open == nil {
+		f.open = make(map[reflect.Type]bool)
 	}
-	return nil
+	f.open[t] = false
+	schema, err := f.composed(t)
+	if f.open[t] {
+		schema = ofKind(t.Kind())
+	}
+	delete(f.open, t)
+	return schema, err
 }
 
-func (k knownTypes) visitParts(t reflect.Type) error {
+// composed describes a type by its parts.
+func (f *inference) composed(t reflect.Type) (*typeSchema, error) {
+	schema := ofKind(t.Kind())
+	var err error
 	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Array:
-		return k.visit(t.Elem())
-	case reflect.Map:
-		return k.visitMap(t)
 	case reflect.Struct:
-		return k.visitStruct(t)
-	default:
-		return nil
-	}
-}
-
-// visitMap describes maps with numbers as keys, which encoding/json writes as texts.
-func (k knownTypes) visitMap(t reflect.Type) error {
-	if err := k.visit(t.Elem()); err != nil {
-		return err
-	}
-	if key := t.Key().Kind(); key < reflect.Int || key > reflect.Uintptr {
-		return nil
-	}
-	elem, err := k.infer(t.Elem())
-	if err != nil {
-		return err
-	}
-	k[t] = &jsonschema.Schema{Types: []string{"null", "object"}, AdditionalProperties: elem}
-	return nil
-}
-
-// visitStruct describes structs with fields that encoding/json writes as texts because of their tags.
-func (k knownTypes) visitStruct(t reflect.Type) error {
-	var quoted []string
-	for field := range fieldsOf(t) {
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "-" && options == "" {
-			continue
+		schema.AdditionalProperties = false
+		err = f.addFields(schema, t)
+	case reflect.Map:
+		if !isKey(t.Key()) {
+			return nil, fmt.Errorf("%s: its keys have no JSON", t)
 		}
-		if err := k.visit(field.Type); err != nil {
+		schema.AdditionalProperties, err = f.schemaOf(t.Elem())
+	case reflect.Slice:
+		schema.Items, err = f.schemaOf(t.Elem())
+	case reflect.Array:
+		schema.Items, err = f.schemaOf(t.Elem())
+		schema.MinItems, schema.MaxItems = new(t.Len()), new(t.Len())
+	default:
+		return nil, fmt.Errorf("%s has no JSON", t)
+	}
+	return schema, err
+}
+
+func isKey(t reflect.Type) bool {
+	kind := t.Kind()
+	return kind == reflect.String || kind >= reflect.Int && kind <= reflect.Uintptr || either[encoding.TextMarshaler](t)
+}
+
+func (f *inference) addFields(schema *typeSchema, t reflect.Type) error {
+	for _, field := range fieldsOf(t) {
+		property, err := f.schemaOf(field.Type)
+		if err != nil {
 			return err
 		}
-		if isQuoted(field.Type, options) {
-			quoted = append(quoted, orDefault(name, field.Name))
-		}
-	}
-	if len(quoted) == 0 || k[t] != nil {
-		return nil
-	}
-	schema, err := k.infer(t)
-	if err != nil {
-		return err
-	}
-	for _, name := range quoted {
-		if property := schema.Properties[name]; property != nil {
-			schema.Properties[name] = &jsonschema.Schema{Type: "string", Description: property.Description}
-		}
-	}
-	k[t] = schema
-	return nil
-}
-
-func fieldsOf(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			field := t.Field(i)
-			if (field.IsExported() || field.Anonymous) && !yield(field) {
-				return
+		if field.quoted {
+			property = &typeSchema{Type: types{"string"}}
+			if field.Type.Kind() == reflect.Pointer {
+				property.addNull()
 			}
 		}
+		property.name, property.Description = field.name, field.Tag.Get("jsonschema")
+		schema.Properties = append(schema.Properties, property)
+		if !field.optional {
+			schema.Required = append(schema.Required, field.name)
+		}
 	}
-}
-
-func isQuoted(t reflect.Type, options string) bool {
-	kind := t.Kind()
-	number := kind >= reflect.Bool && kind <= reflect.Float64
-	return number && strings.Contains(","+options+",", ",string,")
-}
-
-func orDefault(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
+	return nil
 }
 
 var (
@@ -217,24 +142,22 @@ var (
 )
 
 // standard returns the schema of a type that needs no look at its parts, or nil.
-func standard(t reflect.Type) *jsonschema.Schema {
+func standard(t reflect.Type) *typeSchema {
 	switch {
 	case t == timeType:
-		return &jsonschema.Schema{Type: "string", Format: "date-time"}
+		return &typeSchema{Type: types{"string"}, Format: "date-time"}
 	case t == bigIntType:
-		return &jsonschema.Schema{Type: "integer"}
+		return &typeSchema{Type: types{"integer"}}
 	case t == numberType:
-		return &jsonschema.Schema{Type: "number"}
-	case t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface:
-		return nil
-	case either[json.Marshaler](t) || either[json.Unmarshaler](t):
-		return &jsonschema.Schema{}
-	case either[encoding.TextMarshaler](t) || either[encoding.TextUnmarshaler](t):
-		return &jsonschema.Schema{Type: "string"}
+		return &typeSchema{Type: types{"number"}}
+	case t.Kind() == reflect.Interface, either[json.Marshaler](t), either[json.Unmarshaler](t):
+		return &typeSchema{}
+	case either[encoding.TextMarshaler](t), either[encoding.TextUnmarshaler](t):
+		return &typeSchema{Type: types{"string"}}
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
-		return &jsonschema.Schema{Types: []string{"null", "string"}, ContentEncoding: "base64"}
+		return &typeSchema{Type: types{"null", "string"}, ContentEncoding: "base64"}
 	default:
-		return ofInteger(t.Kind())
+		return scalar(t)
 	}
 }
 
@@ -244,29 +167,123 @@ func either[I any](t reflect.Type) bool {
 	return t.Implements(i) || reflect.PointerTo(t).Implements(i)
 }
 
-// ofInteger bounds integers of 64 bits, which the library leaves open: encoding/json refuses to read larger ones. A
-// format names the bound, as in OpenAPI, since the library's minimum and maximum round such numbers.
-func ofInteger(kind reflect.Kind) *jsonschema.Schema {
-	switch kind {
+// scalar returns the schema of a type that has no parts, or nil. Integers are bounded: encoding/json refuses to read
+// larger ones. Bounds of 64 bits are the formats of OpenAPI, since many programs read numbers as floats.
+func scalar(t reflect.Type) *typeSchema {
+	switch t.Kind() {
+	case reflect.Bool:
+		return &typeSchema{Type: types{"boolean"}}
+	case reflect.String:
+		return &typeSchema{Type: types{"string"}}
+	case reflect.Float32, reflect.Float64:
+		return &typeSchema{Type: types{"number"}}
 	case reflect.Int, reflect.Int64:
-		return &jsonschema.Schema{Type: "integer", Format: formatInt64}
+		return &typeSchema{Type: types{"integer"}, Format: formatInt64}
 	case reflect.Uint, reflect.Uint64, reflect.Uintptr:
-		return &jsonschema.Schema{Type: "integer", Format: formatUint64, Minimum: new(0.0)}
+		return &typeSchema{Type: types{"integer"}, Minimum: new(int64(0)), Format: formatUint64}
+	case reflect.Int8, reflect.Int16, reflect.Int32:
+		most := int64(math.MaxInt64) >> (64 - t.Bits())
+		return &typeSchema{Type: types{"integer"}, Minimum: new(-most - 1), Maximum: &most}
+	case reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return &typeSchema{Type: types{"integer"}, Minimum: new(int64(0)), Maximum: new(int64(1)<<t.Bits() - 1)}
 	default:
 		return nil
 	}
 }
 
-// ofKind describes a type that contains itself.
-func ofKind(kind reflect.Kind) *jsonschema.Schema {
+// ofKind describes a type by its kind alone.
+func ofKind(kind reflect.Kind) *typeSchema {
 	switch kind {
 	case reflect.Struct:
-		return &jsonschema.Schema{Type: "object"}
+		return &typeSchema{Type: types{"object"}}
 	case reflect.Map:
-		return &jsonschema.Schema{Types: []string{"null", "object"}}
+		return &typeSchema{Type: types{"null", "object"}}
 	case reflect.Slice:
-		return &jsonschema.Schema{Types: []string{"null", "array"}}
+		return &typeSchema{Type: types{"null", "array"}}
+	case reflect.Array:
+		return &typeSchema{Type: types{"array"}}
 	default:
-		return &jsonschema.Schema{}
+		return &typeSchema{}
 	}
+}
+
+// jsonField is a field of a struct as encoding/json writes it.
+type jsonField struct {
+	reflect.StructField
+	name             string
+	depth            int
+	tagged           bool // its name is that of its tag
+	optional, quoted bool
+}
+
+// fieldsOf returns the fields that encoding/json writes for a struct, in their order: of those with one name, the
+// shallowest, and of those the one with a tag. None of several that are alike is written.
+func fieldsOf(t reflect.Type) []jsonField {
+	all := allFields(nil, t, 0, nil)
+	best := make(map[string][]int)
+	for i, field := range all {
+		switch others := best[field.name]; {
+		case len(others) == 0 || field.dominates(all[others[0]]):
+			best[field.name] = []int{i}
+		case !all[others[0]].dominates(field):
+			best[field.name] = append(others, i)
+		}
+	}
+	var fields []jsonField
+	for i, field := range all {
+		if chosen := best[field.name]; len(chosen) == 1 && chosen[0] == i {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+func (f jsonField) dominates(other jsonField) bool {
+	if f.depth != other.depth {
+		return f.depth < other.depth
+	}
+	return f.tagged && !other.tagged
+}
+
+// allFields appends the fields of a struct and of the structs that are embedded in it, except those of outer, in which
+// it is embedded itself.
+func allFields(fields []jsonField, t reflect.Type, depth int, outer []reflect.Type) []jsonField {
+	if slices.Contains(outer, t) {
+		return fields
+	}
+	outer = append(slices.Clip(outer), t)
+	for i := range t.NumField() {
+		field := t.Field(i)
+		kind := field.Type
+		if kind.Kind() == reflect.Pointer && kind.Name() == "" {
+			kind = kind.Elem()
+		}
+		embedded := field.Anonymous && kind.Kind() == reflect.Struct
+		tag := field.Tag.Get("json")
+		if tag == "-" || !field.IsExported() && !embedded {
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		if embedded && name == "" {
+			fields = allFields(fields, kind, depth+1, outer)
+			continue
+		}
+		if !field.IsExported() {
+			continue
+		}
+		has := func(option string) bool { return strings.Contains(","+options+",", ","+option+",") }
+		fields = append(fields, jsonField{
+			StructField: field, depth: depth, name: orDefault(name, field.Name), tagged: name != "",
+			optional: has("omitempty") || has("omitzero"),
+			quoted:   has("string") && kind.Kind() >= reflect.Bool && kind.Kind() <= reflect.Float64,
+		})
+	}
+	return fields
+}
+
+func orDefault(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
 }

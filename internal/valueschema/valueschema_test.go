@@ -3,6 +3,7 @@ package valueschema_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"reflect"
 	"strings"
@@ -160,7 +161,121 @@ func TestAlternativesAreOneFault(t *testing.T) {
 	require.NoError(t, schema.Check("v", []byte(`{"by": "ann"}`)))
 	err = schema.Check("v", []byte(`{"by": {}}`))
 	require.EqualError(t, err, "v: /by: fits no alternative: got object, want null; "+
-		"or value must be one of 'ann', 'bob'; or /name: is missing")
+		`or must be one of "ann","bob"; or /name: is missing`)
+}
+
+// Formats are asserted. A value of another type has any format.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for format, texts := range map[string]struct{ good, bad []string }{
+		"date-time": {
+			[]string{"2026-11-20T08:00:00Z", "2026-11-20t08:00:00.123456789+01:30", "2016-12-31T23:59:60Z"},
+			[]string{"noon", "2026-11-20", "2026-11-20T08:00:00", "2026-11-31T08:00:00Z", "2026-11-20T24:00:00Z", "2026-11-20 08:00:00Z"},
+		},
+		"date":   {[]string{"2026-11-20", "2024-02-29"}, []string{"2026-2-3", "2023-02-29", "20.11.2026", ""}},
+		"email":  {[]string{"ann@example.com", "a+b@mail.example.com"}, []string{"ann", "@example.com", "ann@", "a b@example.com"}},
+		"uri":    {[]string{"https://example.com/a?b=c#d", "urn:isbn:0451450523"}, []string{"/a/b", "example.com", "https://[::1", "%"}},
+		"uuid":   {[]string{"7d444840-9dc0-11d1-b245-5ffdce74fad2"}, []string{"7d4448409dc011d1b2455ffdce74fad2", "7d444840-9dc0-11d1-b245-5ffdce74fadg", ""}},
+		"int64":  {[]string{"a text"}, nil},
+		"future": {[]string{"an unknown format allows anything"}, nil},
+	} {
+		schema, err := valueschema.Parse([]byte(`{"format": "` + format + `"}`))
+		require.NoError(t, err)
+		assert.NoError(t, schema.Check("v", []byte("7")), "%s of a number", format)
+		for _, text := range texts.good {
+			assert.NoError(t, schema.Check("v", encoded(t, text)), "%s %q", format, text)
+		}
+		for _, text := range texts.bad {
+			err := schema.Check("v", encoded(t, text))
+			assert.EqualError(t, err, fmt.Sprintf("v: %q is not a valid %s", text, format))
+		}
+	}
+}
+
+func encoded(t *testing.T, value any) []byte {
+	t.Helper()
+	data, err := json.Marshal(value)
+	require.NoError(t, err)
+	return data
+}
+
+// References lead to parts of the schema, also from within themselves.
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	schema, err := valueschema.Parse([]byte(`{
+		"$schema": "https://json-schema.org/draft/2020-12/schema",
+		"$ref": "#/$defs/tree",
+		"$defs": {
+			"tree": {"type": "object", "required": ["name"], "properties": {
+				"name": {"$ref": "#name"}, "children": {"type": "array", "items": {"$ref": "#/$defs/tree"}}}},
+			"a name/~": {"$anchor": "name", "type": "string", "minLength": 1}
+		}
+	}`))
+	require.NoError(t, err)
+	require.NoError(t, schema.Check("v", []byte(`{"name":"a","children":[{"name":"b","children":[]}]}`)))
+	require.EqualError(t, schema.Check("v", []byte(`{"name":1,"children":[{"children":[7]},{"name":""}]}`)),
+		"v: /children/0/children/0: got number, want object; /children/0/name: is missing; "+
+			"/children/1/name: length must be >= 1, but got 0; /name: got number, want string")
+}
+
+// Each kind of fault has the place of what is wrong or missing, and names the bound as the schema has it.
+func TestFaultsOfKeywords(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ schema, value, want string }{
+		{`{"type":["null","integer"]}`, `"x"`, "got string, want null or integer"},
+		{`{"maximum":9223372036854775806}`, `9223372036854775807`, "maximum: got 9223372036854775807, want 9223372036854775806"},
+		{`{"exclusiveMinimum":1.5}`, `1.50`, "exclusiveMinimum: got 1.50, want 1.5"},
+		{`{"multipleOf":3}`, `9007199254740993.5`, "multipleOf: got 9007199254740993.5, want 3"},
+		{`{"const":9007199254740993}`, `9007199254740992`, "must be 9007199254740993"},
+		{`{"const":null}`, `{}`, "must be null"},
+		{`{"enum":[1,"<b>",[2]]}`, `2`, `must be one of 1,"<b>",[2]`},
+		{`{"required":["a/b","c~d"]}`, `{}`, "/a~1b: is missing; /c~0d: is missing"},
+		{`{"dependentRequired":{"a":["b c"]}}`, `{"a":1}`, "/b c: is missing"},
+		{`{"properties":{"a":true},"patternProperties":{"^x":true},"additionalProperties":false}`, `{"a":1,"x1":1,"b":1,"é":1}`, "/b: is not in the schema; /é: is not in the schema"},
+		{`{"allOf":[{"properties":{"a":true}}],"unevaluatedProperties":false}`, `{"a":1,"b":1}`, "/b: is not in the schema"},
+		{`{"properties":{"a":false}}`, `{"a":1}`, "/a: is not allowed"},
+		{`{"contains":{"type":"string"}}`, `[1,2]`, "has fewer items that fit contains than it must have"},
+		{`{"not":{"type":"number"}}`, `1`, "fits the schema of not"},
+		{`{"oneOf":[{"type":"number"},{"minimum":1}]}`, `1`, "fits more than one alternative of oneOf"},
+		{`{"if":{"required":["a"]},"then":{"required":["b"]}}`, `{"a":1}`, "/b: is missing"},
+		{`{"propertyNames":{"maxLength":1}}`, `{"ab":1}`, "/ab: length must be <= 1, but got 2"},
+		{`{"properties":{"anyOf":{"minimum":3,"multipleOf":2}}}`, `{"anyOf":1}`, "/anyOf: minimum: got 1, want 3; /anyOf: multipleOf: got 1, want 2"},
+		{`{"$id":"https://example.com/s","properties":{"a":{"$id":"t","required":["b"]}}}`, `{"a":{}}`, "/a/b: is missing"},
+		{`{"$ref":"https://json-schema.org/draft/2020-12/schema"}`, `{"minimum":"x"}`, "/minimum: expected number, but got string"},
+	} {
+		schema, err := valueschema.Parse([]byte(c.schema))
+		require.NoError(t, err, c.schema)
+		assert.EqualError(t, schema.Check("v", []byte(c.value)), "v: "+c.want, c.schema)
+	}
+}
+
+// A schema of another draft is refused by the name of the draft, wherever it is named.
+func TestOtherDraftsAreRefused(t *testing.T) {
+	t.Parallel()
+	for uri, want := range map[string]string{
+		"https://json-schema.org/draft/2020-12/schema":  "",
+		"https://json-schema.org/draft/2020-12/schema#": "",
+		"https://json-schema.org/draft/2019-09/schema":  "draft 2019-09 is not supported",
+		"http://json-schema.org/draft-07/schema#":       "draft 7 is not supported",
+		"https://json-schema.org/draft-07/schema":       "draft 7 is not supported",
+		"http://json-schema.org/draft-06/schema#":       "draft 6 is not supported",
+		"http://json-schema.org/draft-04/schema#":       "draft 4 is not supported",
+		"https://example.com/own":                       `"https://example.com/own" is no draft of JSON Schema`,
+	} {
+		for place, schema := range map[string]string{
+			"":         `{"$schema": "` + uri + `"}`,
+			"/$defs/a": `{"$defs": {"a": {"$id": "a", "$schema": "` + uri + `"}}}`,
+		} {
+			_, err := valueschema.Parse([]byte(schema))
+			if want == "" {
+				require.NoError(t, err, schema)
+				continue
+			}
+			require.EqualError(t, err, "schema is not usable: "+place+"/$schema: "+want+": schemas are of draft 2020-12")
+		}
+	}
+	_, err := valueschema.Parse([]byte(`{"const": {"$schema": "http://json-schema.org/draft-07/schema#"}}`))
+	require.NoError(t, err, "a value is no schema")
 }
 
 // A schema that cannot be used is refused when it is parsed, and none makes the program fetch anything.
@@ -169,12 +284,41 @@ func TestParseRefuses(t *testing.T) {
 	for _, bad := range []string{
 		``, `{`, `7`, `{"type": "text"}`, `{"pattern": "("}`, `{"$ref": "#/$defs/none"}`, `{"$ref": "https://example.com/s"}`,
 		`{"$ref": "file:///etc/hostname"}`, `{"$schema": "https://example.com/own"}`, `{"minimum": 1e999999999}`,
-		`{"description": "` + strings.Repeat("x", valueschema.MaxBytes) + `"}`,
+		`{"description": "` + strings.Repeat("x", valueschema.MaxBytes) + `"}`, `{"$ref": "#"}`,
 	} {
 		_, err := valueschema.Parse([]byte(bad))
 		require.Error(t, err, bad)
 		assert.Less(t, len(err.Error()), 2000)
 	}
+}
+
+// The error of a schema has the place of what is wrong, and nothing of this machine.
+func TestReasonsOfParse(t *testing.T) {
+	t.Parallel()
+	for schema, want := range map[string]string{
+		`{"properties": {"a": {"type": "text"}}}`: "/properties/a/type: fits no alternative: ",
+		nested(256):                         "it is nested more than 256 deep",
+		`{"minimum": "x"}`:                  "/minimum: expected number, but got string",
+		`{"$ref": "#/$defs/none"}`:          "schema:///#/$defs/none not found",
+		`{"$ref": "https://example.com/s"}`: "a reference out of the schema is not followed: https://example.com/s",
+	} {
+		_, err := valueschema.Parse([]byte(schema))
+		require.Error(t, err)
+		assert.True(t, strings.HasPrefix(err.Error(), "schema is not usable: "+want), err)
+	}
+}
+
+// nested is a schema with so many schemas in each other.
+func nested(levels int) string {
+	return strings.Repeat(`{"not":`, levels) + `{"minLength":1}` + strings.Repeat("}", levels)
+}
+
+func TestDepthOfSchemas(t *testing.T) {
+	t.Parallel()
+	schema, err := valueschema.Parse([]byte(nested(255)))
+	require.NoError(t, err)
+	require.NoError(t, schema.Check("v", []byte(`""`)))
+	require.Error(t, schema.Check("v", []byte(`"x"`)))
 }
 
 func TestTypesWithoutJSON(t *testing.T) {
@@ -184,6 +328,47 @@ func TestTypesWithoutJSON(t *testing.T) {
 		require.Error(t, err)
 		var fault *valuefault.Error
 		require.False(t, errors.As(err, &fault))
+	}
+}
+
+type shadowed struct {
+	base
+	*Deep
+	Region int `json:"region"`
+	Key    string
+}
+
+// Deep is embedded.
+type Deep struct {
+	Key   int
+	Count *int `json:"count,string"`
+	*shadowed
+}
+
+type left struct{ Same string }
+
+type right struct{ Same string }
+
+// Fields are those that encoding/json writes, of structs that are embedded as well.
+func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
+	t.Parallel()
+	for want, value := range map[string]any{
+		`{"type":"object","properties":{"count":{"type":["null","string"]},"region":{"type":"integer","format":"int64"},
+			"Key":{"type":"string"}},"required":["count","region","Key"],"additionalProperties":false}`: shadowed{},
+		`{"type":"object","additionalProperties":false}`: struct {
+			left
+			right
+		}{},
+		`{"type":["null","object"],"additionalProperties":{"type":"array","items":true,"minItems":2,"maxItems":2}}`: map[string][2]any{},
+		`{"type":"object"}`: tree{},
+		`{"type":"integer","minimum":-32768,"maximum":32767}`:                                     int16(0),
+		`{"type":"integer","minimum":0,"maximum":4294967295}`:                                     uint32(0),
+		`{"type":"integer","minimum":0,"format":"uint64"}`:                                        uint64(0),
+		`{"type":["null","array"],"items":{"type":["null","string"],"contentEncoding":"base64"}}`: [][]byte{},
+	} {
+		text, err := valueschema.Of(reflect.TypeOf(value))
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(text))
 	}
 }
 

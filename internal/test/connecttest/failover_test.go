@@ -14,33 +14,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
+	"github.com/flowfabric/flowfabric-go/internal/test/workload"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 func TestMain(m *testing.M) {
 	enginetest.Main(m)
-}
-
-var plusOne = activity.New("plus-one", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-
-// counting is a flow with one activity.
-func counting(t *testing.T) *flow.Definition[int, int] {
-	t.Helper()
-	f := flow.New[int, int]("counting")
-	flow.Return(f, flow.Node(f, "only", plusOne, f.Input()))
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
-}
-
-// gated is a flow that waits for a signal.
-func gated(t *testing.T) *flow.Definition[int, string] {
-	t.Helper()
-	f := flow.New[int, string]("gated")
-	flow.Return(f, flow.Waitpoint[string](f, "go"))
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
 }
 
 // signal ends the wait of a gated run.
@@ -113,8 +92,8 @@ func TestAddressLeadsToAnotherServer(t *testing.T) {
 		p := newPair(t, kind)
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.address.Addr(), enginetest.NewPrefix())
 		ctx := enginetest.Context(t)
-		def, waiting := counting(t), gated(t)
-		b.Worker(t, []activity.Handler{plusOne})
+		def, waiting := workload.Counting(t), workload.Gated(t)
+		b.Worker(t, []activity.Handler{workload.PlusOne})
 		b.Keeper(t)
 		before, err := runtime.Start(ctx, b.Client, waiting, 1)
 		require.NoError(t, err)
@@ -145,7 +124,7 @@ func TestReadersLeaveAReplica(t *testing.T) {
 		url, prefix := string(kind)+"://"+p.address.Addr(), enginetest.NewPrefix()
 		reader := enginetest.Open(t, kind, url, prefix)
 		ctx := enginetest.Context(t)
-		def := gated(t)
+		def := workload.Gated(t)
 		run, err := runtime.Start(ctx, reader.Client, def, 1)
 		require.NoError(t, err)
 		watched := make(chan error, 1)
@@ -166,7 +145,7 @@ func TestReadersLeaveAReplica(t *testing.T) {
 		p.failOver(t, "127.0.0.1:1") // of nobody: what it has stays as it is
 
 		writer := enginetest.Open(t, kind, url, prefix)
-		writer.Worker(t, []activity.Handler{plusOne})
+		writer.Worker(t, []activity.Handler{workload.PlusOne})
 		signal(t, ctx, writer.Client, run.ID())
 		require.NoError(t, <-watched)
 		enginetest.Eventually(t, func() string {
@@ -206,8 +185,8 @@ func TestSentinelsAreLost(t *testing.T) {
 				other := w.AddSentinel(t)
 				b := enginetest.Open(t, kind, w.URLOf(w.Sentinel, other), enginetest.NewPrefix())
 				ctx := enginetest.Context(t)
-				def := counting(t)
-				b.Worker(t, []activity.Handler{plusOne}, runtime.WorkerConfig{Lease: 2 * time.Second})
+				def := workload.Counting(t)
+				b.Worker(t, []activity.Handler{workload.PlusOne}, runtime.WorkerConfig{Lease: 2 * time.Second})
 				b.Keeper(t)
 				w.InStep(t)
 				lose(t, w)

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/test/workload"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -24,7 +25,7 @@ import (
 func runsAFlow(t *testing.T, kind testserver.Kind, url string, config ...runtime.OpenConfig) *enginetest.Bench {
 	t.Helper()
 	b := enginetest.Open(t, kind, url, enginetest.NewPrefix(), config...)
-	b.Worker(t, []activity.Handler{plusOne})
+	b.Worker(t, []activity.Handler{workload.PlusOne})
 	startOne(t, b)
 	return b
 }
@@ -32,7 +33,7 @@ func runsAFlow(t *testing.T, kind testserver.Kind, url string, config ...runtime
 func startOne(t *testing.T, b *enginetest.Bench) {
 	t.Helper()
 	ctx := enginetest.Context(t)
-	run, err := runtime.Start(ctx, b.Client, counting(t), 1)
+	run, err := runtime.Start(ctx, b.Client, workload.Counting(t), 1)
 	require.NoError(t, err)
 	out, err := run.Result(ctx)
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/test/workload"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -25,7 +26,7 @@ func TestNothingAcknowledgedIsLostInClusters(t *testing.T) {
 		cluster := testserver.NewCluster(t, testserver.ClusterOptions{
 			Kind: kind, Primaries: 3, Replicas: 1, NodeTimeout: time.Second,
 		})
-		prefix, def := enginetest.NewPrefix(), counting(t)
+		prefix, def := enginetest.NewPrefix(), workload.Counting(t)
 		safe := enginetest.Open(t, kind, cluster.URL(), prefix, one(100*time.Millisecond))
 		const clients, before, after = 4, 8, 8
 		var acknowledged sync.Map

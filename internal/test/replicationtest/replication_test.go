@@ -13,37 +13,15 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/test/workload"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 func TestMain(m *testing.M) {
 	enginetest.Main(m)
-}
-
-var plusOne = activity.New("plus-one", func(_ context.Context, n int) (int, error) { return n + 1, nil })
-
-// counting is a flow with one activity.
-func counting(t *testing.T) *flow.Definition[int, int] {
-	t.Helper()
-	f := flow.New[int, int]("counting")
-	flow.Return(f, flow.Node(f, "only", plusOne, f.Input()))
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
-}
-
-// gated is a flow that waits for a signal.
-func gated(t *testing.T) *flow.Definition[int, string] {
-	t.Helper()
-	f := flow.New[int, string]("gated")
-	flow.Return(f, flow.Waitpoint[string](f, "go"))
-	def, err := f.Build()
-	require.NoError(t, err)
-	return def
 }
 
 // onServers runs a test with a primary and a replica of each kind of server.
@@ -65,10 +43,10 @@ func TestAcknowledgedRunsSurvive(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, w *testserver.Watched, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
-		prefix, def := enginetest.NewPrefix(), counting(t)
+		prefix, def := enginetest.NewPrefix(), workload.Counting(t)
 		safe := enginetest.Open(t, kind, w.URL(), prefix, one(time.Second))
 		plain := enginetest.Open(t, kind, w.URL(), prefix)
-		worker := safe.Worker(t, []activity.Handler{plusOne})
+		worker := safe.Worker(t, []activity.Handler{workload.PlusOne})
 		run, err := runtime.Start(ctx, safe.Client, def, 1, runtime.WithID("replicated"))
 		require.NoError(t, err)
 		result, err := run.Result(ctx)
@@ -106,7 +84,7 @@ func TestUnconfirmed(t *testing.T) {
 	onServers(t, func(t *testing.T, w *testserver.Watched, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
 		b := enginetest.Open(t, kind, w.URL(), enginetest.NewPrefix(), one(100*time.Millisecond))
-		def := gated(t)
+		def := workload.Gated(t)
 		b.Keeper(t)
 		starts := func(id string) *runtime.Run[string] {
 			for {
@@ -164,11 +142,11 @@ func TestWorkerGoesOn(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, w *testserver.Watched, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
-		prefix, def := enginetest.NewPrefix(), counting(t)
+		prefix, def := enginetest.NewPrefix(), workload.Counting(t)
 		safe := enginetest.Open(t, kind, w.URL(), prefix, one(50*time.Millisecond))
 		plain := enginetest.Open(t, kind, w.URL(), prefix)
 		w.Primary.DetachReplicas(t)
-		safe.KeepingWorker(t, []activity.Handler{plusOne})
+		safe.KeepingWorker(t, []activity.Handler{workload.PlusOne})
 		for i := range 3 {
 			run, err := runtime.Start(ctx, plain.Client, def, i, runtime.WithID(fmt.Sprint(i)))
 			require.NoError(t, err)
@@ -202,7 +180,7 @@ func TestInspectAndShare(t *testing.T) {
 			return false
 		}
 		require.False(t, missing())
-		def := counting(t)
+		def := workload.Counting(t)
 		const starts = 64
 		var started sync.WaitGroup
 		errs := make([]error, starts)

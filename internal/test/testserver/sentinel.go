@@ -2,6 +2,7 @@ package testserver
 
 import (
 	"cmp"
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -17,8 +18,12 @@ type Watched struct {
 	announced map[*Server]string
 }
 
-// watchedName is what sentinels call the primary.
-const watchedName = "primary"
+// watchedName is what sentinels call the primary. A sentinel gives up to replace it after the failoverTimeout, in
+// milliseconds.
+const (
+	watchedName     = "primary"
+	failoverTimeout = "10000"
+)
 
 // StartSentinel runs a primary, its replica and a sentinel of a kind, and returns once they are in step. They stop with
 // the test.
@@ -74,21 +79,15 @@ func (w *Watched) AddSentinel(tb testing.TB) *Server {
 	s := Start(tb, Options{Kind: w.Sentinel.opts.Kind, Sentinel: true})
 	host, number := split(tb, w.addr(w.Primary))
 	s.Command(tb, "SENTINEL", "MONITOR", watchedName, host, number, "1")
-	s.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", "3600000")
-	await(tb, "the sentinel does not find the replica", func() bool { return s.says("slaves=1", "INFO", "sentinel") })
+	s.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", "3600000", "failover-timeout", failoverTimeout)
+	w.await(tb, s, "the sentinel does not find the replica", func() bool { return s.says("slaves=1", "INFO", "sentinel") })
 	return s
 }
 
 // Promote makes a sentinel replace the primary, which may be gone, by the replica.
 func (w *Watched) Promote(tb testing.TB, by *Server) {
 	tb.Helper()
-	await(tb, "the replica does not take over", func() bool {
-		if w.Replica.says("role:master", "INFO", "replication") {
-			return true
-		}
-		_, _ = by.send("SENTINEL", "FAILOVER", watchedName) // an error says that one is going on, or why not
-		return within(5*time.Second, func() bool { return w.Replica.says("role:master", "INFO", "replication") })
-	})
+	w.await(tb, by, "the replica does not take over", func() bool { return w.asked(by) })
 }
 
 // URLOf returns the URL of a primary that several sentinels watch.
@@ -109,8 +108,8 @@ func (w *Watched) monitor(tb testing.TB) {
 	host, number := split(tb, w.addr(w.Primary))
 	w.Sentinel.Command(tb, "SENTINEL", "MONITOR", watchedName, host, number, "1")
 	w.suspectAfter(tb, time.Hour)
-	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "failover-timeout", strconv.Itoa(3000))
-	await(tb, "the sentinel does not find the replica", func() bool {
+	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "failover-timeout", failoverTimeout)
+	w.await(tb, w.Sentinel, "the sentinel does not find the replica", func() bool {
 		return w.Sentinel.says("slaves=1", "INFO", "sentinel")
 	})
 }
@@ -146,32 +145,71 @@ func (w *Watched) InStep(tb testing.TB) {
 // an hour: on a busy machine, a server that is well may be silent for a while.
 func (w *Watched) suspectAfter(tb testing.TB, silence time.Duration) {
 	tb.Helper()
-	w.Sentinel.Command(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", strconv.FormatInt(silence.Milliseconds(), 10))
+	w.Sentinel.Query(tb, "SENTINEL", "SET", watchedName, "down-after-milliseconds", strconv.FormatInt(silence.Milliseconds(), 10))
 }
+
+// pause is for how long a primary takes in no writes, in milliseconds: longer than anything that a test awaits meanwhile.
+var pause = strconv.FormatInt((2 * settledWithin).Milliseconds(), 10)
 
 // HandOver lets the replica take the place of the primary, without a loss: the primary pauses writes until the replica
 // has all of them.
 func (w *Watched) HandOver(tb testing.TB) {
 	tb.Helper()
-	for deadline := time.Now().Add(readyWithin); !w.handOver(tb); {
-		if time.Now().After(deadline) {
-			tb.Fatal("testserver: the replica does not take over")
-		}
-	}
+	w.Primary.Query(tb, "CLIENT", "PAUSE", pause, "WRITE")
+	w.InStep(tb)
+	w.await(tb, w.Sentinel, "the replica does not take over", func() bool { return w.asked(w.Sentinel) })
 }
 
-// handOver asks the sentinel to replace the primary, and reports whether the replica has taken over. A sentinel that has
-// lost sight of the replica for a moment gives up.
-func (w *Watched) handOver(tb testing.TB) bool {
-	tb.Helper()
-	promoted := func() bool { return w.Replica.says("role:master", "INFO", "replication") }
-	if promoted() {
+// asked reports whether the replica has taken over, and asks a sentinel for that unless it is at work on it. On a busy
+// machine a sentinel gives up: it lost sight of the replica, or the replica was slow. It also does nothing for half a
+// minute whenever it was itself held up.
+func (w *Watched) asked(sentinel *Server) bool {
+	if w.tookOver(sentinel) {
 		return true
 	}
-	w.Primary.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
-	w.InStep(tb)
-	_, _ = w.Sentinel.send("SENTINEL", "FAILOVER", watchedName) // an error says that one is going on, or why not
-	return within(5*time.Second, promoted)
+	if !sentinel.says("failover_in_progress", "SENTINEL", "MASTER", watchedName) {
+		_, _ = sentinel.send("SENTINEL", "FAILOVER", watchedName) // it answers an error while it sees no replica
+	}
+	return false
+}
+
+// tookOver reports whether the replica is the primary, for itself and for a sentinel. A sentinel that has given up makes
+// a replica of it again.
+func (w *Watched) tookOver(sentinel *Server) bool {
+	return w.Replica.says("role:master", "INFO", "replication") && w.directsTo(sentinel, w.Replica)
+}
+
+// directsTo reports whether a sentinel names a server as the primary.
+func (w *Watched) directsTo(sentinel, server *Server) bool {
+	_, number, err := net.SplitHostPort(w.addr(server))
+	return err == nil && sentinel.says(number, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", watchedName)
+}
+
+// await is the function await that adds to a failure how a sentinel and the two servers see each other.
+func (w *Watched) await(tb testing.TB, sentinel *Server, fault string, condition func() bool) {
+	tb.Helper()
+	if within(settledWithin, condition) {
+		return
+	}
+	var state strings.Builder
+	for _, ask := range []struct {
+		of    string
+		from  *Server
+		words []string
+	}{
+		{"sentinel", sentinel, []string{"INFO", "sentinel"}},
+		{"sentinel", sentinel, []string{"SENTINEL", "MASTER", watchedName}},
+		{"sentinel", sentinel, []string{"SENTINEL", "REPLICAS", watchedName}},
+		{"primary", w.Primary, []string{"INFO", "replication"}},
+		{"replica", w.Replica, []string{"INFO", "replication"}},
+	} {
+		text, err := ask.from.send(ask.words...)
+		if err != nil {
+			text = err.Error()
+		}
+		fmt.Fprintf(&state, "\n%s of the %s:\n%s", strings.Join(ask.words, " "), ask.of, text)
+	}
+	tb.Fatalf("testserver: %s%s", fault, state.String())
 }
 
 // KillPrimary kills the primary and lets the sentinel notice.
@@ -184,16 +222,14 @@ func (w *Watched) KillPrimary(tb testing.TB) {
 // Promoted waits until the replica has taken over from a primary that was killed.
 func (w *Watched) Promoted(tb testing.TB) {
 	tb.Helper()
-	await(tb, "the replica does not take over", func() bool {
-		return w.Replica.says("role:master", "INFO", "replication")
-	})
+	w.await(tb, w.Sentinel, "the replica does not take over", func() bool { return w.tookOver(w.Sentinel) })
 }
 
 // KillInStep kills the primary at a moment at which the replica has all that it has answered, and waits until the
 // replica has taken over.
 func (w *Watched) KillInStep(tb testing.TB) {
 	tb.Helper()
-	w.Primary.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
+	w.Primary.Query(tb, "CLIENT", "PAUSE", pause, "WRITE")
 	w.InStep(tb)
 	w.KillPrimary(tb)
 	w.Promoted(tb)
@@ -207,7 +243,7 @@ func (w *Watched) Return(tb testing.TB) {
 	w.suspectAfter(tb, time.Hour)
 	host, number := split(tb, w.addr(w.Replica))
 	if w.Primary.Alive() {
-		w.Primary.Command(tb, "REPLICAOF", host, number)
+		w.Primary.Query(tb, "REPLICAOF", host, number)
 	} else {
 		w.Primary.opts.Args = []string{"repl-diskless-sync-delay 0", "replicaof " + host + " " + number}
 		if addr := w.announced[w.Primary]; addr != "" {
@@ -217,11 +253,9 @@ func (w *Watched) Return(tb testing.TB) {
 		w.Primary.Restart()
 	}
 	awaitLink(tb, w.Primary)
-	w.Primary.Command(tb, "CLIENT", "UNPAUSE")
+	w.Primary.Query(tb, "CLIENT", "UNPAUSE")
 	w.Primary, w.Replica = w.Replica, w.Primary
-	await(tb, "the sentinel does not know the new primary", func() bool {
-		_, number := split(tb, w.addr(w.Primary))
-		return w.Sentinel.says(number, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", watchedName) &&
-			w.Sentinel.says("slaves=1", "INFO", "sentinel")
+	w.await(tb, w.Sentinel, "the sentinel does not know the new primary", func() bool {
+		return w.directsTo(w.Sentinel, w.Primary) && w.Sentinel.says("slaves=1", "INFO", "sentinel")
 	})
 }
