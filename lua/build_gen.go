@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "352-7b4daef343dbf413"
+const build = "353-2458d28e26342d2d"
