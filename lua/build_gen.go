@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "353-2458d28e26342d2d"
+const build = "354-093c3f76471761cf"

@@ -37,7 +37,8 @@ const (
 	// Capability: no worker that has looked at the node offers the capabilities in Names.
 	Capability Reason = "capability"
 	// WorkerLost: the lease of the worker that ran it has ended, and no other worker has taken it over. Subject is the
-	// worker instance.
+	// worker instance, Have is how many workers the node has lost in a row. After several, it is held back until Until;
+	// see activity.LostWorkers.
 	WorkerLost Reason = "worker_lost"
 	// LeaseRevoked: an operator took it from its worker, and no other worker has taken it over.
 	LeaseRevoked Reason = "lease_revoked"

@@ -16,9 +16,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 func single(t *testing.T, a *activity.Activity[int, int], options ...flow.NodeOption) *flow.Definition[int, int] {
@@ -183,5 +185,57 @@ func TestRevokedLeasesAreNoLosses(t *testing.T) {
 		}
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
+	})
+}
+
+// A run says of a node that has lost workers how many they are, since when it is held back, and when it is tried next.
+func TestWhyItIsHeldBack(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		run := start(t, b, single(t, kind(0), activity.LostWorkers(20)), 1)[0]
+		explained := func(workers int) (e why.Explanation) {
+			enginetest.Eventually(t, func() string {
+				d, err := run.Describe(ctx)
+				require.NoError(t, err)
+				if e = d.Nodes[0].Waiting; e.Reason != why.WorkerLost || e.Have != workers {
+					return fmt.Sprintf("after %d lost workers: %+v", workers, e)
+				}
+				require.Equal(t, e.Until, d.Nodes[0].DueAt)
+				return ""
+			})
+			require.Equal(t, fmt.Sprint("w-", workers), e.Subject)
+			require.Contains(t, e.Remedy, "lane default")
+			return e
+		}
+		tried, alone := false, false
+		// Each loss holds the node back twice as long, so that the time is seen at last on a machine that is slow.
+		for workers := 1; !tried || !alone; workers++ {
+			mortal{alone: true, leased: 1}.claim(t, b, run, fmt.Sprint("w-", workers))
+			e := explained(workers)
+			if workers == 1 {
+				require.Contains(t, e.Sentence, "its worker was lost: the lease ran out at ")
+				require.Zero(t, e.Until)
+				continue
+			}
+			require.Contains(t, e.Sentence, "held back since "+explain.Time(e.Since)+fmt.Sprintf(", after it lost %d workers: ", workers))
+			require.Contains(t, e.Sentence, " a worker that has lived for some seconds")
+			if alone = workers > 2; alone {
+				require.Contains(t, e.Sentence, "and runs nothing else")
+			}
+			if !e.Until.IsZero() {
+				tried = true
+				require.Contains(t, e.Sentence, "tried next at "+explain.Time(e.Until))
+				require.GreaterOrEqual(t, e.Until.Sub(e.Since), time.Second<<(workers-2))
+			}
+		}
+		b.Worker(t, []activity.Handler{kind(0)}, runtime.WorkerConfig{Lease: lease})
+		_, err := run.Result(ctx)
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Zero(t, d.Nodes[0].Waiting)
+		b.Settle(t)
 	})
 }

@@ -121,7 +121,7 @@ local function renew(c, q, l, out)
       quota_queue.join(q, entry)
     end
   end
-  quota_places.hand_out(c, q, l, kept, out, true)
+  quota_places.hand_out(c, q, l, kept, out, true, true)
   quota_places.write_released(c, q)
 end
 
