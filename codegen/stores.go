@@ -86,7 +86,8 @@ func (s *scopes) checkStores(stores []*storeDecl) {
 			}
 			for field, lines := range s.definitions {
 				if field.module == module && d.call(field.field) == nil {
-					s.problems.add(s.position(lines[0]), "%s.%s is not declared in %s.lua", module, field.field, d.module)
+					s.problems.add(s.position(lines[0]), "%s.%s is not declared in %s.lua", module, field.field,
+						d.module)
 				}
 			}
 		}
