@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "354-093c3f76471761cf"
+const build = "355-c4051c7c5c07e75b"
