@@ -31,7 +31,7 @@ DIFFERENTIAL = ^TestDifferential
 # Tests that count allocations, which the race detector changes, run without it in addition. Of package runtime they are compiled
 # by themselves: all its tests would take half a minute.
 ALLOCATIONS  = cost_allocs_internal_test.go cost_internal_test.go export_test.go
-LONGEST      = ./runtime ./runtime/childtest ./examples/dag-pipeline ./internal/test/storm ./internal/test/clustertest
+LONGEST      = ./runtime ./internal/test/childtest ./examples/dag-pipeline ./internal/test/storm ./internal/test/clustertest
 OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(apidoc|conformance|contracttest|enginetest|importtest|sizetest|sleeptest|wordtest)|bench|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
@@ -39,7 +39,7 @@ OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(apidoc|conforman
 RUN = -count=1 -timeout 40m -vet=off
 
 # Suites that `make test` runs on a cluster as well, beside enginetest; `make test-cluster` runs all of them there.
-ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/scheduletest ./runtime/childtest
+ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/scheduletest ./internal/test/childtest
 
 # Modules of their own below this one, so that its own dependencies stay few. go.work joins them for `go run ./cmd/flowfabric`; what
 # make does with this module does not see them.
@@ -79,7 +79,7 @@ test-beside:
 	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
 	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
-	@$(MAKE) --no-print-directory test-modules verify types workflows analyze RACED=1
+	@$(MAKE) --no-print-directory test-modules verify types workflows analyze circles RACED=1
 
 .PHONY: test-modules
 test-modules: ## The tests of the server and the command, with -race on embedded, Redis and Valkey
@@ -92,7 +92,7 @@ fmt: ## Format the code
 	$$($(GO) env GOROOT)/bin/gofmt -w $(GOFILES)
 
 .PHONY: lint
-lint: format workflows analyze ## Check format, go.mod, the workflows of GitHub, go vet and staticcheck
+lint: format workflows analyze circles ## Check format, go.mod, the workflows of GitHub, go vet, staticcheck and circles of files
 
 .PHONY: format
 format:
@@ -117,6 +117,13 @@ analyze:
 	{ $(ANALYZE) echo staticcheck ./... && "$$dir/staticcheck" ./... && \
 	$(IN_EACH) "$$dir/staticcheck" ./...) || exit; done; } && \
 	cd $(PEERS) && $(GO) vet ./... && "$$dir/staticcheck" ./...
+
+# The files of a package that depend on each other in a circle have to be read together. See internal/test/circles.
+.PHONY: circles
+circles: ## Fail when files of a package depend on each other in a large circle
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 1' INT TERM && \
+	$(GO) build -o "$$dir" ./internal/test/circles && { $(ANALYZE) "$$dir/circles" ./... && \
+	$(IN_EACH) "$$dir/circles" ./...) || exit; done; }
 
 # The description of the HTTP API and the types of the console come from the table of operations, and the pages of the console are
 # built, by programs in modules of their own.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -21,7 +22,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // maxBulkJobID is the most bytes of the id of a bulk job.
@@ -61,7 +61,7 @@ func (c *Client) StartBulkJob(
 		return fail(err)
 	}
 	entry := auditlog.Entry{Actor: o.Actor, Action: auditlog.StartBulkJob, Name: o.ID, Detail: bulkDetail(spec)}
-	call := intercept.ClientCall{Flow: q.Flow, Action: string(a.Kind)}
+	call := interceptor.ClientCall{Flow: q.Flow, Action: string(a.Kind)}
 	err = c.auditedCall(ctx, entry, call, func(ctx context.Context) error {
 		reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
 			Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,

@@ -121,7 +121,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describe.Re
 	if d.graph.Return != "" && d.State == RunSucceeded {
 		d.Result = partOf(read.nodes[d.graph.Return], codec)
 	}
-	bytes := held(d.Input) + held(d.Result)
+	bytes := dataSize(d.Input) + dataSize(d.Result)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		spec := d.specs[n.Name]
@@ -136,7 +136,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describe.Re
 		if err := r.addNodeValues(ctx, n, spec, read, full, limit); err != nil {
 			return 0, err
 		}
-		if bytes += held(n.Input) + held(n.Result); i > 0 && q.Paged && (full || bytes >= describe.MaxSumBytes) {
+		if bytes += dataSize(n.Input) + dataSize(n.Result); i > 0 && q.Paged && (full || bytes >= describe.MaxSumBytes) {
 			return i, nil
 		}
 	}
@@ -157,8 +157,8 @@ func (r *RunRef) addNodeValues(
 	return err
 }
 
-// held returns how many bytes of a value there are.
-func held(v *describe.Value) int {
+// dataSize returns how many bytes of a value there are.
+func dataSize(v *describe.Value) int {
 	if v == nil {
 		return 0
 	}
@@ -167,7 +167,7 @@ func held(v *describe.Value) int {
 
 // cutTo leaves at most so many bytes of a value.
 func cutTo(limit int, v *describe.Value) *describe.Value {
-	if held(v) > limit {
+	if dataSize(v) > limit {
 		v.Data, v.Truncated = v.Data[:limit:limit], true
 	}
 	return v

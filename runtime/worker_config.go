@@ -14,12 +14,14 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
+	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
+	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
@@ -45,7 +47,7 @@ type WorkerConfig struct {
 	Grace time.Duration
 	// Interceptors run around each function that the worker runs; the first is the outermost. Defaults to none, which
 	// costs nothing.
-	Interceptors []intercept.Activity
+	Interceptors []interceptor.Activity
 	// OnBudget is called when an activity of this worker exceeds a limit of a budget: for a soft limit when its excess
 	// begins, for a hard limit once per attempt. It runs within the activity's call that reports usage or reserves an
 	// amount, so it should return soon; a panic in it counts as the activity's. It is called at most once for each
@@ -147,7 +149,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 	}
 	config.Invoke = intercepted(c.Interceptors)
 	if c.OnBudget != nil {
-		config.OnBudget = func(ctx context.Context, b worker.ReportedBreach) { c.OnBudget(ctx, BudgetBreach(b)) }
+		config.OnBudget = func(ctx context.Context, b budget.Breach) { c.OnBudget(ctx, BudgetBreach(b)) }
 	}
 	if c.ClaimThrough != nil {
 		config.Granter = func(ctx context.Context, r admission.GrantRequest) (admission.IssuedGrant, error) {
@@ -159,11 +161,11 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 }
 
 // logConfig puts the defaults in place.
-func logConfig(c runlog.Config) worker.LogConfig {
+func logConfig(c runlog.Config) output.LogConfig {
 	if c.Level == nil {
 		c.Level = slog.LevelInfo
 	}
-	return worker.LogConfig{
+	return output.LogConfig{
 		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, runlog.DefaultLines),
 		Bytes: cmp.Or(c.Bytes, runlog.DefaultBytes),
 	}

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/flowfabric/flowfabric-go/approvals"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/approvals"
 	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 

@@ -4,11 +4,10 @@ package catalogue
 
 import (
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/flow/layout"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -77,17 +76,8 @@ func (d *Description) Mermaid() string { return d.drawn((*flowgraph.Graph).Merma
 func (d *Description) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
 
 // SVG returns the drawing of flow.Definition.SVG; empty for a graph that this program cannot read.
-func (d *Description) SVG(opts ...layout.Option) string {
-	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(nil, opts...) })
-}
-
-// Layout returns the layout of flow.Definition.Layout. The error is that of a graph that this program cannot read.
-func (d *Description) Layout(opts ...layout.Option) (*layout.Layout, error) {
-	graph, err := flowgraph.ParseGraph(d.Definition)
-	if err != nil {
-		return nil, fmt.Errorf("graph of flow %q: %w", d.Name, err)
-	}
-	return graph.Layout(opts...)
+func (d *Description) SVG(drawing flow.Drawing) string {
+	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(nil, flowgraph.Drawing(drawing)) })
 }
 
 // Outline returns the graph in the format of flow.Definition.Outline; empty for one that this program cannot read.

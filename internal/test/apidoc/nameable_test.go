@@ -15,7 +15,7 @@ import (
 // publicPackages are those that programs outside this module import.
 var publicPackages = []string{
 	"activity", "activity/activitytest", "admin", "enginecore", "enginecore/embedded", "flow", "runtime",
-	"runtime/approvals", "runtime/archive", "runtime/backup", "runtime/health", "runtime/inspection", "runtime/move", "runtime/runevent",
+	"approvals", "admin/archive", "admin/backup", "runtime/inspection", "admin/move", "runtime/runevent",
 }
 
 // unnameable lists the internal types that users meet, and why that is right.

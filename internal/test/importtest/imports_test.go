@@ -18,42 +18,43 @@ const module = "github.com/flowfabric/flowfabric-go"
 // packages below it.
 var mayImport = map[string][]string{
 	// What users declare and write. It compiles without the engine.
-	"flow":                  {"activity", "flow/layout", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
-	"flow/layout":           {},
+	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
+	"internal/layout":       {},
 	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"activity", "internal/activitycontext"},
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
-		"activity", "enginecore", "enginecore/embedded", "flow", "flow/layout", "internal/activitycontext", "internal/activityspec",
+		"activity", "enginecore", "enginecore/embedded", "flow", "internal/layout", "internal/activitycontext",
+		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
 		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "internal/admission", "internal/bulkjob",
 		"internal/contractmode", "internal/engineurl",
 		"runtime/inspection", "internal/answer", "internal/engine", "internal/explain", "internal/inspect",
 		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
-		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/intercept", "internal/worker", "runtime/propagate", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
+		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "interceptor", "internal/worker",
+		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
+		"runtime/runcount", "runtime/runevent", "runtime/runfeed",
 		"runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
 	"runtime/bulk": {},
-	"runtime/archive": {
+	"admin/archive": {
 		"internal/engine",
 		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "runtime/describe",
 		"runtime/runevent", "runtime/runlog",
 	},
-	"runtime/approvals": {
+	"approvals": {
 		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime", "runtime/auditlog",
 	},
-	"runtime/backup":     {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "internal/engineurl"},
-	"runtime/move":       {"enginecore", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"admin/backup":       {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "internal/engineurl"},
+	"admin/move":         {"enginecore", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
 	"internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/engine"},
-	"runtime/catalogue":  {"flow/layout", "internal/flowgraph"},
+	"runtime/catalogue":  {"flow", "internal/flowgraph"},
 	"runtime/fleet":      {"enginecore"},
-	"runtime/health":     {},
 	"runtime/inspection": {},
-	"runtime/intercept":  {"activity", "internal/activitycontext", "internal/activityspec"},
-	"runtime/propagate":  {},
+	"interceptor":        {"activity", "internal/activitycontext", "internal/activityspec"},
 	"runtime/runcount":   {},
-	"runtime/runcheck":   {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
+	"flowtest/runcheck":  {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
 	"runtime/runevent":   {},
 	"runtime/runfeed":    {"enginecore", "runtime/runevent"},
 	"runtime/auditlog":   {},
@@ -74,21 +75,70 @@ var mayImport = map[string][]string{
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/activityspec", "internal/enginelink",
 		"internal/enginerpc",
-		"internal/flowgraph", "internal/test/testserver", "internal/test/testserver/download", "lua", "runtime",
-		"runtime/fleet", "runtime/propagate", "runtime/runcheck", "runtime/runevent",
+		"internal/flowgraph", "lua", "runtime",
+		"runtime/fleet", "interceptor", "flowtest/runcheck", "runtime/runevent",
 	},
 
-	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what
-	// both use; engine and dispatch on the ground.
+	// The rooms: inspect, which looks at all of it; worker, with the rooms below it, and keeper on top, which do not know each
+	// other; then what both use; engine and dispatch on the ground.
 	"internal/inspect": {
 		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "runtime/inspection", "internal/engine",
 		"runtime/fleet", "internal/keeper",
 	},
 	"internal/worker": {
-		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
-		"internal/errordetail",
-		"internal/flowgraph", "internal/recordtext", "internal/admission", "internal/contractmode", "internal/dispatch",
-		"internal/engine", "internal/submit",
+		"activity", "enginecore", "internal/admission", "internal/contractmode", "internal/dispatch",
+		"internal/engine", "internal/enginerpc", "internal/submit", "internal/worker/attempt",
+		"internal/worker/budget", "internal/worker/completion", "internal/worker/held", "internal/worker/journal",
+		"internal/worker/lease", "internal/worker/output", "internal/worker/permit", "internal/worker/renewal",
+		"internal/worker/task",
+	},
+	"internal/worker/attempt": {
+		"activity", "internal/dispatch", "internal/engine", "internal/enginerpc", "internal/worker/completion",
+		"internal/worker/lease",
+	},
+	"internal/worker/budget": {
+		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine",
+		"internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
+	},
+	"internal/worker/child": {
+		"activity", "enginecore", "flow", "internal/activityspec", "internal/engine", "internal/enginerpc",
+		"internal/errordetail", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
+		"internal/worker/budget", "internal/worker/completion", "internal/worker/journal", "internal/worker/lease",
+	},
+	"internal/worker/completion": {
+		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
+		"internal/engine", "internal/enginerpc", "internal/recordtext", "internal/submit", "internal/worker/lease",
+	},
+	"internal/worker/held": {
+		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/admission",
+		"internal/engine", "internal/enginerpc", "internal/submit", "internal/worker/completion",
+		"internal/worker/journal", "internal/worker/lease", "internal/worker/task",
+	},
+	"internal/worker/journal": {
+		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/engine",
+		"internal/enginerpc", "internal/submit", "internal/worker/attempt", "internal/worker/completion",
+		"internal/worker/lease",
+	},
+	"internal/worker/lease": {
+		"activity", "enginecore", "internal/dispatch", "internal/engine", "internal/enginerpc",
+	},
+	"internal/worker/output": {
+		"activity", "enginecore", "internal/activitycontext", "internal/engine", "internal/enginerpc",
+		"internal/worker/attempt", "internal/worker/lease",
+	},
+	"internal/worker/permit": {
+		"enginecore", "internal/admission", "internal/dispatch", "internal/engine", "internal/enginerpc",
+		"internal/submit", "internal/worker/lease",
+	},
+	"internal/worker/renewal": {
+		"enginecore", "internal/engine", "internal/enginerpc", "internal/worker/attempt",
+		"internal/worker/completion", "internal/worker/lease",
+	},
+	"internal/worker/task": {
+		"activity", "flow", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
+		"internal/engine", "internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
+		"internal/worker/budget", "internal/worker/child", "internal/worker/completion", "internal/worker/journal",
+		"internal/worker/output", "internal/worker/permit",
 	},
 	"internal/keeper": {
 		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
@@ -172,7 +222,7 @@ var mayImport = map[string][]string{
 	"internal/activitycontext": {"internal/activityspec"},
 	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "flow/layout", "internal/activityspec"},
+	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/keeperlag":       {"enginecore", "internal/enginerpc"},
 	"internal/keycopy":         {"enginecore", "internal/enginerpc"},
@@ -195,7 +245,7 @@ var mayImport = map[string][]string{
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"activity", "flow", "runtime"},
-	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
+	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "approvals", "runtime/runevent"},
 	"examples/dag-pipeline":     {"activity", "enginecore", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "runtime/runevent"},
 	"examples/etl":              {"activity", "flow", "runtime"},
@@ -203,8 +253,8 @@ var mayImport = map[string][]string{
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},
-	"runtime/childtest":   {},
-	"runtime/upgradetest": {},
+	"internal/test/childtest":   {},
+	"internal/test/upgradetest": {},
 }
 
 // TestImports holds the imports of all packages against the table.
