@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "355-36c4d4187feb2f01"
+const build = "356-433cecd1609c8af5"
