@@ -24,7 +24,7 @@ const MaxStep = 1 << 20
 // every run of the function. So no two of them may run at once (ErrNameInUse); Go starts steps that do. The result is
 // stored as JSON, at most MaxStep bytes. Outside a worker and activitytest, Step only runs fn.
 //
-// fn may have steps itself, by the context that it gets: their names are counted within the step, and recorded as
+// fn may itself run steps, with the context that it gets: their names are counted within the step, and recorded as
 // "outer/inner", of at most 256 bytes together. It cannot wait (ErrInStep), but may call OpenWaitpoint for a wait after
 // the step.
 func Step[T any](ctx context.Context, name string, fn func(context.Context) (T, error)) (T, error) {

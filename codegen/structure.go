@@ -106,8 +106,8 @@ func (s *scopes) checkStructure(hooks map[moduleField]position, circles [][]stri
 // hookFile sets all hooks but those that the contract library sets by itself.
 const hookFile = "lua/composite/hooks.lua"
 
-// checkHook reports a hook that is not set, or not in its place, and one whose callers could call the function that
-// sets it.
+// checkHook reports a hook that is not set, that is set outside hookFile, or that only composite files call, which
+// could call its function directly.
 func (s *scopes) checkHook(field moduleField, lines []int) {
 	own := s.position(lines[0])
 	if len(lines) == 1 {

@@ -127,7 +127,7 @@ type builder struct {
 	byName   map[string]activity.Handler
 	fields   fieldCache
 	returned bool
-	priority *int  // of nodes without an own one
+	priority *int  // of nodes without one
 	laneless []int // indexes of conditions that get the lane of the flow's first activity
 	faults   flowgraph.FaultList
 	// reported lists, by node index, the parts with known faults, which the validation does not report again.

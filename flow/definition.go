@@ -116,7 +116,7 @@ type Drawing struct {
 	// of a node of it. Ids of no such node are ignored.
 	Open []string
 	// FoldBeyond is the number of nodes that are alike up to which each is drawn; more are folded into one. 0 is 12, -1
-	// folds none. Nodes are alike that run the same activity, or do the same in another way, between upstreams and
+	// folds none. Two nodes are alike if they run the same activity, or do the same other work, between upstreams and
 	// downstreams that are alike.
 	FoldBeyond int
 }

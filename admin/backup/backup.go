@@ -78,11 +78,11 @@ type Report struct {
 // whole and on disk. Only its owner may read it.
 //
 // The directory of an embedded engine may be in use: the file has all that the program had acknowledged before the
-// call, and no call is there in part. A server must not be in use: Write fails with ErrInUse while programs are
-// connected, and when a second reading finds that something has changed. It changes nothing in the engine. Write also
-// returns the errors of runtime.Open. They match fs.ErrNotExist where no engine has the prefix, enginecore.ErrMoved for
-// an engine whose data were moved away or are being moved, and enginecore.ErrIncomplete for one into which a move or
-// restore is under way. A file of the name stays as it was after an error.
+// call, and every call of the program either completely or not at all. A server must not be in use: Write fails with
+// ErrInUse while programs are connected, and when a second reading finds that something has changed. It changes nothing
+// in the engine. Write also returns the errors of runtime.Open. They match fs.ErrNotExist where no engine has the
+// prefix, enginecore.ErrMoved for an engine whose data were moved away or are being moved, and enginecore.ErrIncomplete
+// for one into which a move or restore is under way. A file of the name stays as it was after an error.
 func Write(ctx context.Context, url, file string, config Config) (Report, error) {
 	data, err := engineurl.OpenData(ctx, url, engineurl.ReadCopy)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 
 // OpenCopy creates an engine in memory with the data that a data directory holds at one moment, without functions. It
 // changes nothing in the directory and takes no lock, so another process may be using it: all that the process has
-// acknowledged before the call is in the copy, and no call is there in part. The copy knows nothing of later changes.
+// acknowledged before the call is in the copy, and every call either completely or not at all. The copy knows nothing
+// of later changes.
 //
 // Of o, it uses Clock, Logger and Dir. The error matches fs.ErrNotExist if the directory has no engine, and ErrCorrupt
 // if it is damaged. Cancelling ctx stops a load in progress.

@@ -13,7 +13,7 @@ import (
 // specForm is the form of stored specs. A keeper leaves a job of a later form alone.
 const specForm = 1
 
-// Spec is the stored order of a job. It does not change.
+// Spec is the stored definition of a job, with its query and its action. It does not change.
 type Spec struct {
 	Form   int         `json:"form"`
 	ID     string      `json:"id"`

@@ -43,7 +43,7 @@ func (w *wire) partition(p enginecore.Partition, f enginecore.Family) {
 	case w.tag == "":
 		w.fail("partition", "is missing")
 	case p.Family != f:
-		w.fail("partition", w.tag+" is no "+f.String()+" partition")
+		w.fail("partition", w.tag+" is not a "+f.String()+" partition")
 	case f == enginecore.FlowFamily:
 		w.exists("partition", p)
 	}

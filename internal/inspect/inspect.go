@@ -201,8 +201,8 @@ func look(ctx context.Context, node rueidis.Client, settings bool) serverFacts {
 	return facts
 }
 
-// forbidden reports whether an error means that the user may not call a command, or that the server does not know it,
-// as some managed services.
+// forbidden reports whether an error means that the user may not call a command, or that the server does not have it,
+// as with some managed services.
 func forbidden(err error) bool {
 	var refusal *rueidis.RedisError
 	if !errors.As(err, &refusal) {

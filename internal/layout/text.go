@@ -27,7 +27,8 @@ func fittingWidth(g *Graph) float64 {
 	return math.Ceil(min(width, maxFit)/2) * 2
 }
 
-// cutMiddle shortens a name to most characters by removing its middle: beginning and end distinguish names.
+// cutMiddle shortens a name to the given number of characters by removing its middle: beginning and end distinguish
+// names.
 func cutMiddle(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most || most < 3 {
@@ -36,7 +37,7 @@ func cutMiddle(s string, most int) string {
 	return string(r[:most/2]) + "…" + string(r[len(r)-(most-1-most/2):])
 }
 
-// cutEnd shortens a text to most characters.
+// cutEnd shortens a text to the given number of characters.
 func cutEnd(s string, most int) string {
 	r := []rune(s)
 	if len(r) <= most || most < 2 {

@@ -135,7 +135,7 @@ func (r *request) done(what, name string, err error) error {
 	return r.out.Value(map[string]string{"done": what}, name, what)
 }
 
-// where returns the place that the flags, the environment and the profile name.
+// where returns the engine or server that the flags, the environment and the profile name.
 func (a *App) where() (connect.Where, error) {
 	p, err := a.profile()
 	if err != nil {

@@ -119,7 +119,7 @@ var nowView = output.View[api.RunNow]{
 	},
 }
 
-// nowText returns the reason why the node waits, or its current activity.
+// nowText returns the reason why the node waits, or the message of its progress.
 func nowText(n api.RunNow) string {
 	if n.Waiting == nil {
 		return n.Message

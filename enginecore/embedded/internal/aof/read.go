@@ -12,8 +12,8 @@ const readTries = 5
 
 // Read loads the content of a data directory at a moment into data that fresh returns, and changes nothing there. It
 // takes no lock: another process may have the directory open. All that the process has acknowledged before the call is
-// there, and no unit is there in part. The error matches fs.ErrNotExist for a directory without an engine, and is a
-// *CorruptError when the directory is damaged other than by a torn end of the log.
+// there, and every unit either completely or not at all. The error matches fs.ErrNotExist for a directory without an
+// engine, and is a *CorruptError when the directory is damaged other than by a torn end of the log.
 func Read(ctx context.Context, dir string, fresh func() Data) (Data, error) {
 	exists, err := Exists(dir)
 	if err == nil && !exists {

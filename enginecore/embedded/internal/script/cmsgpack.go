@@ -247,10 +247,10 @@ func (d *msgDecoder) take(header, n int) string {
 	return d.data[from:d.pos]
 }
 
-// size reads a length that is encoded in bytes bytes.
+// size reads a length that is encoded in the given number of bytes.
 func (d *msgDecoder) size(bytes int) int { return int(d.unsigned(bytes)) }
 
-// unsigned reads the number, encoded in bytes bytes, that follows the code of a value.
+// unsigned reads the number, encoded in the given number of bytes, that follows the code of a value.
 func (d *msgDecoder) unsigned(bytes int) uint64 {
 	s := d.take(1, bytes)
 	return loadInteger(s, 0, bytes, true)
