@@ -230,7 +230,7 @@ func spaced(name string) string {
 }
 
 const (
-	accessBegin = "<!-- What follows is written by `make generate`. -->\n"
+	accessBegin = "<!-- Written by `make generate`: -->\n"
 	accessEnd   = "<!-- Up to here. -->\n"
 )
 
