@@ -54,33 +54,6 @@ type Backend interface {
 // TickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
 const TickLimit = 128
 
-// CallResult is the reply to one of several calls, or its error.
-type CallResult[R any] struct {
-	Reply R
-	Err   error
-}
-
-// pipeliner sends calls together; *enginerpc.Conn is one.
-type pipeliner interface {
-	Pipeline() *enginerpc.Pipeline
-}
-
-// SendAll sends independent calls in one pipeline. The results are in the order of the calls, each with its own error;
-// the returned error joins these.
-func SendAll[R any, C enginerpc.Call[R]](ctx context.Context, p pipeliner, calls []C) ([]CallResult[R], error) {
-	pipeline := p.Pipeline()
-	replies := make([]*enginerpc.Result[R], len(calls))
-	for i, call := range calls {
-		replies[i] = enginerpc.Add[R](pipeline, call)
-	}
-	err := pipeline.Run(ctx)
-	results := make([]CallResult[R], len(calls))
-	for i, reply := range replies {
-		results[i].Reply, results[i].Err = reply.Get()
-	}
-	return results, err
-}
-
 // nativeBackend is the backend of an engine with the whole library. It has all capabilities but OverdueIndexes,
 // LaneDirectory and CompletionFollower, which are parts of its tick and of its calls.
 type nativeBackend struct {

@@ -29,16 +29,6 @@ const (
 	maxShortFeedBlock = 2 * shortFeedBlock
 )
 
-// EventFollower waits for news of one run. It is for use by one goroutine.
-type EventFollower interface {
-	// Await returns nil when the run may have events that its caller has not read: at the first call, after a hint, and
-	// at the latest after a few seconds. It returns the cause of ctx once that has ended, and fails at once if the
-	// engine refuses the read for want of rights ([enginecore.ErrUnauthorized]).
-	Await(ctx context.Context) error
-	// Close ends the following. It may be called several times.
-	Close()
-}
-
 // feeds reads the feeds of the partitions in which runs are followed: streams with the ids of the runs that calls have
 // logged events of. On one server a single connection waits for all of them. A command cannot read keys of several
 // slots of a cluster, so there each partition takes a connection.
@@ -371,10 +361,4 @@ func (r *feedReader) disconnect() {
 		r.release()
 		r.wire = nil
 	}
-}
-
-// isUnauthorized reports whether the engine has refused a command for want of rights.
-func isUnauthorized(err error) bool {
-	_, refused := rueidis.IsRedisErr(err)
-	return refused && errors.Is(enginerpc.ConnectError(err), enginecore.ErrUnauthorized)
 }

@@ -205,26 +205,3 @@ func (c connections) awaitClient(ctx context.Context, o enginerpc.Options) (clie
 
 // isReplica reports whether HELLO describes a replica.
 func isReplica(role string) bool { return role == "replica" || role == "slave" }
-
-// guardRoles checks until the session is closed that calls, and the held connections of the client, go to a primary.
-func (s *Session) guardRoles() {
-	ticker := time.NewTicker(roleEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.closed.Done():
-			return
-		case <-ticker.C:
-		}
-		s.checkRoles(s.closed)
-	}
-}
-
-// checkRoles makes one check of guardRoles.
-func (s *Session) checkRoles(ctx context.Context) {
-	nodes := s.Client.Nodes()
-	s.roles.keepAt(nodes) // sentinels may have named another server
-	for _, node := range nodes {
-		_ = s.roles.checkRole(ctx, node) // the calls that the connection serves report what is wrong with it
-	}
-}

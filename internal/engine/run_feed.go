@@ -57,12 +57,28 @@ type RunFeedPage struct {
 
 // runFeeds reads the feed of the session's namespace for all listeners of the session.
 type runFeeds struct {
-	session *Session
-	running sync.WaitGroup
+	core      *enginerpc.Conn
+	namespace enginecore.Namespace
+	watches   *watches
+	apart     bool // partitions lie on several servers
+	running   sync.WaitGroup
 
 	mu        sync.Mutex
 	listeners map[*RunFeedListener]struct{}
 	at        map[enginecore.Partition]string // where the reader is; nil when there is none
+}
+
+// newRunFeeds returns the feed of runs of a namespace, read on the connections of the other feeds.
+func newRunFeeds(f *feeds, core *enginerpc.Conn, namespace enginecore.Namespace) *runFeeds {
+	return &runFeeds{
+		core: core, namespace: namespace, watches: f.watches, apart: f.apart,
+		listeners: make(map[*RunFeedListener]struct{}),
+	}
+}
+
+// partitions returns the partitions that have a feed.
+func (f *runFeeds) partitions() []enginecore.Partition {
+	return f.core.Partitioning().Of(enginecore.FlowFamily)
 }
 
 // wait returns once the reader has ended, which it does when the watches are closed.
@@ -85,34 +101,30 @@ type RunFeedListener struct {
 	failed error
 }
 
-// ListenToRuns opens the feed and returns a listener, from the given positions on or, for partitions without one, from
-// now on. In contract mode the error is [ErrNotInContract].
-func (s *Session) ListenToRuns(
+// listen opens the feed and returns a listener, from the given positions on or, for partitions without one, from now on.
+func (f *runFeeds) listen(
 	ctx context.Context, filter RunFeedFilter, from map[enginecore.Partition]string,
 ) (*RunFeedListener, error) {
-	ends, err := s.openRunFeed(ctx)
+	ends, err := f.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l := &RunFeedListener{
-		feeds: s.runFeeds, filter: filter, at: make(map[enginecore.Partition]string), hint: make(chan struct{}, 1),
+		feeds: f, filter: filter, at: make(map[enginecore.Partition]string), hint: make(chan struct{}, 1),
 		behind: make(map[enginecore.Partition]bool),
 	}
-	s.runFeeds.add(l, ends, from)
+	f.add(l, ends, from)
 	return l, nil
 }
 
-// openRunFeed opens the feed in all partitions and returns their ends.
-func (s *Session) openRunFeed(ctx context.Context) (map[enginecore.Partition]string, error) {
-	if !Has[CompositeLibrary](s.Backend) {
-		return nil, ErrNotInContract
-	}
-	partitions := s.Partitions()
+// open opens the feed in all partitions and returns their ends.
+func (f *runFeeds) open(ctx context.Context) (map[enginecore.Partition]string, error) {
+	partitions := f.partitions()
 	calls := make([]enginerpc.OpenFeedCall, len(partitions))
 	for i, p := range partitions {
-		calls[i] = enginerpc.OpenFeedCall{Partition: p, Namespace: string(s.Namespace)}
+		calls[i] = enginerpc.OpenFeedCall{Partition: p, Namespace: string(f.namespace)}
 	}
-	answers, err := SendAll[enginerpc.OpenFeedReply](ctx, s.Core, calls)
+	answers, err := SendAll[enginerpc.OpenFeedReply](ctx, f.core, calls)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +218,7 @@ func (l *RunFeedListener) take(ctx context.Context) (page RunFeedPage, found boo
 	if !found {
 		return RunFeedPage{}, false, nil
 	}
-	page, more, err := l.feeds.session.readRunFeed(ctx, behind, l.at[behind], l.filter)
+	page, more, err := l.feeds.readPage(ctx, behind, l.at[behind], l.filter)
 	if more || err != nil {
 		l.feeds.mu.Lock()
 		l.behind[behind] = true
@@ -237,19 +249,19 @@ func splitEntry(id string) (ms, seq uint64) {
 	return ms, seq
 }
 
-func (s *Session) readFeedCall(p enginecore.Partition, after string, filter RunFeedFilter) enginerpc.ReadFeedCall {
+func (f *runFeeds) readCall(p enginecore.Partition, after string, filter RunFeedFilter) enginerpc.ReadFeedCall {
 	return enginerpc.ReadFeedCall{
-		Partition: p, Namespace: string(s.Namespace), After: after, FlowName: filter.Flow,
+		Partition: p, Namespace: string(f.namespace), After: after, FlowName: filter.Flow,
 		Kinds: strings.Join(filter.Kinds, ","), Children: filter.Children,
 	}
 }
 
-// readRunFeed reads one page of a partition.
-func (s *Session) readRunFeed(
+// readPage reads one page of a partition.
+func (f *runFeeds) readPage(
 	ctx context.Context, p enginecore.Partition, after string, filter RunFeedFilter,
 ) (page RunFeedPage, more bool, err error) {
-	calls := []enginerpc.ReadFeedCall{s.readFeedCall(p, after, filter)}
-	answers, err := SendAll[enginerpc.ReadFeedReply](ctx, s.Core, calls)
+	calls := []enginerpc.ReadFeedCall{f.readCall(p, after, filter)}
+	answers, err := SendAll[enginerpc.ReadFeedReply](ctx, f.core, calls)
 	if err != nil {
 		return RunFeedPage{}, false, err
 	}
@@ -260,9 +272,9 @@ func (s *Session) readRunFeed(
 
 // run reads the feed until nobody listens.
 func (f *runFeeds) run() {
-	tail := &feedTail{session: f.session}
+	tail := &feedTail{feeds: f}
 	defer tail.disconnect()
-	ctx, renewed := f.session.Watches.ctx, time.Now()
+	ctx, renewed := f.watches.ctx, time.Now()
 	for {
 		at := f.positions(ctx)
 		if at == nil {
@@ -272,8 +284,8 @@ func (f *runFeeds) run() {
 		changed, err := tail.await(ctx, at)
 		if err == nil && time.Since(renewed) > runFeedRenewal {
 			// A feed that the engine has lost is opened anew; reading shows the loss.
-			if _, err = f.session.openRunFeed(ctx); err == nil {
-				renewed, changed = time.Now(), f.session.Partitions()
+			if _, err = f.open(ctx); err == nil {
+				renewed, changed = time.Now(), f.partitions()
 			}
 		}
 		if err == nil {
@@ -327,9 +339,9 @@ func (f *runFeeds) read(
 	for len(partitions) > 0 {
 		calls := make([]enginerpc.ReadFeedCall, len(partitions))
 		for i, p := range partitions {
-			calls[i] = f.session.readFeedCall(p, at[p], RunFeedFilter{Children: true})
+			calls[i] = f.readCall(p, at[p], RunFeedFilter{Children: true})
 		}
-		answers, err := SendAll[enginerpc.ReadFeedReply](ctx, f.session.Core, calls)
+		answers, err := SendAll[enginerpc.ReadFeedReply](ctx, f.core, calls)
 		if err != nil {
 			return err
 		}
@@ -369,7 +381,7 @@ func (f *runFeeds) tell(page RunFeedPage) {
 // feedTail waits for updates of the feeds of all partitions: on one server by one blocking command, on a cluster by
 // looking at them.
 type feedTail struct {
-	session *Session
+	feeds   *runFeeds
 	wire    rueidis.DedicatedClient
 	release func()
 }
@@ -384,12 +396,12 @@ func (t *feedTail) disconnect() {
 
 // await returns the partitions that may have updates behind the given positions.
 func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string) ([]enginecore.Partition, error) {
-	partitions := t.session.Partitions()
-	if t.session.feeds.apart {
+	partitions := t.feeds.partitions()
+	if t.feeds.apart {
 		Sleep(ctx, runFeedPoll)
 		return partitions, ctx.Err()
 	}
-	w := t.session.Watches
+	w := t.feeds.watches
 	if t.wire == nil {
 		var err error
 		if t.wire, t.release, err = w.connection(ctx); err != nil {
@@ -405,7 +417,7 @@ func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string
 	keys, after := make([]string, len(partitions)), make([]string, len(partitions))
 	byKey := make(map[string]enginecore.Partition, len(partitions))
 	for i, p := range partitions {
-		keys[i], after[i] = t.session.Core.Keys().FfxRunFeed(p, t.session.Namespace), at[p]
+		keys[i], after[i] = t.feeds.core.Keys().FfxRunFeed(p, t.feeds.namespace), at[p]
 		byKey[keys[i]] = p
 	}
 	read := t.wire.B().Xread().Count(1).Block(held.Milliseconds()).Streams().Key(keys...).Id(after...).Build()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -27,8 +26,7 @@ type Session struct {
 	Core      *enginerpc.Conn
 	Backend   Backend
 	Client    rueidis.Client
-	dialer    *dialer // nil in this process
-	roles     *links  // see pinnedReads
+	transport *transport
 	Watches   *watches
 	feeds     *feeds
 	runFeeds  *runFeeds
@@ -82,39 +80,23 @@ type Connection struct {
 func (s *Session) Connect(ctx context.Context, c Connection) error {
 	s.closed, s.end = context.WithCancel(context.Background())
 	c.Core.Closed = s.closed.Done()
-	option, isEmbedded := c.Client, s.InProcess != nil
+	isEmbedded := s.InProcess != nil
 	c.Core.InProcess = isEmbedded
-	if !isEmbedded {
-		s.Silence = timely(&option)
-	}
-	connections := connections{option: option, embedded: isEmbedded, wrap: c.Wrap}
-	if !isEmbedded {
-		connections.links = newLinks()
-		connections.handshakes = handshakes{logins: c.Logins, primaries: !isCluster(option)}
-	}
-	client, dialer, err := connections.awaitClient(ctx, c.Core)
+	var err error
+	s.transport, err = connectTransport(ctx, s.closed, transportConfig{
+		Core: c.Core, Client: c.Client, Embedded: isEmbedded, Watches: c.Watches, Held: s.LookEvery, Logins: c.Logins,
+		Wrap: c.Wrap, Logger: s.Logger,
+	})
 	if err != nil {
 		return err
 	}
-	s.dialer, s.roles = dialer, connections.roles()
-	s.Client = pinnedReads{client, dialer, s.roles}
-	s.Watches = newWatches(connections, c.Watches)
-	s.Watches.Held = s.LookEvery(tailBlock)
-	s.Hub = newHub(s.Client, s.Logger, s.roles, option.AlwaysRESP2)
-	if connections.primaries {
-		dialer.begin(s.guardRoles)
-	}
-	if dialer != nil {
-		dialer.connecting.Store(true)
-	}
+	s.Client, s.Watches, s.Hub, s.Silence = s.transport.Client, s.transport.Watches, s.transport.Hub, s.transport.Silence
 	if s.Core, err = enginerpc.Connect(ctx, s.Client, c.Core); err != nil {
 		return err
 	}
-	if dialer != nil {
-		dialer.connecting.Store(false)
-	}
+	s.transport.Connected()
 	s.feeds = newFeeds(s.Watches, s.Core.Keys(), s.InCluster(), s.LookEvery(feedLook))
-	s.runFeeds = &runFeeds{session: s, listeners: make(map[*RunFeedListener]struct{})}
+	s.runFeeds = newRunFeeds(s.feeds, s.Core, s.Namespace)
 	s.Backend = nativeBackend{s.Core, s.feeds}
 	if c.NewBackend != nil {
 		if s.Backend, err = c.NewBackend(ctx, s); err != nil {
@@ -227,14 +209,7 @@ func (s *Session) Probe(ctx context.Context) {
 	if s.InProcess != nil {
 		return
 	}
-	var asked sync.WaitGroup
-	for _, node := range s.Client.Nodes() {
-		asked.Go(func() {
-			// The calls that the connection serves report what is wrong with it.
-			_ = s.roles.checkRole(ctx, node)
-		})
-	}
-	asked.Wait()
+	s.transport.Probe(ctx)
 }
 
 // ReplicationMissed logs that a call of a worker or keeper goes on although its writes are on too few replicas.
@@ -267,20 +242,25 @@ func (s *Session) Close() error {
 	if s.end != nil {
 		s.end()
 	}
-	s.dialer.end()
-	if s.Hub != nil {
-		s.Hub.close()
-	}
-	if s.Watches != nil {
-		s.Watches.close()
-		s.feeds.wait()
-		s.runFeeds.wait()
-	}
-	closeClient(s.Client, s.dialer)
+	s.transport.Stop()
+	s.feeds.wait()
+	s.runFeeds.wait()
+	s.transport.Close()
 	if s.InProcess != nil && !s.Shared {
 		if err := s.InProcess.Close(); err != nil {
 			return fmt.Errorf("close engine: %w", err)
 		}
 	}
 	return nil
+}
+
+// ListenToRuns opens the feed of runs and returns a listener, from the given positions on or, for partitions without
+// one, from now on. In contract mode the error is [ErrNotInContract].
+func (s *Session) ListenToRuns(
+	ctx context.Context, filter RunFeedFilter, from map[enginecore.Partition]string,
+) (*RunFeedListener, error) {
+	if !Has[CompositeLibrary](s.Backend) {
+		return nil, ErrNotInContract
+	}
+	return s.runFeeds.listen(ctx, filter, from)
 }

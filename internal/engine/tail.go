@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -86,3 +87,9 @@ func (t *Tail) Close() {
 
 // FromStart is the id before the first entry of any stream.
 const FromStart = "0-0"
+
+// isUnauthorized reports whether the engine has refused a command for want of rights.
+func isUnauthorized(err error) bool {
+	_, refused := rueidis.IsRedisErr(err)
+	return refused && errors.Is(enginerpc.ConnectError(err), enginecore.ErrUnauthorized)
+}
