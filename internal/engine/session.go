@@ -12,8 +12,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // DefaultNamespace is the namespace of programs that configure none.
@@ -26,12 +30,12 @@ type Session struct {
 	Core      *enginerpc.Conn
 	Backend   Backend
 	Client    rueidis.Client
-	transport *transport
-	Watches   *watches
-	feeds     *feeds
-	runFeeds  *runFeeds
+	transport *transport.Transport
+	Watches   *transport.Watches
+	feeds     *feeds.Events
+	runFeeds  *feeds.Runs
 	Silence   time.Duration // after which a server that does not answer is given up; 0 in this process
-	Hub       *hub
+	Hub       *transport.Hub
 	InProcess *embedded.Engine // nil when the engine is a server
 	Shared    bool             // InProcess belongs to somebody else, who closes it
 	InMemory  bool
@@ -42,8 +46,8 @@ type Session struct {
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger
-	Logged    *RepeatLimiter // behind the logger
-	Telemetry *Telemetry
+	Logged    *observe.RepeatLimiter // behind the logger
+	Telemetry *observe.Telemetry
 	// Propagators carry values of the contexts of starts to activities.
 	Propagators []Propagator
 	// closed ends with Close.
@@ -68,7 +72,7 @@ type Connection struct {
 	Client  rueidis.ClientOption
 	Watches int              // the most connections of watches
 	Secret  *WaitpointSecret // nil for a random one
-	Logins  Logins           // in place of those of Client
+	Logins  transport.Logins // in place of those of Client
 	// Wrap returns what to use in place of a connection that has been made. Nil means the connection itself.
 	Wrap func(net.Conn) (net.Conn, error)
 	// NewBackend makes the backend of the session. Nil means the backend of the whole library.
@@ -83,7 +87,7 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 	isEmbedded := s.InProcess != nil
 	c.Core.InProcess = isEmbedded
 	var err error
-	s.transport, err = connectTransport(ctx, s.closed, transportConfig{
+	s.transport, err = transport.Connect(ctx, s.closed, transport.Config{
 		Core: c.Core, Client: c.Client, Embedded: isEmbedded, Watches: c.Watches, Held: s.LookEvery, Logins: c.Logins,
 		Wrap: c.Wrap, Logger: s.Logger,
 	})
@@ -95,8 +99,8 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 		return err
 	}
 	s.transport.Connected()
-	s.feeds = newFeeds(s.Watches, s.Core.Keys(), s.InCluster(), s.LookEvery(feedLook))
-	s.runFeeds = newRunFeeds(s.feeds, s.Core, s.Namespace)
+	s.feeds = feeds.NewEvents(s.Watches, s.Core.Keys(), s.InCluster(), s.LookEvery(feeds.FeedLook))
+	s.runFeeds = feeds.NewRuns(s.feeds, s.Core, s.Namespace)
 	s.Backend = nativeBackend{s.Core, s.feeds}
 	if c.NewBackend != nil {
 		if s.Backend, err = c.NewBackend(ctx, s); err != nil {
@@ -194,11 +198,11 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	if s.InProcess != nil {
 		return
 	}
-	for Sleep(ctx, every); ctx.Err() == nil; Sleep(ctx, every) {
+	for sleep.For(ctx, every); ctx.Err() == nil; sleep.For(ctx, every) {
 		if err := s.Core.Check(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.LogAttrs(ctx, slog.LevelWarn,
 				"flowfabric: the session could not check the server's library and retries",
-				EventLibraryUnchecked.Attr(), slog.Any("error", err))
+				observe.EventLibraryUnchecked.Attr(), slog.Any("error", err))
 		}
 	}
 }
@@ -215,7 +219,7 @@ func (s *Session) Probe(ctx context.Context) {
 // ReplicationMissed logs that a call of a worker or keeper goes on although its writes are on too few replicas.
 func (s *Session) ReplicationMissed(ctx context.Context, err error) {
 	s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: too few replicas have what was written; the work goes on",
-		EventReplicationMissed.Attr(), slog.Int("replicas", s.Replicas), slog.Any("error", err))
+		observe.EventReplicationMissed.Attr(), slog.Int("replicas", s.Replicas), slog.Any("error", err))
 }
 
 // ClosedErr returns an error that wraps enginecore.ErrClosed once the session is closed; nil before.
@@ -237,14 +241,14 @@ func (s *Session) Closed() context.Context {
 // Close closes the connections, and the engine if it is in this process. It may be called after a failed Connect.
 func (s *Session) Close() error {
 	if s.Logged != nil {
-		defer func() { s.Logged.finish(context.Background(), time.Now()) }()
+		defer func() { s.Logged.Finish(context.Background(), time.Now()) }()
 	}
 	if s.end != nil {
 		s.end()
 	}
 	s.transport.Stop()
-	s.feeds.wait()
-	s.runFeeds.wait()
+	s.feeds.Wait()
+	s.runFeeds.Wait()
 	s.transport.Close()
 	if s.InProcess != nil && !s.Shared {
 		if err := s.InProcess.Close(); err != nil {
@@ -257,10 +261,10 @@ func (s *Session) Close() error {
 // ListenToRuns opens the feed of runs and returns a listener, from the given positions on or, for partitions without
 // one, from now on. In contract mode the error is [ErrNotInContract].
 func (s *Session) ListenToRuns(
-	ctx context.Context, filter RunFeedFilter, from map[enginecore.Partition]string,
-) (*RunFeedListener, error) {
+	ctx context.Context, filter feeds.Filter, from map[enginecore.Partition]string,
+) (*feeds.Listener, error) {
 	if !Has[CompositeLibrary](s.Backend) {
 		return nil, ErrNotInContract
 	}
-	return s.runFeeds.listen(ctx, filter, from)
+	return s.runFeeds.Listen(ctx, filter, from)
 }
