@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "353-814a6fa1be518b79"
+const build = "355-c4051c7c5c07e75b"

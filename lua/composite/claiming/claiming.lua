@@ -27,7 +27,8 @@ end
 -- of the way.
 local function suitable(c, request, execution_id, eligible_key)
   local core_key = key.exec_core(c, execution_id)
-  local core = claim.read_fresh(core_key) or record.read(core_key, claim.FIRST_FIELDS)
+  local s, at = store.of(core_key)
+  local core = s.fresh(at) or s.read(at, claim.FIRST_FIELDS)
   if core and not core.row and not (core.managed and core.attempt_state == 'pending_first_attempt') then
     core = record.read(core_key, claim.FIELDS)
   end
