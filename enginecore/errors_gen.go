@@ -102,7 +102,7 @@ const (
 	ErrFlowPurging Code = "flow_purging"
 	// ErrGrantAlreadyExists comes from ff_issue_claim_grant, ff_issue_reclaim_grant.
 	ErrGrantAlreadyExists Code = "grant_already_exists"
-	// ErrGraphUnknown comes from ffx_read_graph, ffx_submit.
+	// ErrGraphUnknown comes from ffx_read_graph, ffx_submit, ffx_complete.
 	ErrGraphUnknown Code = "graph_unknown"
 	// ErrHMACSecretNotInitialized comes from ff_deliver_signal, ff_buffer_signal_for_pending_waitpoint,
 	// ff_suspend_execution, ff_create_pending_waitpoint, ffx_submit, ffx_suspend, ffx_open_waitpoint,

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "355-c4051c7c5c07e75b"
+const build = "356-433cecd1609c8af5"

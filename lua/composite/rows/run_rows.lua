@@ -102,7 +102,7 @@ local function last_to_read(flow, node, ordinal)
 end
 
 -- The record of a plain run that the call has not loaded, the bytes that its rows begin with, how many of its nodes are open, but
--- for small runs, and the node; nil for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
+-- for small runs, and the node; nil for another run. The node is nil when the graph is gone. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
 -- behind it; of a small run, all rows if no node is behind it. Of a run of one node, an input behind its row is among them, too.
 function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
@@ -117,7 +117,7 @@ function run_rows.plain(c, flow_id, ordinal)
     flow, node = read_plain(c, flow_id, identity, flags, count), nil
     if not flow then return nil end
   end
-  return flow, bytes, open, node or graph_store.node(flow.graph, ordinal)
+  return flow, bytes, open, node or graph_store.find_node(flow.graph, ordinal)
 end
 
 function run_rows.note_unusual(run)
