@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"maps"
+	"sort"
 	"strings"
 )
 
@@ -500,4 +501,19 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	p.indexes[text] = v
 	return wrongType(v, want)
+}
+
+func (e *execution) keyNames() string {
+	var names []string
+	for part := range e.parts {
+		names = append(names, part)
+	}
+	for edge := range e.deps {
+		names = append(names, "dep:"+edge)
+	}
+	for number := range e.attempts {
+		names = append(names, "attempt "+number)
+	}
+	sort.Strings(names)
+	return strings.Join(names, ", ")
 }
