@@ -1,7 +1,6 @@
 package invariant
 
 import (
-	"maps"
 	"sort"
 	"strings"
 )
@@ -124,21 +123,6 @@ func members(v value) set {
 		out[m] = true
 	}
 	return out
-}
-
-func newSnapshot(prefix string, values map[string]value) *Snapshot {
-	maps.DeleteFunc(values, func(_ string, v value) bool { return v.kind == gone })
-	s := &Snapshot{prefix: prefix, values: values, partitions: make(map[string]*partition)}
-	for key, v := range values {
-		if fault := s.sort(key, v); fault != "" {
-			s.faults = append(s.faults, Violation{RuleKeys, key, fault})
-		}
-	}
-	s.spreadLanes()
-	for _, p := range s.partitions {
-		s.fillRows(p)
-	}
-	return s
 }
 
 func (s *Snapshot) partition(tag string) *partition {
