@@ -381,7 +381,7 @@ func TestQuotaWindow(t *testing.T) {
 			} else {
 				recent := slices.DeleteFunc(slices.Clone(admitted), func(a span) bool { return s.from.Sub(a.to) > window+grain })
 				require.GreaterOrEqual(t, len(recent), most, "refused after %d admissions", len(admitted))
-				time.Sleep(3 * time.Millisecond) // between two requests
+				time.Sleep(3 * time.Millisecond) //nolint:forbidigo // between two requests
 			}
 			call.Requests = nil
 			call.Releases = []enginerpc.ExchangeRelease{{Execution: execution}}
