@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -138,7 +139,7 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 	if len(calls) == 0 {
 		return nil
 	}
-	results, err := engine.SendAll(ctx, c.session.Core, calls)
+	results, err := batching.SendAll(ctx, c.session.Core, calls)
 	if err != nil {
 		return err
 	}

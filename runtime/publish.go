@@ -14,8 +14,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
@@ -184,9 +186,9 @@ func publishAll(ctx context.Context, s *engine.Session, flows []catalogue.Public
 			}
 			if ctx.Err() == nil {
 				s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not publish a flow and retries",
-					engine.EventPublishFailed.Attr(), slog.String("flow", call.FlowName), slog.Any("error", err))
+					observe.EventPublishFailed.Attr(), slog.String("flow", call.FlowName), slog.Any("error", err))
 			}
-			engine.Sleep(ctx, publishPause)
+			sleep.For(ctx, publishPause)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
@@ -27,12 +27,12 @@ func (list findings) report() inspection.Report {
 }
 
 // errFull is why an engine is not ready that refuses writes.
-var errFull = fmt.Errorf("%w: %w", engine.ErrNotReady, enginecore.ErrFull)
+var errFull = fmt.Errorf("%w: %w", observe.ErrNotReady, enginecore.ErrFull)
 
 // refusal returns an error that names the findings with which an engine is not ready; nil if there are none.
 func (list findings) refusal(volatile bool) error {
 	var bad []inspection.Finding
-	reason := engine.ErrNotReady
+	reason := observe.ErrNotReady
 	for _, f := range list {
 		switch f.Code {
 		case inspection.MemoryFull, inspection.WriteRefused:
