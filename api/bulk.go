@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations of bulk jobs.
@@ -42,28 +42,28 @@ type BulkJobInput struct {
 // BulkInput is an action for many runs.
 type BulkInput struct {
 	Body struct {
-		Query    string      `json:"query,omitempty" doc:"Selects the runs, with the parameters of list-runs: flow=order&state=failed."`
-		EveryRun bool        `json:"every_run,omitempty" doc:"Required if the query selects all runs."`
-		Action   bulk.Action `json:"action"`
-		ID       string      `json:"id,omitempty" doc:"Id of the job; the same job again with the same id has no further effect."`
-		Rate     float64     `json:"rate,omitempty" minimum:"0" doc:"Most runs a second; 0 is no bound."`
-		Most     int         `json:"most,omitempty" minimum:"0" doc:"Most runs; 0 is all."`
+		Query    string                `json:"query,omitempty" doc:"Selects the runs, with the parameters of list-runs: flow=order&state=failed."`
+		EveryRun bool                  `json:"every_run,omitempty" doc:"Required if the query selects all runs."`
+		Action   fabrictype.BulkAction `json:"action"`
+		ID       string                `json:"id,omitempty" doc:"Id of the job; the same job again with the same id has no further effect."`
+		Rate     float64               `json:"rate,omitempty" minimum:"0" doc:"Most runs a second; 0 is no bound."`
+		Most     int                   `json:"most,omitempty" minimum:"0" doc:"Most runs; 0 is all."`
 	}
 }
 
 // BulkJob is a bulk job.
 type BulkJob struct {
-	ID        string        `json:"id"`
-	Action    bulk.Action   `json:"action"`
-	Query     string        `json:"query"`
-	Rate      float64       `json:"rate,omitempty"`
-	Most      int           `json:"most,omitempty"`
-	Actor     string        `json:"actor"`
-	State     bulk.State    `json:"state"`
-	CreatedAt time.Time     `json:"created_at"`
-	ClosedAt  time.Time     `json:"closed_at,omitzero"`
-	StoppedBy string        `json:"stopped_by,omitempty"`
-	Progress  bulk.Progress `json:"progress"`
+	ID        string                  `json:"id"`
+	Action    fabrictype.BulkAction   `json:"action"`
+	Query     string                  `json:"query"`
+	Rate      float64                 `json:"rate,omitempty"`
+	Most      int                     `json:"most,omitempty"`
+	Actor     string                  `json:"actor"`
+	State     fabrictype.BulkState    `json:"state"`
+	CreatedAt time.Time               `json:"created_at"`
+	ClosedAt  time.Time               `json:"closed_at,omitzero"`
+	StoppedBy string                  `json:"stopped_by,omitempty"`
+	Progress  fabrictype.BulkProgress `json:"progress"`
 }
 
 // BulkPreview is what a bulk job would handle.

@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations that place graphs for drawing, and what lists and comparisons of runs show.
@@ -107,9 +107,9 @@ type RunNow struct {
 	// Node needs attention most; empty for a run that is over.
 	Node string `json:"node,omitempty"`
 	// NodeState is its state, Waiting why it waits, if it does, and Wait what for, if it is for signals.
-	NodeState string           `json:"node_state,omitempty"`
-	Waiting   *why.Explanation `json:"waiting,omitempty"`
-	Wait      *Wait            `json:"wait,omitempty"`
+	NodeState string                  `json:"node_state,omitempty"`
+	Waiting   *fabrictype.Explanation `json:"waiting,omitempty"`
+	Wait      *Wait                   `json:"wait,omitempty"`
 	// Message is its progress, or the reason for which the run failed.
 	Message string `json:"message,omitempty"`
 	// Waits counts nodes by the reason of their wait.

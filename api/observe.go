@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations that look at all runs and at the deployment.
@@ -99,7 +99,7 @@ type AuditEntry struct {
 type Inspection struct {
 	// Worst is the worst severity: info, warning or error.
 	Worst    string               `json:"worst"`
-	Findings []inspection.Finding `json:"findings"`
+	Findings []fabrictype.Finding `json:"findings"`
 }
 
 // KeeperTask is one kind of a keeper's work.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -137,7 +138,7 @@ func (f *fleet) areListed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !slices.ContainsFunc(f.members, func(m *member) bool {
-		return !slices.ContainsFunc(listed, func(w runtimefleet.Worker) bool { return w.Instance == m.instance })
+		return !slices.ContainsFunc(listed, func(w fabrictype.Worker) bool { return w.Instance == m.instance })
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -117,7 +118,7 @@ func constructs() []construct {
 			fork, err := run.Fork(ctx, runtime.ForkFrom("only"))
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
-				if d, err := fork.Describe(ctx); err != nil || d.State != runtime.RunSucceeded {
+				if d, err := fork.Describe(ctx); err != nil || d.State != fabrictype.RunSucceeded {
 					return fmt.Sprint("the fork to succeed: ", d.State, " ", err)
 				}
 				return ""

@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -19,7 +21,7 @@ var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
 
 // checkRequest checks what a description is asked for, with values of at most so many bytes, and sets what is left
 // open.
-func checkRequest(q *describe.Request, most int) error {
+func checkRequest(q *describeRequest, most int) error {
 	switch {
 	case q.ValueBytes < 0 || q.ValueBytes > most:
 		return invalid("describe.Values(%d): must be 0 to %d bytes", q.ValueBytes, most)
@@ -33,7 +35,7 @@ func checkRequest(q *describe.Request, most int) error {
 }
 
 // cut leaves the nodes of a page, where the engine has given all of them.
-func (d *RunDescription) cut(q describe.Request) {
+func (d *RunDescription) cut(q describeRequest) {
 	if !q.Paged || len(d.Nodes) <= q.Nodes {
 		return
 	}
@@ -104,7 +106,7 @@ func (r *RunRef) nodeID(d *RunDescription, name string) enginecore.ExecutionID {
 // addValues adds the values of the run and of the nodes that d describes, q.ValueBytes of each. It returns how many of
 // the nodes have them: with q.Paged, those whose values have describe.MaxSumBytes together, at least one; otherwise
 // all, of which the values of the last ones are truncated.
-func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describe.Request) (fit int, err error) {
+func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeRequest) (fit int, err error) {
 	if d.graph == nil {
 		return len(d.Nodes), nil
 	}
@@ -118,7 +120,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describe.Re
 	}
 	codec := codecName(d.graph.Codec)
 	d.Input = partOf(read.input, codec)
-	if d.graph.Return != "" && d.State == RunSucceeded {
+	if d.graph.Return != "" && d.State == fabrictype.RunSucceeded {
 		d.Result = partOf(read.nodes[d.graph.Return], codec)
 	}
 	bytes := held(d.Input) + held(d.Result)
@@ -150,7 +152,7 @@ func (r *RunRef) addNodeValues(
 	limit = max(0, limit)
 	codec := codecName(spec.Codec)
 	if n.Result = cutTo(limit, partOf(read.nodes[n.Name], codec)); full && spec.Input.Kind != "" {
-		n.Input = &describe.Value{Codec: codec, Size: -1, Truncated: true}
+		n.Input = &fabrictype.Value{Codec: codec, Size: -1, Truncated: true}
 		return nil
 	}
 	n.Input, err = r.inputOf(ctx, n, spec, read, limit)
@@ -158,7 +160,7 @@ func (r *RunRef) addNodeValues(
 }
 
 // held returns how many bytes of a value there are.
-func held(v *describe.Value) int {
+func held(v *fabrictype.Value) int {
 	if v == nil {
 		return 0
 	}
@@ -166,7 +168,7 @@ func held(v *describe.Value) int {
 }
 
 // cutTo leaves at most so many bytes of a value.
-func cutTo(limit int, v *describe.Value) *describe.Value {
+func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
 	if held(v) > limit {
 		v.Data, v.Truncated = v.Data[:limit:limit], true
 	}
@@ -217,7 +219,7 @@ func (d *RunDescription) valuesNeeded() []string {
 // inputOf composes the input of a node as its worker does.
 func (r *RunRef) inputOf(
 	ctx context.Context, n *NodeDescription, spec *flowgraph.Node, read readValues, limit int,
-) (*describe.Value, error) {
+) (*fabrictype.Value, error) {
 	if spec.Input.Kind == "" {
 		return nil, nil
 	}
@@ -237,7 +239,7 @@ func (r *RunRef) inputOf(
 	case truncated && spec.Input.Kind == flowgraph.ExprNode:
 		return partOf(read.nodes[spec.Input.Node], codec), nil
 	case truncated:
-		return &describe.Value{Codec: codec, Size: -1, Truncated: true}, nil
+		return &fabrictype.Value{Codec: codec, Size: -1, Truncated: true}, nil
 	}
 	if spec.Input.Chooses() {
 		if n.StartedAt.IsZero() {
@@ -249,14 +251,14 @@ func (r *RunRef) inputOf(
 			return nil, err
 		}
 		if !whole {
-			return &describe.Value{Codec: codec, Size: -1, Truncated: true}, nil
+			return &fabrictype.Value{Codec: codec, Size: -1, Truncated: true}, nil
 		}
 	}
 	input, err := spec.Input.Resolve(read.input.Part, results)
 	if err != nil {
 		return nil, nil // a part of it is missing
 	}
-	value := &describe.Value{Codec: codec, Size: len(input), Data: input[:min(len(input), limit)]}
+	value := &fabrictype.Value{Codec: codec, Size: len(input), Data: input[:min(len(input), limit)]}
 	value.Truncated = value.Size > len(value.Data)
 	return value, nil
 }
@@ -285,11 +287,11 @@ func (r *RunRef) chosenInputs(
 }
 
 // partOf returns a value as it was read; nil when there is none.
-func partOf(v enginerpc.ReadValue, codec string) *describe.Value {
+func partOf(v enginerpc.ReadValue, codec string) *fabrictype.Value {
 	if !v.Has {
 		return nil
 	}
-	return &describe.Value{Codec: codec, Size: int(v.Size), Data: v.Part, Truncated: int(v.Size) > len(v.Part)}
+	return &fabrictype.Value{Codec: codec, Size: int(v.Size), Data: v.Part, Truncated: int(v.Size) > len(v.Part)}
 }
 
 // codecName returns the name of a codec as a graph has it.

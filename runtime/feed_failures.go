@@ -5,11 +5,10 @@ import (
 	"iter"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // Failures yields the failure of each run that fails or expires, and of each cancelled one of which a node with
@@ -33,8 +32,8 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 				if !yield(nil, err) {
 					return
 				}
-			case event.Kind == runevent.FlowFailed || event.Kind == runevent.FlowExpired ||
-				event.Kind == runevent.FlowCancelled && f.client.cleanupFailed(reading, event.FlowID, event.Node):
+			case event.Kind == fabrictype.EventRunFailed || event.Kind == fabrictype.EventRunExpired ||
+				event.Kind == fabrictype.EventRunCancelled && f.client.cleanupFailed(reading, event.FlowID, event.Node):
 				if !yield(f.failureOf(reading, event), nil) {
 					return
 				}
@@ -44,12 +43,12 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 }
 
 // failureOf reads the failure that an event reports.
-func (f *Feed) failureOf(ctx context.Context, event runfeed.Event) *RunError {
+func (f *Feed) failureOf(ctx context.Context, event fabrictype.FeedEvent) *RunError {
 	e := &RunError{Flow: event.Flow, Run: event.Run, Outcome: flow.Failed, Node: event.Node}
 	switch event.Kind {
-	case runevent.FlowExpired:
+	case fabrictype.EventRunExpired:
 		e.Outcome = flow.Expired
-	case runevent.FlowCancelled:
+	case fabrictype.EventRunCancelled:
 		e.Outcome = flow.Cancelled
 	}
 	return f.client.readFailure(ctx, event.FlowID, e)

@@ -12,22 +12,22 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 // Flows returns the flows that are published in the client's namespace, sorted by name. In contract mode the error
 // matches ErrNotInContract.
-func (c *Client) Flows(ctx context.Context) ([]catalogue.Flow, error) {
+func (c *Client) Flows(ctx context.Context) ([]fabrictype.Flow, error) {
 	store, err := offered[engine.FlowCatalogue](ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)
 	}
-	found := make(map[string]catalogue.Flow)
+	found := make(map[string]fabrictype.Flow)
 	call := enginerpc.ListPublishedCall{Partition: engine.Directory(), Namespace: string(c.session.Namespace)}
 	for {
 		reply, err := store.ListPublished(ctx, call)
@@ -43,29 +43,29 @@ func (c *Client) Flows(ctx context.Context) ([]catalogue.Flow, error) {
 			break
 		}
 	}
-	list := make([]catalogue.Flow, 0, len(found))
+	list := make([]fabrictype.Flow, 0, len(found))
 	for _, f := range found {
 		list = append(list, f)
 	}
-	slices.SortFunc(list, func(a, b catalogue.Flow) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b fabrictype.Flow) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
 // DescribeFlow returns a published flow with its graph, schemas and the history of its hashes. The error matches
 // enginecore.ErrFlowNotPublished if there is none, and in contract mode ErrNotInContract.
-func (c *Client) DescribeFlow(ctx context.Context, name string) (*catalogue.Description, error) {
+func (c *Client) DescribeFlow(ctx context.Context, name string) (*FlowDescription, error) {
 	reply, err := c.readPublished(ctx, name, "")
 	if err != nil {
 		return nil, fmt.Errorf("describe flow %q: %w", name, err)
 	}
-	d := &catalogue.Description{
+	d := &FlowDescription{
 		Flow: flowOf(name, reply.GraphHash, reply.About), Definition: reply.Definition,
 		InputSchema: schemaText(reply.InputSchema), ResultSchema: schemaText(reply.ResultSchema),
-		History: make([]catalogue.Version, len(reply.History)),
+		History: make([]fabrictype.FlowVersion, len(reply.History)),
 	}
 	d.PublishedAt, d.PublishedBy = reply.PublishedAt, reply.PublishedBy
 	for i, v := range reply.History {
-		d.History[i] = catalogue.Version{Hash: v.GraphHash, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy}
+		d.History[i] = fabrictype.FlowVersion{Hash: v.GraphHash, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy}
 	}
 	return d, nil
 }
@@ -78,10 +78,10 @@ func schemaText(stored []byte) json.RawMessage {
 	return stored
 }
 
-func flowOf(name, hash string, text []byte) catalogue.Flow {
+func flowOf(name, hash string, text []byte) fabrictype.Flow {
 	var about aboutFlow
 	_ = json.Unmarshal(text, &about) // what another version wrote otherwise is left out
-	return catalogue.Flow{
+	return fabrictype.Flow{
 		Name: name, Hash: hash, Doc: about.Doc, Codec: about.Codec, InputType: about.InputType,
 		ResultType: about.ResultType, Nodes: about.Nodes,
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // tagForkedFrom is the tag of forks, with the id of the run that they are of.
@@ -103,7 +102,7 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := r.readDescription(ctx, describe.Request{Paged: true, Nodes: 1})
+	d, _, err := r.readDescription(ctx, describeRequest{Paged: true, Nodes: 1})
 	if err != nil {
 		return nil, err
 	}

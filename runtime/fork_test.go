@@ -12,11 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // traced counts how often its nodes run, by node.
@@ -118,9 +117,9 @@ func TestFork(t *testing.T) {
 			d, err := fork.Describe(ctx)
 			require.NoError(t, err)
 			require.Equal(t, "origin", d.ForkedFrom)
-			require.Equal(t, runtime.RunSucceeded, d.State)
+			require.Equal(t, fabrictype.RunSucceeded, d.State)
 			for _, n := range d.Nodes {
-				if n.State == runtime.NodeSucceeded {
+				if n.State == fabrictype.NodeSucceeded {
 					require.Equal(t, c.ran[n.Name], n.Attempts, n.Name)
 				}
 			}
@@ -311,8 +310,8 @@ func TestForkInputFitsTheSchema(t *testing.T) {
 		}
 		require.NoError(t, fork("not published"))
 
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
-		var faults *valuefault.Error
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
+		var faults *fabrictype.ValueError
 		err = fork("published")
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorAs(t, err, &faults)
@@ -324,7 +323,7 @@ func TestForkInputFitsTheSchema(t *testing.T) {
 		flow.Return(other, flow.Node(other, "in", tr.act, other.Input()))
 		changed, err := other.Build()
 		require.NoError(t, err)
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: changed}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: changed}))
 		require.NoError(t, fork("another graph"))
 	})
 }
@@ -364,7 +363,7 @@ func TestForkValuesOfAnotherType(t *testing.T) {
 				require.ErrorContains(t, err, want)
 			}
 		}
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		_, err = foreign.Run("typed", run.ID()).Fork(ctx, runtime.ForkResult("first", 7), runtime.WithID("refused"))
 		require.ErrorIs(t, err, runtime.ErrInvalid, "the schema is published")
 		_, err = b.Client.Run("typed", "refused").Describe(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
@@ -61,8 +62,8 @@ func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
 			{"pause_schedule nightly plain ", func() error { return client.PauseSchedule(ctx, "nightly", "why not") }},
 			{"resume_schedule nightly plain ", func() error { return client.ResumeSchedule(ctx, "nightly") }},
 			{"start_bulk_job again plain rerun", func() error {
-				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []runtime.RunState{runtime.RunFailed}},
-					bulk.RerunFailed(), bulk.Options{ID: "again"})
+				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []fabrictype.RunState{fabrictype.RunFailed}},
+					bulk.RerunFailed(), runtime.BulkOptions{ID: "again"})
 				return err
 			}},
 			{"stop_bulk_job again  ", func() error { return client.StopBulkJob(ctx, "again") }},

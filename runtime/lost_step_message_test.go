@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -61,12 +62,12 @@ func TestLostBulkJobs(t *testing.T) {
 		}
 		x.lost.LoseChannels(dueChannel)
 		begun := time.Now()
-		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, bulk.Cancel("not needed"), bulk.Options{})
+		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, bulk.Cancel("not needed"), runtime.BulkOptions{})
 		require.NoError(t, err)
 		at := x.carriedOut(t, "the job is not over", func() bool {
 			job, err = x.Client.DescribeBulkJob(ctx, job.ID)
 			require.NoError(t, err)
-			return job.State != bulk.Running
+			return job.State != fabrictype.BulkRunning
 		})
 		require.EqualValues(t, runs, job.Progress.Done)
 		x.within(t, begun, at, x.keeperSweep+10*time.Second)
@@ -108,7 +109,7 @@ func TestLostRerunSteps(t *testing.T) {
 		at := x.carriedOut(t, "the run is not over", func() bool { return hasEnded(ctx, t, run) })
 		d, err = run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunSucceeded, d.State)
+		require.Equal(t, fabrictype.RunSucceeded, d.State)
 		x.within(t, begun, at, x.keeperSweep+x.workerSweep+10*time.Second)
 		x.lostSome(t, "ffx:")
 	})
@@ -129,7 +130,7 @@ func TestLostDrains(t *testing.T) {
 		at := x.carriedOut(t, "the worker does not drain", func() bool {
 			list, err = x.Client.Workers(ctx)
 			require.NoError(t, err)
-			return len(list) == 1 && list[0].State == workers.Draining
+			return len(list) == 1 && list[0].State == fabrictype.WorkerDraining
 		})
 		x.within(t, begun, at, 61*time.Second)
 		x.lostSome(t, workerChannel)

@@ -7,10 +7,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
@@ -31,15 +32,15 @@ type OverlapPolicy string
 // Overlap policies.
 const (
 	// OverlapSkip skips the fire: no run is started. It is the default.
-	OverlapSkip = OverlapPolicy(schedule.OverlapSkip)
+	OverlapSkip = fabrictype.OverlapPolicy(fabrictype.OverlapSkip)
 	// OverlapQueue starts fires one after another, each when the previous run has ended. At most QueueLimit fires wait;
 	// further ones are skipped.
-	OverlapQueue = OverlapPolicy(schedule.OverlapQueue)
+	OverlapQueue = fabrictype.OverlapPolicy(fabrictype.OverlapQueue)
 	// OverlapCancelPrevious cancels the open run and starts the fire when that run has ended. When several fires wait
 	// for that, the last one is started and the others are skipped.
-	OverlapCancelPrevious = OverlapPolicy(schedule.OverlapCancelPrevious)
+	OverlapCancelPrevious = fabrictype.OverlapPolicy(fabrictype.OverlapCancelPrevious)
 	// OverlapAllow starts every fire at once, also while earlier runs are open.
-	OverlapAllow = OverlapPolicy(schedule.OverlapAllow)
+	OverlapAllow = fabrictype.OverlapPolicy(fabrictype.OverlapAllow)
 )
 
 // Schedule creates a schedule, which starts a run of a flow with the given input at each time that the config
@@ -157,7 +158,7 @@ func (c *Client) declareSchedule(
 func (c *Client) auditedSchedule(
 	ctx context.Context, name string, draft func() *schedule.Draft,
 ) func(save func() error) error {
-	entry := auditlog.Entry{Actor: c.actorName(), Action: auditlog.SetSchedule, Name: name}
+	entry := fabrictype.AuditEntry{Actor: c.actorName(), Action: auditlink.SetSchedule, Name: name}
 	return func(save func() error) error {
 		call := intercept.ClientCall{Flow: draft().Spec.Flow, Input: draft().Content.Input}
 		return c.auditedCall(ctx, entry, call, func(context.Context) error { return save() })

@@ -12,12 +12,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
@@ -30,11 +31,11 @@ type WaitState string
 const (
 	// WaitPending: activity.OpenWaitpoint opened the waitpoint and the function has not called Await yet. Signals are
 	// kept.
-	WaitPending WaitState = "pending"
+	WaitPending fabrictype.WaitState = "pending"
 	// WaitOpen: a node or an activity waits for the signals of the waitpoint.
-	WaitOpen WaitState = "open"
+	WaitOpen fabrictype.WaitState = "open"
 	// WaitClosed: the wait is over.
-	WaitClosed WaitState = "closed"
+	WaitClosed fabrictype.WaitState = "closed"
 )
 
 // Waitpoint is a place at which a run waits, or has waited, for signals.
@@ -51,7 +52,7 @@ type Waitpoint struct {
 	Step        string
 	ID          enginecore.WaitpointID
 	ExecutionID enginecore.ExecutionID
-	State       WaitState
+	State       fabrictype.WaitState
 	// OpenedAt is when the waitpoint was opened.
 	OpenedAt time.Time
 	// TimeoutAt is when OnTimeout takes effect; for a pending waitpoint, when it is closed. Both are empty without a
@@ -79,9 +80,9 @@ type Waitpoint struct {
 }
 
 // explain says what the waitpoint waits for.
-func (w *Waitpoint) explain() why.Explanation {
-	e := why.Explanation{
-		Reason: why.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals, Have: w.Received,
+func (w *Waitpoint) explain() fabrictype.Explanation {
+	e := fabrictype.Explanation{
+		Reason: waitreason.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals, Have: w.Received,
 		Need:   w.Needed,
 		Remedy: "answer it in the console, with flowfabric answer, or with Client.Signal and the token of RunRef.Waitpoints",
 	}
@@ -98,7 +99,7 @@ func (w *Waitpoint) explain() why.Explanation {
 	}
 	switch {
 	case w.Escalated:
-		e.Reason = why.Escalated
+		e.Reason = waitreason.Escalated
 		e.Sentence += ", nobody came in time"
 	case !w.TimeoutAt.IsZero():
 		e.Sentence += fmt.Sprintf(", until %s (then: %s)", explain.Time(w.TimeoutAt), w.OnTimeout)
@@ -276,7 +277,7 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 	if !l.ActivatedAt.IsZero() {
 		w.OpenedAt = l.ActivatedAt
 	}
-	if w.State == WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
+	if w.State == fabrictype.WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
 		w.OnTimeout = submit.TimeoutBehavior(l.TimeoutBehavior)
 	}
 	if l.WaitpointToken == "" {
@@ -303,14 +304,14 @@ func (w *Waitpoint) readAbout(stored []byte) error {
 	return nil
 }
 
-func waitState(engines string) WaitState {
+func waitState(engines string) fabrictype.WaitState {
 	switch engines {
 	case "pending":
-		return WaitPending
+		return fabrictype.WaitPending
 	case "active":
-		return WaitOpen
+		return fabrictype.WaitOpen
 	}
-	return WaitClosed
+	return fabrictype.WaitClosed
 }
 
 // drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.

@@ -18,9 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // WorkerConfig configures a worker. The zero value suits most programs.
@@ -78,10 +76,10 @@ type WorkerConfig struct {
 	ManualRenewal bool
 	// Logs bounds what is stored of that which activities log with activity.Logger. Defaults to the first 1,000 lines
 	// and 256 KiB of each attempt, from slog.LevelInfo on.
-	Logs runlog.Config
+	Logs LogConfig
 	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its
 	// engine. A publication that fails is repeated meanwhile. Defaults to none.
-	Publish []catalogue.Publication
+	Publish []Publication
 	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
 	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
 	// keeper.missing. Defaults to false.
@@ -159,13 +157,13 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 }
 
 // logConfig puts the defaults in place.
-func logConfig(c runlog.Config) worker.LogConfig {
+func logConfig(c LogConfig) worker.LogConfig {
 	if c.Level == nil {
 		c.Level = slog.LevelInfo
 	}
 	return worker.LogConfig{
-		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, runlog.DefaultLines),
-		Bytes: cmp.Or(c.Bytes, runlog.DefaultBytes),
+		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, defaultLogLines),
+		Bytes: cmp.Or(c.Bytes, defaultLogBytes),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -42,7 +43,7 @@ func TestClient(t *testing.T) {
 		}
 		require.Equal(t, 1, kinds["flow_success"])
 		runs, err := httpclient.Call(t.Context(), c, api.ListRuns, api.ListRunsInput{
-			Query: runtime.RunQuery{Flow: "order", States: []runtime.RunState{runtime.RunSucceeded}}.Values(),
+			Query: runtime.RunQuery{Flow: "order", States: []fabrictype.RunState{fabrictype.RunSucceeded}}.Values(),
 		})
 		require.NoError(t, err)
 		require.Len(t, runs.Items, 1)

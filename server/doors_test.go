@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -377,7 +378,7 @@ func TestSignalsOfAWaitAreBoundedTogether(t *testing.T) {
 		payload := strings.Repeat("x", min(each, left-texts)-2)
 		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "ask"}, runtime.Signal{Name: "approve", Payload: payload, Source: "s"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 		left -= len(payload) + 2 + texts
 	}
 	before := len(p.received(&runtime.Run[string]{RunRef: run.RunRef}, waits[0]))

@@ -10,11 +10,11 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // Bounds of the signals to one execution, unless a caller has others.
@@ -99,7 +99,7 @@ func (w *Wait) Apply(s *enginerpc.Signal) error {
 	}
 	if w.schema == "" {
 		if err := activityspec.CheckJSON(payload); err != nil {
-			return &valuefault.Error{Subject: subject, Faults: []valuefault.Fault{{Message: err.Error()}}}
+			return &fabrictype.ValueError{Subject: subject, Faults: []fabrictype.ValueFault{{Message: err.Error()}}}
 		}
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // maxMessage bounds the message of one fault, in bytes: it can quote the value.
@@ -22,7 +22,7 @@ type placedFault struct {
 }
 
 // faultsOf turns the tree of the validator's errors into a list, ordered by place.
-func faultsOf(subject string, invalid *validator.ValidationError) *valuefault.Error {
+func faultsOf(subject string, invalid *validator.ValidationError) *fabrictype.ValueError {
 	c := collector{printer: message.NewPrinter(language.English)}
 	c.collect(invalid)
 	faults := c.faults
@@ -32,11 +32,11 @@ func faultsOf(subject string, invalid *validator.ValidationError) *valuefault.Er
 	faults = slices.CompactFunc(faults, func(a, b placedFault) bool {
 		return a.message == b.message && slices.Equal(a.place, b.place)
 	})
-	listed := faults[:min(len(faults), valuefault.MaxFaults)]
-	result := &valuefault.Error{Subject: subject, More: len(faults) - len(listed)}
+	listed := faults[:min(len(faults), maxFaults)]
+	result := &fabrictype.ValueError{Subject: subject, More: len(faults) - len(listed)}
 	for _, fault := range listed {
 		place, text := pointerOf(fault.place), shortened(fault.message)
-		result.Faults = append(result.Faults, valuefault.Fault{Pointer: place, Message: text})
+		result.Faults = append(result.Faults, fabrictype.ValueFault{Pointer: place, Message: text})
 	}
 	return result
 }
@@ -87,7 +87,7 @@ func (c *collector) alternatives(e *validator.ValidationError) string {
 		var faults []string
 		for _, fault := range one.faults {
 			place := fault.place[min(len(e.InstanceLocation), len(fault.place)):]
-			faults = append(faults, valuefault.Fault{Pointer: pointerOf(place), Message: fault.message}.String())
+			faults = append(faults, fabrictype.ValueFault{Pointer: pointerOf(place), Message: fault.message}.String())
 		}
 		slices.Sort(faults)
 		why = append(why, strings.Join(faults, ", "))

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/archive"
 )
 
@@ -133,7 +133,7 @@ func TestOlderManifest(t *testing.T) {
 		run, err := a.Run("loading", id)
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint(10*(i+1)), string(run.Description().Result.Data))
-		require.Equal(t, runtime.RunSucceeded, run.State)
+		require.Equal(t, fabrictype.RunSucceeded, run.State)
 	}
 }
 

@@ -7,68 +7,71 @@
 //	for entry, err := range client.Audit(ctx, auditlog.Query{Actor: "ann"}) { … }
 package auditlog
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"time"
+)
 
 // Action is what was done. Later versions may add actions.
 type Action string
 
 // Actions.
 const (
-	CreateBudget Action = "create_budget"
-	SetBudget    Action = "set_budget"
-	ResetBudget  Action = "reset_budget"
-	DeleteBudget Action = "delete_budget"
+	CreateBudget fabrictype.AuditAction = "create_budget"
+	SetBudget    fabrictype.AuditAction = "set_budget"
+	ResetBudget  fabrictype.AuditAction = "reset_budget"
+	DeleteBudget fabrictype.AuditAction = "delete_budget"
 
-	SetLimit   Action = "set_limit"
-	ResetLimit Action = "reset_limit"
+	SetLimit   fabrictype.AuditAction = "set_limit"
+	ResetLimit fabrictype.AuditAction = "reset_limit"
 
-	SetSchedule      Action = "set_schedule"
-	PauseSchedule    Action = "pause_schedule"
-	ResumeSchedule   Action = "resume_schedule"
-	TriggerSchedule  Action = "trigger_schedule"
-	BackfillSchedule Action = "backfill_schedule"
-	DeleteSchedule   Action = "delete_schedule"
+	SetSchedule      fabrictype.AuditAction = "set_schedule"
+	PauseSchedule    fabrictype.AuditAction = "pause_schedule"
+	ResumeSchedule   fabrictype.AuditAction = "resume_schedule"
+	TriggerSchedule  fabrictype.AuditAction = "trigger_schedule"
+	BackfillSchedule fabrictype.AuditAction = "backfill_schedule"
+	DeleteSchedule   fabrictype.AuditAction = "delete_schedule"
 
-	PauseLane      Action = "pause_lane"
-	ResumeLane     Action = "resume_lane"
-	PauseActivity  Action = "pause_activity"
-	ResumeActivity Action = "resume_activity"
+	PauseLane      fabrictype.AuditAction = "pause_lane"
+	ResumeLane     fabrictype.AuditAction = "resume_lane"
+	PauseActivity  fabrictype.AuditAction = "pause_activity"
+	ResumeActivity fabrictype.AuditAction = "resume_activity"
 
-	DrainWorker   Action = "drain_worker"
-	WithdrawFlow  Action = "withdraw_flow"
-	StartBulkJob  Action = "start_bulk_job"
-	StopBulkJob   Action = "stop_bulk_job"
-	RotateSecrets Action = "rotate_secrets"
+	DrainWorker   fabrictype.AuditAction = "drain_worker"
+	WithdrawFlow  fabrictype.AuditAction = "withdraw_flow"
+	StartBulkJob  fabrictype.AuditAction = "start_bulk_job"
+	StopBulkJob   fabrictype.AuditAction = "stop_bulk_job"
+	RotateSecrets fabrictype.AuditAction = "rotate_secrets"
 
 	// Of servers: who may call them. The text of a token is in no entry. The Name of a session or a registration that
 	// another principal ended is the principal's.
-	CreateToken      Action = "create_token"
-	DeleteToken      Action = "delete_token"
-	DeleteSession    Action = "delete_session"
-	RemovePushWorker Action = "remove_push_worker"
+	CreateToken      fabrictype.AuditAction = "create_token"
+	DeleteToken      fabrictype.AuditAction = "delete_token"
+	DeleteSession    fabrictype.AuditAction = "delete_session"
+	RemovePushWorker fabrictype.AuditAction = "remove_push_worker"
 
 	// AnswerWait is a signal to a wait. By a link of package approvals: Detail has the answer, how the visitor was
 	// identified, and the address of the request. Through a server, or by a client that acts for an actor (Client.As):
 	// Detail has the name of the signal, and in whose name it was sent. No entry has a payload.
-	AnswerWait Action = "answer_wait"
+	AnswerWait fabrictype.AuditAction = "answer_wait"
 
 	// Of runs: their priority and that of their nodes, the time of their start, the timers of their nodes, and what
 	// removes them.
-	SetPriority Action = "set_priority"
-	MoveStart   Action = "move_start"
-	MoveTimer   Action = "move_timer"
-	SkipTimer   Action = "skip_timer"
-	PurgeRun    Action = "purge_run"
+	SetPriority fabrictype.AuditAction = "set_priority"
+	MoveStart   fabrictype.AuditAction = "move_start"
+	MoveTimer   fabrictype.AuditAction = "move_timer"
+	SkipTimer   fabrictype.AuditAction = "skip_timer"
+	PurgeRun    fabrictype.AuditAction = "purge_run"
 
 	// Of package admin: executions and flows of any program, their waitpoints and leases, quotas, and keeper tasks.
-	CancelExecution Action = "cancel_execution"
-	CancelFlow      Action = "cancel_flow"
-	CloseWaitpoint  Action = "close_waitpoint"
-	CreateQuota     Action = "create_quota"
-	ReplayExecution Action = "replay_execution"
-	RevokeLease     Action = "revoke_lease"
-	SetTags         Action = "set_tags"
-	RunKeeperTask   Action = "run_keeper_task"
+	CancelExecution fabrictype.AuditAction = "cancel_execution"
+	CancelFlow      fabrictype.AuditAction = "cancel_flow"
+	CloseWaitpoint  fabrictype.AuditAction = "close_waitpoint"
+	CreateQuota     fabrictype.AuditAction = "create_quota"
+	ReplayExecution fabrictype.AuditAction = "replay_execution"
+	RevokeLease     fabrictype.AuditAction = "revoke_lease"
+	SetTags         fabrictype.AuditAction = "set_tags"
+	RunKeeperTask   fabrictype.AuditAction = "run_keeper_task"
 )
 
 // Entry is one action. It was written before the action was carried out.
@@ -79,7 +82,7 @@ type Entry struct {
 	At time.Time
 	// Actor is who acted, as Client.As or WithActor said; if neither did, "client", or "admin" for package admin.
 	Actor  string
-	Action Action
+	Action fabrictype.AuditAction
 	// Name is what was changed: a budget, a limit with its key, a schedule, a lane, an activity, a worker, a job, a
 	// token, a run with its flow, a node with its run and flow, or the id of an execution, a flow or a waitpoint.
 	Name string
@@ -95,7 +98,7 @@ type Entry struct {
 type Query struct {
 	// Actor and Action select by these.
 	Actor  string
-	Action Action
+	Action fabrictype.AuditAction
 	// Name selects the entries of what has this name.
 	Name string
 	// From (inclusive) and Before (exclusive) bound the time.

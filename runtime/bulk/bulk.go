@@ -5,6 +5,7 @@ package bulk
 import (
 	"encoding/json"
 	"errors"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
 )
 
@@ -22,19 +23,19 @@ type Kind string
 
 // Kinds of actions.
 const (
-	KindCancel        Kind = "cancel"
-	KindCancelPending Kind = "cancel_pending"
-	KindRerun         Kind = "rerun"
-	KindPurge         Kind = "purge"
-	KindPause         Kind = "pause"
-	KindResume        Kind = "resume"
-	KindPriority      Kind = "priority"
-	KindSignal        Kind = "signal"
+	KindCancel        fabrictype.BulkKind = "cancel"
+	KindCancelPending fabrictype.BulkKind = "cancel_pending"
+	KindRerun         fabrictype.BulkKind = "rerun"
+	KindPurge         fabrictype.BulkKind = "purge"
+	KindPause         fabrictype.BulkKind = "pause"
+	KindResume        fabrictype.BulkKind = "resume"
+	KindPriority      fabrictype.BulkKind = "priority"
+	KindSignal        fabrictype.BulkKind = "signal"
 )
 
 // Action is what a job does to each run.
 type Action struct {
-	Kind Kind `json:"kind"`
+	Kind fabrictype.BulkKind `json:"kind"`
 	// Reason is why runs are cancelled or paused.
 	Reason string `json:"reason,omitempty"`
 	// Scope is which nodes are run again: "failed", "all", or "from " with the name of a node.
@@ -47,36 +48,50 @@ type Action struct {
 }
 
 // Cancel cancels runs that are not over, as RunRef.Cancel does.
-func Cancel(reason string) Action { return Action{Kind: KindCancel, Reason: reason} }
+func Cancel(reason string) fabrictype.BulkAction {
+	return fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: reason}
+}
 
 // CancelPending cancels the nodes that do not run, as RunRef.CancelPending does.
-func CancelPending(reason string) Action { return Action{Kind: KindCancelPending, Reason: reason} }
+func CancelPending(reason string) fabrictype.BulkAction {
+	return fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: reason}
+}
 
 // RerunFailed runs again what did not succeed in runs that are over, as RunRef.Rerun does with runtime.RerunFailed.
-func RerunFailed() Action { return Action{Kind: KindRerun, Scope: "failed"} }
+func RerunFailed() fabrictype.BulkAction {
+	return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}
+}
 
 // RerunFrom runs a node and everything downstream of it again, in runs that are over.
-func RerunFrom(node string) Action { return Action{Kind: KindRerun, Scope: "from " + node} }
+func RerunFrom(node string) fabrictype.BulkAction {
+	return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "from " + node}
+}
 
 // RerunAll runs all nodes of runs that are over again.
-func RerunAll() Action { return Action{Kind: KindRerun, Scope: "all"} }
+func RerunAll() fabrictype.BulkAction {
+	return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "all"}
+}
 
 // Purge deletes runs that are over, as RunRef.Purge does.
-func Purge() Action { return Action{Kind: KindPurge} }
+func Purge() fabrictype.BulkAction { return fabrictype.BulkAction{Kind: fabrictype.BulkPurge} }
 
 // Pause keeps nodes of runs that are not over from starting, as RunRef.Pause does.
-func Pause(reason string) Action { return Action{Kind: KindPause, Reason: reason} }
+func Pause(reason string) fabrictype.BulkAction {
+	return fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: reason}
+}
 
 // Resume ends the pause of runs, as RunRef.Resume does.
-func Resume() Action { return Action{Kind: KindResume} }
+func Resume() fabrictype.BulkAction { return fabrictype.BulkAction{Kind: fabrictype.BulkResume} }
 
 // Priority changes the priority of all nodes that have not ended, as RunRef.SetPriority does.
-func Priority(priority int) Action { return Action{Kind: KindPriority, Priority: priority} }
+func Priority(priority int) fabrictype.BulkAction {
+	return fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: priority}
+}
 
 // Signal sends a signal to each waitpoint of the runs that was open when the job began and for whose wait a signal of
 // this name counts. The payload is JSON; nil is null.
-func Signal(name string, payload json.RawMessage) Action {
-	return Action{Kind: KindSignal, Signal: name, Payload: payload}
+func Signal(name string, payload json.RawMessage) fabrictype.BulkAction {
+	return fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: name, Payload: payload}
 }
 
 // Options adjust a job.
@@ -98,28 +113,28 @@ type State string
 
 // States of jobs.
 const (
-	Running   State = "running"
-	Completed State = "completed"
-	Stopped   State = "stopped"
+	Running   fabrictype.BulkState = "running"
+	Completed fabrictype.BulkState = "completed"
+	Stopped   fabrictype.BulkState = "stopped"
 )
 
 // Job describes a job.
 type Job struct {
 	ID     string
-	Action Action
+	Action fabrictype.BulkAction
 	// Query selects the runs, as parameters of a URL: see runtime.ParseRunQuery.
 	Query string
 	Rate  float64
 	Most  int
 	Actor string
-	State State
+	State fabrictype.BulkState
 	// CreatedAt is when the job began. It handles only runs that existed then.
 	CreatedAt time.Time
 	// ClosedAt is when the job ended or was stopped; zero while it runs.
 	ClosedAt time.Time
 	// StoppedBy names who stopped the job.
 	StoppedBy string
-	Progress  Progress
+	Progress  fabrictype.BulkProgress
 }
 
 // Progress counts the runs that a job has handled.
@@ -132,11 +147,11 @@ type Progress struct {
 	// Failed counts the runs on which the action failed, such as a rerun of a run whose key another run has by now.
 	Failed int `json:"failed"`
 	// Failures are the first of those.
-	Failures []Failure `json:"failures,omitempty"`
+	Failures []fabrictype.BulkFailure `json:"failures,omitempty"`
 }
 
 // Handled is the number of runs that the job has looked at.
-func (p Progress) Handled() int { return p.Done + p.Skipped + p.Failed }
+func (p fabrictype.BulkProgress) Handled() int { return p.Done + p.Skipped + p.Failed }
 
 // MaxFailures is how many failures a job keeps.
 const MaxFailures = 20
@@ -154,7 +169,7 @@ type Preview struct {
 	Runs   int
 	States map[string]int
 	// Sample are the first of them, in the order in which a job would handle them.
-	Sample []Run
+	Sample []fabrictype.BulkRun
 	// More reports that there are more runs than were counted: at most MaxPreview, or Options.Most.
 	More bool
 }

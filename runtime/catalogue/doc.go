@@ -8,8 +8,10 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow/layout"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Definition is a *flow.Definition, whatever its types.
@@ -23,7 +25,7 @@ type Definition interface {
 
 // Publication is a flow with how it is published.
 type Publication struct {
-	Flow Definition
+	Flow runtime.Definition
 	// OmitSchemas leaves out the schemas of input and result, of types whose fields are nobody's business. Inputs of
 	// StartNamed are not checked then.
 	OmitSchemas bool
@@ -52,7 +54,7 @@ type Flow struct {
 
 // Description is a published flow with its graph and schemas.
 type Description struct {
-	Flow
+	fabrictype.Flow
 	// InputSchema and ResultSchema are JSON Schemas of draft 2020-12; nil if they were left out, or for another codec
 	// than JSON.
 	InputSchema  json.RawMessage `json:"input_schema,omitempty"`
@@ -60,7 +62,7 @@ type Description struct {
 	// Definition is the stored form of the graph.
 	Definition json.RawMessage `json:"definition"`
 	// History are the last 50 publications with another hash than the one before, the newest first.
-	History []Version `json:"history"`
+	History []fabrictype.FlowVersion `json:"history"`
 }
 
 // Version is a publication that changed the hash of a flow.
@@ -71,18 +73,18 @@ type Version struct {
 }
 
 // Mermaid returns the graph in the format of flow.Definition.Mermaid; empty for one that this program cannot read.
-func (d *Description) Mermaid() string { return d.drawn((*flowgraph.Graph).Mermaid) }
+func (d *runtime.FlowDescription) Mermaid() string { return d.drawn((*flowgraph.Graph).Mermaid) }
 
 // DOT returns the graph in the format of flow.Definition.DOT; empty for one that this program cannot read.
-func (d *Description) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
+func (d *runtime.FlowDescription) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
 
 // SVG returns the drawing of flow.Definition.SVG; empty for a graph that this program cannot read.
-func (d *Description) SVG(opts ...layout.Option) string {
+func (d *runtime.FlowDescription) SVG(opts ...layout.Option) string {
 	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(nil, opts...) })
 }
 
 // Layout returns the layout of flow.Definition.Layout. The error is that of a graph that this program cannot read.
-func (d *Description) Layout(opts ...layout.Option) (*layout.Layout, error) {
+func (d *runtime.FlowDescription) Layout(opts ...layout.Option) (*layout.Layout, error) {
 	graph, err := flowgraph.ParseGraph(d.Definition)
 	if err != nil {
 		return nil, fmt.Errorf("graph of flow %q: %w", d.Name, err)
@@ -91,9 +93,9 @@ func (d *Description) Layout(opts ...layout.Option) (*layout.Layout, error) {
 }
 
 // Outline returns the graph in the format of flow.Definition.Outline; empty for one that this program cannot read.
-func (d *Description) Outline() string { return d.drawn((*flowgraph.Graph).Outline) }
+func (d *runtime.FlowDescription) Outline() string { return d.drawn((*flowgraph.Graph).Outline) }
 
-func (d *Description) drawn(as func(*flowgraph.Graph) string) string {
+func (d *runtime.FlowDescription) drawn(as func(*flowgraph.Graph) string) string {
 	if d == nil {
 		return ""
 	}

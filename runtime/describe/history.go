@@ -1,6 +1,10 @@
 package describe
 
-import "github.com/flowfabric/flowfabric-go/runtime/runevent"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
+)
 
 // History makes attempts of the events of a run, in their order. The zero History is ready for use.
 type History struct {
@@ -8,12 +12,12 @@ type History struct {
 }
 
 type nodeHistory struct {
-	attempts []Attempt
+	attempts []fabrictype.Attempt
 	replays  int
 }
 
 // Add takes the next event of the run.
-func (h *History) Add(e runevent.Event) {
+func (h *describe.History) Add(e fabrictype.Event) {
 	if e.Node == "" {
 		return
 	}
@@ -29,7 +33,7 @@ func (h *History) Add(e runevent.Event) {
 }
 
 // Attempts returns the attempts of a node, the oldest first: the last MaxAttempts ones.
-func (h *History) Attempts(node string) []Attempt {
+func (h *describe.History) Attempts(node string) []fabrictype.Attempt {
 	n := h.nodes[node]
 	if n == nil {
 		return nil
@@ -37,49 +41,49 @@ func (h *History) Attempts(node string) []Attempt {
 	return n.attempts
 }
 
-func (n *nodeHistory) add(e runevent.Event) {
+func (n *nodeHistory) add(e fabrictype.Event) {
 	switch e.Kind {
-	case runevent.Started, runevent.Reclaimed:
+	case fabrictype.EventStarted, eventkind.Reclaimed:
 		n.begin(e)
-	case runevent.Resumed:
+	case eventkind.Resumed:
 		a := n.open(e)
 		a.Aside, a.Worker = "", e.Detail
-	case runevent.Progress:
+	case fabrictype.EventProgress:
 		a := n.open(e)
 		a.Percent, a.Message = e.Percent, e.Message
-	case runevent.Suspended, runevent.Sleeping, runevent.WaitingChildren, runevent.Delayed, runevent.Released:
+	case fabrictype.EventSuspended, eventkind.Sleeping, eventkind.WaitingChildren, eventkind.Delayed, eventkind.Released:
 		n.open(e).Aside = e.Kind
-	case runevent.Replayed:
+	case eventkind.Replayed:
 		n.replays++
-	case runevent.Panicked:
+	case eventkind.Panicked:
 		n.open(e).Stack = e.Detail
-	case runevent.Retry:
-		n.end(e, Failed)
-	case runevent.LeaseExpired:
-		n.end(e, WorkerLost)
-	case runevent.LeaseRevoked:
-		n.end(e, Revoked)
-	case runevent.Succeeded, runevent.Failed, runevent.Cancelled, runevent.Expired:
+	case fabrictype.EventRetry:
+		n.end(e, fabrictype.AttemptFailed)
+	case eventkind.LeaseExpired:
+		n.end(e, fabrictype.AttemptWorkerLost)
+	case eventkind.LeaseRevoked:
+		n.end(e, fabrictype.AttemptRevoked)
+	case fabrictype.EventSucceeded, fabrictype.EventFailed, fabrictype.EventCancelled, fabrictype.EventExpired:
 		n.endNode(e)
 	}
 }
 
 // begin adds an attempt. A take-over without a word about the lost worker ends the attempt before.
-func (n *nodeHistory) begin(e runevent.Event) {
-	if last := n.last(); last != nil && last.Outcome == "" && e.Kind == runevent.Reclaimed {
-		last.Outcome, last.Ended, last.Aside = WorkerLost, e.At, ""
+func (n *nodeHistory) begin(e fabrictype.Event) {
+	if last := n.last(); last != nil && last.Outcome == "" && e.Kind == eventkind.Reclaimed {
+		last.Outcome, last.Ended, last.Aside = fabrictype.AttemptWorkerLost, e.At, ""
 	}
-	n.push(Attempt{Number: e.Attempt, Replay: n.replays, Worker: e.Detail, Begun: e.At})
+	n.push(fabrictype.Attempt{Number: e.Attempt, Replay: n.replays, Worker: e.Detail, Begun: e.At})
 }
 
-func (n *nodeHistory) push(a Attempt) {
-	if len(n.attempts) == MaxAttempts {
+func (n *nodeHistory) push(a fabrictype.Attempt) {
+	if len(n.attempts) == describe.MaxAttempts {
 		n.attempts = append(n.attempts[:0], n.attempts[1:]...)
 	}
 	n.attempts = append(n.attempts, a)
 }
 
-func (n *nodeHistory) last() *Attempt {
+func (n *nodeHistory) last() *fabrictype.Attempt {
 	if len(n.attempts) == 0 {
 		return nil
 	}
@@ -87,27 +91,27 @@ func (n *nodeHistory) last() *Attempt {
 }
 
 // open returns the attempt of an event. The log may not have its beginning any more.
-func (n *nodeHistory) open(e runevent.Event) *Attempt {
+func (n *nodeHistory) open(e fabrictype.Event) *fabrictype.Attempt {
 	if last := n.last(); last != nil && (last.Number == e.Attempt || e.Attempt == 0) {
 		return last
 	}
-	n.push(Attempt{Number: e.Attempt, Replay: n.replays})
+	n.push(fabrictype.Attempt{Number: e.Attempt, Replay: n.replays})
 	return n.last()
 }
 
-func (n *nodeHistory) end(e runevent.Event, outcome Outcome) {
+func (n *nodeHistory) end(e fabrictype.Event, outcome fabrictype.AttemptOutcome) {
 	a := n.open(e)
 	a.Outcome, a.Ended, a.Error, a.Category, a.Aside = outcome, e.At, e.Detail, e.Category, ""
 }
 
 // endNode ends the last attempt with the node. A node that ends without a running attempt, as a cancelled one may, has
 // none that ends with it.
-func (n *nodeHistory) endNode(e runevent.Event) {
+func (n *nodeHistory) endNode(e fabrictype.Event) {
 	last := n.last()
 	hasNone := last == nil && e.Attempt == 0
 	hasEnded := last != nil && last.Outcome != "" && (last.Number == e.Attempt || e.Attempt == 0)
 	if hasNone || hasEnded {
 		return
 	}
-	n.end(e, Outcome(e.Kind))
+	n.end(e, fabrictype.AttemptOutcome(e.Kind))
 }

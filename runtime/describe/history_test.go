@@ -7,14 +7,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 var begin = time.UnixMilli(1_763_806_400_000)
 
 // attempts are those of node n, after events one second apart.
-func attempts(events ...runevent.Event) []describe.Attempt {
+func attempts(events ...fabrictype.Event) []fabrictype.Attempt {
 	var h describe.History
 	for i, e := range events {
 		e.Node, e.At = "n", begin.Add(time.Duration(i)*time.Second)
@@ -29,56 +31,56 @@ func TestHistory(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name   string
-		events []runevent.Event
-		want   []describe.Attempt
+		events []fabrictype.Event
+		want   []fabrictype.Attempt
 	}{
-		{"a failure and its retry", []runevent.Event{
-			{Kind: runevent.Started, Attempt: 1, Detail: "w1"},
-			{Kind: runevent.Progress, Attempt: 1, Percent: 50, Message: "half"},
-			{Kind: runevent.Retry, Attempt: 1, Detail: "no route"},
-			{Kind: runevent.Started, Attempt: 2, Detail: "w2"},
-			{Kind: runevent.Succeeded, Attempt: 2},
-		}, []describe.Attempt{
-			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(2), Outcome: describe.Failed, Error: "no route", Percent: 50, Message: "half"},
-			{Number: 2, Worker: "w2", Begun: at(3), Ended: at(4), Outcome: describe.Succeeded},
+		{"a failure and its retry", []fabrictype.Event{
+			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"},
+			{Kind: fabrictype.EventProgress, Attempt: 1, Percent: 50, Message: "half"},
+			{Kind: fabrictype.EventRetry, Attempt: 1, Detail: "no route"},
+			{Kind: fabrictype.EventStarted, Attempt: 2, Detail: "w2"},
+			{Kind: fabrictype.EventSucceeded, Attempt: 2},
+		}, []fabrictype.Attempt{
+			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(2), Outcome: fabrictype.AttemptFailed, Error: "no route", Percent: 50, Message: "half"},
+			{Number: 2, Worker: "w2", Begun: at(3), Ended: at(4), Outcome: fabrictype.AttemptSucceeded},
 		}},
-		{"a lost worker", []runevent.Event{
-			{Kind: runevent.Started, Attempt: 1, Detail: "w1"}, {Kind: runevent.LeaseExpired, Attempt: 1},
-			{Kind: runevent.Reclaimed, Attempt: 2, Detail: "w2"},
-		}, []describe.Attempt{
-			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: describe.WorkerLost},
+		{"a lost worker", []fabrictype.Event{
+			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: eventkind.LeaseExpired, Attempt: 1},
+			{Kind: eventkind.Reclaimed, Attempt: 2, Detail: "w2"},
+		}, []fabrictype.Attempt{
+			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptWorkerLost},
 			{Number: 2, Worker: "w2", Begun: at(2)},
 		}},
-		{"a lost worker of which nothing was told", []runevent.Event{
-			{Kind: runevent.Started, Attempt: 1, Detail: "w1"}, {Kind: runevent.Reclaimed, Attempt: 2, Detail: "w2"},
-		}, []describe.Attempt{
-			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: describe.WorkerLost},
+		{"a lost worker of which nothing was told", []fabrictype.Event{
+			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: eventkind.Reclaimed, Attempt: 2, Detail: "w2"},
+		}, []fabrictype.Attempt{
+			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptWorkerLost},
 			{Number: 2, Worker: "w2", Begun: at(1)},
 		}},
-		{"a wait in between", []runevent.Event{
-			{Kind: runevent.Started, Attempt: 1, Detail: "w1"}, {Kind: runevent.Suspended, Attempt: 1},
-			{Kind: runevent.Signalled, Attempt: 1, Detail: "yes"}, {Kind: runevent.Resumed, Attempt: 1, Detail: "w2"},
-			{Kind: runevent.Suspended, Attempt: 1},
-		}, []describe.Attempt{{Number: 1, Worker: "w2", Begun: at(0), Aside: runevent.Suspended}}},
-		{"a rerun", []runevent.Event{
-			{Kind: runevent.Started, Attempt: 1, Detail: "w1"}, {Kind: runevent.Failed, Attempt: 1, Detail: "no"},
-			{Kind: runevent.Replayed}, {Kind: runevent.Started, Attempt: 2, Detail: "w1"},
-		}, []describe.Attempt{
-			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: describe.Failed, Error: "no"},
+		{"a wait in between", []fabrictype.Event{
+			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: fabrictype.EventSuspended, Attempt: 1},
+			{Kind: fabrictype.EventSignalled, Attempt: 1, Detail: "yes"}, {Kind: eventkind.Resumed, Attempt: 1, Detail: "w2"},
+			{Kind: fabrictype.EventSuspended, Attempt: 1},
+		}, []fabrictype.Attempt{{Number: 1, Worker: "w2", Begun: at(0), Aside: fabrictype.EventSuspended}}},
+		{"a rerun", []fabrictype.Event{
+			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: fabrictype.EventFailed, Attempt: 1, Detail: "no"},
+			{Kind: eventkind.Replayed}, {Kind: fabrictype.EventStarted, Attempt: 2, Detail: "w1"},
+		}, []fabrictype.Attempt{
+			{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptFailed, Error: "no"},
 			{Number: 2, Replay: 1, Worker: "w1", Begun: at(3)},
 		}},
-		{"a log without its beginning", []runevent.Event{{Kind: runevent.Succeeded, Attempt: 3}},
-			[]describe.Attempt{{Number: 3, Ended: at(0), Outcome: describe.Succeeded}}},
-		{"the end of a node that nothing has begun", []runevent.Event{{Kind: runevent.Cancelled, Detail: "enough"}}, nil},
-		{"a node that was skipped", []runevent.Event{{Kind: runevent.Skipped}}, nil},
-		{"a cancel between two attempts", []runevent.Event{
-			{Kind: runevent.Started, Attempt: 1, Detail: "w1"}, {Kind: runevent.Retry, Attempt: 1, Detail: "no"},
-			{Kind: runevent.Cancelled, Detail: "enough"},
-		}, []describe.Attempt{{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: describe.Failed, Error: "no"}}},
-		{"the end of a node after its attempt", []runevent.Event{
-			{Kind: runevent.Started, Attempt: 1, Detail: "w1"}, {Kind: runevent.Retry, Attempt: 1, Detail: "no"},
-			{Kind: runevent.Cancelled, Attempt: 1, Detail: "enough"},
-		}, []describe.Attempt{{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: describe.Failed, Error: "no"}}},
+		{"a log without its beginning", []fabrictype.Event{{Kind: fabrictype.EventSucceeded, Attempt: 3}},
+			[]fabrictype.Attempt{{Number: 3, Ended: at(0), Outcome: fabrictype.AttemptSucceeded}}},
+		{"the end of a node that nothing has begun", []fabrictype.Event{{Kind: fabrictype.EventCancelled, Detail: "enough"}}, nil},
+		{"a node that was skipped", []fabrictype.Event{{Kind: fabrictype.EventSkipped}}, nil},
+		{"a cancel between two attempts", []fabrictype.Event{
+			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: fabrictype.EventRetry, Attempt: 1, Detail: "no"},
+			{Kind: fabrictype.EventCancelled, Detail: "enough"},
+		}, []fabrictype.Attempt{{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptFailed, Error: "no"}}},
+		{"the end of a node after its attempt", []fabrictype.Event{
+			{Kind: fabrictype.EventStarted, Attempt: 1, Detail: "w1"}, {Kind: fabrictype.EventRetry, Attempt: 1, Detail: "no"},
+			{Kind: fabrictype.EventCancelled, Attempt: 1, Detail: "enough"},
+		}, []fabrictype.Attempt{{Number: 1, Worker: "w1", Begun: at(0), Ended: at(1), Outcome: fabrictype.AttemptFailed, Error: "no"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,9 +92,9 @@ func TestHistory(t *testing.T) {
 // Of many attempts the last ones are kept.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
-	var events []runevent.Event
+	var events []fabrictype.Event
 	for i := range 3 * describe.MaxAttempts {
-		events = append(events, runevent.Event{Kind: runevent.Started, Attempt: i + 1}, runevent.Event{Kind: runevent.Retry, Attempt: i + 1})
+		events = append(events, fabrictype.Event{Kind: fabrictype.EventStarted, Attempt: i + 1}, fabrictype.Event{Kind: fabrictype.EventRetry, Attempt: i + 1})
 	}
 	list := attempts(events...)
 	require.Len(t, list, describe.MaxAttempts)
@@ -103,14 +105,14 @@ func TestHistoryIsBounded(t *testing.T) {
 func TestValueAsJSON(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
-		value describe.Value
+		value fabrictype.Value
 		want  string
 	}{
-		{describe.Value{Codec: "json", Size: 30, Data: []byte(`{"z":12345678901234567890,"a":1}`)},
+		{fabrictype.Value{Codec: "json", Size: 30, Data: []byte(`{"z":12345678901234567890,"a":1}`)},
 			`{"codec":"json","size":30,"json":{"z":12345678901234567890,"a":1}}`},
-		{describe.Value{Codec: "json", Size: 9, Data: []byte(`{"z`), Truncated: true},
+		{fabrictype.Value{Codec: "json", Size: 9, Data: []byte(`{"z`), Truncated: true},
 			`{"codec":"json","size":9,"truncated":true,"text":"{\"z"}`},
-		{describe.Value{Codec: "gob", Size: 2, Data: []byte{1, 2}}, `{"codec":"gob","size":2,"data":"AQI="}`},
+		{fabrictype.Value{Codec: "gob", Size: 2, Data: []byte{1, 2}}, `{"codec":"gob","size":2,"data":"AQI="}`},
 	} {
 		data, err := json.Marshal(&test.value)
 		require.NoError(t, err)

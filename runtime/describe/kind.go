@@ -1,22 +1,24 @@
 package describe
 
+import "github.com/flowfabric/flowfabric-go/fabrictype"
+
 // Kind is what a node of a run is.
 type Kind string
 
 // Kinds of nodes. A run that stores no graph has nodes of kind Task only.
 const (
 	// Task is a node whose activity a worker runs; the items of a map are such nodes of its child run.
-	Task Kind = "activity"
+	Task fabrictype.NodeKind = "activity"
 	// Waitpoint waits for signals, without a worker.
-	Waitpoint Kind = "waitpoint"
+	Waitpoint fabrictype.NodeKind = "waitpoint"
 	// Condition decides which nodes run: see flow.When and flow.Switch.
-	Condition Kind = "condition"
+	Condition fabrictype.NodeKind = "condition"
 	// Timer sleeps for a time, without a worker.
-	Timer Kind = "timer"
+	Timer fabrictype.NodeKind = "timer"
 	// Map runs its activity for each item of a list, and SubFlow runs another flow, in a child run.
-	Map     Kind = "map"
-	SubFlow Kind = "sub_flow"
+	Map     fabrictype.NodeKind = "map"
+	SubFlow fabrictype.NodeKind = "sub_flow"
 	// Loop runs a flow again and again, and Expansion the plan that its activity returns, in child runs.
-	Loop      Kind = "loop"
-	Expansion Kind = "expansion"
+	Loop      fabrictype.NodeKind = "loop"
+	Expansion fabrictype.NodeKind = "expansion"
 )

@@ -1,5 +1,7 @@
 package describe
 
+import "github.com/flowfabric/flowfabric-go/runtime"
+
 // Bounds of a description.
 const (
 	// DefaultValueBytes is how much of each value Values returns unless told otherwise: 4 KiB.
@@ -16,7 +18,7 @@ const (
 )
 
 // Option asks RunRef.Describe for more, or for a part.
-type Option func(*Request)
+type Option func(*runtime.describeRequest)
 
 // Request is what the options ask for. Package runtime reads it.
 type Request struct {
@@ -35,16 +37,16 @@ type Request struct {
 // beginning, with Truncated set. 0 is DefaultValueBytes; at most MaxValueBytes are allowed, and MaxSumBytes with
 // RunRef.DescribeNode. Without Page, the run may have at most MaxPage nodes. All values together have at most
 // MaxSumBytes.
-func Values(maxBytes int) Option {
-	return func(r *Request) { r.Values, r.ValueBytes = true, maxBytes }
+func Values(maxBytes int) runtime.DescribeOption {
+	return func(r *runtime.describeRequest) { r.Values, r.ValueBytes = true, maxBytes }
 }
 
 // Attempts asks for the attempts of each node, from the event log of the run.
-func Attempts() Option { return func(r *Request) { r.Attempts = true } }
+func Attempts() runtime.DescribeOption { return func(r *runtime.describeRequest) { r.Attempts = true } }
 
 // Page asks for nodes nodes in the order of their declaration, 1 to MaxPage, or fewer whose values have MaxSumBytes.
 // The empty cursor is the first page; RunDescription.Next is the cursor of the next one. The items of a map are the
 // nodes of its child run.
-func Page(cursor string, nodes int) Option {
-	return func(r *Request) { r.Paged, r.Cursor, r.Nodes = true, cursor, nodes }
+func Page(cursor string, nodes int) runtime.DescribeOption {
+	return func(r *runtime.describeRequest) { r.Paged, r.Cursor, r.Nodes = true, cursor, nodes }
 }

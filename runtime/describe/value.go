@@ -2,6 +2,7 @@ package describe
 
 import (
 	"encoding/json"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"unicode/utf8"
 )
 
@@ -20,7 +21,7 @@ type Value struct {
 }
 
 // JSON returns the value if it is whole and JSON, and nil otherwise.
-func (v *Value) JSON() json.RawMessage {
+func (v *fabrictype.Value) JSON() json.RawMessage {
 	if v == nil || v.Truncated || v.Codec != "json" || !json.Valid(v.Data) || !utf8.Valid(v.Data) {
 		return nil
 	}
@@ -29,7 +30,7 @@ func (v *Value) JSON() json.RawMessage {
 
 // MarshalJSON encodes the value with its codec and size: as "json" if it is JSON, as "text" if it is the beginning of
 // JSON, and otherwise as "data" in base64.
-func (v *Value) MarshalJSON() ([]byte, error) {
+func (v *fabrictype.Value) MarshalJSON() ([]byte, error) {
 	out := encodedValue{Codec: v.Codec, Size: v.Size, Truncated: v.Truncated}
 	switch {
 	case v.JSON() != nil:
@@ -43,12 +44,12 @@ func (v *Value) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON decodes what MarshalJSON has written.
-func (v *Value) UnmarshalJSON(text []byte) error {
+func (v *fabrictype.Value) UnmarshalJSON(text []byte) error {
 	var in encodedValue
 	if err := json.Unmarshal(text, &in); err != nil {
 		return err
 	}
-	*v = Value{Codec: in.Codec, Size: in.Size, Truncated: in.Truncated, Data: in.Data}
+	*v = fabrictype.Value{Codec: in.Codec, Size: in.Size, Truncated: in.Truncated, Data: in.Data}
 	switch {
 	case in.JSON != nil:
 		v.Data = in.JSON

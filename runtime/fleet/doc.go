@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // State is what a worker does.
@@ -12,8 +13,8 @@ type State string
 
 // States of workers. A worker that drains takes no more work; what it runs goes on.
 const (
-	Running  State = "running"
-	Draining State = "draining"
+	Running  fabrictype.WorkerState = "running"
+	Draining fabrictype.WorkerState = "draining"
 )
 
 // Worker is a live worker by its last report, at most about a minute old.
@@ -21,12 +22,12 @@ type Worker struct {
 	// Instance identifies the worker, Name is WorkerConfig.Name.
 	Instance enginecore.WorkerInstanceID
 	Name     string
-	State    State
+	State    fabrictype.WorkerState
 	// Host and PID are the machine and the process that it runs in, by their own words.
 	Host string
 	PID  int
 	// Build is the program.
-	Build Build
+	Build fabrictype.Build
 	// Lanes and Activities are what it serves, Capabilities what it offers; sorted. Activities include aliases; with
 	// WorkerConfig.TaskKinds, they are those kinds.
 	Lanes, Activities, Capabilities []string
@@ -42,7 +43,7 @@ type Worker struct {
 }
 
 // Free is how many slots are free for further work: none in a worker that drains.
-func (w Worker) Free() int {
+func (w fabrictype.Worker) Free() int {
 	if w.Drains() {
 		return 0
 	}
@@ -50,7 +51,9 @@ func (w Worker) Free() int {
 }
 
 // Drains reports whether the worker takes no more work: it drains, or has been asked to.
-func (w Worker) Drains() bool { return w.State == Draining || !w.DrainRequestedAt.IsZero() }
+func (w fabrictype.Worker) Drains() bool {
+	return w.State == fabrictype.WorkerDraining || !w.DrainRequestedAt.IsZero()
+}
 
 // Build is a program as its build information has it. What the program was built without is empty.
 type Build struct {

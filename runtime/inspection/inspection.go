@@ -1,6 +1,9 @@
 package inspection
 
-import "fmt"
+import (
+	"fmt"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+)
 
 // Severity says how bad a Finding is.
 type Severity int
@@ -8,7 +11,7 @@ type Severity int
 // The severities. The zero value is Info.
 const (
 	// Info: worth knowing, nothing to do.
-	Info Severity = iota
+	Info fabrictype.Severity = iota
 	// Warning: work can be lost or delayed when something else goes wrong.
 	Warning
 	// Error: work is lost or stands still now, or will.
@@ -16,25 +19,25 @@ const (
 )
 
 // String is "info", "warning" or "error".
-func (s Severity) String() string {
+func (s fabrictype.Severity) String() string {
 	switch s {
-	case Info:
+	case fabrictype.SeverityInfo:
 		return "info"
-	case Warning:
+	case fabrictype.SeverityWarning:
 		return "warning"
-	case Error:
+	case fabrictype.SeverityError:
 		return "error"
 	}
 	return fmt.Sprintf("Severity(%d)", int(s))
 }
 
 // MarshalText implements encoding.TextMarshaler with String.
-func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s fabrictype.Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler for the texts of MarshalText, so that clients of the HTTP API can
 // read findings.
-func (s *Severity) UnmarshalText(text []byte) error {
-	for _, known := range []Severity{Info, Warning, Error} {
+func (s *fabrictype.Severity) UnmarshalText(text []byte) error {
+	for _, known := range []fabrictype.Severity{fabrictype.SeverityInfo, fabrictype.SeverityWarning, fabrictype.SeverityError} {
 		if known.String() == string(text) {
 			*s = known
 			return nil
@@ -49,62 +52,62 @@ type Code string
 // The codes of findings, with the severity that they have.
 const (
 	// Server (info) is kind, version and age of a server.
-	Server Code = "server"
+	Server fabrictype.FindingCode = "server"
 	// VersionOld (error): the server is older than those that are supported.
-	VersionOld Code = "version.old"
+	VersionOld fabrictype.FindingCode = "version.old"
 	// Replica (error): the server is a replica, which takes no writes.
-	Replica Code = "server.replica"
+	Replica fabrictype.FindingCode = "server.replica"
 	// Loading (error): the server still loads its data.
-	Loading Code = "server.loading"
+	Loading fabrictype.FindingCode = "server.loading"
 	// LogNotRewritten (info): the server has not rewritten its log since it started. If it was killed before, half
 	// of a call may be in there.
-	LogNotRewritten Code = "log.not_rewritten"
+	LogNotRewritten fabrictype.FindingCode = "log.not_rewritten"
 	// PersistenceOff (warning, or info with AllowVolatile): nothing, or only snapshots, is written to disk.
-	PersistenceOff Code = "persistence.off"
+	PersistenceOff fabrictype.FindingCode = "persistence.off"
 	// Fsync (warning for never, info for everysec): what was acknowledged is not on disk at once.
-	Fsync Code = "persistence.fsync"
+	Fsync fabrictype.FindingCode = "persistence.fsync"
 	// Eviction (error): the server drops keys when its memory is full.
-	Eviction Code = "eviction.on"
+	Eviction fabrictype.FindingCode = "eviction.on"
 	// MemoryFull (error): the memory limit is reached, and writes are refused.
-	MemoryFull Code = "memory.full"
+	MemoryFull fabrictype.FindingCode = "memory.full"
 	// MemoryLow (warning): less than a tenth of the memory limit is left.
-	MemoryLow Code = "memory.low"
+	MemoryLow fabrictype.FindingCode = "memory.low"
 	// WriteRefused (error): the server could not write to disk, and refuses writes for that.
-	WriteRefused Code = "write.refused"
+	WriteRefused fabrictype.FindingCode = "write.refused"
 	// WriteFailed (warning): a snapshot or a rewrite of the log failed.
-	WriteFailed Code = "write.failed"
+	WriteFailed fabrictype.FindingCode = "write.failed"
 	// ReplicasUnguarded (info): the server takes writes also when all of its replicas are gone.
-	ReplicasUnguarded Code = "replicas.unguarded"
+	ReplicasUnguarded fabrictype.FindingCode = "replicas.unguarded"
 	// ReplicasMissing (warning): the primary has fewer replicas than runtime.Replication asks for, so calls fail with
 	// enginecore.ErrNotReplicated.
-	ReplicasMissing Code = "replicas.missing"
+	ReplicasMissing fabrictype.FindingCode = "replicas.missing"
 	// Rights (error): the user may not run commands that the library needs, or not on the keys and channels of the
 	// prefix.
-	Rights Code = "rights.missing"
+	Rights fabrictype.FindingCode = "rights.missing"
 	// NotAllowed (info): the user may not look at something.
-	NotAllowed Code = "look.refused"
+	NotAllowed fabrictype.FindingCode = "look.refused"
 	// LookFailed (error): a server did not answer.
-	LookFailed Code = "look.failed"
+	LookFailed fabrictype.FindingCode = "look.failed"
 	// LibraryBuild (info): the server has another build of the function library than this program.
-	LibraryBuild Code = "library.build"
+	LibraryBuild fabrictype.FindingCode = "library.build"
 	// Keepers (info) counts the programs with keepers that hear their channel.
-	Keepers Code = "keepers"
+	Keepers fabrictype.FindingCode = "keepers"
 	// KeeperNone (warning): no keeper hears its channel.
-	KeeperNone Code = "keeper.none"
+	KeeperNone fabrictype.FindingCode = "keeper.none"
 	// KeeperLag (warning): something has been due for a while that a keeper sees to.
-	KeeperLag Code = "keeper.lag"
+	KeeperLag fabrictype.FindingCode = "keeper.lag"
 	// Workers (info) counts the programs whose workers hear a lane.
-	Workers Code = "workers"
+	Workers fabrictype.FindingCode = "workers"
 	// WorkerNone (warning): work waits on a lane, and no worker hears it, or all that do drain.
-	WorkerNone Code = "worker.none"
+	WorkerNone fabrictype.FindingCode = "worker.none"
 	// InMemory (info): the engine is in this process and kept nowhere else.
-	InMemory Code = "engine.in_memory"
+	InMemory fabrictype.FindingCode = "engine.in_memory"
 )
 
 // Finding is one thing that Engine.Inspect has found.
 type Finding struct {
-	Code     Code     `json:"code"`
-	Severity Severity `json:"severity"`
+	Code     fabrictype.FindingCode `json:"code"`
+	Severity fabrictype.Severity    `json:"severity"`
 	// Subject is what it is about: the address of a server, a lane, "keepers" or "embedded".
 	Subject string `json:"subject"`
 	// Found is what there is, with its values.
@@ -114,7 +117,7 @@ type Finding struct {
 }
 
 // String is "code: subject: what was found (remedy)".
-func (f Finding) String() string {
+func (f fabrictype.Finding) String() string {
 	text := fmt.Sprintf("%s: %s: %s", f.Code, f.Subject, f.Found)
 	if f.Remedy != "" {
 		text += " (" + f.Remedy + ")"
@@ -123,11 +126,11 @@ func (f Finding) String() string {
 }
 
 // Report is what Engine.Inspect has found, the worst first.
-type Report struct{ Findings []Finding }
+type Report struct{ Findings []fabrictype.Finding }
 
 // AtLeast are the findings of a severity or a worse one.
-func (i Report) AtLeast(s Severity) []Finding {
-	var list []Finding
+func (i fabrictype.Inspection) AtLeast(s fabrictype.Severity) []fabrictype.Finding {
+	var list []fabrictype.Finding
 	for _, f := range i.Findings {
 		if f.Severity >= s {
 			list = append(list, f)
@@ -137,7 +140,7 @@ func (i Report) AtLeast(s Severity) []Finding {
 }
 
 // Worst is the worst severity; Info when nothing was found.
-func (i Report) Worst() (worst Severity) {
+func (i fabrictype.Inspection) Worst() (worst fabrictype.Severity) {
 	for _, f := range i.Findings {
 		worst = max(worst, f.Severity)
 	}

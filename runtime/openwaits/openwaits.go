@@ -4,7 +4,10 @@
 //	for w, err := range client.Waits(ctx, openwaits.Query{Audience: "release managers"}) { … }
 package openwaits
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"time"
+)
 
 // Query selects open waits of the client's namespace. A wait must satisfy all fields that are set; the zero value
 // selects all.
@@ -22,7 +25,7 @@ type Query struct {
 	// with DueFirst when they time out.
 	From, Before time.Time
 	// Sort is the order of the waits. Defaults to OldestFirst.
-	Sort Sort
+	Sort runtime.WaitSort
 }
 
 // Sort is an order of waits. Waits of the same millisecond are in the order of their execution ids.
@@ -31,11 +34,11 @@ type Sort string
 // Orders of waits.
 const (
 	// OldestFirst begins with the wait that was opened first.
-	OldestFirst Sort = "opened"
+	OldestFirst runtime.WaitSort = "opened"
 	// NewestFirst begins with the wait that was opened last.
-	NewestFirst Sort = "-opened"
+	NewestFirst runtime.WaitSort = "-opened"
 	// DueFirst selects only waits with a timeout that has not passed, and begins with the one that times out first.
-	DueFirst Sort = "due"
+	DueFirst runtime.WaitSort = "due"
 )
 
 // Signal is a signal that a waitpoint has received.

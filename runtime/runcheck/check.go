@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // Check yields the problems of runs, in their order. The runs are those of Open or Read, or any descriptions with
@@ -90,11 +90,11 @@ func (c *checker) node(n *runtime.NodeDescription) {
 	}
 	input, output := a.InputType(), a.OutputType()
 	switch n.Kind {
-	case describe.Map:
+	case fabrictype.KindMap:
 		input, output = reflect.SliceOf(input), nil // the items have their results
-	case describe.Loop, describe.Expansion:
+	case fabrictype.KindLoop, fabrictype.KindExpansion:
 		output = nil // it is that of the child run
-	case describe.Condition:
+	case fabrictype.KindCondition:
 		output = nil // it is a decision
 		c.decision(n, a)
 	}
@@ -122,7 +122,7 @@ func (c *checker) decision(n *runtime.NodeDescription, a activity.Handler) {
 }
 
 // value checks that a stored value decodes into a type. Values that are not whole are left out.
-func (c *checker) value(node string, code Code, v *describe.Value, codec activity.Codec, into reflect.Type) {
+func (c *checker) value(node string, code Code, v *fabrictype.Value, codec activity.Codec, into reflect.Type) {
 	if v == nil || v.Truncated {
 		return
 	}

@@ -1,16 +1,19 @@
 // Package runcount says how counts of runs are grouped, and holds them: see Client.Counts of package runtime.
 package runcount
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/runtime"
+	"time"
+)
 
 // By is what runs are grouped by.
 type By string
 
 // Groups of runs.
 const (
-	Flow  By = "flow"
-	State By = "state"
-	Hour  By = "hour"
+	Flow  runtime.CountBy = "flow"
+	State runtime.CountBy = "state"
+	Hour  runtime.CountBy = "hour"
 )
 
 // Count is how many runs there are in one group. Fields by which the runs are not grouped are empty.

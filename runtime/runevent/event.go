@@ -1,92 +1,95 @@
 package runevent
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"time"
+)
 
 // Kind says what has happened. Later versions may add kinds, so a program should ignore those it does not know.
 type Kind string
 
 // Events of a run.
 const (
-	FlowSubmitted Kind = "flow_submitted"
+	FlowSubmitted fabrictype.EventKind = "flow_submitted"
 	// FlowCancelRequested and FlowDeadline: nothing starts any more, and what runs is told to end.
-	FlowCancelRequested Kind = "flow_cancel_requested"
-	FlowDeadline        Kind = "flow_deadline"
+	FlowCancelRequested fabrictype.EventKind = "flow_cancel_requested"
+	FlowDeadline        fabrictype.EventKind = "flow_deadline"
 	// FlowPaused and FlowResumed: in between, no node starts. Detail is who did it.
-	FlowPaused  Kind = "flow_paused"
-	FlowResumed Kind = "flow_resumed"
+	FlowPaused  fabrictype.EventKind = "flow_paused"
+	FlowResumed fabrictype.EventKind = "flow_resumed"
 	// BudgetSoft: more than the soft limit of a budget has been spent. BudgetHard: something was refused because of its
 	// hard limit. Node and Attempt are whose report it was, Detail says how the budget stands.
-	BudgetSoft Kind = "budget_soft"
-	BudgetHard Kind = "budget_hard"
+	BudgetSoft fabrictype.EventKind = "budget_soft"
+	BudgetHard fabrictype.EventKind = "budget_hard"
 	// FlowReopened: a node of a run that was over is replayed.
-	FlowReopened Kind = "flow_reopened"
+	FlowReopened fabrictype.EventKind = "flow_reopened"
 	// FlowRerun: nodes of a run that was over are run again; Detail is the scope. A Replayed of each follows.
-	FlowRerun Kind = "flow_rerun"
+	FlowRerun fabrictype.EventKind = "flow_rerun"
 	// A run ends with one of these. The text of FlowSucceeded has the outcome of the run, flow.Succeeded, not its
 	// state.
-	FlowSucceeded Kind = "flow_success"
-	FlowFailed    Kind = "flow_failed"
-	FlowCancelled Kind = "flow_cancelled"
-	FlowExpired   Kind = "flow_expired"
+	FlowSucceeded fabrictype.EventKind = "flow_success"
+	FlowFailed    fabrictype.EventKind = "flow_failed"
+	FlowCancelled fabrictype.EventKind = "flow_cancelled"
+	FlowExpired   fabrictype.EventKind = "flow_expired"
 )
 
 // Events of a node.
 const (
 	// Started: an attempt begins; Detail is the worker.
-	Started Kind = "started"
+	Started fabrictype.EventKind = "started"
 	// Progress: Percent and Message are what the function reports. Only the last report of a node is kept for those
 	// who come later.
-	Progress Kind = "progress"
+	Progress fabrictype.EventKind = "progress"
 	// Suspended: the node waits for signals; Detail names the wait.
-	Suspended Kind = "suspended"
+	Suspended fabrictype.EventKind = "suspended"
 	// Sleeping: the node sleeps until a time, which Detail says. TimerMoved: to another one, in Detail. It ends with
 	// TimerEnded when its time has come, and with TimerSkipped when an operator ends it; Detail is who did.
-	Sleeping     Kind = "sleeping"
-	TimerMoved   Kind = "timer_moved"
-	TimerEnded   Kind = "timer_ended"
-	TimerSkipped Kind = "timer_skipped"
+	Sleeping     fabrictype.EventKind = "sleeping"
+	TimerMoved   fabrictype.EventKind = "timer_moved"
+	TimerEnded   fabrictype.EventKind = "timer_ended"
+	TimerSkipped fabrictype.EventKind = "timer_skipped"
 	// Signalled: a signal was taken; Detail is its name.
-	Signalled Kind = "signalled"
+	Signalled fabrictype.EventKind = "signalled"
 	// WaitTimedOut: the time of a wait is up, and Escalated: the wait goes on all the same.
-	WaitTimedOut Kind = "wait_timed_out"
-	Escalated    Kind = "escalated"
+	WaitTimedOut fabrictype.EventKind = "wait_timed_out"
+	Escalated    fabrictype.EventKind = "escalated"
 	// ResumedByOperator: the wait was ended by ResumeWait; Detail says who did it.
-	ResumedByOperator Kind = "resumed_by_operator"
+	ResumedByOperator fabrictype.EventKind = "resumed_by_operator"
 	// WaitingChildren: the attempt was put aside until its dependencies are satisfied.
-	WaitingChildren Kind = "waiting_children"
+	WaitingChildren fabrictype.EventKind = "waiting_children"
 	// Resumed: an attempt that was put aside goes on; Detail is the worker.
-	Resumed Kind = "resumed"
+	Resumed fabrictype.EventKind = "resumed"
 	// Panicked: the function of an attempt panicked or ended its goroutine; Detail is the stack, of several lines. A
 	// Retry or the end of the node follows at once.
-	Panicked Kind = "panicked"
+	Panicked fabrictype.EventKind = "panicked"
 	// Continued: the function goes on as new, or a loop with its next turn; Detail is the number of the generation or
 	// turn.
-	Continued Kind = "continued"
+	Continued fabrictype.EventKind = "continued"
 	// Retry: an attempt failed and another will follow; Detail is the reason.
-	Retry Kind = "retry"
+	Retry fabrictype.EventKind = "retry"
 	// Delayed: the attempt was put off. Released: a worker that stops released the execution, and the attempt goes on
 	// elsewhere.
-	Delayed  Kind = "delayed"
-	Released Kind = "released"
+	Delayed  fabrictype.EventKind = "delayed"
+	Released fabrictype.EventKind = "released"
 	// LeaseExpired: the worker was lost. Reclaimed: another one has taken over.
 	// LeaseRevoked: an operator has taken the execution from its worker.
-	LeaseExpired Kind = "lease_expired"
-	LeaseRevoked Kind = "lease_revoked"
-	Reclaimed    Kind = "reclaimed"
+	LeaseExpired fabrictype.EventKind = "lease_expired"
+	LeaseRevoked fabrictype.EventKind = "lease_revoked"
+	Reclaimed    fabrictype.EventKind = "reclaimed"
 	// Replayed: a node that had ended runs again.
-	Replayed Kind = "replayed"
+	Replayed fabrictype.EventKind = "replayed"
 	// A node ends with one of these; Detail is the reason.
-	Succeeded Kind = "success"
-	Failed    Kind = "failed"
-	Cancelled Kind = "cancelled"
-	Expired   Kind = "expired"
-	Skipped   Kind = "skipped"
+	Succeeded fabrictype.EventKind = "success"
+	Failed    fabrictype.EventKind = "failed"
+	Cancelled fabrictype.EventKind = "cancelled"
+	Expired   fabrictype.EventKind = "expired"
+	Skipped   fabrictype.EventKind = "skipped"
 )
 
 // EndsNode reports whether a node ends with an event of this kind.
-func (k Kind) EndsNode() bool {
+func (k fabrictype.EventKind) EndsNode() bool {
 	switch k {
-	case Succeeded, Failed, Cancelled, Expired, Skipped:
+	case fabrictype.EventSucceeded, fabrictype.EventFailed, fabrictype.EventCancelled, fabrictype.EventExpired, fabrictype.EventSkipped:
 		return true
 	}
 	return false
@@ -97,7 +100,7 @@ type Event struct {
 	// ID stands for the event's place in the run: Watch goes on right after it.
 	ID   string
 	At   time.Time
-	Kind Kind
+	Kind fabrictype.EventKind
 	// Node is empty for events of the run itself.
 	Node string
 	// Attempt counts from 1; 0 where the event belongs to none.
@@ -112,9 +115,9 @@ type Event struct {
 }
 
 // Ends reports whether the run ends with the event. Others follow only when the run is run again.
-func (e Event) Ends() bool {
+func (e fabrictype.Event) Ends() bool {
 	switch e.Kind {
-	case FlowSucceeded, FlowFailed, FlowCancelled, FlowExpired:
+	case fabrictype.EventRunSucceeded, fabrictype.EventRunFailed, fabrictype.EventRunCancelled, fabrictype.EventRunExpired:
 		return true
 	}
 	return false

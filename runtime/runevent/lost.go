@@ -3,6 +3,7 @@ package runevent
 import (
 	"cmp"
 	"fmt"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"maps"
 	"slices"
 	"strings"
@@ -18,7 +19,7 @@ type LostError struct {
 const mostNamed = 3
 
 // Error names the nodes with the most events that are gone.
-func (e *LostError) Error() string {
+func (e *runtime.EventsLostError) Error() string {
 	nodes := slices.SortedFunc(maps.Keys(e.Gone), func(a, b string) int {
 		return cmp.Or(cmp.Compare(e.Gone[b], e.Gone[a]), cmp.Compare(a, b))
 	})

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
 
 // Filter selects events. The zero value selects all of runs that are no child runs.
@@ -14,25 +15,25 @@ type Filter struct {
 	// Flow is the name of a flow; empty for all.
 	Flow string
 	// Kinds are the kinds of events; empty for all that the feed has.
-	Kinds []runevent.Kind
+	Kinds []fabrictype.EventKind
 	// Children includes the events of child runs of maps and sub-flows. A filter with Flow includes them in any case.
 	Children bool
 }
 
 // Kinds lists the kinds of events that the feed has: runs start, end, are run again, paused and resumed, or are to be
 // cancelled; nodes wait, and are answered, escalated, timed out or resumed; limits of budgets are passed.
-func Kinds() []runevent.Kind {
-	return []runevent.Kind{
-		runevent.FlowSubmitted, runevent.FlowSucceeded, runevent.FlowFailed, runevent.FlowCancelled,
-		runevent.FlowExpired, runevent.FlowRerun, runevent.FlowPaused, runevent.FlowResumed,
-		runevent.FlowCancelRequested, runevent.Suspended, runevent.Signalled, runevent.Escalated,
-		runevent.WaitTimedOut, runevent.ResumedByOperator, runevent.BudgetSoft, runevent.BudgetHard,
+func Kinds() []fabrictype.EventKind {
+	return []fabrictype.EventKind{
+		fabrictype.EventRunSubmitted, fabrictype.EventRunSucceeded, fabrictype.EventRunFailed, fabrictype.EventRunCancelled,
+		fabrictype.EventRunExpired, fabrictype.EventRunRerun, fabrictype.EventRunPaused, fabrictype.EventRunResumed,
+		eventkind.RunCancelRequested, fabrictype.EventSuspended, fabrictype.EventSignalled, fabrictype.EventEscalated,
+		fabrictype.EventWaitTimedOut, eventkind.ResumedByOperator, fabrictype.EventBudgetSoft, fabrictype.EventBudgetHard,
 	}
 }
 
 // Event is something that has happened to a run.
 type Event struct {
-	Kind      runevent.Kind
+	Kind      fabrictype.EventKind
 	Flow, Run string
 	FlowID    enginecore.FlowID
 	// Child reports whether the run is a child run of a map or sub-flow.

@@ -4,6 +4,7 @@ package valuefault
 
 import (
 	"fmt"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ type Error struct {
 	// Subject names the value, such as: input of flow "order".
 	Subject string
 	// Faults are the faults of the value, ordered by their place in it: one at least, MaxFaults at most.
-	Faults []Fault
+	Faults []fabrictype.ValueFault
 	// More is how many further faults the value has.
 	More int
 }
@@ -30,7 +31,7 @@ type Fault struct {
 }
 
 // Error lists the faults with their places.
-func (e *Error) Error() string {
+func (e *fabrictype.ValueError) Error() string {
 	faults := make([]string, 0, len(e.Faults)+1)
 	for _, fault := range e.Faults {
 		faults = append(faults, fault.String())
@@ -42,7 +43,7 @@ func (e *Error) Error() string {
 }
 
 // String returns place and message, or only the message of a fault of the whole value.
-func (f Fault) String() string {
+func (f fabrictype.ValueFault) String() string {
 	if f.Pointer == "" {
 		return f.Message
 	}

@@ -2,6 +2,8 @@ package why
 
 import (
 	"fmt"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"time"
 )
 
@@ -12,91 +14,91 @@ type Reason string
 // A node waits for other nodes, runs or people.
 const (
 	// Upstreams: nodes that it depends on have not ended. Explanation.Names are those nodes.
-	Upstreams Reason = "upstreams"
+	Upstreams fabrictype.WaitReason = "upstreams"
 	// Join: its join is not decided. Need more of the upstreams in Names have to succeed.
-	Join Reason = "join"
+	Join fabrictype.WaitReason = "join"
 	// Settling: its upstreams have ended, and the engine carries out what follows.
-	Settling Reason = "settling"
+	Settling fabrictype.WaitReason = "settling"
 	// ChildRun: the run of a map or sub-flow node has not ended. Subject is the run, Key its flow.
-	ChildRun Reason = "child_run"
+	ChildRun fabrictype.WaitReason = "child_run"
 	// Signals: Have of Need signals have come. Names are the names that count. Until is the timeout.
-	Signals Reason = "signals"
+	Signals fabrictype.WaitReason = "signals"
 	// Escalated: the time of the wait for signals was up, and the wait continues.
-	Escalated Reason = "escalated"
+	Escalated fabrictype.WaitReason = "escalated"
 )
 
 // A node could start, but no worker takes it.
 const (
 	// Worker: no worker has had a free slot for it. Subject is the lane. Until is the timeout for the start.
-	Worker Reason = "worker"
+	Worker fabrictype.WaitReason = "worker"
 	// Unserved: no live worker serves the activity Subject on the lane Key. Detail is the worker instance that did
 	// last, empty if none is known. Until is the timeout for the start.
-	Unserved Reason = "unserved"
+	Unserved fabrictype.WaitReason = "unserved"
 	// Unregistered: no worker that has looked at the node has registered the activity, which is Subject.
-	Unregistered Reason = "unregistered"
+	Unregistered fabrictype.WaitReason = "unregistered"
 	// Capability: no worker that has looked at the node offers the capabilities in Names.
-	Capability Reason = "capability"
+	Capability fabrictype.WaitReason = "capability"
 	// WorkerLost: the lease of the worker that ran it has ended, and no other worker has taken it over. Subject is the
 	// worker instance.
-	WorkerLost Reason = "worker_lost"
+	WorkerLost fabrictype.WaitReason = "worker_lost"
 	// LeaseRevoked: an operator took it from its worker, and no other worker has taken it over.
-	LeaseRevoked Reason = "lease_revoked"
+	LeaseRevoked fabrictype.WaitReason = "lease_revoked"
 )
 
 // Something keeps a node from starting.
 const (
 	// LanePaused, ActivityPaused, RunPaused: Subject is what is paused, By who paused it, Detail the reason that was
 	// given.
-	LanePaused     Reason = "lane_paused"
-	ActivityPaused Reason = "activity_paused"
-	RunPaused      Reason = "run_paused"
+	LanePaused     fabrictype.WaitReason = "lane_paused"
+	ActivityPaused fabrictype.WaitReason = "activity_paused"
+	RunPaused      fabrictype.WaitReason = "run_paused"
 	// Operator: a program has blocked the execution by the functions of the engine. Detail is its text.
-	Operator Reason = "operator"
+	Operator fabrictype.WaitReason = "operator"
 	// Limit: the limit Subject with the key Key has no place: Have of Need are taken.
-	Limit Reason = "limit"
+	Limit fabrictype.WaitReason = "limit"
 	// RateWindow: as many as the limit Subject allows within its window have started. Until is when it has room.
-	RateWindow Reason = "rate_window"
+	RateWindow fabrictype.WaitReason = "rate_window"
 	// Budget: the budget Subject is exhausted. Until is its next reset.
-	Budget Reason = "budget"
+	Budget fabrictype.WaitReason = "budget"
 )
 
 // A node waits for a time, or for a program that is late.
 const (
 	// Timer: the node sleeps until Until: it is a timer, or its function sleeps at the step Subject.
-	Timer Reason = "timer"
+	Timer fabrictype.WaitReason = "timer"
 	// Delay: the node was delayed. Until is the end of the delay.
-	Delay Reason = "delay"
+	Delay fabrictype.WaitReason = "delay"
 	// Start: the run starts at Until; see runtime.StartAt.
-	Start Reason = "start"
+	Start fabrictype.WaitReason = "start"
 	// Queue: the run waits for its turn among those of the key Key; see runtime.WithKey. Have is its place in the
 	// queue, Subject a run that is open.
-	Queue Reason = "queue"
+	Queue fabrictype.WaitReason = "queue"
 	// Retry: its last attempt failed. Attempt Have of Need begins at Until; Detail is the failure.
-	Retry Reason = "retry"
+	Retry fabrictype.WaitReason = "retry"
 	// KeeperOverdue: a keeper is late with what Subject, another reason, says. Until is when it was due.
-	KeeperOverdue Reason = "keeper_overdue"
+	KeeperOverdue fabrictype.WaitReason = "keeper_overdue"
 	// Submission: the run is being submitted.
-	Submission Reason = "submission"
+	Submission fabrictype.WaitReason = "submission"
 	// RunOver: the run has ended, and the engine is about to end the node.
-	RunOver Reason = "run_over"
+	RunOver fabrictype.WaitReason = "run_over"
 	// Other: a reason of another program, in Detail.
-	Other Reason = "other"
+	Other fabrictype.WaitReason = "other"
 )
 
 // Reasons returns all reasons, in the order of their declaration.
-func Reasons() []Reason {
-	return []Reason{
-		Upstreams, Join, Settling, ChildRun, Signals, Escalated,
-		Worker, Unserved, Unregistered, Capability, WorkerLost, LeaseRevoked,
-		LanePaused, ActivityPaused, RunPaused, Operator, Limit, RateWindow, Budget,
-		Timer, Delay, Start, Retry, KeeperOverdue, Submission, RunOver, Other,
+func Reasons() []fabrictype.WaitReason {
+	return []fabrictype.WaitReason{
+		waitreason.Upstreams, waitreason.Join, waitreason.Settling, waitreason.ChildRun, waitreason.Signals, waitreason.Escalated,
+		waitreason.Worker, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability, waitreason.WorkerLost, waitreason.LeaseRevoked,
+		waitreason.LanePaused, waitreason.ActivityPaused, waitreason.RunPaused, waitreason.Operator, waitreason.Limit, waitreason.RateWindow, waitreason.Budget,
+		waitreason.Timer, waitreason.Delay, waitreason.Start, waitreason.Retry, waitreason.KeeperOverdue, waitreason.Submission, waitreason.RunOver, waitreason.Other,
 	}
 }
 
 // Explanation says why a node does not run. It is zero for a node that runs or has ended. The comment of each reason
 // says which other fields are set; fields that do not apply are zero.
 type Explanation struct {
-	Reason Reason `json:"reason"`
+	Reason fabrictype.WaitReason `json:"reason"`
 	// Sentence is for people: English, one line.
 	Sentence string `json:"sentence"`
 	// Remedy says in English what ends the wait sooner; empty when nothing has to be done.
@@ -120,7 +122,7 @@ type Explanation struct {
 }
 
 // String returns the sentence and the remedy; empty for a node that runs or has ended.
-func (e Explanation) String() string {
+func (e fabrictype.Explanation) String() string {
 	if e.Remedy == "" {
 		return e.Sentence
 	}

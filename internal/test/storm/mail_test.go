@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -66,7 +67,7 @@ func post(ctx context.Context, run *runtime.Run[[]string], message string) error
 	s := runtime.Signal{Name: "message", Payload: message, IdempotencyKey: message}
 	for ctx.Err() == nil {
 		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: mailNode, Step: mailWait}, s)
-		if err == nil && sent.Outcome != runtime.SignalClosed {
+		if err == nil && sent.Outcome != fabrictype.SignalClosed {
 			return nil
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 const (
@@ -128,7 +128,7 @@ func (r *Recorder) wait() time.Duration {
 // reading is what the engine tells at one time. What it does not tell is nil.
 type reading struct {
 	lanes   []runtime.LaneState
-	workers []fleet.Worker
+	workers []fabrictype.Worker
 	lags    map[string]time.Duration
 	budgets []runtime.BudgetState
 }
@@ -178,7 +178,7 @@ func (r *Recorder) keep(now time.Time, taken reading, next time.Time) {
 
 // countStarts returns how many attempts have begun since the last sample, by lane, by what workers report. What a
 // worker had begun before its first sample is left out.
-func (r *Recorder) countStarts(workers []fleet.Worker) map[string]int64 {
+func (r *Recorder) countStarts(workers []fabrictype.Worker) map[string]int64 {
 	counts := map[string]int64{}
 	if workers == nil {
 		return counts

@@ -5,13 +5,13 @@ import (
 	"net/url"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // bulkJobOf describes a job, without the payload of its signals for who may not read payloads.
-func bulkJobOf(ctx context.Context, j *bulk.Job) api.BulkJob {
+func bulkJobOf(ctx context.Context, j *fabrictype.BulkJob) api.BulkJob {
 	action := j.Action
 	if !login.From(ctx).May(api.ReadPayloads) {
 		action.Payload = nil
@@ -24,7 +24,7 @@ func bulkJobOf(ctx context.Context, j *bulk.Job) api.BulkJob {
 
 // ListBulkJobs implements api.ListBulkJobs.
 func (s *Service) ListBulkJobs(ctx context.Context, _ *api.Empty) (*api.Page[api.BulkJob], error) {
-	return collect(s.client.BulkJobs(ctx), func(j *bulk.Job) api.BulkJob { return bulkJobOf(ctx, j) })
+	return collect(s.client.BulkJobs(ctx), func(j *fabrictype.BulkJob) api.BulkJob { return bulkJobOf(ctx, j) })
 }
 
 // GetBulkJob implements api.GetBulkJob.
@@ -58,14 +58,14 @@ func (s *Service) PreviewBulkJob(ctx context.Context, in *api.BulkInput) (*api.B
 	if err != nil {
 		return nil, err
 	}
-	sample := pageOf(p.Sample, func(r bulk.Run) api.BulkRun {
+	sample := pageOf(p.Sample, func(r fabrictype.BulkRun) api.BulkRun {
 		return api.BulkRun{Flow: r.Flow, Run: r.Run, State: r.State, CreatedAt: r.CreatedAt}
 	})
 	return &api.BulkPreview{Runs: p.Runs, States: p.States, Sample: sample.Items, More: p.More}, nil
 }
 
-func bulkOptions(in *api.BulkInput) bulk.Options {
-	return bulk.Options{ID: in.Body.ID, Rate: in.Body.Rate, Most: in.Body.Most}
+func bulkOptions(in *api.BulkInput) runtime.BulkOptions {
+	return runtime.BulkOptions{ID: in.Body.ID, Rate: in.Body.Rate, Most: in.Body.Most}
 }
 
 // StartBulkJob implements api.StartBulkJob.

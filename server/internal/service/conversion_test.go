@@ -9,11 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -27,7 +25,7 @@ func TestConversionsAreComplete(t *testing.T) {
 	fill(reflect.ValueOf(&run).Elem(), 0)
 	var schedule runtime.ScheduleDescription
 	fill(reflect.ValueOf(&schedule).Elem(), 0)
-	var job bulk.Job
+	var job fabrictype.BulkJob
 	fill(reflect.ValueOf(&job).Elem(), 0)
 	frame := filled[runtime.StreamFrame]()
 	frame.Payload = []byte("1")
@@ -48,10 +46,10 @@ func TestConversionsAreComplete(t *testing.T) {
 		"node":         {node, nodeOf(&node), nil, []string{"Name", "Why", "ExecutionID"}},
 		"wait":         {runtime.Waitpoint{}, waitOf(filled[runtime.Waitpoint]()), nil, []string{"Token", "AnswerSchema", "FlowID", "ExecutionID"}},
 		"bulk job":     {job, bulkJobOf(login.With(t.Context(), login.Anonymous()), &job), nil, nil},
-		"event":        {runevent.Event{}, eventOf(filled[runevent.Event]()), nil, nil},
+		"event":        {fabrictype.Event{}, eventOf(filled[fabrictype.Event]()), nil, nil},
 		"frame":        {frame, frameOf(frame), []string{"Data"}, []string{"Payload"}},
 		"binary frame": {frame, frameOf(binary), []string{"JSON"}, []string{"Payload"}},
-		"line":         {runlog.Line{}, lineOf(filled[runlog.Line]()), nil, nil},
+		"line":         {fabrictype.LogLine{}, lineOf(filled[fabrictype.LogLine]()), nil, nil},
 		"token":        {serverstore.Token{}, tokenOf(filled[serverstore.Token]()), nil, []string{"Hash"}},
 	} {
 		v := reflect.Indirect(reflect.ValueOf(c.value))

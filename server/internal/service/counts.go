@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runcount"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -16,14 +16,14 @@ func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (*api.P
 		return nil, err
 	}
 	who := login.From(ctx)
-	by := make([]runcount.By, len(in.By))
+	by := make([]runtime.CountBy, len(in.By))
 	byFlow := false
 	for i, text := range in.By {
-		by[i] = runcount.By(text)
-		byFlow = byFlow || by[i] == runcount.Flow
+		by[i] = runtime.CountBy(text)
+		byFlow = byFlow || by[i] == runtime.ByFlow
 	}
 	if who.Restricted() && !byFlow {
-		by = append(by, runcount.Flow)
+		by = append(by, runtime.ByFlow)
 	}
 	counts, err := s.client.Counts(ctx, q, by...)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (*api.P
 }
 
 // sumCounts leaves out the flows that the caller may not see, and adds up what is not to be told apart by flow.
-func sumCounts(who login.Principal, counts []runcount.Count, byFlow bool) *api.Page[api.RunCount] {
+func sumCounts(who login.Principal, counts []fabrictype.RunCount, byFlow bool) *api.Page[api.RunCount] {
 	out := &api.Page[api.RunCount]{Items: []api.RunCount{}}
 	places := map[api.RunCount]int{}
 	for _, c := range counts {

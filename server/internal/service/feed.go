@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // FollowFeed implements api.FollowFeed.
 func (s *Service) FollowFeed(ctx context.Context, in *api.FollowFeedInput) (Items[api.FeedEvent], error) {
-	filter := runfeed.Filter{Flow: in.Flow, Children: in.Children}
+	filter := runtime.FeedFilter{Flow: in.Flow, Children: in.Children}
 	for _, kind := range in.Kinds {
-		filter.Kinds = append(filter.Kinds, runevent.Kind(kind))
+		filter.Kinds = append(filter.Kinds, fabrictype.EventKind(kind))
 	}
 	feed, err := s.client.Feed(ctx, filter, in.Cursor())
 	if err != nil {

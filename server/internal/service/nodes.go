@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -14,12 +15,12 @@ import (
 
 // GetNode implements api.GetNode.
 func (s *Service) GetNode(ctx context.Context, in *api.GetNodeInput) (*api.Node, error) {
-	var opts []describe.Option
+	var opts []runtime.DescribeOption
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
-		opts = append(opts, describe.Values(describe.MaxSumBytes))
+		opts = append(opts, runtime.WithValues(describe.MaxSumBytes))
 	}
 	n, err := s.run(ctx, in.RunName).DescribeNode(ctx, in.Node, opts...)
 	if err != nil {

@@ -7,10 +7,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow/layout"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -64,15 +65,15 @@ func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDeta
 	if nodes == 0 {
 		nodes = describe.MaxPage
 	}
-	opts := []describe.Option{describe.Page(in.Cursor, nodes)}
+	opts := []runtime.DescribeOption{runtime.WithPage(in.Cursor, nodes)}
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
-		opts = append(opts, describe.Values(in.Bytes))
+		opts = append(opts, runtime.WithValues(in.Bytes))
 	}
 	if in.Attempts {
-		opts = append(opts, describe.Attempts())
+		opts = append(opts, runtime.WithAttempts())
 	}
 	d, err := s.describe(ctx, s.run(ctx, in.RunName), opts...)
 	if err != nil {
@@ -122,7 +123,7 @@ func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.R
 	if err := waitForEnd(ctx, run, in.Wait.Duration); err != nil {
 		return nil, err
 	}
-	d, err := s.describe(ctx, run, describe.Page("", 1), describe.Values(describe.MaxValueBytes))
+	d, err := s.describe(ctx, run, runtime.WithPage("", 1), runtime.WithValues(describe.MaxValueBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.R
 		Reason:     d.FailureReason,
 		Category:   d.FailureCategory,
 	}
-	if d.State == runtime.RunSucceeded {
+	if d.State == fabrictype.RunSucceeded {
 		out.Value = valueOf(d.Result)
 	}
 	if out.Reason == "" {
@@ -179,7 +180,7 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 	}, nil
 }
 
-func eventOf(e runevent.Event) api.RunEvent {
+func eventOf(e fabrictype.Event) api.RunEvent {
 	return api.RunEvent{
 		ID: e.ID, At: e.At, Kind: string(e.Kind), Node: e.Node, Attempt: e.Attempt, Detail: e.Detail,
 		Category: e.Category, Percent: e.Percent, Message: e.Message,
@@ -188,7 +189,7 @@ func eventOf(e runevent.Event) api.RunEvent {
 
 // GetRunGraph implements api.GetRunGraph.
 func (s *Service) GetRunGraph(ctx context.Context, in *api.GetRunGraphInput) (*api.Drawing, error) {
-	d, err := s.describe(ctx, s.run(ctx, in.RunName), describe.Page("", 1))
+	d, err := s.describe(ctx, s.run(ctx, in.RunName), runtime.WithPage("", 1))
 	if err != nil {
 		return nil, err
 	}

@@ -8,10 +8,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/server/internal/history"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/push"
@@ -100,7 +100,7 @@ func (s *Service) run(ctx context.Context, name api.RunName) *runtime.RunRef {
 }
 
 // valueOf converts a value; nil stays nil.
-func valueOf(v *describe.Value) *api.Value {
+func valueOf(v *fabrictype.Value) *api.Value {
 	if v == nil {
 		return nil
 	}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 	"github.com/flowfabric/flowfabric-go/server/internal/answers"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -76,7 +76,7 @@ func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*a
 		return deliveryOf(send()) // the contract has neither texts of waits nor an audit log
 	case err != nil:
 		return nil, err
-	case w.State == runtime.WaitClosed:
+	case w.State == fabrictype.WaitClosed:
 		return deliveryOf(send())
 	}
 	return deliveryOf(answered(w.Flow, w.Run, w.Node, &signal).Send(ctx, s.client.Internal(), send))
@@ -115,7 +115,7 @@ func (s *Service) ListSignals(ctx context.Context, in *api.WaitInput) (*api.Page
 	if err != nil {
 		return nil, err
 	}
-	return collect(run.ReceivedSignals(ctx, w), func(r openwaits.Signal) api.ReceivedSignal {
+	return collect(run.ReceivedSignals(ctx, w), func(r fabrictype.ReceivedSignal) api.ReceivedSignal {
 		out := api.ReceivedSignal{
 			ID: r.ID, Name: r.Name, Category: r.Category, Source: r.Source, CorrelationID: r.CorrelationID, At: r.At,
 			Counts: r.Counts,

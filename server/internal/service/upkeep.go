@@ -5,8 +5,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -18,7 +18,7 @@ func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*api.Inspection, e
 	}
 	findings := report.Findings
 	if findings == nil {
-		findings = []inspection.Finding{}
+		findings = []fabrictype.Finding{}
 	}
 	return &api.Inspection{Worst: report.Worst().String(), Findings: findings}, nil
 }

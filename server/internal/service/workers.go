@@ -5,7 +5,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // ListWorkers implements api.ListWorkers.
@@ -14,7 +14,7 @@ func (s *Service) ListWorkers(ctx context.Context, _ *api.Empty) (*api.Page[api.
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(workers, func(w fleet.Worker) api.Worker {
+	return pageOf(workers, func(w fabrictype.Worker) api.Worker {
 		return api.Worker{
 			Instance: string(w.Instance), Name: w.Name, State: w.State, Host: w.Host, PID: w.PID, Build: w.Build,
 			Lanes: w.Lanes, Activities: w.Activities, Capabilities: w.Capabilities, Slots: w.Slots, Used: w.Used,

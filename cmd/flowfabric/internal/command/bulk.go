@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
@@ -53,7 +54,7 @@ func (a *App) declareBulk(c *cobra.Command) *bulkFlags {
 var actions = []string{"cancel", "cancel-pending", "rerun", "purge", "pause", "resume", "priority", "signal"}
 
 // action is what the job does, by the name of the action.
-func (f *bulkFlags) action(name string, payload json.RawMessage) (bulk.Action, error) {
+func (f *bulkFlags) action(name string, payload json.RawMessage) (fabrictype.BulkAction, error) {
 	switch name {
 	case "cancel":
 		return bulk.Cancel(f.reason), nil
@@ -62,7 +63,7 @@ func (f *bulkFlags) action(name string, payload json.RawMessage) (bulk.Action, e
 	case "rerun":
 		switch {
 		case f.all && f.from != "":
-			return bulk.Action{}, errors.New("--all and --from exclude each other")
+			return fabrictype.BulkAction{}, errors.New("--all and --from exclude each other")
 		case f.all:
 			return bulk.RerunAll(), nil
 		case f.from != "":
@@ -80,7 +81,7 @@ func (f *bulkFlags) action(name string, payload json.RawMessage) (bulk.Action, e
 	case "signal":
 		return bulk.Signal(f.signal, payload), nil
 	}
-	return bulk.Action{}, fmt.Errorf("ACTION %q: must be %s", name, strings.Join(actions, ", "))
+	return fabrictype.BulkAction{}, fmt.Errorf("ACTION %q: must be %s", name, strings.Join(actions, ", "))
 }
 
 func (f *bulkFlags) check(a *App, args []string) error {
@@ -121,9 +122,9 @@ var jobView = output.View[api.BulkJob]{
 }
 
 // actionText shows an action in a cell.
-func actionText(a bulk.Action) string {
+func actionText(a fabrictype.BulkAction) string {
 	parts := []string{string(a.Kind), a.Scope, a.Signal}
-	if a.Kind == bulk.KindPriority {
+	if a.Kind == fabrictype.BulkPriority {
 		parts = append(parts, strconv.Itoa(a.Priority))
 	}
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
@@ -260,7 +261,7 @@ func (a *App) bulkStop() *cobra.Command {
 				return err
 			}
 			what := string(j.State)
-			if j.State == bulk.Completed {
+			if j.State == fabrictype.BulkCompleted {
 				what = "completed before, nothing was stopped"
 			}
 			return r.done(what, r.args[0], nil)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func (a *App) laneCommand() *cobra.Command {
@@ -190,7 +190,7 @@ var workerView = output.View[api.Worker]{
 }
 
 func workerState(w api.Worker) string {
-	if w.State == fleet.Running && !w.DrainRequestedAt.IsZero() {
+	if w.State == fabrictype.WorkerRunning && !w.DrainRequestedAt.IsZero() {
 		return "asked to drain"
 	}
 	return string(w.State)
