@@ -64,7 +64,9 @@ func (c *Client) As(actor string) *Client {
 }
 
 // audited records an action, carries it out, and records its failure.
-func (c *Client) audited(ctx context.Context, action fabrictype.AuditAction, name, detail string, act func() error) error {
+func (c *Client) audited(
+	ctx context.Context, action fabrictype.AuditAction, name, detail string, act func() error,
+) error {
 	entry := auditlink.Entry{
 		Actor: cmp.Or(c.actor, defaultActor), Action: string(action), Name: name, Detail: detail,
 	}

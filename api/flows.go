@@ -2,7 +2,6 @@ package api
 
 import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Operations of flows.
@@ -11,7 +10,7 @@ var (
 		Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows", Right: View, Effect: Reads, Bound: true,
 		Summary: "List the published flows",
 	})
-	GetFlow = call[FlowInput, runtime.FlowDescription](Operation{
+	GetFlow = call[FlowInput, fabrictype.FlowDetail](Operation{
 		Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}", Right: View, Effect: Reads, Bound: true,
 		Summary: "Show a published flow with its graph, schemas and history",
 	})

@@ -136,12 +136,12 @@ type RunComparison struct {
 
 // RunSide is one of two runs.
 type RunSide struct {
-	Flow   string   `json:"flow"`
-	Run    string   `json:"run"`
-	State  string   `json:"state"`
-	Took   Duration `json:"took,omitzero"`
-	Input  *Value   `json:"input,omitempty"`
-	Result *Value   `json:"result,omitempty"`
+	Flow   string            `json:"flow"`
+	Run    string            `json:"run"`
+	State  string            `json:"state"`
+	Took   Duration          `json:"took,omitzero"`
+	Input  *fabrictype.Value `json:"input,omitempty"`
+	Result *fabrictype.Value `json:"result,omitempty"`
 }
 
 // NodeDiff compares a node of two runs. A or B is absent where the graph does not have it.
@@ -154,9 +154,9 @@ type NodeDiff struct {
 
 // NodeSide is a node in one of two runs.
 type NodeSide struct {
-	State    string   `json:"state"`
-	Attempts int      `json:"attempts"`
-	Took     Duration `json:"took,omitzero"`
-	Result   *Value   `json:"result,omitempty"`
-	Reason   string   `json:"reason,omitempty"`
+	State    string            `json:"state"`
+	Attempts int               `json:"attempts"`
+	Took     Duration          `json:"took,omitzero"`
+	Result   *fabrictype.Value `json:"result,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
 }

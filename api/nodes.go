@@ -19,7 +19,7 @@ var (
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "List the items of a map",
 	})
-	FollowLogs = stream[FollowLogsInput, LogLine](Operation{
+	FollowLogs = stream[FollowLogsInput, fabrictype.LogLine](Operation{
 		Name: "follow-logs", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/logs",
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Follow what the attempts of a node log",
@@ -91,8 +91,8 @@ type Node struct {
 	SleepsUntil    time.Time               `json:"sleeps_until,omitzero"`
 	Generation     int                     `json:"generation,omitempty" doc:"1, and one more each time that the function continued as new; of a loop, its turn."`
 	LiveValues     []LiveValue             `json:"live_values,omitempty" doc:"What the node has published, without the values."`
-	Input          *Value                  `json:"input,omitempty"`
-	Result         *Value                  `json:"result,omitempty"`
+	Input          *fabrictype.Value       `json:"input,omitempty"`
+	Result         *fabrictype.Value       `json:"result,omitempty"`
 	History        []fabrictype.Attempt    `json:"history,omitempty"`
 }
 
@@ -128,13 +128,13 @@ type ListItemsInput struct {
 
 // Item is an item of a map.
 type Item struct {
-	Index    int    `json:"index"`
-	Name     string `json:"name"`
-	State    string `json:"state"`
-	Attempts int    `json:"attempts"`
-	Result   *Value `json:"result,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Category string `json:"category,omitempty"`
+	Index    int               `json:"index"`
+	Name     string            `json:"name"`
+	State    string            `json:"state"`
+	Attempts int               `json:"attempts"`
+	Result   *fabrictype.Value `json:"result,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
+	Category string            `json:"category,omitempty"`
 }
 
 // FollowLogsInput selects lines.
@@ -143,19 +143,6 @@ type FollowLogsInput struct {
 	Follow
 	Attempt int  `query:"attempt" minimum:"0" doc:"Only this attempt; 0 is all of them."`
 	Present bool `query:"present" doc:"End after the lines that there are."`
-}
-
-// LogLine is a record that an attempt logged.
-type LogLine struct {
-	Cursor    string          `json:"cursor"`
-	Attempt   int             `json:"attempt"`
-	At        time.Time       `json:"at,omitzero"`
-	Level     string          `json:"level"`
-	Message   string          `json:"message"`
-	Attrs     json.RawMessage `json:"attrs,omitempty"`
-	Shortened bool            `json:"shortened,omitempty"`
-	Dropped   int             `json:"dropped,omitempty" doc:"Frames before this line that are not kept any more."`
-	Cut       int             `json:"cut,omitempty" doc:"Lines that were not stored, in the last line of an attempt that logged too much."`
 }
 
 // FollowFramesInput says where the frames begin.

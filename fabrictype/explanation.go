@@ -27,7 +27,8 @@ import (
 //   - "lease_revoked": an operator took it from its worker, and no other worker has taken it over.
 //
 // Something keeps it from starting:
-//   - "lane_paused", "activity_paused", "run_paused": Subject is paused, By the actor, Detail the reason that was given.
+//   - "lane_paused", "activity_paused", "run_paused": Subject is paused, By is the actor, Detail the reason that was
+//     given.
 //   - "operator": a program has blocked the execution by the functions of the engine; Detail is its text.
 //   - "limit": the limit Subject with the key Key has no place: Have of Need are taken.
 //   - "rate_window": as many as the limit Subject allows within its window have started; Until is when it has room.

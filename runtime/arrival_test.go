@@ -12,13 +12,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // keyedFlow is a flow whose runs end when their gates are opened; it notes the order in which they begin.
@@ -311,10 +311,10 @@ func TestKeyQuery(t *testing.T) {
 		require.Empty(t, found(runtime.RunQuery{Key: "k", Queued: true, Sort: runtime.LastEndedFirst}))
 
 		q := runtime.RunQuery{Key: "k", Queued: true}
-		preview, err := b.Client.PreviewBulkJob(ctx, q, bulk.Cancel("late"), runtime.BulkOptions{})
+		preview, err := b.Client.PreviewBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, preview.Runs)
-		job, err := b.Client.StartBulkJob(ctx, q, bulk.Cancel("late"), runtime.BulkOptions{})
+		job, err := b.Client.StartBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, awaitJob(t, b, job.ID, isOver).Progress.Done)
 		for _, run := range []*runtime.Run[int]{second, third} {

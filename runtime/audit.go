@@ -31,6 +31,20 @@ const (
 	failureWithin = 5 * time.Second
 )
 
+// AuditQuery selects entries of the audit log. An entry must satisfy all fields that are set; the zero value selects
+// all.
+type AuditQuery struct {
+	// Actor and Action select by these.
+	Actor  string
+	Action fabrictype.AuditAction
+	// Name selects the entries of the thing with this name.
+	Name string
+	// From (inclusive) and Before (exclusive) bound the time.
+	From, Before time.Time
+	// After continues after the entry with this cursor, towards older ones.
+	After string
+}
+
 // Audit yields the entries of the namespace's audit log that satisfy the query, the last one first: who has changed
 // limits, budgets, schedules, pauses of lanes and activities, workers, bulk jobs and secrets, and who purged runs. The
 // engine keeps about 10,000 entries of a namespace, for 90 days. What belongs to all namespaces, such as lanes, is in

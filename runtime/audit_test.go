@@ -14,7 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // auditOf lists the entries that a query selects.
@@ -106,7 +105,7 @@ func TestAuditLog(t *testing.T) {
 			{auditlink.MoveStart, "single/later", "to ", func() error { return later.MoveStart(ctx, time.Now().Add(2*time.Hour)) }},
 			{auditlink.PurgeRun, "single/r", "", func() error { return run.Purge(ctx) }},
 			{auditlink.StartBulkJob, "job", "purge of runs with flow=single", func() error {
-				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, bulk.Purge(), runtime.BulkOptions{ID: "job"})
+				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "job"})
 				return err
 			}},
 			{auditlink.DrainWorker, string(instance), "", func() error {

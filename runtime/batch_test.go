@@ -133,8 +133,8 @@ func TestBatchFailsWhole(t *testing.T) {
 	})
 }
 
-// An item whose run is cancelled leaves the others alone, before the call and in it; when all are cancelled, the context
-// of the function ends.
+// An item whose run is cancelled leaves the others alone, before the call and in it; when all are cancelled, the
+// context of the function ends.
 func TestBatchCancel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -153,7 +153,9 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fault(err)
 	}
-	err = c.audited(ctx, fabrictype.AuditEntry{Actor: c.actorName(), Action: auditlink.ResetBudget, Name: budgetName(ref)},
+	err = c.audited(ctx, fabrictype.AuditEntry{
+		Actor: c.actorName(), Action: auditlink.ResetBudget, Name: budgetName(ref),
+	},
 		func(ctx context.Context) error { return c.resetBudget(ctx, core, p, id) })
 	if err != nil {
 		return fault(err)
@@ -190,7 +192,9 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
 	}
-	err = c.audited(ctx, fabrictype.AuditEntry{Actor: c.actorName(), Action: auditlink.DeleteBudget, Name: budgetName(ref)},
+	err = c.audited(ctx, fabrictype.AuditEntry{
+		Actor: c.actorName(), Action: auditlink.DeleteBudget, Name: budgetName(ref),
+	},
 		func(ctx context.Context) error { return c.removeBudget(ctx, core, p, id) })
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)

@@ -24,6 +24,36 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
+// Errors of bulk jobs, for errors.Is.
+var (
+	// ErrBulkJobNotFound is returned when the namespace has no job with that id, or not any more: a job that is over is
+	// kept for a week.
+	ErrBulkJobNotFound = errors.New("no such bulk job")
+	// ErrBulkJobConflict is returned by StartBulkJob when the id belongs to a job with another query, action or
+	// options.
+	ErrBulkJobConflict = errors.New("bulk job id is taken by another job")
+)
+
+// BulkOptions adjust a bulk job.
+type BulkOptions struct {
+	// ID is the id of the job, unique within the namespace: 1 to 256 bytes of UTF-8 without control characters.
+	// Starting the same job again with the same id has no further effect. Defaults to a random UUID.
+	ID string
+	// Rate is the most runs a second that the job handles, on average; 0 is no bound. Up to a fifth of a second's runs,
+	// and at least one, are handled together.
+	Rate float64
+	// Most is how many runs the job handles at most; 0 is all.
+	Most int
+	// Actor names who acts, for the records of the job and of the runs. Defaults to "client".
+	Actor string
+}
+
+// maxPreview is how many runs a preview counts, and maxSample how many it lists.
+const (
+	maxPreview = 100_000
+	maxSample  = 20
+)
+
 // maxBulkJobID is the most bytes of the id of a bulk job.
 const maxBulkJobID = 256
 
@@ -36,9 +66,9 @@ const maxBulkJobID = 256
 // one repeats this run, which changes nothing: a cancelled run stays cancelled, and reruns and signals of the job are
 // known.
 //
-// With Options.ID, the call can be repeated: while there is a job with that id, also one that is over, it returns that
-// job and begins nothing. The error matches ErrInvalid for a query, an action or options that cannot be used,
-// bulk.ErrConflict when the id belongs to another job, or in contract mode ErrNotInContract.
+// With BulkOptions.ID, the call can be repeated: while there is a job with that id, also one that is over, it returns
+// that job and begins nothing. The error matches ErrInvalid for a query, an action or options that cannot be used,
+// ErrBulkJobConflict when the id belongs to another job, or in contract mode ErrNotInContract.
 func (c *Client) StartBulkJob(
 	ctx context.Context, q RunQuery, a fabrictype.BulkAction, o BulkOptions,
 ) (*fabrictype.BulkJob, error) {
@@ -96,7 +126,7 @@ func (c *Client) PreviewBulkJob(
 	if o.Most > 0 {
 		most = min(most, o.Most)
 	}
-	preview := &fabrictype.BulkPreview{States: make(map[string]int)}
+	preview := &fabrictype.BulkPreview{States: make(map[fabrictype.RunState]int), Sample: []fabrictype.BulkRun{}}
 	for run, err := range c.Runs(ctx, q) {
 		if err != nil {
 			return nil, fmt.Errorf("preview a bulk job: %w", err)
@@ -106,17 +136,17 @@ func (c *Client) PreviewBulkJob(
 			break
 		}
 		preview.Runs++
-		preview.States[string(run.State)]++
+		preview.States[run.State]++
 		if len(preview.Sample) < maxSample {
 			preview.Sample = append(preview.Sample, fabrictype.BulkRun{
-				Flow: run.Flow, Run: run.Run, State: string(run.State), CreatedAt: run.CreatedAt,
+				Flow: run.Flow, Run: run.Run, State: run.State, CreatedAt: run.CreatedAt,
 			})
 		}
 	}
 	return preview, nil
 }
 
-// DescribeBulkJob returns a job with its progress. The error wraps bulk.ErrNotFound, or in contract mode
+// DescribeBulkJob returns a job with its progress. The error wraps ErrBulkJobNotFound, or in contract mode
 // ErrNotInContract.
 func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*fabrictype.BulkJob, error) {
 	store, err := offered[engine.BulkJobCalls](ctx, c)
@@ -188,7 +218,7 @@ func (c *Client) yieldBulkJobs(
 }
 
 // StopBulkJob stops a job for good: the run that a keeper acts on at this moment is the last one. What was done to runs
-// stays. Stopping a job that is over is not an error. The error wraps bulk.ErrNotFound, ErrInvalid for an actor that
+// stays. Stopping a job that is over is not an error. The error wraps ErrBulkJobNotFound, ErrInvalid for an actor that
 // cannot be used, or in contract mode ErrNotInContract.
 func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOption) error {
 	store, err := offered[engine.BulkJobCalls](ctx, c)

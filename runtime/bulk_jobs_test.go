@@ -20,7 +20,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // startWaiting starts runs that wait for the signal "go".
@@ -70,12 +69,12 @@ func eventsOf(t *testing.T, run *runtime.RunRef, kind fabrictype.EventKind) (n i
 }
 
 // requireStates compares the numbers of runs of a flow by state.
-func requireStates(t *testing.T, b *enginetest.Bench, name string, want map[string]int) {
+func requireStates(t *testing.T, b *enginetest.Bench, name string, want map[fabrictype.RunState]int) {
 	t.Helper()
-	got := make(map[string]int)
+	got := make(map[fabrictype.RunState]int)
 	for run, err := range b.Client.Runs(enginetest.Context(t), runtime.RunQuery{Flow: name}) {
 		require.NoError(t, err)
-		got[string(run.State)]++
+		got[run.State]++
 	}
 	require.Equal(t, want, got)
 }
@@ -87,12 +86,12 @@ func TestBulkCancel(t *testing.T) {
 		runs := startWaiting(t, b, 0, 12)
 		require.NoError(t, runs[0].Cancel(ctx, "before"))
 		query := runtime.RunQuery{Flow: "wait"}
-		action, options := bulk.Cancel("enough"), runtime.BulkOptions{ID: "clean", Actor: "ann"}
+		action, options := fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "enough"}, runtime.BulkOptions{ID: "clean", Actor: "ann"}
 
 		preview, err := b.Client.PreviewBulkJob(ctx, query, action, options)
 		require.NoError(t, err)
 		require.Equal(t, 12, preview.Runs)
-		require.Equal(t, map[string]int{"running": 11, "cancelled": 1}, preview.States)
+		require.Equal(t, map[fabrictype.RunState]int{fabrictype.RunRunning: 11, fabrictype.RunCancelled: 1}, preview.States)
 		require.Len(t, preview.Sample, 12)
 		require.False(t, preview.More)
 		requireStates(t, b, "wait", preview.States)
@@ -110,12 +109,12 @@ func TestBulkCancel(t *testing.T) {
 		require.Equal(t, fabrictype.BulkCompleted, job.State)
 		require.Equal(t, fabrictype.BulkProgress{Done: 11, Skipped: 1}, job.Progress)
 		require.False(t, job.ClosedAt.Before(job.CreatedAt))
-		requireStates(t, b, "wait", map[string]int{"running": 2, "cancelled": 12})
+		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 2, "cancelled": 12})
 
 		again, err := b.Client.StartBulkJob(ctx, query, action, options)
 		require.NoError(t, err)
 		require.Equal(t, job, again)
-		_, err = b.Client.StartBulkJob(ctx, query, bulk.Purge(), options)
+		_, err = b.Client.StartBulkJob(ctx, query, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, options)
 		require.ErrorIs(t, err, runtime.ErrBulkJobConflict)
 		require.NoError(t, b.Client.StopBulkJob(ctx, "clean"), "it is over")
 		require.Equal(t, job, awaitJob(t, b, "clean", isOver))
@@ -141,15 +140,15 @@ func TestBulkActions(t *testing.T) {
 			return awaitJob(t, b, started.ID, isOver).Progress
 		}
 		all := runtime.RunQuery{Flow: "wait"}
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, bulk.Pause("later")))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: "later"}))
 		for _, run := range runs {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			require.False(t, d.PausedAt.IsZero())
 			require.Equal(t, "ann", d.PausedBy)
 		}
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, bulk.Resume()))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, bulk.Priority(7)))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkResume}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: 7}))
 		for _, run := range runs {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
@@ -165,24 +164,24 @@ func TestBulkActions(t *testing.T) {
 				return ""
 			})
 		}
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, bulk.Signal("other", nil)))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, bulk.Signal("go", []byte("5"))))
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "other"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte("5")}))
 		for _, run := range runs {
 			require.Equal(t, 0, eventsOf(t, run, "none"), "the run ends")
 		}
-		requireStates(t, b, "wait", map[string]int{"succeeded": 3})
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, bulk.Cancel("no")))
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, bulk.RerunFailed()))
-		failed := job(all, bulk.RerunFrom("nobody"))
+		requireStates(t, b, "wait", map[fabrictype.RunState]int{"succeeded": 3})
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "no"}))
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}))
+		failed := job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "from nobody"})
 		require.Equal(t, 3, failed.Failed)
 		require.Len(t, failed.Failures, 3)
 		require.Contains(t, failed.Failures[0].Error, "no such node")
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, bulk.RerunAll()))
-		requireStates(t, b, "wait", map[string]int{"running": 3})
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, bulk.Purge()))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, bulk.CancelPending("enough")))
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: runtime.FirstEndedFirst}, bulk.Purge()))
-		requireStates(t, b, "wait", map[string]int{})
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "all"}))
+		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 3})
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: "enough"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: runtime.FirstEndedFirst}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
+		requireStates(t, b, "wait", map[fabrictype.RunState]int{})
 	})
 }
 
@@ -205,7 +204,7 @@ func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 		}
 		beginner := enginetest.NewClient(t, b.Engine)
 		_, err := beginner.StartBulkJob(ctx, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunFailed}},
-			bulk.RerunFailed(), runtime.BulkOptions{ID: "again", Rate: 20})
+			fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, runtime.BulkOptions{ID: "again", Rate: 20})
 		require.NoError(t, err)
 		beginner.Close()
 		first := b.Keeper(t)
@@ -228,7 +227,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	ctx := enginetest.Context(t)
 	runs := startWaiting(t, b, 0, 5)
-	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), runtime.BulkOptions{ID: "j"})
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
 	require.NoError(t, err)
 	core := engine.ConnOf(b.Engine.Internal())
 	id := enginecore.BulkJobIDFor("default", "j")
@@ -272,7 +271,7 @@ func TestBulkJobIsTakenOver(t *testing.T) {
 			b, _ := enginetest.WithClock(t)
 			ctx := enginetest.Context(t)
 			startWaiting(t, b, 0, 3)
-			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), runtime.BulkOptions{ID: "j"})
+			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
 			require.NoError(t, err)
 			core := engine.ConnOf(b.Engine.Internal())
 			id := enginecore.BulkJobIDFor("default", "j")
@@ -309,17 +308,17 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 		acted bool
 	}{
 		"purge": {
-			action: bulk.Purge(), acted: true,
+			action: fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, acted: true,
 			act: func(ctx context.Context, run *runtime.RunRef) error { return run.Purge(ctx) },
 		},
-		"purge before": {action: bulk.Purge()},
+		"purge before": {action: fabrictype.BulkAction{Kind: fabrictype.BulkPurge}},
 		"cancel": {
-			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: bulk.Cancel("x"),
+			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
 			act:   func(ctx context.Context, run *runtime.RunRef) error { return run.Cancel(ctx, "x") },
 			acted: true,
 		},
 		"cancel before": {
-			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: bulk.Cancel("x"),
+			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -385,10 +384,10 @@ func TestBulkJobRateAndStop(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	ctx := enginetest.Context(t)
 	startWaiting(t, b, 0, 4)
-	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: runtime.OldestFirst}, bulk.Cancel("x"),
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: runtime.OldestFirst}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
 		runtime.BulkOptions{ID: "slow", Rate: 1.0 / 3600})
 	require.NoError(t, err)
-	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Pause("x"), runtime.BulkOptions{ID: "two", Most: 2})
+	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: "x"}, runtime.BulkOptions{ID: "two", Most: 2})
 	require.NoError(t, err)
 	for hour := range 3 {
 		for range 3 {
@@ -413,7 +412,7 @@ func TestBulkJobRateAndStop(t *testing.T) {
 	require.Equal(t, fabrictype.BulkStopped, job.State)
 	require.Equal(t, "bob", job.StoppedBy)
 	require.Equal(t, fabrictype.BulkProgress{Done: 3}, job.Progress)
-	requireStates(t, b, "wait", map[string]int{"running": 1, "cancelled": 3})
+	requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 1, "cancelled": 3})
 	require.ErrorIs(t, b.Client.StopBulkJob(ctx, "none"), runtime.ErrBulkJobNotFound)
 }
 
@@ -422,7 +421,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), runtime.BulkOptions{ID: "j"})
+		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "j"})
 		require.NoError(t, err)
 		core := engine.ConnOf(b.Engine.Internal())
 		id := enginecore.BulkJobIDFor("default", "j")
@@ -444,7 +443,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.BulkStopped, job.State)
 		require.Equal(t, 1, job.Progress.Done)
-		_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), runtime.BulkOptions{ID: "running"})
+		_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "running"})
 		require.NoError(t, err)
 		b.Settle(t)
 	})
@@ -461,12 +460,12 @@ func TestBulkJobOfAnotherNamespace(t *testing.T) {
 		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.OpenConfig{Namespace: "theirs"})
 		startWaiting(t, ours, 0, 2)
 		startWaiting(t, theirs, 0, 2)
-		_, err := theirs.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), runtime.BulkOptions{ID: "j"})
+		_, err := theirs.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
 		require.NoError(t, err)
 		ours.Keeper(t)
 		require.Equal(t, fabrictype.BulkProgress{Done: 2}, awaitJob(t, theirs, "j", isOver).Progress)
-		requireStates(t, ours, "wait", map[string]int{"running": 2})
-		requireStates(t, theirs, "wait", map[string]int{"cancelled": 2})
+		requireStates(t, ours, "wait", map[fabrictype.RunState]int{"running": 2})
+		requireStates(t, theirs, "wait", map[fabrictype.RunState]int{"cancelled": 2})
 	})
 }
 
@@ -474,7 +473,7 @@ func TestBulkJobRefused(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	ok := bulk.Purge()
+	ok := fabrictype.BulkAction{Kind: fabrictype.BulkPurge}
 	for want, c := range map[string]struct {
 		query   runtime.RunQuery
 		action  fabrictype.BulkAction
@@ -483,11 +482,11 @@ func TestBulkJobRefused(t *testing.T) {
 		`state "gone"`:                    {runtime.RunQuery{States: []fabrictype.RunState{"gone"}}, ok, runtime.BulkOptions{}},
 		`action ""`:                       {runtime.RunQuery{}, fabrictype.BulkAction{}, runtime.BulkOptions{}},
 		`action "purge": has fields`:      {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge, Reason: "x"}, runtime.BulkOptions{}},
-		`priority -1`:                     {runtime.RunQuery{}, bulk.Priority(-1), runtime.BulkOptions{}},
+		`priority -1`:                     {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: -1}, runtime.BulkOptions{}},
 		`scope "some"`:                    {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "some"}, runtime.BulkOptions{}},
-		`reason`:                          {runtime.RunQuery{}, bulk.Cancel("a\x00b"), runtime.BulkOptions{}},
-		`signal "go": the payload is not`: {runtime.RunQuery{}, bulk.Signal("go", []byte("{")), runtime.BulkOptions{}},
-		`signal ""`:                       {runtime.RunQuery{}, bulk.Signal("", nil), runtime.BulkOptions{}},
+		`reason`:                          {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "a\x00b"}, runtime.BulkOptions{}},
+		`signal "go": the payload is not`: {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte("{")}, runtime.BulkOptions{}},
+		`signal ""`:                       {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: ""}, runtime.BulkOptions{}},
 		`rate -1`:                         {runtime.RunQuery{}, ok, runtime.BulkOptions{Rate: -1}},
 		`most -1`:                         {runtime.RunQuery{}, ok, runtime.BulkOptions{Most: -1}},
 		`bulk job id`:                     {runtime.RunQuery{}, ok, runtime.BulkOptions{ID: strings.Repeat("x", 257)}},

@@ -170,7 +170,8 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 	items := make([]MapItem, len(reply.Executions))
 	for i, e := range reply.Executions {
 		items[i] = MapItem{
-			Index: next + i, Name: flowgraph.ItemName(next + i), State: fabrictype.NodeState(e.State), Attempts: int(e.Attempts),
+			Index: next + i, Name: flowgraph.ItemName(next + i), State: fabrictype.NodeState(e.State),
+			Attempts: int(e.Attempts),
 		}
 		items[i].Reason, items[i].Category = engine.PlainFailure(e.Reason, e.Category)
 		if e.Outcome == "success" {

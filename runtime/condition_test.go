@@ -115,7 +115,8 @@ func TestConditionSkipsTheOtherBranch(t *testing.T) {
 	})
 }
 
-// Conditions on what is no result of an activity: the input, the payload of a signal, and what a map and a sub-flow give.
+// Conditions on what is no result of an activity: the input, the payload of a signal, and what a map and a sub-flow
+// give.
 func TestConditionsOnEveryKindOfUpstream(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -161,8 +161,8 @@ func failingNode(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
 	return flow.Node(f, "only", fail, f.Input(), activity.Retry(activity.NoRetry))
 }
 
-// failureHookConstruct has a worker that calls OnRunFailed for the run. For that, the feed of the namespace has the start
-// and the end of each run, until an hour after the last reader: so it comes last.
+// failureHookConstruct has a worker that calls OnRunFailed for the run. For that, the feed of the namespace has the
+// start and the end of each run, until an hour after the last reader: so it comes last.
 func failureHookConstruct() construct {
 	called, call := context.WithCancel(context.Background())
 	return construct{

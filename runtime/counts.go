@@ -18,6 +18,16 @@ import (
 // maxCountedHours is the longest time that is counted by hour: so many hours the engine keeps.
 const maxCountedHours = 8 * 24
 
+// CountBy is a field by which runs are grouped.
+type CountBy string
+
+// Groups of runs.
+const (
+	ByFlow  CountBy = "flow"
+	ByState CountBy = "state"
+	ByHour  CountBy = "hour"
+)
+
 // Counts returns how many runs of the client's namespace satisfy a query, in groups: without groups one count, and none
 // if no run does. The groups are sorted by hour, flow and state.
 //
@@ -28,7 +38,7 @@ const maxCountedHours = 8 * 24
 // A query may set Flow, States and Children, and is then answered by the present states of all runs. With CreatedFrom,
 // it is how many runs were started, with FinishedFrom, how many ended in each state: in whole hours, CreatedFrom and
 // the others being the beginning of one, of the last 8 days. Such counts include runs that have been purged, and each
-// end of a run that was run again. Starts have no states. Other fields, and runcount.Hour without a time, return
+// end of a run that was run again. Starts have no states. Other fields, and ByHour without a time, return
 // ErrInvalid, as does a time that is not kept any more. In contract mode the error matches ErrNotInContract.
 func (c *Client) Counts(ctx context.Context, q RunQuery, by ...CountBy) ([]fabrictype.RunCount, error) {
 	if err := c.ready(ctx); err != nil {
@@ -128,7 +138,8 @@ func (q RunQuery) checkHours(fault func(format string, args ...any)) {
 
 // countedEvents are the engine's words for what is counted, with the state that it leads to. A start has none.
 var countedEvents = map[string]fabrictype.RunState{
-	"started": "", "success": fabrictype.RunSucceeded, "failed": fabrictype.RunFailed, "cancelled": fabrictype.RunCancelled, "expired": fabrictype.RunExpired,
+	"started": "", "success": fabrictype.RunSucceeded, "failed": fabrictype.RunFailed,
+	"cancelled": fabrictype.RunCancelled, "expired": fabrictype.RunExpired,
 }
 
 // addCounts adds what a partition has counted to the groups.
@@ -143,7 +154,7 @@ func (q RunQuery) addCounts(groups map[fabrictype.RunCount]int, counts []enginer
 			case ByFlow:
 				group.Flow = n.FlowName
 			case ByState:
-				group.State = string(state)
+				group.State = state
 			case ByHour:
 				group.Hour = time.Unix(n.Hour*secondsPerHour, 0).UTC()
 			}

@@ -25,7 +25,7 @@ func countByListing(t testing.TB, c *runtime.Client, q runtime.RunQuery) map[fab
 	counts := make(map[fabrictype.RunCount]int)
 	for run, err := range c.Runs(enginetest.Context(t), q) {
 		require.NoError(t, err)
-		counts[fabrictype.RunCount{Flow: run.Flow, State: string(run.State)}]++
+		counts[fabrictype.RunCount{Flow: run.Flow, State: run.State}]++
 	}
 	return counts
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // RunDescription is the state of a run at one moment.
@@ -75,11 +74,11 @@ type RunDescription struct {
 	OpenNodes int
 	// Budgets are the states of the flow's budgets, by name.
 	Budgets []BudgetState
-	// Nodes are the nodes of the run, in the order of their declaration; with describe.Page, those of the page.
+	// Nodes are the nodes of the run, in the order of their declaration; with WithPage, those of the page.
 	Nodes []NodeDescription
-	// Next is the cursor of the next page of nodes with describe.Page; empty behind the last one.
+	// Next is the cursor of the next page of nodes with WithPage; empty behind the last one.
 	Next string
-	// Input and Result are the values of the run with describe.Values; nil without a value.
+	// Input and Result are the values of the run with WithValues; nil without a value.
 	Input, Result *fabrictype.Value
 
 	// graph is the flow that the run executes; nil when the run has none. specs are its nodes by name.
@@ -158,11 +157,11 @@ type NodeDescription struct {
 	// Generation is 1, and one more each time that the function of the node has gone on as new
 	// (activity.ContinueAsNew); of a loop, the number of its turn.
 	Generation int
-	// Input is what the node gets as its input with describe.Values, composed from the present results of its
+	// Input is what the node gets as its input with WithValues, composed from the present results of its
 	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
 	// succeeded.
 	Input, Result *fabrictype.Value
-	// History are the attempts of the node with describe.Attempts, the oldest first, as far as the event log has them.
+	// History are the attempts of the node with WithAttempts, the oldest first, as far as the event log has them.
 	History []fabrictype.Attempt
 
 	limits string              // as they are stored, while the node waits for them
@@ -182,7 +181,7 @@ func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOption) (*RunDesc
 	}
 	var q describeRequest
 	for _, opt := range opts {
-		opt(&q)
+		opt.describe(&q)
 	}
 	if err := checkRequest(&q, describe.MaxValueBytes); err != nil {
 		return nil, r.errorf("describe", err)
@@ -192,10 +191,10 @@ func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOption) (*RunDesc
 
 func (r *RunRef) describe(ctx context.Context, q describeRequest) (*RunDescription, error) {
 	d, now, err := r.readDescription(ctx, q)
-	if err == nil && q.Values {
+	if err == nil && q.values {
 		var fit int
 		if fit, err = r.addValues(ctx, d, q); err == nil && fit < len(d.Nodes) {
-			q.Nodes, q.Values = fit, false // a page of the nodes whose values were read
+			q.nodes, q.values = fit, false // a page of the nodes whose values were read
 			values := d
 			if d, now, err = r.readDescription(ctx, q); err == nil {
 				d.takeValues(values)
@@ -208,7 +207,7 @@ func (r *RunRef) describe(ctx context.Context, q describeRequest) (*RunDescripti
 	if err == nil {
 		err = r.complete(ctx, d, now)
 	}
-	if err == nil && q.Attempts {
+	if err == nil && q.attempts {
 		err = r.addAttempts(ctx, d)
 	}
 	if err != nil {
@@ -222,9 +221,9 @@ func (r *RunRef) readDescription(
 	ctx context.Context, q describeRequest,
 ) (d *RunDescription, now time.Time, err error) {
 	call := enginerpc.DescribeFlowCall{Partition: r.partition, FlowID: r.flowID, Limit: describePage}
-	if q.Paged && q.Cursor == "" {
-		call.Limit = int64(q.Nodes)
-	} else if q.Paged {
+	if q.paged && q.cursor == "" {
+		call.Limit = int64(q.nodes)
+	} else if q.paged {
 		call.Limit = 1 // the first call brings the definition alone
 	}
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
@@ -239,18 +238,18 @@ func (r *RunRef) readDescription(
 				return nil, now, err
 			}
 		}
-		ofPage := !q.Paged || call.Cursor == q.Cursor || !engine.Has[engine.GraphStore](r.client.session.Backend)
+		ofPage := !q.paged || call.Cursor == q.cursor || !engine.Has[engine.GraphStore](r.client.session.Backend)
 		if ofPage {
 			for _, n := range reply.Nodes {
 				nodes[n.ExecutionID] = describeNode(n, d.specs[n.Node], reply.Now)
 			}
 		}
-		if q.Paged && ofPage {
+		if q.paged && ofPage {
 			d.Next = reply.NextCursor
 			break
 		}
-		if call.Cursor = reply.NextCursor; q.Paged {
-			call.Cursor, call.Limit = q.Cursor, int64(q.Nodes)
+		if call.Cursor = reply.NextCursor; q.paged {
+			call.Cursor, call.Limit = q.cursor, int64(q.nodes)
 		}
 		if call.Cursor == "" {
 			break

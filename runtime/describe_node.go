@@ -12,11 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
-// describe.Values asks for them: up to describe.MaxSumBytes of each, since an input may be composed of many results.
+// WithValues asks for them: up to describe.MaxSumBytes of each, since an input may be composed of many results.
 // Other options do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or
 // ErrInvalid for an option that is out of bounds.
 func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*NodeDescription, error) {
@@ -25,9 +24,9 @@ func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...Describe
 	}
 	var q describeRequest
 	for _, opt := range opts {
-		opt(&q)
+		opt.describe(&q)
 	}
-	q = describeRequest{Values: q.Values, ValueBytes: q.ValueBytes, Attempts: true}
+	q = describeRequest{values: q.values, valueBytes: q.valueBytes, attempts: true}
 	if err := checkRequest(&q, describe.MaxSumBytes); err != nil {
 		return nil, r.errorf("describe node "+node+" of", err)
 	}

@@ -3,9 +3,11 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
@@ -13,7 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // pageCursor is what a cursor of a page looks like.
@@ -23,24 +24,24 @@ var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
 // open.
 func checkRequest(q *describeRequest, most int) error {
 	switch {
-	case q.ValueBytes < 0 || q.ValueBytes > most:
-		return invalid("describe.Values(%d): must be 0 to %d bytes", q.ValueBytes, most)
-	case q.Paged && (q.Nodes < 1 || q.Nodes > describe.MaxPage):
-		return invalid("describe.Page of %d nodes: must be 1 to %d", q.Nodes, describe.MaxPage)
-	case q.Paged && !pageCursor.MatchString(q.Cursor):
-		return invalid("describe.Page: %.40q is not a cursor: use RunDescription.Next", q.Cursor)
+	case q.valueBytes < 0 || q.valueBytes > most:
+		return invalid("WithValues(%d): must be 0 to %d bytes", q.valueBytes, most)
+	case q.paged && (q.nodes < 1 || q.nodes > describe.MaxPage):
+		return invalid("WithPage of %d nodes: must be 1 to %d", q.nodes, describe.MaxPage)
+	case q.paged && !pageCursor.MatchString(q.cursor):
+		return invalid("WithPage: %.40q is not a cursor: use RunDescription.Next", q.cursor)
 	}
-	q.ValueBytes = cmp.Or(q.ValueBytes, describe.DefaultValueBytes)
+	q.valueBytes = cmp.Or(q.valueBytes, describe.DefaultValueBytes)
 	return nil
 }
 
 // cut leaves the nodes of a page, where the engine has given all of them.
 func (d *RunDescription) cut(q describeRequest) {
-	if !q.Paged || len(d.Nodes) <= q.Nodes {
+	if !q.paged || len(d.Nodes) <= q.nodes {
 		return
 	}
-	from, _ := strconv.Atoi(q.Cursor)
-	to := min(from+q.Nodes, len(d.Nodes))
+	from, _ := strconv.Atoi(q.cursor)
+	to := min(from+q.nodes, len(d.Nodes))
 	if to < len(d.Nodes) {
 		d.Next = strconv.Itoa(to)
 	}
@@ -103,18 +104,18 @@ func (r *RunRef) nodeID(d *RunDescription, name string) enginecore.ExecutionID {
 	return enginecore.NodeExecutionID(r.partition, r.flowID, d.places[name]+1)
 }
 
-// addValues adds the values of the run and of the nodes that d describes, q.ValueBytes of each. It returns how many of
-// the nodes have them: with q.Paged, those whose values have describe.MaxSumBytes together, at least one; otherwise
+// addValues adds the values of the run and of the nodes that d describes, q.valueBytes of each. It returns how many of
+// the nodes have them: with q.paged, those whose values have describe.MaxSumBytes together, at least one; otherwise
 // all, of which the values of the last ones are truncated.
 func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeRequest) (fit int, err error) {
 	if d.graph == nil {
 		return len(d.Nodes), nil
 	}
 	if len(d.Nodes) > describe.MaxPage {
-		return 0, invalid("describe.Values of %d nodes: at most %d are allowed: use describe.Page", len(d.Nodes),
+		return 0, invalid("WithValues of %d nodes: at most %d are allowed: use WithPage", len(d.Nodes),
 			describe.MaxPage)
 	}
-	read, err := r.readValues(ctx, d, d.valuesNeeded(), q.ValueBytes, describe.MaxSumBytes)
+	read, err := r.readValues(ctx, d, d.valuesNeeded(), q.valueBytes, describe.MaxSumBytes)
 	if err != nil {
 		return 0, err
 	}
@@ -131,14 +132,14 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 			continue
 		}
 		full := !read.has(n.Name) || !read.has(d.known(spec.Input.InputNodes())...)
-		limit := q.ValueBytes
+		limit := q.valueBytes
 		if i > 0 {
 			limit = min(limit, describe.MaxSumBytes-bytes)
 		}
 		if err := r.addNodeValues(ctx, n, spec, read, full, limit); err != nil {
 			return 0, err
 		}
-		if bytes += held(n.Input) + held(n.Result); i > 0 && q.Paged && (full || bytes >= describe.MaxSumBytes) {
+		if bytes += held(n.Input) + held(n.Result); i > 0 && q.paged && (full || bytes >= describe.MaxSumBytes) {
 			return i, nil
 		}
 	}
@@ -164,15 +165,15 @@ func held(v *fabrictype.Value) int {
 	if v == nil {
 		return 0
 	}
-	return len(v.Data)
+	return len(v.JSON) + len(v.Text) + len(v.Data)
 }
 
 // cutTo leaves at most so many bytes of a value.
 func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
-	if held(v) > limit {
-		v.Data, v.Truncated = v.Data[:limit:limit], true
+	if held(v) <= limit {
+		return v
 	}
-	return v
+	return newValue(v.Codec, v.Size, v.Bytes()[:limit:limit])
 }
 
 // known returns those of the names that the graph of the run has.
@@ -258,9 +259,7 @@ func (r *RunRef) inputOf(
 	if err != nil {
 		return nil, nil // a part of it is missing
 	}
-	value := &fabrictype.Value{Codec: codec, Size: len(input), Data: input[:min(len(input), limit)]}
-	value.Truncated = value.Size > len(value.Data)
-	return value, nil
+	return newValue(codec, len(input), input[:min(len(input), limit)]), nil
 }
 
 // chosenInputs reads the results that a join has given to its node. It reports false if they have more than
@@ -291,8 +290,28 @@ func partOf(v enginerpc.ReadValue, codec string) *fabrictype.Value {
 	if !v.Has {
 		return nil
 	}
-	return &fabrictype.Value{Codec: codec, Size: int(v.Size), Data: v.Part, Truncated: int(v.Size) > len(v.Part)}
+	return newValue(codec, int(v.Size), v.Part)
 }
 
+// newValue returns a value of size bytes, of which data is the whole or the beginning.
+func newValue(codec string, size int, data []byte) *fabrictype.Value {
+	v := &fabrictype.Value{Codec: codec, Size: size, Truncated: size > len(data)}
+	switch {
+	case codec != jsonCodec:
+		v.Data = data
+	case !v.Truncated && isJSON(data):
+		v.JSON = data
+	default:
+		v.Text = string(data)
+	}
+	return v
+}
+
+// isJSON reports whether data can be part of a JSON text as it is. Readers would change invalid UTF-8.
+func isJSON(data []byte) bool { return json.Valid(data) && utf8.Valid(data) }
+
+// jsonCodec is the name of the codec of flows and activities that have no other one.
+const jsonCodec = "json"
+
 // codecName returns the name of a codec as a graph has it.
-func codecName(stored string) string { return cmp.Or(stored, "json") }
+func codecName(stored string) string { return cmp.Or(stored, jsonCodec) }

@@ -16,7 +16,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // raw is a value as it was written: a number beyond 2^53, and keys in an order of their own.
@@ -73,8 +72,8 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	require.NoError(t, err)
 	nodes := nodesByName(d)
 	require.Equal(t, &fabrictype.Value{Codec: "json", Size: len(raw), Data: []byte(raw)}, d.Input)
-	require.Equal(t, raw, string(nodes["first"].Input.JSON()))
-	require.Equal(t, raw, string(nodes["first"].Result.JSON()))
+	require.Equal(t, raw, string(nodes["first"].Input.JSON))
+	require.Equal(t, raw, string(nodes["first"].Result.JSON))
 	require.Equal(t, "7", string(nodes["constant"].Input.Data))
 	require.Equal(t, "["+raw+",7]", string(nodes["both"].Input.Data))
 	require.Equal(t, raw, string(nodes["fails"].Input.Data))
@@ -85,11 +84,11 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 		require.True(t, v.Truncated)
 		require.Equal(t, 100_002, v.Size)
 		require.Len(t, v.Data, 1000)
-		require.Nil(t, v.JSON())
+		require.Nil(t, v.JSON)
 	}
 	n, err := run.DescribeNode(ctx, "count", runtime.WithValues(describe.MaxSumBytes))
 	require.NoError(t, err)
-	require.Equal(t, 100_002, len(n.Input.JSON()), "the whole value")
+	require.Equal(t, 100_002, len(n.Input.JSON), "the whole value")
 	require.Equal(t, "100000", string(n.Result.Data))
 	n, err = run.DescribeNode(ctx, "first", runtime.WithValues(0))
 	require.NoError(t, err)
@@ -126,7 +125,7 @@ func TestDescribeResult(t *testing.T) {
 			d, err := run.Describe(ctx, runtime.WithValues(0))
 			require.NoError(t, err)
 			require.Equal(t, "40", string(d.Input.Data))
-			require.Equal(t, string(json.RawMessage(itoa(40+nodes))), string(d.Result.JSON()))
+			require.Equal(t, string(json.RawMessage(itoa(40+nodes))), string(d.Result.JSON))
 		}
 	})
 }

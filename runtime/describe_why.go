@@ -281,8 +281,9 @@ func (d *RunDescription) explainStart(now time.Time) {
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Waiting.Reason == waitreason.Delay && n.Attempts == 0 {
 			n.Waiting = fabrictype.Explanation{
-				Reason: waitreason.Start, Since: n.Waiting.Since, Until: d.StartsAt, Sentence: "the run starts at " + explain.Time(d.StartsAt),
-				Remedy: "flowfabric run move or RunRef.MoveStart",
+				Reason: waitreason.Start, Since: n.Waiting.Since, Until: d.StartsAt,
+				Sentence: "the run starts at " + explain.Time(d.StartsAt),
+				Remedy:   "flowfabric run move or RunRef.MoveStart",
 			}
 		}
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // readLog reads a run's whole log by pages of so many events.
@@ -299,9 +298,9 @@ func TestEventsLost(t *testing.T) {
 	})
 }
 
-// A node that repeats something thousands of times, whatever it is, pushes out its own events, not those of others: their
-// attempts are described, and a watch that is told of what is gone is told of that node alone. To describe a node reads
-// its own events, and a bounded number of them.
+// A node that repeats something thousands of times, whatever it is, pushes out its own events, not those of others:
+// their attempts are described, and a watch that is told of what is gone is told of that node alone. To describe a node
+// reads its own events, and a bounded number of them.
 func TestNoisyNode(t *testing.T) {
 	t.Parallel()
 	noises := map[string][]string{

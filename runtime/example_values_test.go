@@ -35,9 +35,9 @@ func ExampleRunRef_DescribeNode() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("run: %s -> %s\n", d.Input.JSON(), d.Result.JSON())
+	fmt.Printf("run: %s -> %s\n", d.Input.JSON, d.Result.JSON)
 	for _, n := range d.Nodes {
-		fmt.Printf("%s: %s -> %s\n", n.Name, n.Input.JSON(), n.Result.JSON())
+		fmt.Printf("%s: %s -> %s\n", n.Name, n.Input.JSON, n.Result.JSON)
 	}
 	report, err := ref.DescribeNode(ctx, "report")
 	if err != nil {

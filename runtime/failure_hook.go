@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"runtime/debug"
 	"time"
 
@@ -106,7 +107,9 @@ func (h *failureHook) release(ctx context.Context) {
 // follow calls the function for all failures behind the stored cursor until the hold is lost or ctx ends.
 func (h *failureHook) follow(ctx context.Context, from enginerpc.HoldFailureHookReply) error {
 	filter := FeedFilter{
-		Kinds: []fabrictype.EventKind{fabrictype.EventRunFailed, fabrictype.EventRunExpired, fabrictype.EventRunCancelled},
+		Kinds: []fabrictype.EventKind{
+			fabrictype.EventRunFailed, fabrictype.EventRunExpired, fabrictype.EventRunCancelled,
+		},
 	}
 	feed, err := h.client.Feed(ctx, filter, from.Cursor)
 	if err != nil {
@@ -166,7 +169,8 @@ func (h *failureHook) handleAll(
 // catchUp calls the function for the runs that have failed since a time of which the feed has dropped events.
 func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 	query := RunQuery{
-		States: []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired, fabrictype.RunCancelled}, FinishedFrom: since, Sort: FirstEndedFirst,
+		States:       []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired, fabrictype.RunCancelled},
+		FinishedFrom: since, Sort: FirstEndedFirst,
 	}
 	for run, err := range h.client.Runs(ctx, query) {
 		if err != nil {

@@ -53,8 +53,8 @@ func (c *hookCalls) await(t *testing.T, want ...string) {
 	c.awaitThat(t, want, func(runs []string) []string { return runs })
 }
 
-// awaitEach waits for at least one call for each of these runs, and none for others: what a worker had not stored when it
-// stopped, the next one is called for again.
+// awaitEach waits for at least one call for each of these runs, and none for others: what a worker had not stored when
+// it stopped, the next one is called for again.
 func (c *hookCalls) awaitEach(t *testing.T, want ...string) {
 	t.Helper()
 	c.awaitThat(t, want, slices.Compact[[]string])
@@ -246,8 +246,8 @@ func TestOnRunFailedNeedsTheLibrary(t *testing.T) {
 	})
 }
 
-// A cleanup that fails after a cancel is a failure, for the function and for feeds; another cancelled run is none, be it
-// that a node has failed before.
+// A cleanup that fails after a cancel is a failure, for the function and for feeds; another cancelled run is none, be
+// it that a node has failed before.
 func TestFailureHookOfACleanup(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {

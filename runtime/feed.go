@@ -15,6 +15,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
 
+// FeedFilter selects events of the feed. The zero value selects all of runs that are no child runs.
+type FeedFilter struct {
+	// Flow is the name of a flow; empty for all.
+	Flow string
+	// Kinds are the kinds of events; empty for all that the feed has, which the comment of
+	// fabrictype.FeedEvent lists.
+	Kinds []fabrictype.EventKind
+	// Children includes the events of child runs of maps and sub-flows. A filter with Flow includes them in any case.
+	Children bool
+}
+
 // Feed follows what happens to all runs of the client's namespace. It is for use by one goroutine. Close it.
 type Feed struct {
 	client   *Client
@@ -135,7 +146,8 @@ func isLater(n enginerpc.RunUpdate, at feedPosition) bool {
 
 func readUpdate(n enginerpc.RunUpdate) fabrictype.FeedEvent {
 	return fabrictype.FeedEvent{
-		Kind: fabrictype.EventKind(n.Kind), Flow: n.FlowName, Run: n.RunID, FlowID: n.FlowID, Child: n.Child, Node: n.Node,
+		Kind: fabrictype.EventKind(n.Kind), Flow: n.FlowName, Run: n.RunID, FlowID: string(n.FlowID), Child: n.Child,
+		Node:   n.Node,
 		Detail: n.Detail, At: n.At,
 	}
 }

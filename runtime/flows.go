@@ -58,11 +58,11 @@ func (c *Client) DescribeFlow(ctx context.Context, name string) (*FlowDescriptio
 	if err != nil {
 		return nil, fmt.Errorf("describe flow %q: %w", name, err)
 	}
-	d := &FlowDescription{
+	d := &FlowDescription{fabrictype.FlowDetail{
 		Flow: flowOf(name, reply.GraphHash, reply.About), Definition: reply.Definition,
 		InputSchema: schemaText(reply.InputSchema), ResultSchema: schemaText(reply.ResultSchema),
 		History: make([]fabrictype.FlowVersion, len(reply.History)),
-	}
+	}}
 	d.PublishedAt, d.PublishedBy = reply.PublishedAt, reply.PublishedBy
 	for i, v := range reply.History {
 		d.History[i] = fabrictype.FlowVersion{Hash: v.GraphHash, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy}
@@ -105,11 +105,11 @@ func (c *Client) readPublished(ctx context.Context, name, digest string) (engine
 // other programs that have no Go types. The flow is as it was published last. The input is held against its schema,
 // which knows more than encoding/json: fields that are missing or misspelt are faults.
 //
-// The error wraps a *valuefault.Error with all faults of the input, which matches ErrInvalid; it matches ErrInvalid too
-// for a flow whose codec is not JSON, enginecore.ErrFlowNotPublished for an unknown name, and in contract mode
-// ErrNotInContract. The others are those of Start. Nothing was started then. A run id is that of the same run as with
-// Start if the input is the same text without white space: fields in another order are another input. Run.Existed
-// reports whether the run was there before; the result is JSON.
+// The error wraps a *fabrictype.ValueError with all faults of the input, which matches ErrInvalid; it matches
+// ErrInvalid too for a flow whose codec is not JSON, enginecore.ErrFlowNotPublished for an unknown name, and in
+// contract mode ErrNotInContract. The others are those of Start. Nothing was started then. A run id is that of the same
+// run as with Start if the input is the same text without white space: fields in another order are another input.
+// Run.Existed reports whether the run was there before; the result is JSON.
 func (c *Client) StartNamed(
 	ctx context.Context, name string, input json.RawMessage, opts ...StartOption,
 ) (*Run[json.RawMessage], error) {
@@ -142,7 +142,7 @@ type namedFlow struct {
 // anyValue holds an input without a schema to be JSON.
 var anyValue = sync.OnceValues(func() (*valueschema.Schema, error) { return valueschema.Parse([]byte("{}")) })
 
-// check returns the input without white space. The error is invalid and has a *valuefault.Error.
+// check returns the input without white space. The error is invalid and has a *fabrictype.ValueError.
 func (f *namedFlow) check(name string, input json.RawMessage) ([]byte, error) {
 	schema := f.schema
 	if schema == nil {

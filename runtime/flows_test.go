@@ -107,7 +107,7 @@ func TestStartNamed(t *testing.T) {
 		require.Equal(t, tag{"Lima/3"}, out)
 		described, err := run.Describe(ctx, runtime.WithValues(1000))
 		require.NoError(t, err)
-		require.JSONEq(t, `{"code":"Lima/3"}`, string(described.Result.JSON()))
+		require.JSONEq(t, `{"code":"Lima/3"}`, string(described.Result.JSON))
 		b.Settle(t)
 	})
 }

@@ -158,8 +158,8 @@ func TestFork(t *testing.T) {
 	})
 }
 
-// A fork of a failed run runs what had failed, or goes on with a result that is given instead; one of a run that is open
-// runs what is open there.
+// A fork of a failed run runs what had failed, or goes on with a result that is given instead; one of a run that is
+// open runs what is open there.
 func TestForkUnfinished(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -373,8 +373,8 @@ func TestForkValuesOfAnotherType(t *testing.T) {
 	})
 }
 
-// What runs in the end of a run runs in the end of a fork, too: it cleans up after what ran there. The fork goes through
-// the interceptors of its client.
+// What runs in the end of a run runs in the end of a fork, too: it cleans up after what ran there. The fork goes
+// through the interceptors of its client.
 func TestForkRunsFinallyAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

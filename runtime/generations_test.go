@@ -19,8 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A signal that comes before its wait is kept until a later generation of the function waits, and so is the waitpoint whose
-// token was given away.
+// A signal that comes before its wait is kept until a later generation of the function waits, and so is the waitpoint
+// whose token was given away.
 func TestEarlySignalsOutliveGenerations(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -80,8 +80,8 @@ func not(holds bool, fault string) string {
 	return "not yet: " + fault
 }
 
-// A mailbox: each generation takes one message. Senders that repeat messages which came too late lose none, whenever they
-// come, and none is taken twice.
+// A mailbox: each generation takes one message. Senders that repeat messages which came too late lose none, whenever
+// they come, and none is taken twice.
 func TestMailboxOfGenerations(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -147,8 +147,8 @@ func post(ctx context.Context, run *runtime.RunRef, text string) error {
 	return ctx.Err()
 }
 
-// Early signals to a waitpoint node count as if it were open: no more than it needs, and what decides it is the first that
-// would have.
+// Early signals to a waitpoint node count as if it were open: no more than it needs, and what decides it is the first
+// that would have.
 func TestEarlySignalsToANode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -184,8 +184,8 @@ func TestEarlySignalsToANode(t *testing.T) {
 	})
 }
 
-// A wait of a function that needs one of three early signals takes the first. Those behind it go to the next wait of that
-// name after ContinueAsNew when they came by name; with a token, they were for the former wait alone.
+// A wait of a function that needs one of three early signals takes the first. Those behind it go to the next wait of
+// that name after ContinueAsNew when they came by name; with a token, they were for the former wait alone.
 func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -255,8 +255,8 @@ func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 	})
 }
 
-// What a generation has waited for is gone when the next one begins: a function that polls or takes signals for ever keeps
-// as many keys as in its second generation.
+// What a generation has waited for is gone when the next one begins: a function that polls or takes signals for ever
+// keeps as many keys as in its second generation.
 func TestGenerationsDoNotGrow(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -303,7 +303,8 @@ func TestGenerationsDoNotGrow(t *testing.T) {
 				}
 			}
 		}
-		// Those of the last generation: three sleeps, a wait with its stream and its two signals, and the wait that is open.
+		// Those of the last generation: three sleeps, a wait with its stream and its two signals, and the wait that is
+		// open.
 		require.Equal(t, map[string]int{":wp:": 5*2 + 1, ":signal:": 2 * 2, ":sigdedup:": 2}, kinds)
 		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "stop"}, runtime.Signal{Name: "one", Payload: 1})
 		require.NoError(t, err)

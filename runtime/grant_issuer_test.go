@@ -351,8 +351,8 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 	}
 }
 
-// On one server, grants follow the order of the lane, in whatever partitions its executions are. In a cluster, the partitions
-// take turns.
+// On one server, grants follow the order of the lane, in whatever partitions its executions are. In a cluster, the
+// partitions take turns.
 func TestGrantsFollowTheLane(t *testing.T) {
 	t.Parallel()
 	const partitions, rounds = 6, 4

@@ -19,7 +19,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	workers "github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 // logText is what a logger has written.

@@ -13,7 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
@@ -63,7 +62,7 @@ func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
 			{"resume_schedule nightly plain ", func() error { return client.ResumeSchedule(ctx, "nightly") }},
 			{"start_bulk_job again plain rerun", func() error {
 				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []fabrictype.RunState{fabrictype.RunFailed}},
-					bulk.RerunFailed(), runtime.BulkOptions{ID: "again"})
+					fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, runtime.BulkOptions{ID: "again"})
 				return err
 			}},
 			{"stop_bulk_job again  ", func() error { return client.StopBulkJob(ctx, "again") }},

@@ -28,7 +28,8 @@ import (
 )
 
 // course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "fail-often" is
-// retried, "hang" waits until it is told to stop, "gate" until the course's gate is open, and "ok-then" until one hangs.
+// retried, "hang" waits until it is told to stop, "gate" until the course's gate is open, and "ok-then" until one
+// hangs.
 type course struct {
 	act     *activity.Activity[string, string]
 	sum     *activity.Activity[[]string, string]
@@ -419,8 +420,8 @@ func (c *course) cancelHundred(b *testing.B, bench *enginetest.Bench) []time.Dur
 	return took
 }
 
-// A completion makes a node ready and, because of what it skips, cancels it as the sibling of a join that cannot be met any
-// more. The node is not leased to the worker that completed.
+// A completion makes a node ready and, because of what it skips, cancels it as the sibling of a join that cannot be met
+// any more. The node is not leased to the worker that completed.
 func TestCancelledInTheCallThatMadeItReady(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -14,6 +14,16 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
+// LogQuery selects the lines of a node.
+type LogQuery struct {
+	// Attempt is the number of an attempt, counted from 1. Defaults to 0, which is all of them.
+	Attempt int
+	// After is the cursor of a line, after which to begin. Defaults to the first line.
+	After string
+	// Follow waits for further lines until the node has ended.
+	Follow bool
+}
+
 // Logs yields the lines that the attempts of a node logged with activity.Logger, in order: those that exist, or with
 // Follow all until the node has ended. The node may be one of a child run, as for Stream. Lines stay with their
 // attempt until the run is purged; they are part of the stream of the attempt, of which the engine keeps the last

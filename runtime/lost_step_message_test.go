@@ -17,7 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	workers "github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
@@ -62,7 +61,7 @@ func TestLostBulkJobs(t *testing.T) {
 		}
 		x.lost.LoseChannels(dueChannel)
 		begun := time.Now()
-		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, bulk.Cancel("not needed"), runtime.BulkOptions{})
+		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "not needed"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		at := x.carriedOut(t, "the job is not over", func() bool {
 			job, err = x.Client.DescribeBulkJob(ctx, job.ID)
@@ -137,9 +136,9 @@ func TestLostDrains(t *testing.T) {
 	})
 }
 
-// An execution that a worker has set aside, because it does not know the activity, is run by a worker that knows it when
-// the message is lost, with that worker's next look. The first worker may set it aside once more then, with a message
-// that arrives.
+// An execution that a worker has set aside, because it does not know the activity, is run by a worker that knows it
+// when the message is lost, with that worker's next look. The first worker may set it aside once more then, with a
+// message that arrives.
 func TestLostSetAsides(t *testing.T) {
 	t.Parallel()
 	eachExactlyLossy(t, func(t *testing.T, x *lossy) {

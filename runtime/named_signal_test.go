@@ -40,8 +40,8 @@ func gathering(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	return def, []activity.Handler{pack, sum}
 }
 
-// Signals by name reach waits that have not begun, that are open, and that are over, of nodes and of functions; the first
-// one starts the run.
+// Signals by name reach waits that have not begun, that are open, and that are over, of nodes and of functions; the
+// first one starts the run.
 func TestStartOrSignal(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -35,8 +35,8 @@ func (r *RunRef) atPath(ctx context.Context, path string) (at *RunRef, node stri
 
 // describeOne returns one node with what q asks for; nil when the run has no such node.
 func (r *RunRef) describeOne(ctx context.Context, node string, q describeRequest) (*NodeDescription, error) {
-	q.Paged, q.Nodes = true, 1
-	d, _, err := r.readDescription(ctx, describeRequest{Paged: true, Nodes: 1})
+	q.paged, q.nodes = true, 1
+	d, _, err := r.readDescription(ctx, describeRequest{paged: true, nodes: 1})
 	if err != nil {
 		return nil, runFault(err)
 	}
@@ -44,8 +44,8 @@ func (r *RunRef) describeOne(ctx context.Context, node string, q describeRequest
 	if !known {
 		return nil, nil
 	}
-	if q.Cursor = strconv.Itoa(place); place == 0 {
-		q.Cursor = ""
+	if q.cursor = strconv.Itoa(place); place == 0 {
+		q.cursor = ""
 	}
 	if d, err = r.describe(ctx, q); err != nil || len(d.Nodes) == 0 || d.Nodes[0].Name != node {
 		return nil, err

@@ -25,6 +25,25 @@ import (
 // maxPublished is the largest encoded definition of a flow that is published, in bytes.
 const maxPublished = 1 << 20
 
+// Definition is a *flow.Definition, whatever its types.
+type Definition interface {
+	Name() string
+	Hash() string
+	InputType() reflect.Type
+	OutputType() reflect.Type
+	Internal() flowgraph.Handle
+}
+
+// Publication is a flow with how it is published.
+type Publication struct {
+	Flow Definition
+	// OmitSchemas leaves out the schemas of input and result, of types with private fields. Inputs of StartNamed are
+	// not checked then.
+	OmitSchemas bool
+	// By names the program or person that publishes; at most 256 bytes without control characters. Defaults to none.
+	By string
+}
+
 // Publish publishes flows in the client's namespace: their graphs, the JSON Schemas of their inputs and results, and
 // their descriptions. The entry of a name is the flow that was published last, so programs of two versions that publish
 // in turn replace each other's; runs do not depend on it. Publishing what is published already costs one small call and

@@ -19,7 +19,8 @@ import (
 // writers is how many writers replace the same state at the same time.
 const writers = 8
 
-// onlyOne calls replace at the same time several times, and fails unless one call succeeds and the others get ErrChangedMeanwhile.
+// onlyOne calls replace at the same time several times, and fails unless one call succeeds and the others get
+// ErrChangedMeanwhile.
 func onlyOne(t *testing.T, replace func(i int) error) {
 	t.Helper()
 	errs := make([]error, writers)

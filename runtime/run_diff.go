@@ -12,7 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // RunDiff compares two runs, of the same flow or of two.
@@ -112,9 +111,9 @@ func valueDigestOf(v *fabrictype.Value) valueDigest {
 	if v == nil {
 		return valueDigest{}
 	}
-	d := valueDigest{has: true, truncated: v.Truncated, size: v.Size, codec: v.Codec, text: sha256.Sum256(v.Data)}
+	d := valueDigest{has: true, truncated: v.Truncated, size: v.Size, codec: v.Codec, text: sha256.Sum256(v.Bytes())}
 	var decoded any
-	if text := v.JSON(); text != nil && json.Unmarshal(text, &decoded) == nil {
+	if v.JSON != nil && json.Unmarshal(v.JSON, &decoded) == nil {
 		if sorted, err := json.Marshal(decoded); err == nil {
 			d.meaning, d.isJSON = sha256.Sum256(sorted), true
 		}

@@ -105,7 +105,8 @@ func TestFeedOfRuns(t *testing.T) {
 			require.Equal(t, enginecore.FlowIDFor("default", e.Flow, e.Run), e.FlowID)
 		}
 
-		// From wherever reading has stopped, it goes on with the next event, also in another feed and with another filter.
+		// From wherever reading has stopped, it goes on with the next event, also in another feed and with another
+		// filter.
 		for stop := range 11 {
 			part := openFeed(t, b.Client, runtime.FeedFilter{}, start)
 			before := nextEvents(t, part, stop)

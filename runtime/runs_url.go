@@ -53,15 +53,15 @@ func ParseRunQuery(v url.Values, others ...string) (RunQuery, error) {
 	return q, nil
 }
 
-// WaitQueryValues returns a query for Client.Waits as parameters of a URL, which ParseWaitQuery reads: flow, tag.KEY,
-// audience, text, from and before (RFC 3339, in UTC), and sort. Fields that are not set have no parameter.
-func WaitQueryValues(q WaitQuery) url.Values {
+// Values returns the query as parameters of a URL, which ParseWaitQuery reads: flow, tag.KEY, audience, text, from and
+// before (RFC 3339, in UTC), and sort. Fields that are not set have no parameter.
+func (q WaitQuery) Values() url.Values {
 	order := string(q.Sort)
-	return waitParameters(&q, &order).Values()
+	return q.parameters(&order).Values()
 }
 
-// waitParameters are the fields of a query of waits by their parameters, beside its order, whose type differs.
-func waitParameters(q *WaitQuery, order *string) queryurl.Fields {
+// parameters are the fields of the query by their parameters, beside its order, whose type differs.
+func (q *WaitQuery) parameters(order *string) queryurl.Fields {
 	return queryurl.Fields{
 		Texts: map[string]*string{"flow": &q.Flow, "audience": &q.Audience, "text": &q.Text, "sort": order},
 		Times: map[string]*time.Time{"from": &q.From, "before": &q.Before},
@@ -69,12 +69,12 @@ func waitParameters(q *WaitQuery, order *string) queryurl.Fields {
 	}
 }
 
-// ParseWaitQuery reads a query for Client.Waits from parameters of a URL, as WaitQueryValues writes them. Others and
+// ParseWaitQuery reads a query for Client.Waits from parameters of a URL, as Values writes them. Others and
 // errors are those of ParseRunQuery.
 func ParseWaitQuery(v url.Values, others ...string) (WaitQuery, error) {
 	var q WaitQuery
 	var order string
-	faults := faultsOf("query of waits", waitParameters(&q, &order).Read(v, others))
+	faults := faultsOf("query of waits", q.parameters(&order).Read(v, others))
 	q.Sort = WaitSort(order)
 	if err := errors.Join(append(faults, checkWaits(q))...); err != nil {
 		return WaitQuery{}, err

@@ -60,7 +60,7 @@ func TestWaitQueriesSurviveURLs(t *testing.T) {
 		{}, {Flow: "order", Audience: "release managers"}, {Tags: map[string]string{"a.b": "x=y"}, Text: "50% of / it"},
 		{From: at, Before: at.Add(time.Hour), Sort: runtime.WaitsDueFirst},
 	} {
-		values, err := url.ParseQuery(runtime.WaitQueryValues(q).Encode())
+		values, err := url.ParseQuery(q.Values().Encode())
 		require.NoError(t, err)
 		values.Set("cursor", "x")
 		got, err := runtime.ParseWaitQuery(values, "cursor")

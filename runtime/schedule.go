@@ -25,24 +25,6 @@ var (
 	ErrFireSkipped = schedule.ErrFireSkipped
 )
 
-// OverlapPolicy determines what happens to a fire while the run that the schedule started last is open. Its text is
-// part of the stored form.
-type OverlapPolicy string
-
-// Overlap policies.
-const (
-	// OverlapSkip skips the fire: no run is started. It is the default.
-	OverlapSkip = fabrictype.OverlapPolicy(fabrictype.OverlapSkip)
-	// OverlapQueue starts fires one after another, each when the previous run has ended. At most QueueLimit fires wait;
-	// further ones are skipped.
-	OverlapQueue = fabrictype.OverlapPolicy(fabrictype.OverlapQueue)
-	// OverlapCancelPrevious cancels the open run and starts the fire when that run has ended. When several fires wait
-	// for that, the last one is started and the others are skipped.
-	OverlapCancelPrevious = fabrictype.OverlapPolicy(fabrictype.OverlapCancelPrevious)
-	// OverlapAllow starts every fire at once, also while earlier runs are open.
-	OverlapAllow = fabrictype.OverlapPolicy(fabrictype.OverlapAllow)
-)
-
 // Schedule creates a schedule, which starts a run of a flow with the given input at each time that the config
 // determines. If the client's namespace has a schedule of that name, Schedule updates it; with the same arguments
 // nothing changes, so a program can call Schedule whenever it starts. Any keeper starts the runs; it does not need the
@@ -101,8 +83,9 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 // ScheduleNamed is Schedule for a published flow with an input in JSON, without the flow's definition. The flow is as
 // it was published last; a later publication does not change the schedule.
 //
-// The errors are those of Schedule; the error wraps a *valuefault.Error with all faults of the input, which matches
-// ErrInvalid, and matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written then.
+// The errors are those of Schedule; the error wraps a *fabrictype.ValueError with all faults of the input, which
+// matches ErrInvalid, and matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written
+// then.
 func (c *Client) ScheduleNamed(
 	ctx context.Context, name, flow string, input json.RawMessage, config ScheduleConfig,
 ) (*ScheduleDescription, error) {

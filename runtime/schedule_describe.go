@@ -52,23 +52,6 @@ type ScheduleDescription struct {
 	History []ScheduleFire
 }
 
-// ScheduleFireOutcome is the outcome of a fire. Its text is part of the stored form.
-type ScheduleFireOutcome string
-
-// Outcomes of fires.
-const (
-	// ScheduleFireStarted is a fire whose run was started.
-	ScheduleFireStarted = fabrictype.FireOutcome(fabrictype.FireStarted)
-	// ScheduleFireSkipped is a fire that was not started because of the overlap policy, or because the timetable was
-	// changed while the jitter delayed it.
-	ScheduleFireSkipped = fabrictype.FireOutcome(fabrictype.FireSkipped)
-	// ScheduleFireMissed is a fire that was not started because no keeper ran within the catch-up window, or because
-	// too many fires were to be made up.
-	ScheduleFireMissed = fabrictype.FireOutcome(fabrictype.FireMissed)
-	// ScheduleFireFailed is a fire whose run could not be started; ScheduleFire.Reason has the error.
-	ScheduleFireFailed = fabrictype.FireOutcome(fabrictype.FireFailed)
-)
-
 // ScheduleFire describes one fire of a schedule, or several consecutive fires that were missed.
 type ScheduleFire struct {
 	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until that of the last
@@ -217,7 +200,8 @@ func (c *Client) describeSchedule(
 		Every:      time.Duration(spec.EveryMS) * time.Millisecond,
 		StartingAt: schedule.UnixTime(spec.StartMS), EndingAt: schedule.UnixTime(spec.EndMS),
 		Jitter:  time.Duration(spec.JitterMS) * time.Millisecond,
-		CatchUp: spec.CatchUp(), Overlap: fabrictype.OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit, Tags: spec.Tags,
+		CatchUp: spec.CatchUp(), Overlap: fabrictype.OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit,
+		Tags:      spec.Tags,
 		CreatedAt: schedule.UnixTime(state.CreatedAt), UpdatedAt: schedule.UnixTime(state.UpdatedAt),
 		PausedAt:    schedule.UnixTime(state.PausedAt),
 		PauseReason: state.PauseReason, NextFire: r.NextDue(),

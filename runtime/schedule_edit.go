@@ -230,7 +230,8 @@ func configOf(s *schedule.Spec) ScheduleConfig {
 	return ScheduleConfig{
 		Cron: s.Cron, TimeZone: s.Zone, Every: time.Duration(s.EveryMS) * time.Millisecond,
 		StartingAt: schedule.UnixTime(s.StartMS), EndingAt: schedule.UnixTime(s.EndMS),
-		Jitter: time.Duration(s.JitterMS) * time.Millisecond, CatchUp: s.CatchUp(), Overlap: fabrictype.OverlapPolicy(s.Overlap),
+		Jitter: time.Duration(s.JitterMS) * time.Millisecond, CatchUp: s.CatchUp(),
+		Overlap:    fabrictype.OverlapPolicy(s.Overlap),
 		QueueLimit: s.QueueLimit, FireTimeField: s.FireField, Tags: maps.Clone(s.Tags), Actor: s.Creator,
 	}
 }
@@ -240,7 +241,8 @@ func backfillsOf(stored []schedule.Backfill) []ScheduleBackfill {
 	var list []ScheduleBackfill
 	for _, b := range stored {
 		list = append(list, ScheduleBackfill{
-			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until), Overlap: fabrictype.OverlapPolicy(b.Overlap),
+			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until),
+			Overlap: fabrictype.OverlapPolicy(b.Overlap),
 		})
 	}
 	return list

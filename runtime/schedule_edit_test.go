@@ -270,7 +270,7 @@ func TestScheduleInput(t *testing.T) {
 		v, err := b.Client.ScheduleInput(ctx, "hourly")
 		require.NoError(t, err)
 		require.Equal(t, "json", v.Codec)
-		require.JSONEq(t, `{"customer": "acme"}`, string(v.JSON()))
+		require.JSONEq(t, `{"customer": "acme"}`, string(v.JSON))
 		_, err = b.Client.EditSchedule(ctx, "hourly", func(e *runtime.ScheduleEdit) error {
 			e.Input = []byte(`{"customer": "borealis"}`)
 			return nil
@@ -278,7 +278,7 @@ func TestScheduleInput(t *testing.T) {
 		require.NoError(t, err)
 		v, err = b.Client.ScheduleInput(ctx, "hourly")
 		require.NoError(t, err)
-		require.JSONEq(t, `{"customer": "borealis"}`, string(v.JSON()))
+		require.JSONEq(t, `{"customer": "borealis"}`, string(v.JSON))
 		require.NoError(t, b.Client.DeleteSchedule(ctx, "hourly"))
 		_, err = b.Client.ScheduleInput(ctx, "hourly")
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)

@@ -44,24 +44,6 @@ type Signal struct {
 	IdempotencyKey string
 }
 
-// SignalOutcome is what the engine did with a signal.
-type SignalOutcome string
-
-// Outcomes of signals.
-const (
-	// SignalAccepted: the signal was recorded, and the wait continues or has not begun; SignalResult.Counts reports
-	// whether the signal counts towards its end.
-	SignalAccepted fabrictype.SignalOutcome = "accepted"
-	// SignalResumed: the signal ended the wait.
-	SignalResumed fabrictype.SignalOutcome = "resumed"
-	// SignalDuplicate: the signal was delivered before; SignalResult.First is the outcome of that delivery.
-	SignalDuplicate fabrictype.SignalOutcome = "duplicate"
-	// SignalClosed: the wait was over.
-	SignalClosed fabrictype.SignalOutcome = "closed"
-	// SignalExpired: the wait had timed out.
-	SignalExpired fabrictype.SignalOutcome = "expired"
-)
-
 // SignalResult is the engine's reply to a signal.
 type SignalResult struct {
 	Outcome fabrictype.SignalOutcome
@@ -92,7 +74,7 @@ func (d SignalResult) Answer() fabrictype.SignalOutcome {
 // The error is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all signals of the wait
 // together (1 MiB of payloads and texts), exceed a limit, or matches ErrInvalid for an invalid name or text, and for a
 // payload that cannot be encoded or does not satisfy the wait's schema (activity.AnswerSchema), then with a
-// *valuefault.Error that has all its faults. Nothing was changed then, and the wait continues.
+// *fabrictype.ValueError that has all its faults. Nothing was changed then, and the wait continues.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(ctx); err != nil {
 		return SignalResult{}, err

@@ -16,7 +16,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // runOfLargeResults returns a run of nodes with results of that size and a node that takes them all.

@@ -38,6 +38,39 @@ type WaitPage struct {
 	Next string
 }
 
+// WaitQuery selects open waits of the client's namespace. A wait must satisfy all fields that are set; the zero value
+// selects all.
+type WaitQuery struct {
+	// Flow is the name of the flow.
+	Flow string
+	// Tags selects the waits of runs that have all of these tags with these values.
+	Tags map[string]string
+	// Audience selects waits that name it among their audience (activity.Audience).
+	Audience string
+	// Text selects waits whose title or question contains this text; letters A to Z match in either case. At most 256
+	// bytes.
+	Text string
+	// From (inclusive) and Before (exclusive) bound the time that the waits are ordered by: when they were opened, or
+	// with WaitsDueFirst when they time out.
+	From, Before time.Time
+	// Sort is the order of the waits. Defaults to WaitsOldestFirst.
+	Sort WaitSort
+}
+
+// WaitSort is an order of waits. Waits of the same millisecond are in the order of their execution ids.
+type WaitSort string
+
+// Orders of waits.
+const (
+	// WaitsOldestFirst begins with the wait that was opened first.
+	WaitsOldestFirst WaitSort = "opened"
+	// WaitsNewestFirst begins with the wait that was opened last.
+	WaitsNewestFirst WaitSort = "-opened"
+	// WaitsDueFirst selects only waits with a timeout that has not passed, and begins with the one that times out
+	// first.
+	WaitsDueFirst WaitSort = "due"
+)
+
 // Waits yields the open waits of all runs that satisfy the query, child runs of maps and sub-flows included, with their
 // tokens. It reads pages as the loop consumes them; each call to the engine examines a bounded number of waits. A wait
 // that is open during the whole iteration is yielded exactly once. An error ends the sequence.
@@ -298,8 +331,14 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fab
 }
 
 func receivedSignal(s enginerpc.ReceivedSignal) fabrictype.ReceivedSignal {
-	return fabrictype.ReceivedSignal{
+	signal := fabrictype.ReceivedSignal{
 		ID: string(s.SignalID), Name: s.SignalName, Category: s.SignalCategory, SourceType: s.SourceType,
-		Source: s.SourceIdentity, CorrelationID: s.CorrelationID, At: s.AcceptedAt, Counts: s.Counts, Payload: s.Payload,
+		Source: s.SourceIdentity, CorrelationID: s.CorrelationID, At: s.AcceptedAt, Counts: s.Counts,
 	}
+	if isJSON(s.Payload) {
+		signal.JSON = s.Payload
+	} else {
+		signal.Data = s.Payload
+	}
+	return signal
 }

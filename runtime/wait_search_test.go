@@ -267,7 +267,7 @@ func TestReceivedSignals(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprint(len(got)), s.CorrelationID)
 			var r review
-			require.NoError(t, json.Unmarshal(s.Payload, &r))
+			require.NoError(t, json.Unmarshal(s.Payload(), &r))
 			require.Equal(t, len(got), r.Grade)
 			require.Equal(t, len(got) == 0 || len(got) == sent-1, s.Counts)
 			got = append(got, s)

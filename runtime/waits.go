@@ -24,20 +24,6 @@ import (
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
 var ErrWaitOver = errors.New("wait is over")
 
-// WaitState is the state of a waitpoint.
-type WaitState string
-
-// States of waitpoints.
-const (
-	// WaitPending: activity.OpenWaitpoint opened the waitpoint and the function has not called Await yet. Signals are
-	// kept.
-	WaitPending fabrictype.WaitState = "pending"
-	// WaitOpen: a node or an activity waits for the signals of the waitpoint.
-	WaitOpen fabrictype.WaitState = "open"
-	// WaitClosed: the wait is over.
-	WaitClosed fabrictype.WaitState = "closed"
-)
-
 // Waitpoint is a place at which a run waits, or has waited, for signals.
 type Waitpoint struct {
 	// Flow and Run name the run that waits, which can be a child run of a map or sub-flow.
@@ -82,7 +68,8 @@ type Waitpoint struct {
 // explain says what the waitpoint waits for.
 func (w *Waitpoint) explain() fabrictype.Explanation {
 	e := fabrictype.Explanation{
-		Reason: waitreason.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals, Have: w.Received,
+		Reason: waitreason.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals,
+		Have:   w.Received,
 		Need:   w.Needed,
 		Remedy: "answer it in the console, with flowfabric answer, or with Client.Signal and the token of RunRef.Waitpoints",
 	}
@@ -196,7 +183,7 @@ func (r *RunRef) readOwnWaitpoints(
 // ResumeWait ends a wait of the run without signals, on behalf of an operator: the wait continues as if a signal with
 // that payload, encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended or does not belong
 // to the run, ErrTooLarge for a payload above MaxSignalPayload, or ErrInvalid for one that cannot be encoded or does
-// not satisfy the AnswerSchema of a wait for one payload, with a *valuefault.Error that has all its faults.
+// not satisfy the AnswerSchema of a wait for one payload, with a *fabrictype.ValueError that has all its faults.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, intercept.ResumeWait, w.Node, func(ctx context.Context, r *RunRef) error {

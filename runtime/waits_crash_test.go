@@ -241,7 +241,8 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 }
 
 // The replies of a suspension are lost until the wait is over: the suspension is repeated, and the repeat leases the
-// resumed execution to the worker. This reply is lost, too. The worker goes on with the execution nevertheless, at once.
+// resumed execution to the worker. This reply is lost, too. The worker goes on with the execution nevertheless, at
+// once.
 func TestLostRepliesOfASuspension(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -23,7 +23,7 @@ const (
 var errEnough = errors.New("the reader has stopped")
 
 // ErrEventsLost is yielded by Watch when events after the given id, or the last yielded one, are gone: the run had more
-// than the engine keeps, of which a *runevent.LostError says more, or the server has lost its latest writes. All events
+// than the engine keeps, of which a *EventsLostError says more, or the server has lost its latest writes. All events
 // that are left follow, so some may be yielded a second time.
 var ErrEventsLost = errors.New("events were dropped")
 

@@ -61,7 +61,7 @@ func (c *Client) Workers(ctx context.Context) ([]fabrictype.Worker, error) {
 // The error matches enginecore.ErrWorkerNotFound if there is no live worker of that instance, and in contract mode
 // ErrNotInContract.
 func (c *Client) DrainWorker(
-	ctx context.Context, instance enginecore.WorkerInstanceID, opts ...ActionOption,
+	ctx context.Context, instance string, opts ...ActionOption,
 ) error {
 	store, err := offered[engine.WorkerRecords](ctx, c)
 	if err != nil {
@@ -74,10 +74,10 @@ func (c *Client) DrainWorker(
 	if instance == "" {
 		return fmt.Errorf("drain worker: %w", invalid("the instance is empty"))
 	}
-	entry := fabrictype.AuditEntry{Actor: a.actor, Action: auditlink.DrainWorker, Name: string(instance)}
+	entry := fabrictype.AuditEntry{Actor: a.actor, Action: auditlink.DrainWorker, Name: instance}
 	err = c.audited(ctx, entry, func(ctx context.Context) error {
 		_, err := store.DrainWorker(ctx, enginerpc.DrainWorkerCall{
-			Partition: engine.Directory(), WorkerInstanceID: instance, Actor: a.actor,
+			Partition: engine.Directory(), WorkerInstanceID: enginecore.WorkerInstanceID(instance), Actor: a.actor,
 		})
 		if errors.Is(err, enginecore.ErrWorkerNotFound) {
 			return &described{"there is no live worker of this instance", err}
@@ -95,8 +95,8 @@ func readWorker(r enginerpc.WorkerRecord) fabrictype.Worker {
 	var started map[string]int64
 	_ = json.Unmarshal(r.Started, &started)
 	w := fabrictype.Worker{
-		Instance: r.WorkerInstanceID, Name: about.Name, State: fabrictype.WorkerState(r.State), Host: about.Host, PID: about.PID,
-		Build: about.Build,
+		Instance: string(r.WorkerInstanceID), Name: about.Name, State: fabrictype.WorkerState(r.State),
+		Host: about.Host, PID: about.PID, Build: about.Build,
 		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used),
 		Started: started,
 		Since:   about.Since, ReportedAt: r.ReportedAt, DrainRequestedAt: r.DrainRequestedAt,

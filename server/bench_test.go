@@ -97,7 +97,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkStarts starts runs at the same time, 64 for each processor. The client shares the processors with the server.
+// BenchmarkStarts starts runs at the same time, 64 for each processor. The client shares the processors with the
+// server.
 func BenchmarkStarts(b *testing.B) {
 	for _, kind := range testserver.Kinds(b) {
 		direct, remote := measured(b, kind)

@@ -36,7 +36,7 @@ func TestClient(t *testing.T) {
 		c := p.http("")
 		start(t, c, "order", "a/b", `{"item":"book","count":1}`)
 		name := api.RunName{Flow: "order", Run: "a/b"}
-		kinds := map[string]int{}
+		kinds := map[fabrictype.EventKind]int{}
 		for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
 			require.NoError(t, err)
 			kinds[e.Kind]++
@@ -67,7 +67,7 @@ func TestFollowConnectsAgain(t *testing.T) {
 		require.NoError(t, err)
 		start(t, c, "approval", "one", `{"item":"book","count":1}`)
 		name := api.RunName{Flow: "approval", Run: "one"}
-		var kinds []string
+		var kinds []fabrictype.EventKind
 		for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
 			require.NoError(t, err)
 			kinds = append(kinds, e.Kind)

@@ -11,10 +11,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -146,7 +146,7 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 	require.NoError(t, err)
 	_, err = runtime.Schedule(ctx, p.client, "hourly", def, secret+"-schedule", runtime.ScheduleConfig{Cron: "0 * * * *"})
 	require.NoError(t, err)
-	_, err = p.client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, bulk.Signal("go", []byte(`"`+secret+`-signal"`)), runtime.BulkOptions{ID: "job"})
+	_, err = p.client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte(`"` + secret + `-signal"`)}, runtime.BulkOptions{ID: "job"})
 	require.NoError(t, err)
 
 	read := func(user string) string {

@@ -59,6 +59,9 @@ func (s Spec) query(namespace string, began time.Time) runsearch.Query {
 	return q
 }
 
+// maxFailures is how many failures a job keeps.
+const maxFailures = 20
+
 // progress is how far a job has come.
 type progress struct {
 	fabrictype.BulkProgress
@@ -81,5 +84,5 @@ func readProgress(data []byte) (p progress, err error) {
 // ReadProgress reads what users see of a stored progress.
 func ReadProgress(data []byte) (fabrictype.BulkProgress, error) {
 	p, err := readProgress(data)
-	return p.Progress, err
+	return p.BulkProgress, err
 }

@@ -281,7 +281,7 @@ func (s *step) handle(ctx context.Context, run enginerpc.Run) error {
 		s.progress.Skipped++
 	default:
 		s.progress.Failed++
-		if len(s.progress.Failures) < MaxFailures {
+		if len(s.progress.Failures) < maxFailures {
 			s.progress.Failures = append(s.progress.Failures, fabrictype.BulkFailure{
 				Flow: run.FlowName, Run: run.RunID, Error: failureText(err),
 			})

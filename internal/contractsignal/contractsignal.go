@@ -74,8 +74,9 @@ func Find(ctx context.Context, conn *enginerpc.Conn, s *enginerpc.Signal) (Wait,
 }
 
 // Apply returns why the wait does not take a signal, or nil: a text of the signal is too long or has control
-// characters, or its payload is not what the wait of a run takes, then with a *valuefault.Error. A wait that is over
-// takes any payload, since it takes no signal. The wait of a run has the bounds of runs, whatever the sender asks for.
+// characters, or its payload is not what the wait of a run takes, then with a *fabrictype.ValueError. A wait that is
+// over takes any payload, since it takes no signal. The wait of a run has the bounds of runs, whatever the sender asks
+// for.
 func (w *Wait) Apply(s *enginerpc.Signal) error {
 	for _, text := range []struct{ name, value string }{
 		{"signal_name", s.SignalName}, {"signal_category", s.SignalCategory}, {"source_type", s.SourceType},

@@ -11,7 +11,9 @@ import (
 
 // Upstreams completes the explanation of a node that waits for its upstreams. succeeded and ended tell of an upstream
 // by its name how it stands.
-func Upstreams(e fabrictype.Explanation, spec *flowgraph.Node, succeeded, ended func(string) bool) fabrictype.Explanation {
+func Upstreams(
+	e fabrictype.Explanation, spec *flowgraph.Node, succeeded, ended func(string) bool,
+) fabrictype.Explanation {
 	needed := max(1, spec.Join.Needed)
 	for _, up := range spec.Upstreams {
 		switch {

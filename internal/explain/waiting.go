@@ -66,7 +66,9 @@ func ofReason(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explan
 	case "waiting_for_retry_backoff":
 		return retry(n, spec)
 	case "waiting_for_delay", "waiting_for_resume_delay":
-		return fabrictype.Explanation{Reason: waitreason.Delay, Until: n.DelayUntil, Sentence: "delayed until " + Time(n.DelayUntil)}
+		return fabrictype.Explanation{
+			Reason: waitreason.Delay, Until: n.DelayUntil, Sentence: "delayed until " + Time(n.DelayUntil),
+		}
 	case "waiting_for_worker":
 		return forWorker(n, spec)
 	case "waiting_for_children":
@@ -91,7 +93,9 @@ func ofReason(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explan
 			Remedy: "if its program has ended, start the run again with the same id",
 		}
 	}
-	return fabrictype.Explanation{Reason: waitreason.Other, Detail: n.BlockingReason, Sentence: sentence(n, n.BlockingReason)}
+	return fabrictype.Explanation{
+		Reason: waitreason.Other, Detail: n.BlockingReason, Sentence: sentence(n, n.BlockingReason),
+	}
 }
 
 // sentence is the text in the record of a node, or another one where it has none.
@@ -129,7 +133,8 @@ func retry(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanati
 func forWorker(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanation {
 	lane := string(n.LaneID)
 	e := fabrictype.Explanation{
-		Reason: waitreason.Worker, Subject: lane, Sentence: "waiting for a worker on lane " + lane, Remedy: startWorker(lane),
+		Reason: waitreason.Worker, Subject: lane, Sentence: "waiting for a worker on lane " + lane,
+		Remedy: startWorker(lane),
 	}
 	if spec != nil && spec.ScheduleToStart > 0 && n.StartedAt.IsZero() && !n.ChangedAt.IsZero() {
 		e.Until = n.ChangedAt.Add(spec.ScheduleToStart)
@@ -152,7 +157,8 @@ func Unserved(
 		text += "; it waits until " + Time(e.Until) + " (then it expires)"
 	}
 	return fabrictype.Explanation{
-		Reason: waitreason.Unserved, Subject: activity, Key: lane, Detail: string(last.WorkerInstanceID), Since: e.Since,
+		Reason: waitreason.Unserved, Subject: activity, Key: lane, Detail: string(last.WorkerInstanceID),
+		Since: e.Since,
 		Until: e.Until, Sentence: text,
 		Remedy: fmt.Sprintf("start a worker on lane %s that has registered activity %q", lane, activity),
 	}

@@ -24,7 +24,11 @@ func (list *findings) add(code fabrictype.FindingCode, severity fabrictype.Sever
 // report returns the findings with the worst first. Those of one severity keep their order.
 func (list findings) report() fabrictype.Inspection {
 	slices.SortStableFunc(list, func(a, b fabrictype.Finding) int { return int(b.Severity) - int(a.Severity) })
-	return fabrictype.Inspection{Findings: list}
+	report := fabrictype.Inspection{Findings: list}
+	if len(list) > 0 {
+		report.Worst = list[0].Severity
+	}
+	return report
 }
 
 // errFull is why an engine is not ready that refuses writes.

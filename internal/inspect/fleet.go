@@ -30,7 +30,10 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	n := counts[channel]
 	switch {
 	case n == 0 && err != nil && !forbidden(err):
-		i.add(findingcode.LookFailed, fabrictype.SeverityError, subject, err.Error(), "see that the server runs and can be reached")
+		i.add(
+			findingcode.LookFailed, fabrictype.SeverityError, subject, err.Error(),
+			"see that the server runs and can be reached",
+		)
 	case n == 0 && err != nil:
 		i.add(findingcode.NotAllowed, fabrictype.SeverityInfo, subject,
 			"the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
@@ -115,7 +118,9 @@ func (x inspector) laneWorkers(ctx context.Context) map[string]laneCount {
 			return counts
 		}
 		for _, w := range reply.Workers {
-			drains := fabrictype.Worker{State: fabrictype.WorkerState(w.State), DrainRequestedAt: w.DrainRequestedAt}.Drains()
+			drains := fabrictype.Worker{
+				State: fabrictype.WorkerState(w.State), DrainRequestedAt: w.DrainRequestedAt,
+			}.Drains()
 			for lane := range strings.SplitSeq(w.Lanes, "\n") {
 				count := counts[lane]
 				if drains {

@@ -143,7 +143,9 @@ func (x inspector) inspectServers(ctx context.Context, i *findings, settings boo
 func (x inspector) inspectRights(ctx context.Context, i *findings) {
 	var lacking *enginecore.RightsError
 	if err := x.Core.CheckRights(ctx); errors.As(err, &lacking) {
-		i.add(findingcode.Rights, fabrictype.SeverityError, "user", "it may not run "+strings.Join(lacking.Missing, ", "),
+		i.add(findingcode.Rights, fabrictype.SeverityError, "user", "it may not run "+strings.Join(
+			lacking.Missing, ", ",
+		),
 			"ACL SETUSER <user> "+strings.Join(lacking.Rules, " "))
 	}
 }

@@ -40,7 +40,10 @@ func judgeVersion(i *findings, subject string, f serverFacts) {
 		kind, version = "Valkey", own
 	}
 	age := time.Duration(f.number("uptime_in_seconds")) * time.Second
-	i.add(findingcode.Server, fabrictype.SeverityInfo, subject, fmt.Sprintf("%s %s, running for %s", kind, version, age), "")
+	i.add(
+		findingcode.Server, fabrictype.SeverityInfo, subject, fmt.Sprintf("%s %s, running for %s", kind, version, age),
+		"",
+	)
 	var major, minor int
 	oldest := oldestVersions[kind]
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 &&

@@ -22,36 +22,6 @@ import (
 // to newer programs (see ErrScheduleVersion).
 const Version = 1
 
-// OverlapPolicy decides about a fire while the last started run of the schedule is open. The values are part of the
-// stored form.
-type OverlapPolicy string
-
-const (
-	// OverlapSkip starts no run for the fire.
-	OverlapSkip fabrictype.OverlapPolicy = "skip"
-	// OverlapQueue starts the run after the open one, with up to Spec.QueueLimit fires waiting.
-	OverlapQueue fabrictype.OverlapPolicy = "queue"
-	// OverlapCancelPrevious cancels the open run and starts the next one when it has ended.
-	OverlapCancelPrevious fabrictype.OverlapPolicy = "cancel_previous"
-	// OverlapAllow starts the run beside the open one.
-	OverlapAllow fabrictype.OverlapPolicy = "allow"
-)
-
-// fireOutcome is the outcome of a fire. The values are part of the stored form.
-type fireOutcome string
-
-const (
-	// FireStarted is the outcome of a fire with a run.
-	FireStarted fabrictype.FireOutcome = "started"
-	// FireSkipped is the outcome of a fire without a run because of the overlap policy, its bounds, or a change of
-	// the timetable.
-	FireSkipped fabrictype.FireOutcome = "skipped"
-	// FireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
-	FireMissed fabrictype.FireOutcome = "missed"
-	// FireFailed is the outcome of a fire whose run cannot be started.
-	FireFailed fabrictype.FireOutcome = "failed"
-)
-
 const (
 	// MaxMadeUp bounds the fires that are made up for after a time without keepers.
 	MaxMadeUp = 100

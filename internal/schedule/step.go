@@ -55,7 +55,9 @@ func (r *Record) settle(open bool) bool {
 		oldest++
 	}
 	if missed := count - int64(len(last)-oldest); missed > 0 {
-		entry := StoredFire{At: first.UnixMilli(), Outcome: fabrictype.FireMissed, Reason: "nobody was there to start it"}
+		entry := StoredFire{
+			At: first.UnixMilli(), Outcome: fabrictype.FireMissed, Reason: "nobody was there to start it",
+		}
 		if oldest > 0 {
 			until = last[oldest-1]
 		}
@@ -220,7 +222,8 @@ func (r *Record) finish(serial int64, flowName string, existed bool, cause error
 		return true
 	}
 	entry := StoredFire{
-		At: fire.At, Outcome: fabrictype.FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered,
+		At: fire.At, Outcome: fabrictype.FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire),
+		Manual: fire.Triggered,
 	}
 	if cause != nil {
 		r.State.Failed++

@@ -87,8 +87,8 @@ func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("a reference out of the schema is not followed: %s", url)
 }
 
-// Check returns a *valuefault.Error with all faults of a JSON value, or nil. Numbers are compared exactly, whatever
-// their size. The caller bounds the size of the value.
+// Check returns a *fabrictype.ValueError with all faults of a JSON value, or nil. Numbers are compared exactly,
+// whatever their size. The caller bounds the size of the value.
 func (s *Schema) Check(subject string, value []byte) error {
 	document, fault := decode(value)
 	if fault != nil {

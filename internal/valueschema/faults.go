@@ -21,6 +21,9 @@ type placedFault struct {
 	message string
 }
 
+// maxFaults is how many faults an error lists. Its More counts the others.
+const maxFaults = 100
+
 // faultsOf turns the tree of the validator's errors into a list, ordered by place.
 func faultsOf(subject string, invalid *validator.ValidationError) *fabrictype.ValueError {
 	c := collector{printer: message.NewPrinter(language.English)}

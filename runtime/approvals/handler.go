@@ -29,7 +29,7 @@ type Handler struct {
 }
 
 // New makes a handler that signals through the client, and records each answer in the audit log of its namespace before
-// it is delivered (auditlog.AnswerWait). Its error joins everything that is wrong with the options, and
+// it is delivered ("answer_wait"). Its error joins everything that is wrong with the options, and
 // matches ErrOption.
 func New(client *runtime.Client, opts ...Option) (*Handler, error) {
 	if client == nil {

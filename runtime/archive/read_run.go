@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // errChanged says that a run was purged or run again while it was read.

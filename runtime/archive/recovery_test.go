@@ -55,7 +55,8 @@ func segmentsOf(t *testing.T, manifest string) string {
 	return string(m.Segments)
 }
 
-// Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them again.
+// Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them
+// again.
 func TestMissingManifest(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)

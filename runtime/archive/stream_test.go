@@ -2,6 +2,7 @@ package archive
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	goruntime "runtime"

@@ -226,7 +226,8 @@ func TestMapItemsAtOnce(t *testing.T) {
 	})
 }
 
-// Outcomes that are too large together fail the node when all items have ended, and the error names what, how much and the limit.
+// Outcomes that are too large together fail the node when all items have ended, and the error names what, how much and
+// the limit.
 func TestMapOutcomesTooLarge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -286,8 +287,8 @@ func TestContractModeRefuses(t *testing.T) {
 	})
 }
 
-// The item whose result makes the results of a map too large fails, and with it the map: what has not started is cancelled. Run
-// again, it fails again.
+// The item whose result makes the results of a map too large fails, and with it the map: what has not started is
+// cancelled. Run again, it fails again.
 func TestMapResultsTooLargeStopTheRest(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -26,7 +26,7 @@ func Example() {
 			fmt.Printf("%s: %s\n", finding.Severity, finding.Found)
 		}
 	}
-	fmt.Println("worst:", report.Worst())
+	fmt.Println("worst:", report.Worst)
 	// Output:
 	// warning: no keeper runs: retries, timeouts and lost work wait
 	// info: nothing outlives this process

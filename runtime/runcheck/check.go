@@ -16,7 +16,8 @@ import (
 )
 
 // Check yields the problems of runs, in their order. The runs are those of Open or Read, or any descriptions with
-// values (describe.Values); a run may be described in pages. An error of the source is yielded and ends the sequence.
+// values (runtime.WithValues); a run may be described in pages. An error of the source is yielded and ends the
+// sequence.
 func (p Program) Check(runs iter.Seq2[*runtime.RunDescription, error]) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
 		for d, err := range runs {

@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // Open yields the runs of the client's namespace that are not over, child runs included, with their values, in pages
@@ -35,7 +34,9 @@ func Open(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.RunDes
 // describePages yields the pages of one run. A run that was purged has none.
 func describePages(ctx context.Context, run *runtime.RunRef, yield func(*runtime.RunDescription, error) bool) bool {
 	for cursor := ""; ; {
-		d, err := run.Describe(ctx, runtime.WithValues(describe.MaxValueBytes), runtime.WithPage(cursor, describe.MaxPage))
+		d, err := run.Describe(
+			ctx, runtime.WithValues(describe.MaxValueBytes), runtime.WithPage(cursor, describe.MaxPage),
+		)
 		if errors.Is(err, runtime.ErrRunNotFound) {
 			return true
 		}

@@ -3,6 +3,7 @@ package scheduletest
 import (
 	"context"
 	"encoding/json"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"

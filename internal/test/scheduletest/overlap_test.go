@@ -53,8 +53,8 @@ func TestOverlapQueue(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) { queueFires(t, b) })
 }
 
-// Keepers are told of the end of a run: the next one starts before they would look again. The clock is the test's own, so that
-// a slow machine makes nothing late.
+// Keepers are told of the end of a run: the next one starts before they would look again. The clock is the test's own,
+// so that a slow machine makes nothing late.
 func TestOverlapQueueIsToldOfEnds(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -63,7 +63,8 @@ func TestOverlapQueueIsToldOfEnds(t *testing.T) {
 	})
 }
 
-// queueFires lets three fires wait for each other, and returns how long it took from the first end of a run to the last.
+// queueFires lets three fires wait for each other, and returns how long it took from the first end of a run to the
+// last.
 func queueFires(t *testing.T, b *enginetest.Bench) time.Duration {
 	t.Helper()
 	l := newFixture(t, b)

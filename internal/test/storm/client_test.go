@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // customer starts runs and interferes with them.
@@ -115,7 +115,7 @@ func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[p
 		_, _ = run.Fork(ctx, runtime.WithID(forkPrefix+uuid.NewString()), runtime.ForkFrom("n00"))
 	case choice < 98:
 		_, _ = c.client.StartBulkJob(ctx, runtime.RunQuery{Flow: flowName, States: []fabrictype.RunState{fabrictype.RunRunning}},
-			bulk.Priority(r.IntN(activity.MaxPriority)), runtime.BulkOptions{Rate: 50})
+			fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: r.IntN(activity.MaxPriority)}, runtime.BulkOptions{Rate: 50})
 	default:
 		look(ctx, run)
 	}

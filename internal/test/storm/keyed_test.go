@@ -13,7 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 const (
@@ -112,7 +111,7 @@ func (s *storm) endForks(ctx context.Context, t *testing.T) {
 	query := runtime.RunQuery{
 		Flow: flowName, Text: forkPrefix, States: []fabrictype.RunState{fabrictype.RunRunning},
 	}
-	s.finishJob(ctx, t, query, bulk.Cancel("the storm is over"))
+	s.finishJob(ctx, t, query, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "the storm is over"})
 	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, query) {
 			require.NoError(t, err)

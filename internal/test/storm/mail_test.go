@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A mailbox is a run that takes one message in each of its generations, until it gets the last one. Messages come while it
-// waits, and while it does not.
+// A mailbox is a run that takes one message in each of its generations, until it gets the last one. Messages come while
+// it waits, and while it does not.
 const (
 	mailFlow    = "mail"
 	mailNode    = "box"

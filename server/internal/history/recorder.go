@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -71,7 +70,7 @@ type Recorder struct {
 	budgets series[Budget, Spent]
 	lags    series[string, Lag]
 	// started are the attempts that workers had begun by the last sample, by worker and lane.
-	started map[enginecore.WorkerInstanceID]map[string]int64
+	started map[string]map[string]int64
 }
 
 // New returns a recorder without samples.
@@ -184,7 +183,7 @@ func (r *Recorder) countStarts(workers []fabrictype.Worker) map[string]int64 {
 		return counts
 	}
 	before := r.started
-	r.started = make(map[enginecore.WorkerInstanceID]map[string]int64, len(workers))
+	r.started = make(map[string]map[string]int64, len(workers))
 	for _, w := range workers {
 		r.started[w.Instance] = w.Started
 		if known, ok := before[w.Instance]; ok {

@@ -13,7 +13,9 @@ import (
 )
 
 // audited records an action of the server itself in the audit log, carries it out, and records its failure.
-func (s *Service) audited(ctx context.Context, action fabrictype.AuditAction, name, detail string, act func() error) error {
+func (s *Service) audited(
+	ctx context.Context, action fabrictype.AuditAction, name, detail string, act func() error,
+) error {
 	entry := auditlink.Entry{
 		Actor: cmp.Or(login.From(ctx).Name, "client"), Action: string(action), Name: name, Detail: detail,
 	}
@@ -21,8 +23,8 @@ func (s *Service) audited(ctx context.Context, action fabrictype.AuditAction, na
 }
 
 // ListAudit implements api.ListAudit.
-func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (*api.Page[api.AuditEntry], error) {
-	out := &api.Page[api.AuditEntry]{Items: []api.AuditEntry{}}
+func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (*api.Page[fabrictype.AuditEntry], error) {
+	out := &api.Page[fabrictype.AuditEntry]{Items: []fabrictype.AuditEntry{}}
 	query := runtime.AuditQuery{
 		Actor: in.Actor, Action: fabrictype.AuditAction(in.Action), Name: in.Name, From: in.From, Before: in.Before,
 		After: in.Cursor,
@@ -31,10 +33,7 @@ func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (*api.P
 		if err != nil {
 			return nil, err
 		}
-		out.Items = append(out.Items, api.AuditEntry{
-			ID: e.ID, At: e.At, Actor: e.Actor, Action: string(e.Action), Name: e.Name, Detail: e.Detail,
-			Failure: e.Failure,
-		})
+		out.Items = append(out.Items, e)
 		if len(out.Items) == in.Limit {
 			out.Next = e.Cursor
 			break

@@ -13,14 +13,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // urgency are the reasons of waits, those that need somebody first. Reasons that are not listed come last.
 var urgency = []fabrictype.WaitReason{
-	waitreason.Escalated, waitreason.Signals, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability, waitreason.KeeperOverdue, waitreason.WorkerLost,
-	waitreason.Budget, waitreason.Limit, waitreason.RateWindow, waitreason.Operator, waitreason.RunPaused, waitreason.LanePaused, waitreason.ActivityPaused, waitreason.Retry,
+	waitreason.Escalated, waitreason.Signals, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability,
+	waitreason.KeeperOverdue, waitreason.WorkerLost,
+	waitreason.Budget, waitreason.Limit, waitreason.RateWindow, waitreason.Operator, waitreason.RunPaused,
+	waitreason.LanePaused, waitreason.ActivityPaused, waitreason.Retry,
 }
 
 // explainAtOnce is how many runs are described at a time, and explainNodes how many nodes of each are looked at.

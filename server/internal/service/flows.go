@@ -8,7 +8,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -19,19 +18,22 @@ func (s *Service) ListFlows(ctx context.Context, _ *api.Empty) (*api.Page[fabric
 		return nil, err
 	}
 	flows = visible(ctx, flows, func(f fabrictype.Flow) string { return f.Name })
-	return pageOf(flows, func(f fabrictype.Flow) fabrictype.Flow { return f }), nil
+	return whole(flows), nil
 }
 
 // GetFlow implements api.GetFlow.
-func (s *Service) GetFlow(ctx context.Context, in *api.FlowInput) (*runtime.FlowDescription, error) {
+func (s *Service) GetFlow(ctx context.Context, in *api.FlowInput) (*fabrictype.FlowDetail, error) {
 	d, err := s.client.DescribeFlow(ctx, in.Flow)
-	if err != nil || login.From(ctx).May(api.ReadPayloads) {
-		return d, err
+	if err != nil {
+		return nil, err
+	}
+	if login.From(ctx).May(api.ReadPayloads) {
+		return &d.FlowDetail, nil
 	}
 	if d.Definition, err = withoutConstants(d.Definition); err != nil {
 		return nil, fmt.Errorf("definition of flow %q: %w", in.Flow, err)
 	}
-	return d, nil
+	return &d.FlowDetail, nil
 }
 
 // GetFlowGraph implements api.GetFlowGraph.

@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow/layout"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -94,8 +93,8 @@ func detailOf(d *runtime.RunDescription) *api.RunDetail {
 		DeadlineAt: d.DeadlineAt, Memo: d.Memo, Overdue: api.Duration{Duration: d.Overdue}, NoKeeper: d.NoKeeper,
 		PausedAt: d.PausedAt, PausedBy: d.PausedBy, PauseReason: d.PauseReason, Reruns: d.Reruns, Schedule: d.Schedule,
 		FireAt: d.FireAt, Parent: string(d.Parent), OpenNodes: d.OpenNodes,
-		Key: d.Key, QueuePlace: d.QueuePlace, ForkedFrom: d.ForkedFrom, KeptNodes: d.KeptNodes, Input: valueOf(d.Input),
-		Result: valueOf(d.Result), Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
+		Key: d.Key, QueuePlace: d.QueuePlace, ForkedFrom: d.ForkedFrom, KeptNodes: d.KeptNodes, Input: d.Input,
+		Result: d.Result, Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
 	}
 	if d.Reruns > 0 {
 		out.LastRerun = &api.Rerun{
@@ -134,7 +133,7 @@ func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.R
 		Category:   d.FailureCategory,
 	}
 	if d.State == fabrictype.RunSucceeded {
-		out.Value = valueOf(d.Result)
+		out.Value = d.Result
 	}
 	if out.Reason == "" {
 		out.Reason = d.CancelReason
@@ -162,29 +161,22 @@ func waitForEnd(ctx context.Context, run *runtime.RunRef, wait time.Duration) er
 }
 
 // FollowRun implements api.FollowRun.
-func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[api.RunEvent], error) {
+func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[fabrictype.Event], error) {
 	run := s.run(ctx, in.RunName)
-	return func(yield func(Item[api.RunEvent], error) bool) {
+	return func(yield func(Item[fabrictype.Event], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
 			if in.Cursor() == "" && errors.Is(err, runtime.ErrEventsLost) {
 				continue // whoever has seen nothing begins with the oldest event that is left
 			}
 			if err != nil {
-				yield(Item[api.RunEvent]{}, err)
+				yield(Item[fabrictype.Event]{}, err)
 				return
 			}
-			if !yield(Item[api.RunEvent]{Cursor: e.ID, Value: eventOf(e)}, nil) {
+			if !yield(Item[fabrictype.Event]{Cursor: e.ID, Value: e}, nil) {
 				return
 			}
 		}
 	}, nil
-}
-
-func eventOf(e fabrictype.Event) api.RunEvent {
-	return api.RunEvent{
-		ID: e.ID, At: e.At, Kind: string(e.Kind), Node: e.Node, Attempt: e.Attempt, Detail: e.Detail,
-		Category: e.Category, Percent: e.Percent, Message: e.Message,
-	}
 }
 
 // GetRunGraph implements api.GetRunGraph.

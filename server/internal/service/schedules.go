@@ -33,7 +33,7 @@ func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*a
 		if err != nil {
 			return nil, err
 		}
-		out.Input = valueOf(input)
+		out.Input = input
 	}
 	return &out, nil
 }
@@ -71,7 +71,7 @@ func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*api.P
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(times, func(at time.Time) time.Time { return at.UTC() }), nil
+	return pageOf(times, time.Time.UTC), nil
 }
 
 // previewFires lists the next times of a timing that no schedule has yet, by the clock of the server.

@@ -11,16 +11,15 @@ import (
 )
 
 // Inspect implements api.Inspect.
-func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*api.Inspection, error) {
+func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*fabrictype.Inspection, error) {
 	report, err := s.engine.Inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	findings := report.Findings
-	if findings == nil {
-		findings = []fabrictype.Finding{}
+	if report.Findings == nil {
+		report.Findings = []fabrictype.Finding{}
 	}
-	return &api.Inspection{Worst: report.Worst().String(), Findings: findings}, nil
+	return &report, nil
 }
 
 // ListKeeperTasks implements api.ListKeeperTasks.

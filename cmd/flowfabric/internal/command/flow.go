@@ -88,7 +88,7 @@ func (a *App) flowShow() *cobra.Command {
 			if !r.out.ForPeople() {
 				return r.out.Value(d, d.Name, "")
 			}
-			return printFlow(r, d)
+			return printFlow(r, &runtime.FlowDescription{FlowDetail: *d})
 		},
 	})
 	declareDrawing(c, &format)
@@ -120,7 +120,7 @@ func (a *App) flowPlan() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := runtime.PlanPublished(d)
+			plan, err := runtime.PlanPublished(&runtime.FlowDescription{FlowDetail: *d})
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,8 @@ func (a *App) flowDiff() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				lines[i] = strings.Split(strings.TrimSpace(d.Outline()), "\n")
+				outline := (&runtime.FlowDescription{FlowDetail: *d}).Outline()
+				lines[i] = strings.Split(strings.TrimSpace(outline), "\n")
 				lines[i] = append(lines[i][1:], "input: "+string(d.InputSchema), "result: "+string(d.ResultSchema))
 			}
 			var changes []change
@@ -218,7 +219,7 @@ func (a *App) flowCheck() *cobra.Command {
 	return c
 }
 
-func checkFlows(r *request, only string, workers []api.Worker) ([]runcheck.Problem, error) {
+func checkFlows(r *request, only string, workers []fabrictype.Worker) ([]runcheck.Problem, error) {
 	flows := []string{only}
 	if only == "" {
 		published, err := call(r, api.ListFlows, api.Empty{})
@@ -243,7 +244,7 @@ func checkFlows(r *request, only string, workers []api.Worker) ([]runcheck.Probl
 }
 
 // checkGraph returns the problems of a graph and of the sub-flows in it, whose nodes are behind the name of theirs.
-func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []api.Worker) []runcheck.Problem {
+func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []fabrictype.Worker) []runcheck.Problem {
 	var problems []runcheck.Problem
 	for i := range graph.Nodes {
 		n := &graph.Nodes[i]
@@ -256,7 +257,7 @@ func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []api.Worke
 	return problems
 }
 
-func checkOpenRuns(r *request, only string, workers []api.Worker) ([]runcheck.Problem, error) {
+func checkOpenRuns(r *request, only string, workers []fabrictype.Worker) ([]runcheck.Problem, error) {
 	query := runtime.RunQuery{Flow: only, States: []fabrictype.RunState{fabrictype.RunRunning}, Children: true}.Values()
 	runs, _, err := pages(r, api.ListRuns, 0, func(p api.Paging) api.ListRunsInput {
 		return api.ListRunsInput{Paging: p, Query: query}
@@ -284,7 +285,7 @@ func checkOpenRuns(r *request, only string, workers []api.Worker) ([]runcheck.Pr
 // unserved returns the problem of a node whose activity no worker serves on its lane with its capabilities. Waitpoints
 // and sub-flows have no activity and need no worker.
 func unserved(p runcheck.Problem, activity, lane string, capabilities []string,
-	workers []api.Worker) []runcheck.Problem {
+	workers []fabrictype.Worker) []runcheck.Problem {
 	if activity == "" {
 		return nil
 	}

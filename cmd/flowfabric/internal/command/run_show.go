@@ -13,7 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // describeRun describes a run with all of its nodes.
@@ -184,7 +183,7 @@ func sayAttempt(out *output.Writer, node string, a *fabrictype.Attempt) {
 	}
 }
 
-func sayValues(out *output.Writer, what string, input, result *api.Value) {
+func sayValues(out *output.Writer, what string, input, result *fabrictype.Value) {
 	if input != nil {
 		out.Say("%s: input %s", what, valueText(input))
 	}
@@ -369,9 +368,9 @@ func nodesOf(r *request, values bool) ([]api.Node, error) {
 
 // nodeValue is a value of a run or a node.
 type nodeValue struct {
-	Node  string     `json:"node,omitempty"`
-	Kind  string     `json:"kind"`
-	Value *api.Value `json:"value"`
+	Node  string            `json:"node,omitempty"`
+	Kind  string            `json:"kind"`
+	Value *fabrictype.Value `json:"value"`
 }
 
 var valueView = output.View[nodeValue]{

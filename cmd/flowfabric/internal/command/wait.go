@@ -61,7 +61,7 @@ func (a *App) inboxCommand() *cobra.Command {
 				return output.List(r.out, waitView, waits.Items)
 			}
 			q.Sort = runtime.WaitSort(sort)
-			query := runtime.WaitQueryValues(q)
+			query := q.Values()
 			waits, more, err := pages(r, api.ListWaits, limit.most(r), func(p api.Paging) api.ListWaitsInput {
 				return api.ListWaitsInput{Paging: p, Query: query}
 			})
@@ -315,20 +315,20 @@ func (a *App) waitShow() *cobra.Command {
 	})
 }
 
-var signalView = output.View[api.ReceivedSignal]{
-	Name: func(s api.ReceivedSignal) string { return s.ID },
-	Columns: []output.Column[api.ReceivedSignal]{
-		{Name: "time", Text: func(s api.ReceivedSignal) string { return output.At(s.At) }},
-		{Name: "name", Text: func(s api.ReceivedSignal) string { return s.Name }},
-		{Name: "source", Text: func(s api.ReceivedSignal) string { return s.Source }},
-		{Name: "counts", Text: func(s api.ReceivedSignal) string { return fmt.Sprint(s.Counts) }},
-		{Name: "payload", Text: func(s api.ReceivedSignal) string {
+var signalView = output.View[fabrictype.ReceivedSignal]{
+	Name: func(s fabrictype.ReceivedSignal) string { return s.ID },
+	Columns: []output.Column[fabrictype.ReceivedSignal]{
+		{Name: "time", Text: func(s fabrictype.ReceivedSignal) string { return output.At(s.At) }},
+		{Name: "name", Text: func(s fabrictype.ReceivedSignal) string { return s.Name }},
+		{Name: "source", Text: func(s fabrictype.ReceivedSignal) string { return s.Source }},
+		{Name: "counts", Text: func(s fabrictype.ReceivedSignal) string { return fmt.Sprint(s.Counts) }},
+		{Name: "payload", Text: func(s fabrictype.ReceivedSignal) string {
 			if s.JSON != nil {
 				return string(s.JSON)
 			}
 			return string(s.Data)
 		}},
-		{Name: "id", Wide: true, Text: func(s api.ReceivedSignal) string { return s.ID }},
+		{Name: "id", Wide: true, Text: func(s fabrictype.ReceivedSignal) string { return s.ID }},
 	},
 }
 

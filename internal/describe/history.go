@@ -2,7 +2,6 @@ package describe
 
 import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
 
@@ -17,7 +16,7 @@ type nodeHistory struct {
 }
 
 // Add takes the next event of the run.
-func (h *describe.History) Add(e fabrictype.Event) {
+func (h *History) Add(e fabrictype.Event) {
 	if e.Node == "" {
 		return
 	}
@@ -33,7 +32,7 @@ func (h *describe.History) Add(e fabrictype.Event) {
 }
 
 // Attempts returns the attempts of a node, the oldest first: the last MaxAttempts ones.
-func (h *describe.History) Attempts(node string) []fabrictype.Attempt {
+func (h *History) Attempts(node string) []fabrictype.Attempt {
 	n := h.nodes[node]
 	if n == nil {
 		return nil
@@ -77,7 +76,7 @@ func (n *nodeHistory) begin(e fabrictype.Event) {
 }
 
 func (n *nodeHistory) push(a fabrictype.Attempt) {
-	if len(n.attempts) == describe.MaxAttempts {
+	if len(n.attempts) == MaxAttempts {
 		n.attempts = append(n.attempts[:0], n.attempts[1:]...)
 	}
 	n.attempts = append(n.attempts, a)

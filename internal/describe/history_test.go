@@ -10,7 +10,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 var begin = time.UnixMilli(1_763_806_400_000)

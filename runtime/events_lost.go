@@ -1,25 +1,24 @@
-package runevent
+package runtime
 
 import (
 	"cmp"
 	"fmt"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// LostError says of which nodes of a run events are gone, since the run had more of them than the engine keeps.
-type LostError struct {
+// EventsLostError names the nodes of a run of which events are gone, since the run had more than the engine keeps.
+type EventsLostError struct {
 	// Gone is how many events are gone, by node, of up to 100 nodes; "" is the run itself.
 	Gone map[string]int
 }
 
-// mostNamed bounds the nodes that the text of a LostError names.
+// mostNamed bounds the nodes that the text of a EventsLostError names.
 const mostNamed = 3
 
 // Error names the nodes with the most events that are gone.
-func (e *runtime.EventsLostError) Error() string {
+func (e *EventsLostError) Error() string {
 	nodes := slices.SortedFunc(maps.Keys(e.Gone), func(a, b string) int {
 		return cmp.Or(cmp.Compare(e.Gone[b], e.Gone[a]), cmp.Compare(a, b))
 	})
