@@ -6,9 +6,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
@@ -70,7 +70,7 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 			return err
 		}
 	}
-	entry := r.auditEntry(auditlog.SetPriority, node)
+	entry := r.auditEntry(auditlink.SetPriority, node)
 	entry.Detail = strconv.Itoa(priority)
 	return r.client.audited(ctx, entry, func(ctx context.Context) error {
 		if err := admission.SetPriority(ctx, r.client.session, core, call); err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
@@ -39,7 +39,7 @@ func (r *RunRef) purge(ctx context.Context, closedAt time.Time) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	return r.client.audited(ctx, r.auditEntry(auditlog.PurgeRun, ""), func(ctx context.Context) error {
+	return r.client.audited(ctx, r.auditEntry(auditlink.PurgeRun, ""), func(ctx context.Context) error {
 		return r.client.submitter.Purge(ctx, r.flow, r.id, r.flowID, r.partition, closedAt)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/approvals"
 )
@@ -99,7 +100,7 @@ func (l linksPage) open(ctx context.Context) ([]link, error) {
 	}
 	var links []link
 	for _, run := range page.Runs {
-		if run.State != runtime.RunRunning {
+		if run.State != fabrictype.RunRunning {
 			continue
 		}
 		wait, err := openWait(ctx, l.client, run.Run)

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/runtime/archive"
 )
 
@@ -55,7 +55,8 @@ func segmentsOf(t *testing.T, manifest string) string {
 	return string(m.Segments)
 }
 
-// Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them again.
+// Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them
+// again.
 func TestMissingManifest(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -133,7 +134,7 @@ func TestOlderManifest(t *testing.T) {
 		run, err := a.Run("loading", id)
 		require.NoError(t, err)
 		require.Equal(t, fmt.Sprint(10*(i+1)), string(run.Description().Result.Data))
-		require.Equal(t, runtime.RunSucceeded, run.State)
+		require.Equal(t, fabrictype.RunSucceeded, run.State)
 	}
 }
 

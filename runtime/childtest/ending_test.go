@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -105,8 +106,8 @@ func TestCleanupOfChildrenComesFirst(t *testing.T) {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			require.True(t, d.ClosedAt.IsZero(), name)
-			require.Equal(t, runtime.NodeWaitingChildren, nodeNow(t, ctx, run.RunRef, "stop").State)
-			require.Equal(t, runtime.NodeWaitingChildren, nodeNow(t, ctx, run.RunRef, "sub").State)
+			require.Equal(t, fabrictype.NodeWaitingChildren, nodeNow(t, ctx, run.RunRef, "stop").State)
+			require.Equal(t, fabrictype.NodeWaitingChildren, nodeNow(t, ctx, run.RunRef, "sub").State)
 			close(c.goOn)
 			_, err = run.Result(ctx)
 			want := runtime.ErrRunCancelled
@@ -182,7 +183,7 @@ func TestCleanupOfManyChildren(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
 		require.Contains(t, c.order, "drop")
-		require.Equal(t, runtime.NodeCancelled, nodeNow(t, ctx, raced.RunRef, "sub").State)
+		require.Equal(t, fabrictype.NodeCancelled, nodeNow(t, ctx, raced.RunRef, "sub").State)
 		b.Settle(t)
 	})
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // An engine in this process without a directory has one thing to note, and no keeper yet.
@@ -22,11 +22,11 @@ func Example() {
 	}
 	for _, finding := range report.Findings {
 		switch finding.Code {
-		case inspection.InMemory, inspection.KeeperNone:
+		case findingcode.InMemory, findingcode.KeeperNone:
 			fmt.Printf("%s: %s\n", finding.Severity, finding.Found)
 		}
 	}
-	fmt.Println("worst:", report.Worst())
+	fmt.Println("worst:", report.Worst)
 	// Output:
 	// warning: no keeper runs: retries, timeouts and lost work wait
 	// info: nothing outlives this process
