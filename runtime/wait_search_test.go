@@ -221,8 +221,8 @@ func awaitRunState(t *testing.T, run *runtime.RunRef, want fabrictype.RunState) 
 	})
 }
 
-// A flow with a schema of another draft is not built: the fault has the flow, the node and the rule. Another schema that
-// cannot be used is refused before anything is written.
+// A flow with a schema of another draft is not built: the fault has the flow, the node and the rule. Another schema
+// that cannot be used is refused before anything is written.
 func TestAnswerSchemaMustBeOne(t *testing.T) {
 	t.Parallel()
 	build := func(schema string, opts ...flow.WaitOption) (*flow.Definition[int, review], error) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
 
 // console writes lines, and keeps a question that waits for its answer at the end.
@@ -81,11 +80,11 @@ func words(e fabrictype.Event) string {
 		return "ESCALATED: nobody has decided in time; it goes on waiting"
 	case fabrictype.EventRetry, fabrictype.EventFailed, fabrictype.EventCancelled, fabrictype.EventExpired:
 		return fmt.Sprintf("%s: %s", e.Kind, e.Detail)
-	case eventkind.LeaseExpired:
+	case "lease_expired":
 		return "its process is gone"
-	case eventkind.Reclaimed:
+	case "reclaimed":
 		return "is taken over"
-	case eventkind.Released:
+	case "released":
 		return "is released by its worker"
 	}
 	return ""

@@ -1,7 +1,6 @@
 package describe_test
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -98,23 +97,4 @@ func TestHistoryIsBounded(t *testing.T) {
 	list := attempts(events...)
 	require.Len(t, list, describe.MaxAttempts)
 	require.Equal(t, 2*describe.MaxAttempts+1, list[0].Number)
-}
-
-// A value says of itself what it is.
-func TestValueAsJSON(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		value fabrictype.Value
-		want  string
-	}{
-		{fabrictype.Value{Codec: "json", Size: 30, Data: []byte(`{"z":12345678901234567890,"a":1}`)},
-			`{"codec":"json","size":30,"json":{"z":12345678901234567890,"a":1}}`},
-		{fabrictype.Value{Codec: "json", Size: 9, Data: []byte(`{"z`), Truncated: true},
-			`{"codec":"json","size":9,"truncated":true,"text":"{\"z"}`},
-		{fabrictype.Value{Codec: "gob", Size: 2, Data: []byte{1, 2}}, `{"codec":"gob","size":2,"data":"AQI="}`},
-	} {
-		data, err := json.Marshal(&test.value)
-		require.NoError(t, err)
-		require.Equal(t, test.want, string(data))
-	}
 }

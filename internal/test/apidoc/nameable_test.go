@@ -14,8 +14,8 @@ import (
 
 // publicPackages are those that programs outside this module import.
 var publicPackages = []string{
-	"activity", "activity/activitytest", "admin", "enginecore", "enginecore/embedded", "flow", "runtime",
-	"runtime/approvals", "runtime/archive", "runtime/backup", "runtime/health", "runtime/inspection", "runtime/move", "runtime/runevent",
+	"activity", "activity/activitytest", "admin", "enginecore", "enginecore/embedded", "fabrictype", "flow", "runtime",
+	"runtime/approvals", "runtime/archive", "runtime/backup", "runtime/health", "runtime/move",
 }
 
 // unnameable lists the internal types that users meet, and why that is right.

@@ -23,23 +23,11 @@ var exportedNames = map[string]int{
 	"runtime":               220,
 	"runtime/approvals":     19,
 	"runtime/archive":       10,
-	"runtime/auditlog":      42,
 	"runtime/backup":        10,
-	"runtime/catalogue":     5,
-	"runtime/fleet":         5,
 	"runtime/health":        5,
-	"runtime/inspection":    31,
 	"runtime/intercept":     23,
 	"runtime/move":          8,
-	"runtime/openwaits":     6,
 	"runtime/propagate":     3,
-	"runtime/runcount":      5,
-	"runtime/runevent":      43,
-	"runtime/runfeed":       3,
-	"runtime/runlog":        5,
-	"runtime/valuefault":    3,
-	"runtime/why":           31,
-	"runtime/describe":      29,
 }
 
 // Packages that users meet do not grow without a decision.

@@ -17,6 +17,9 @@ const module = "github.com/flowfabric/flowfabric-go"
 // package that is missing here fails the test: decide where it belongs, then add it. "internal/test/..." stands for all
 // packages below it.
 var mayImport = map[string][]string{
+	// Data that the API returns.
+	"fabrictype": {},
+
 	// What users declare and write. It compiles without the engine.
 	"flow":                  {"activity", "flow/layout", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"flow/layout":           {},
@@ -25,64 +28,51 @@ var mayImport = map[string][]string{
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
+		"internal/describe", "internal/eventkind", "internal/waitreason",
 		"activity", "enginecore", "enginecore/embedded", "flow", "flow/layout", "internal/activitycontext", "internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
-		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "internal/admission", "internal/bulkjob",
-		"internal/contractmode", "internal/engineurl",
-		"runtime/inspection", "internal/answer", "internal/engine", "internal/explain", "internal/inspect",
+		"internal/recordtext", "internal/timetable", "lua", "fabrictype", "internal/admission", "internal/bulkjob",
+		"internal/contractmode", "internal/engineurl", "internal/answer", "internal/engine", "internal/explain", "internal/inspect",
 		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
-		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/intercept", "internal/worker", "runtime/propagate", "runtime/runcount", "runtime/runevent", "runtime/runfeed",
-		"runtime/openwaits", "runtime/runlog", "runtime/why",
+		"internal/valueschema", "runtime/intercept", "internal/worker", "runtime/propagate",
 	},
-	"runtime/bulk": {},
 	"runtime/archive": {
+		"internal/describe",
 		"internal/engine",
-		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "runtime/describe",
-		"runtime/runevent", "runtime/runlog",
+		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "fabrictype",
 	},
 	"runtime/approvals": {
-		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime", "runtime/auditlog",
+		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime", "fabrictype",
 	},
 	"runtime/backup":     {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "internal/engineurl"},
 	"runtime/move":       {"enginecore", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
 	"internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/engine"},
-	"runtime/catalogue":  {"flow/layout", "internal/flowgraph"},
-	"runtime/fleet":      {"enginecore"},
 	"runtime/health":     {},
-	"runtime/inspection": {},
 	"runtime/intercept":  {"activity", "internal/activitycontext", "internal/activityspec"},
 	"runtime/propagate":  {},
-	"runtime/runcount":   {},
-	"runtime/runcheck":   {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
-	"runtime/runevent":   {},
-	"runtime/runfeed":    {"enginecore", "runtime/runevent"},
-	"runtime/auditlog":   {},
-	"runtime/openwaits":  {},
+	"runtime/runcheck":   {"internal/describe", "activity", "runtime", "fabrictype"},
 	"internal/queryurl":  {},
-	"runtime/runlog":     {},
-	"runtime/valuefault": {},
-	"runtime/why":        {},
-	"runtime/describe":   {"runtime/fleet", "runtime/runevent"},
-	"internal/auditlink": {},
+	"internal/auditlink": {"fabrictype"},
 	"admin": {
 		"internal/contractmode", "internal/engine", "internal/keeper",
 		"enginecore", "internal/activityspec", "internal/auditlink", "internal/contractsignal", "internal/enginerpc", "internal/hashrecord", "internal/keeperlag",
-		"internal/recordtext", "runtime", "runtime/auditlog",
+		"internal/recordtext", "runtime", "fabrictype",
 	},
 
 	"flowtest": {
+		"internal/eventkind",
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/activityspec", "internal/enginelink",
 		"internal/enginerpc",
 		"internal/flowgraph", "internal/test/testserver", "internal/test/testserver/download", "lua", "runtime",
-		"runtime/fleet", "runtime/propagate", "runtime/runcheck", "runtime/runevent",
+		"fabrictype", "runtime/propagate", "runtime/runcheck",
 	},
 
 	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what
 	// both use; engine and dispatch on the ground.
 	"internal/inspect": {
-		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "runtime/inspection", "internal/engine",
-		"runtime/fleet", "internal/keeper",
+		"internal/findingcode",
+		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "fabrictype", "internal/engine", "internal/keeper",
 	},
 	"internal/worker": {
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
@@ -96,23 +86,25 @@ var mayImport = map[string][]string{
 		"internal/submit",
 	},
 	"internal/bulkjob": {
-		"enginecore", "internal/enginerpc", "runtime/bulk", "internal/admission", "internal/answer",
+		"enginecore", "internal/enginerpc", "fabrictype", "internal/admission", "internal/answer",
 		"internal/engine",
 		"internal/runsearch", "internal/submit",
 	},
-	"internal/explain": {"internal/enginerpc", "internal/flowgraph", "internal/submit", "runtime/why"},
+	"internal/explain": {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
 	"internal/runsearch": {
 		"enginecore", "internal/enginerpc", "internal/engine", "internal/partitionmerge",
 	},
 	"internal/partitionmerge": {"enginecore"},
 	"internal/answer":         {"internal/enginerpc", "internal/valueschema", "internal/engine"},
 	"internal/schedule": {
+		"fabrictype",
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/recordtext", "internal/timetable", "internal/engine",
 		"internal/submit",
 	},
 	"internal/contractmode": {
+		"internal/eventkind",
 		"activity", "enginecore", "internal/activityspec", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
-		"internal/engine", "internal/submit", "runtime/runevent",
+		"internal/engine", "internal/submit", "fabrictype",
 	},
 	"internal/admission": {
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
@@ -123,9 +115,10 @@ var mayImport = map[string][]string{
 		"internal/errordetail", "internal/recordtext", "internal/valueschema", "internal/engine",
 	},
 	"internal/engine": {
+		"internal/eventkind",
 		"internal/auditlink",
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
-		"internal/recordtext", "runtime/fleet", "runtime/runevent",
+		"internal/recordtext", "fabrictype",
 	},
 	"internal/dispatch": {"enginecore", "internal/enginerpc", "internal/stablehash"},
 
@@ -164,7 +157,7 @@ var mayImport = map[string][]string{
 	"enginecore/embedded/internal/numfmt":   {},
 
 	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
-	"api":                  {"runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection", "runtime/why"},
+	"api":                  {"fabrictype"},
 	"httpclient":           {"api", "internal/activityspec"},
 	"internal/serverstore": {"internal/engine", "enginecore", "internal/enginerpc"},
 
@@ -174,6 +167,10 @@ var mayImport = map[string][]string{
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "flow/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
+	"internal/describe":        {"fabrictype", "internal/eventkind"},
+	"internal/eventkind":       {"fabrictype"},
+	"internal/findingcode":     {"fabrictype"},
+	"internal/waitreason":      {"fabrictype"},
 	"internal/keeperlag":       {"enginecore", "internal/enginerpc"},
 	"internal/keycopy":         {"enginecore", "internal/enginerpc"},
 	"internal/queueread":       {"internal/engine", "admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
@@ -181,25 +178,27 @@ var mayImport = map[string][]string{
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {"internal/recordtext"},
-	"internal/valueschema":     {"internal/activityspec", "runtime/valuefault"},
+	"internal/valueschema":     {"internal/activityspec", "fabrictype"},
 	"internal/answerlog":       {"internal/engine", "internal/auditlink", "runtime"},
 	"internal/contractsignal": {
-		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "runtime/valuefault",
+		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "fabrictype",
 	},
 
 	// Commands, examples and test machinery.
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},
 	"bench": {
+		"fabrictype",
 		"internal/engine",
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
-	"examples/agent":            {"activity", "flow", "runtime"},
-	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "runtime/runevent"},
-	"examples/dag-pipeline":     {"activity", "enginecore", "flow", "runtime"},
-	"examples/order-processing": {"activity", "flow", "runtime", "runtime/runevent"},
+	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},
+	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "fabrictype"},
+	"examples/dag-pipeline":     {"fabrictype", "activity", "enginecore", "flow", "runtime"},
+	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
+		"fabrictype",
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},

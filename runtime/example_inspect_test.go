@@ -1,15 +1,14 @@
-package inspection_test
+package runtime_test
 
 import (
 	"context"
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // An engine in this process without a directory has one thing to note, and no keeper yet.
-func Example() {
+func ExampleEngine_Inspect() {
 	ctx := context.Background()
 	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{})
 	if err != nil {
@@ -22,7 +21,7 @@ func Example() {
 	}
 	for _, finding := range report.Findings {
 		switch finding.Code {
-		case findingcode.InMemory, findingcode.KeeperNone:
+		case "engine.in_memory", "keeper.none":
 			fmt.Printf("%s: %s\n", finding.Severity, finding.Found)
 		}
 	}
