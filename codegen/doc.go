@@ -96,6 +96,26 @@
 // disagree. Lists by commas are arguments of type csv. The numbers of frames are Go's on both sides, and the tuples of
 // siblings and the message on channel.completions belong to the contract.
 //
+// # Rows
+//
+// A stored text of fixed width is declared once, column by column, outside function headers:
+//
+//	-- @row     node_row  The row of a node
+//	-- @beside  run ordinal               further fields of the table that its reader makes, which the caller gives
+//	-- @column  form   byte =1 form       a column: name, type, `=n` if it always has one value, what it holds
+//	-- @column  phase  state how it runs  a number from 1 on that stands for one of its values
+//	-- @values  phase  runnable active
+//	-- @column  flags  flags what there is besides
+//	-- @bit     flags  more it has further fields        bits from 1 on
+//	-- @piece   held   phase..flags lease   what the library reads or writes by itself: columns that follow each other;
+//	                                        those from one to another are one text
+//
+// Types are byte, state, flags (1 byte), short (2), long (4), time (6, Unix ms), all little endian, and text(n). In
+// Lua, the module of the row's name has read(bytes, from, …), pack(r), BYTES, and in capitals the columns with values,
+// the bits and the formats of pieces; <COLUMN>_AT is where a column begins, from 1 on, and <COLUMN>_FORMAT how it is
+// packed. The tests' reader is internal/test/rowread/layout_gen.go. docs/reference/stored-form.md has a table of the
+// bytes.
+//
 // # The generated registration
 //
 // K and A of a function hold its keys and arguments by name, as texts; a missing optional one is nil. A call that

@@ -159,11 +159,17 @@ func emitLuaRegister(l *library, composite bool, id build) string {
 		fmt.Fprintf(&b, "\ncall.build = '%s'\ncall.protocol = %d\ncall.min_protocol = %d\n", id, id.protocol, id.minProtocol)
 		b.WriteString(luaUnpacking)
 	}
+	if composite {
+		b.WriteString("\ndo\n") // nothing comes behind it that its locals could be for
+	}
 	for _, f := range l.functions {
 		if f.composite() == composite {
 			b.WriteByte('\n')
 			emitRegistration(&b, f, wireNames(f.name, id))
 		}
+	}
+	if composite {
+		b.WriteString("\nend\n")
 	}
 	return b.String()
 }

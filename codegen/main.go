@@ -65,6 +65,9 @@ func run(args []string, out io.Writer) error {
 	if err := emitAccess(root, files, outputs); err != nil {
 		return err
 	}
+	if err := emitRowPage(root, files, outputs); err != nil {
+		return err
+	}
 	var broken error
 	if !*accept {
 		broken = keepWireForm(root, files, outputs)
@@ -199,6 +202,7 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 		add(rpcFolder + "/calls_" + domain + "_gen.go")(emitCalls(domains[domain]))
 	}
 	add(rpcFolder + "/calls_gen_test.go")(emitGolden(plans))
+	add(rowFolder + "/layout_gen.go")(emitGoRows(l))
 	outputs[wireFile(lua.Protocol)] = emitWireForm(l, lua.Protocol)
 	return outputs, errors.Join(errs...)
 }
@@ -223,11 +227,12 @@ func makePlans(l *library) []*plan {
 // generatedLua makes the generated files of the library, by their path from the module's root.
 func generatedLua(l *library, id build) map[string]string {
 	return map[string]string{
-		"lua/generated/modules.gen.lua":            emitModules(l.files, false),
+		"lua/generated/modules.gen.lua":            emitModules(l, false),
 		"lua/generated/keys.gen.lua":               emitLuaKeys(l),
 		"lua/generated/texts.gen.lua":              emitLuaTexts(l),
 		"lua/generated/register.gen.lua":           emitLuaRegister(l, false, id),
-		"lua/composite/generated/modules.gen.lua":  emitModules(l.files, true),
+		"lua/composite/generated/modules.gen.lua":  emitModules(l, true),
+		"lua/" + rowModuleFile:                     emitLuaRows(l),
 		"lua/composite/generated/register.gen.lua": emitLuaRegister(l, true, id),
 	}
 }

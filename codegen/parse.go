@@ -60,7 +60,12 @@ func parseFile(l *library, file sourceFile, p *problems) {
 // parseBlock takes the tags of one comment block; end is the line after it.
 func parseBlock(l *library, block []tag, lines []string, end position, p *problems) {
 	var fn *function
+	var row *rowLayout
 	for _, t := range block {
+		if isRowTag(t.word) {
+			row = takeRow(l, row, t, p)
+			continue
+		}
 		switch t.word {
 		case "template", "record", "arguments", "errors":
 			declare(l, t, p)

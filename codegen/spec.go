@@ -23,6 +23,7 @@ type library struct {
 	functions []*function
 	hooks     map[moduleField]position
 	forms     []*textForm
+	rows      []*rowLayout
 }
 
 type sourceFile struct {

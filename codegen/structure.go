@@ -31,14 +31,16 @@ func hasModule(f sourceFile) bool {
 
 // emitModules writes the declarations of the modules of the contract library, or of the composite calls. All are
 // declared before the first file, so that functions can call each other whatever the order of the files.
-func emitModules(files []sourceFile, composite bool) string {
+func emitModules(l *library, composite bool) string {
 	var names []string
-	for _, f := range files {
+	for _, f := range l.files {
 		if lua.IsComposite(strings.TrimPrefix(f.name, "lua/")) == composite && hasModule(f) {
 			names = append(names, moduleOf(f.name))
 		}
 	}
-	if !composite {
+	if composite {
+		names = append(names, rowModules(l)...)
+	} else {
 		names = append(names, messageModule, encodeModule, decodeModule)
 	}
 	slices.Sort(names)

@@ -16,8 +16,8 @@ func structureFaults(t *testing.T, circles [][]string, texts ...string) string {
 	checkFileNames(files, &p)
 	l := readHeaders(files, &p)
 	s := checkScopes(assembled(files, map[string]string{
-		"lua/generated/modules.gen.lua":           emitModules(files, false),
-		"lua/composite/generated/modules.gen.lua": emitModules(files, true),
+		"lua/generated/modules.gen.lua":           emitModules(&library{files: files}, false),
+		"lua/composite/generated/modules.gen.lua": emitModules(&library{files: files}, true),
 	}), l.hooks, &p)
 	if s != nil {
 		s.checkStructure(l.hooks, circles, &p)

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "349-1ceeb4cf3c815b0f"
+const build = "351-3e10007f02c487af"

@@ -3,6 +3,8 @@ package invariant
 import (
 	"strconv"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
 // rowEdge is an edge of a graph that leads to a node, and how it stands: unsatisfied, satisfied or impossible.
@@ -181,8 +183,8 @@ func (c *checker) graphRows(p *partition, hash string, g *graph) {
 		return
 	}
 	nodes, rows, want := number(g.hash["nodes"]), g.hash["rows"], 0
-	if want = nodes * rowBytes; nodes > graphChunk {
-		rows, want = p.graphRows[hash].text, want+headBytes
+	if want = nodes * rowread.NodeRowBytes; nodes > graphChunk {
+		rows, want = p.graphRows[hash].text, want+rowread.RunHeadBytes
 	}
 	if len(rows) != want {
 		c.fault(RuleRows, g.key, "has %d bytes of rows for %d nodes, must have %d", len(rows), nodes, want)
@@ -253,7 +255,7 @@ func (c *checker) run(p *partition, f *flowRecord) {
 	for ordinal, fields := range f.more() {
 		if ordinal < 1 || ordinal > f.run.count {
 			c.fault(RuleRows, p.key("flow:"+p.tag+":"+f.id+":more"), "has fields of node %d: %v", ordinal, fields)
-		} else if !f.run.rows[ordinal-1].flag(flagMore) {
+		} else if !f.run.rows[ordinal-1].flag(rowread.NodeRowMore) {
 			c.fault(RuleRows, f.run.key, "node %d is not marked as having further fields, but has %v", ordinal, fields)
 		}
 	}
@@ -271,7 +273,7 @@ func (c *checker) run(p *partition, f *flowRecord) {
 
 // plain checks the mark of a run of whose record calls read little.
 func (c *checker) plain(p *partition, f *flowRecord) {
-	if f.run.flags&flagPlain == 0 {
+	if f.run.flags&rowread.RunHeadPlain == 0 {
 		return
 	}
 	if !f.open() {
@@ -283,7 +285,7 @@ func (c *checker) plain(p *partition, f *flowRecord) {
 		}
 	}
 	special := f.core["budgets"] != "" || f.core["parent_execution_id"] != ""
-	if marked := f.run.flags&flagSpecial != 0; marked != special {
+	if marked := f.run.flags&rowread.RunHeadSpecial != 0; marked != special {
 		c.fault(RuleRows, f.run.key, "is marked as one with budgets or a parent: %t, but that is %t", marked, special)
 	}
 	for id := range f.members() {
@@ -353,16 +355,16 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	case r.open > len(n.ups)+len(e.parts["deps:unresolved"].set):
 		c.fault(RuleDeps, e.key, "%d edges are open, %d lead to it", r.open, len(n.ups))
 	}
-	if r.flag(flagLeased) != (e.get("lifecycle_phase") == "active") {
-		c.fault(RuleLease, e.key, "shows a lease: %t, in phase %s", r.flag(flagLeased), e.get("lifecycle_phase"))
+	if r.flag(rowread.NodeRowLeased) != (e.get("lifecycle_phase") == "active") {
+		c.fault(RuleLease, e.key, "shows a lease: %t, in phase %s", r.flag(rowread.NodeRowLeased), e.get("lifecycle_phase"))
 	}
 	if text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]; r.worker > 0 && text == "" {
 		c.fault(RuleLease, e.key, "is held by worker number %d, which nobody knows", r.worker)
 	}
-	if (r.worker > 0) != r.flag(flagLeased) {
-		c.fault(RuleLease, e.key, "shows a lease: %t, of worker number %d", r.flag(flagLeased), r.worker)
+	if (r.worker > 0) != r.flag(rowread.NodeRowLeased) {
+		c.fault(RuleLease, e.key, "shows a lease: %t, of worker number %d", r.flag(rowread.NodeRowLeased), r.worker)
 	}
-	if r.flag(flagLeased) && r.lease == noLease {
+	if r.flag(rowread.NodeRowLeased) && r.lease == noLease {
 		c.fault(RuleLease, e.key, "shows a lease, but has none")
 	}
 	join := p.joinOf(e)

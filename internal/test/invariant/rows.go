@@ -6,66 +6,19 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
-// Layout of the nodes of a run: a header and one row for each node (see lua/composite/rows/row.lua).
 const (
-	rowForm    = 1
-	headBytes  = 46
-	rowBytes   = 93
 	noAttempt  = 65535
 	noLease    = "------------------------------------"
 	otherLease = "++++++++++++++++++++++++++++++++++++" // it is in more, as lease
 	elseNumber = 255                                    // the value of a state field is in more
 	smallRun   = 10                                     // nodes of a run up to which its rows can say how many are open
-)
-
-// Flags of a row and of a run.
-const (
-	flagMore = 1 << iota
-	flagRecorded
-	flagLeased
-	flagOtherAttempt
-	_ // the nodes behind it were not told
-	flagAhead
-)
-
-const (
-	flagExtended = 1 << iota
-	flagReplayed
-	flagPurging
-	flagPlain
-	_ // it has a key by which it shares lanes
-	flagSpecial
-	flagInput
 
 	// Flags of a run by which calls know that nothing has happened in it but successes.
-	flagsStanding = flagExtended | flagReplayed | flagPurging | flagPlain
-)
-
-// Values of state fields by their number, from 1 on.
-var (
-	phases      = []string{"runnable", "active", "suspended", "terminal"}
-	ownerships  = []string{"unowned", "leased", "lease_expired_reclaimable", "lease_revoked"}
-	eligibility = []string{
-		"eligible_now", "not_eligible_until_time", "blocked_by_dependencies", "blocked_by_budget", "blocked_by_quota",
-		"blocked_by_route", "blocked_by_operator", "blocked_by_lane_state", "not_applicable",
-	}
-	reasons = []string{
-		"none", "waiting_for_worker", "waiting_for_delay", "waiting_for_retry_backoff", "waiting_for_resume_delay",
-		"waiting_for_children", "waiting_for_budget", "waiting_for_quota", "waiting_for_capable_worker", "waiting_for_signal",
-		"waiting_for_approval", "waiting_for_callback", "waiting_for_tool_result", "paused_by_operator", "paused_by_policy",
-		"waiting_for_locality_match", "paused_by_flow_cancel",
-	}
-	outcomes      = []string{"none", "success", "failed", "cancelled", "expired", "skipped"}
-	attemptStates = []string{
-		"none", "pending_first_attempt", "running_attempt", "attempt_interrupted", "pending_retry_attempt",
-		"pending_replay_attempt", "attempt_terminal",
-	}
-	publicStates = []string{
-		"waiting", "delayed", "rate_limited", "waiting_children", "active", "suspended", "completed", "failed", "cancelled",
-		"expired", "skipped",
-	}
+	flagsStanding = rowread.RunHeadExtended | rowread.RunHeadReplayed | rowread.RunHeadPurging | rowread.RunHeadPlain
 )
 
 // stateFields are the state fields of a row in the order of their columns.
@@ -73,8 +26,9 @@ var stateFields = []struct {
 	name   string
 	values []string
 }{
-	{"lifecycle_phase", phases}, {"ownership_state", ownerships}, {"eligibility_state", eligibility}, {"blocking_reason", reasons},
-	{"terminal_outcome", outcomes}, {"attempt_state", attemptStates}, {"public_state", publicStates},
+	{"lifecycle_phase", rowread.NodeRowPhase}, {"ownership_state", rowread.NodeRowOwner}, {"eligibility_state", rowread.NodeRowElig},
+	{"blocking_reason", rowread.NodeRowWhy}, {"terminal_outcome", rowread.NodeRowOutcome}, {"attempt_state", rowread.NodeRowAttempt},
+	{"public_state", rowread.NodeRowPublic},
 }
 
 // runHead is the header of the nodes of a run.
@@ -108,24 +62,19 @@ type row struct {
 
 func (r *row) flag(mask int) bool { return r.flags&mask != 0 }
 
-// uint48 reads 6 bytes.
-func uint48(b []byte) int64 {
-	return int64(b[0]) | int64(b[1])<<8 | int64(b[2])<<16 | int64(b[3])<<24 | int64(b[4])<<32 | int64(b[5])<<40
-}
-
 // readRows reads the nodes of a run. It returns the fault of their form.
 func readRows(key, text string) (*runHead, string) {
 	b := []byte(text)
-	if len(b) < headBytes || b[0] != rowForm {
+	if len(b) < rowread.RunHeadBytes || b[0] != rowread.RunHeadForm {
 		return nil, "has no header of form 1"
 	}
+	stored := rowread.ReadRunHead(b)
 	h := &runHead{
-		key: key, count: int(binary.LittleEndian.Uint16(b[1:])), flags: int(b[3]), open: int(binary.LittleEndian.Uint32(b[4:])),
-		created: uint48(b[8:]), graph: text[14:headBytes],
+		key: key, count: stored.Count, flags: stored.Flags, open: int(stored.Open), created: stored.Created, graph: stored.Graph,
 	}
-	h.extended, h.replayed = h.flags&flagExtended != 0, h.flags&flagReplayed != 0
-	want := headBytes + h.count*rowBytes
-	if behind := b[min(want, len(b)):]; h.flags&flagInput != 0 {
+	h.extended, h.replayed = h.flags&rowread.RunHeadExtended != 0, h.flags&rowread.RunHeadReplayed != 0
+	want := rowread.RunHeadBytes + h.count*rowread.NodeRowBytes
+	if behind := b[min(want, len(b)):]; h.flags&rowread.RunHeadInput != 0 {
 		h.input, behind = textBehind(behind)
 		if h.input == "" {
 			return h, "is marked as having its input behind the rows, but has none there"
@@ -143,13 +92,13 @@ func readRows(key, text string) (*runHead, string) {
 	}
 	h.rows = make([]row, h.count)
 	for i := range h.rows {
-		h.rows[i] = readRow(b[headBytes+i*rowBytes:][:rowBytes])
+		h.rows[i] = readRow(b[rowread.RunHeadBytes+i*rowread.NodeRowBytes:][:rowread.NodeRowBytes])
 		h.rows[i].ordinal = i + 1
 		if h.rows[i].changed == 0 {
 			h.rows[i].changed = h.created
 		}
 	}
-	if h.flags&flagsStanding == flagPlain && h.count <= smallRun {
+	if h.flags&flagsStanding == rowread.RunHeadPlain && h.count <= smallRun {
 		h.open = h.openRows()
 	}
 	return h, ""
@@ -172,7 +121,7 @@ func textBehind(b []byte) (text string, rest []byte) {
 func (h *runHead) openRows() int {
 	open := 0
 	for i := range h.rows {
-		if h.rows[i].states[0] != len(phases) {
+		if h.rows[i].states[0] != len(rowread.NodeRowPhase) {
 			open++
 		}
 	}
@@ -180,17 +129,13 @@ func (h *runHead) openRows() int {
 }
 
 func readRow(b []byte) row {
-	r := row{
-		flags: int(b[7]), index: int(binary.LittleEndian.Uint16(b[8:])), total: int(binary.LittleEndian.Uint16(b[10:])),
-		retries: int(binary.LittleEndian.Uint16(b[12:])), reclaims: int(b[14]), epoch: binary.LittleEndian.Uint32(b[15:]),
-		open: int(binary.LittleEndian.Uint16(b[19:])), told: int(binary.LittleEndian.Uint16(b[21:])),
-		expires: uint48(b[23:]), acquired: uint48(b[29:]), began: uint48(b[35:]), ended: uint48(b[41:]), changed: uint48(b[47:]),
-		worker: binary.LittleEndian.Uint32(b[53:]), lease: string(b[57:rowBytes]),
+	r := rowread.ReadNodeRow(b)
+	return row{
+		states: [7]int{r.Phase, r.Owner, r.Elig, r.Why, r.Outcome, r.Attempt, r.Public},
+		flags:  r.Flags, index: r.Index, total: r.Total, retries: r.Retries, reclaims: r.Reclaims, epoch: uint32(r.Epoch),
+		open: r.Open, told: r.Told, expires: r.Expires, acquired: r.Acquired, began: r.Started, ended: r.Ended, changed: r.Changed,
+		worker: uint32(r.Worker), lease: r.Lease,
 	}
-	for i := range r.states {
-		r.states[i] = int(b[i])
-	}
-	return r
 }
 
 // nodeID is the execution id of a node of a run.
@@ -269,7 +214,7 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 	set("budget_ids", f.core["budget_ids"])
 	if r.index != noAttempt {
 		core["current_attempt_index"] = strconv.Itoa(r.index)
-		if !r.flag(flagRecorded) {
+		if !r.flag(rowread.NodeRowRecorded) {
 			core["in_row"] = "1"
 		}
 	}
@@ -298,7 +243,7 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 		}
 	}
 	maps.Copy(core, f.more()[r.ordinal])
-	if r.flag(flagAhead) {
+	if r.flag(rowread.NodeRowAhead) {
 		core["admission"] = "0 0 ?"
 	}
 	p.leaseFields(r, core)
@@ -307,13 +252,13 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 
 // leaseFields adds what a row says of its lease and its attempt.
 func (p *partition) leaseFields(r *row, core map[string]string) {
-	if r.lease != noLease && r.lease != otherLease && core["attempt_state"] != "pending_retry_attempt" && !r.flag(flagOtherAttempt) {
+	if r.lease != noLease && r.lease != otherLease && core["attempt_state"] != "pending_retry_attempt" && !r.flag(rowread.NodeRowOtherAttempt) {
 		core["current_attempt_id"] = attemptOf(r.lease)
 	}
 	switch {
-	case r.flag(flagLeased) && r.lease == otherLease:
+	case r.flag(rowread.NodeRowLeased) && r.lease == otherLease:
 		core["current_lease_id"] = core["lease"]
-	case r.flag(flagLeased):
+	case r.flag(rowread.NodeRowLeased):
 		core["current_lease_id"] = r.lease
 	}
 	if r.worker > 0 {

@@ -1,3 +1,4 @@
 // Package rowread reads the records of executions that are rows of their runs, for tests that look at what is stored.
-// The layout is that of lua/composite/rows/row.lua.
+// The layout is
+// generated from the headers in lua/composite/rows/row.lua.
 package rowread

@@ -98,18 +98,41 @@ func Open(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p eng
 
 // SetOpen writes how many nodes of a run have not ended.
 func SetOpen(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, p enginecore.Partition, flow enginecore.FlowID, n int) error {
-	const offset = 4
+	column := RunHeadColumns["open"]
 	text := string(binary.LittleEndian.AppendUint32(nil, uint32(n)))
-	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, flow)).Offset(offset).Value(text).Build()).Error()
+	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, flow)).Offset(int64(column[0])).Value(text).Build()).Error()
 }
 
-// columns are where fields that a test may set are in a row: the offset and the width in bytes. open and told are
-// how many edges to the node are, and how many from it have been resolved.
-var columns = map[string][2]int{
-	"lifecycle_phase": {0, 1}, "ownership_state": {1, 1}, "eligibility_state": {2, 1}, "blocking_reason": {3, 1}, "terminal_outcome": {4, 1},
-	"attempt_state": {5, 1}, "public_state": {6, 1}, "current_attempt_index": {8, 2}, "total_attempt_count": {10, 2}, "retry_count": {12, 2},
-	"lease_reclaim_count": {14, 1}, "current_lease_epoch": {15, 4}, "lease_expires_at": {23, 6}, "lease_acquired_at": {29, 6},
-	"open": {19, 2}, "told": {21, 2}, "started_at": {35, 6}, "completed_at": {41, 6}, "last_transition_at": {47, 6},
+// states are the columns of the fields of a record that have numbers for values, with these values.
+var states = map[string]struct {
+	column string
+	values []string
+}{
+	"lifecycle_phase": {"phase", NodeRowPhase}, "ownership_state": {"owner", NodeRowOwner}, "eligibility_state": {"elig", NodeRowElig},
+	"blocking_reason": {"why", NodeRowWhy}, "terminal_outcome": {"outcome", NodeRowOutcome}, "attempt_state": {"attempt", NodeRowAttempt},
+	"public_state": {"public", NodeRowPublic},
+}
+
+// numbers are the columns of other fields that a test may set. open and told are no fields of a record.
+var numbers = map[string]string{
+	"current_attempt_index": "index", "total_attempt_count": "total", "retry_count": "retries", "lease_reclaim_count": "reclaims",
+	"current_lease_epoch": "epoch", "lease_expires_at": "expires", "lease_acquired_at": "acquired", "started_at": "started",
+	"completed_at": "ended", "last_transition_at": "changed", "open": "open", "told": "told",
+}
+
+// columnOf returns where a field is in a row, and the number that stands for a value of it.
+func columnOf(field, value string) (column [2]int, n uint64, found bool, err error) {
+	if state, ok := states[field]; ok {
+		return NodeRowColumns[state.column], uint64(slices.Index(state.values, value) + 1), true, nil
+	}
+	name, ok := numbers[field]
+	if !ok {
+		return column, 0, false, nil
+	}
+	if n, err = strconv.ParseUint(value, 10, 64); err != nil {
+		err = fmt.Errorf("%s: %w", field, err)
+	}
+	return NodeRowColumns[name], n, true, err
 }
 
 // Set writes a field of an execution's record or row. Fields that the graph or the run says cannot be set.
@@ -122,32 +145,28 @@ func Set(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id eng
 	if err != nil {
 		return err
 	}
-	at, column := columns[field]
-	if !column {
+	column, n, found, err := columnOf(field, value)
+	if err != nil {
+		return err
+	}
+	if !found {
 		more := client.B().Hset().Key(keys.FlowMore(p, FlowID(id))).FieldValue().FieldValue(strconv.Itoa(ordinal)+" "+field, value)
 		if err := client.Do(ctx, more.Build()).Error(); err != nil {
 			return err
 		}
 		return setFlag(ctx, client, keys.FlowNodes(p, FlowID(id)), ordinal)
 	}
-	var n uint64
-	if at[0] < len(states) && at[1] == 1 {
-		n = uint64(slices.Index(states[at[0]], value) + 1)
-	} else if n, err = strconv.ParseUint(value, 10, 64); err != nil {
-		return fmt.Errorf("%s: %w", field, err)
-	}
-	text := binary.LittleEndian.AppendUint64(nil, n)[:at[1]]
-	offset := int64(HeadBytes + (ordinal-1)*RowBytes + at[0])
+	text := binary.LittleEndian.AppendUint64(nil, n)[:column[1]]
+	offset := int64(RunHeadBytes + (ordinal-1)*NodeRowBytes + column[0])
 	return client.Do(ctx, client.B().Setrange().Key(keys.FlowNodes(p, FlowID(id))).Offset(offset).Value(string(text)).Build()).Error()
 }
 
 // setFlag notes that a row has further fields.
 func setFlag(ctx context.Context, client rueidis.Client, key string, ordinal int) error {
-	const flags = 7
-	at := int64(HeadBytes + (ordinal-1)*RowBytes + flags)
+	at := int64(RunHeadBytes + (ordinal-1)*NodeRowBytes + NodeRowColumns["flags"][0])
 	text, err := client.Do(ctx, client.B().Getrange().Key(key).Start(at).End(at).Build()).ToString()
 	if err != nil || text == "" {
 		return err
 	}
-	return client.Do(ctx, client.B().Setrange().Key(key).Offset(at).Value(string([]byte{text[0] | More})).Build()).Error()
+	return client.Do(ctx, client.B().Setrange().Key(key).Offset(at).Value(string([]byte{text[0] | NodeRowMore})).Build()).Error()
 }

@@ -11,41 +11,23 @@ import (
 )
 
 const (
-	// HeadBytes and RowBytes are the lengths of the header and of a row.
-	HeadBytes, RowBytes = 46, 93
-
-	form      = 1
 	noAttempt = 65535
 	noLease   = "------------------------------------"
 	// otherLease stands for a lease whose id is among the further fields.
 	otherLease = "++++++++++++++++++++++++++++++++++++"
 
 	flowUUIDBytes = 36
-)
 
-// Flags of rows.
-const (
-	More         = 1 << iota // fields of the row are in the hash of further fields
-	Recorded                 // the current attempt has a record of its own
-	Leased                   // the lease is shown
-	OtherAttempt             // the id of the attempt is in the hash of further fields
-	Untold                   // it ended with its run, so the nodes behind it were not told
-	Ahead                    // it was leased for the first time before it had its permits
-)
-
-// Input is the flag of a run whose input is behind the rows.
-const Input = 64
-
-const (
-	standing = 15 // flags of a run that say what has become of it
-	plain    = 8  // of these: it is open, and its nodes have ended with success, if they have
 	smallRun = 10 // nodes up to which the rows of a plain run say how many are open, and not its header
+
+	// standing are the flags of a run that say what has become of it.
+	standing = RunHeadExtended | RunHeadReplayed | RunHeadPurging | RunHeadPlain
 )
 
 // Head is the header of a run's rows.
 type Head struct {
 	Nodes   int
-	Flags   int // 1: extended by calls of the contract; 2: a node was replayed
+	Flags   int // of RunHead
 	Open    int // nodes that have not ended
 	Created int64
 	Graph   string // hash
@@ -55,7 +37,7 @@ type Head struct {
 type Row struct {
 	Phase, Ownership, Eligibility, Reason, Outcome, Attempt, Public string
 
-	Flags                           int
+	Flags                           int // of NodeRow
 	Index                           int // of the current attempt; -1 before the first
 	Attempts, Retries, Reclaims     int
 	Epoch                           int64
@@ -63,38 +45,12 @@ type Row struct {
 	Expires, Acquired               int64
 	Started, Ended, Changed, Worker int64
 	Lease                           string // "" before the first
-
-	states [7]byte
-}
-
-var states = [7][]string{
-	{"runnable", "active", "suspended", "terminal"},
-	{"unowned", "leased", "lease_expired_reclaimable", "lease_revoked"},
-	{
-		"eligible_now", "not_eligible_until_time", "blocked_by_dependencies", "blocked_by_budget", "blocked_by_quota",
-		"blocked_by_route", "blocked_by_operator", "blocked_by_lane_state", "not_applicable",
-	},
-	{
-		"none", "waiting_for_worker", "waiting_for_delay", "waiting_for_retry_backoff", "waiting_for_resume_delay",
-		"waiting_for_children", "waiting_for_budget", "waiting_for_quota", "waiting_for_capable_worker", "waiting_for_signal",
-		"waiting_for_approval", "waiting_for_callback", "waiting_for_tool_result", "paused_by_operator", "paused_by_policy",
-		"waiting_for_locality_match", "paused_by_flow_cancel",
-	},
-	{"none", "success", "failed", "cancelled", "expired", "skipped"},
-	{
-		"none", "pending_first_attempt", "running_attempt", "attempt_interrupted", "pending_retry_attempt",
-		"pending_replay_attempt", "attempt_terminal",
-	},
-	{
-		"waiting", "delayed", "rate_limited", "waiting_children", "active", "suspended", "completed", "failed", "cancelled",
-		"expired", "skipped",
-	},
 }
 
 // Result returns the result of a node of a run by its ordinal: nodes is the string that has its rows, and results the
 // hash that has results. A run of one node has a short result behind its row.
 func Result(nodes string, results map[string]string, ordinal int) string {
-	if ordinal == 1 && len(nodes) >= HeadBytes+RowBytes && binary.LittleEndian.Uint16([]byte(nodes[1:])) == 1 {
+	if ordinal == 1 && len(nodes) >= RunHeadBytes+NodeRowBytes && ReadRunHead([]byte(nodes)).Count == 1 {
 		_, rest := inputBehind(nodes, 1)
 		if result, _ := textAt(rest); result != "" {
 			return result
@@ -105,8 +61,8 @@ func Result(nodes string, results map[string]string, ordinal int) string {
 
 // inputBehind returns the input behind the rows of a run of so many nodes, "" for none, and what follows it.
 func inputBehind(nodes string, count int) (input, rest string) {
-	rest = nodes[HeadBytes+count*RowBytes:]
-	if nodes[3]&Input == 0 {
+	rest = nodes[RunHeadBytes+count*NodeRowBytes:]
+	if ReadRunHead([]byte(nodes)).Flags&RunHeadInput == 0 {
 		return "", rest
 	}
 	return textAt(rest)
@@ -126,16 +82,14 @@ func textAt(stored string) (text, rest string) {
 
 // Parse reads the rows of a run: nodes is the whole string.
 func Parse(nodes string) (Head, []Row, error) {
-	if len(nodes) < HeadBytes || nodes[0] != form {
+	if len(nodes) < RunHeadBytes || nodes[0] != RunHeadForm {
 		return Head{}, nil, fmt.Errorf("no rows: %d bytes", len(nodes))
 	}
 	b := []byte(nodes)
-	h := Head{
-		Nodes: int(binary.LittleEndian.Uint16(b[1:])), Flags: int(b[3]), Open: int(binary.LittleEndian.Uint32(b[4:])),
-		Created: int48(b[8:]), Graph: nodes[14:HeadBytes],
-	}
-	want := HeadBytes + h.Nodes*RowBytes
-	if h.Flags&Input != 0 && len(b) > want {
+	stored := ReadRunHead(b)
+	h := Head{Nodes: stored.Count, Flags: stored.Flags, Open: int(stored.Open), Created: stored.Created, Graph: stored.Graph}
+	want := RunHeadBytes + h.Nodes*NodeRowBytes
+	if h.Flags&RunHeadInput != 0 && len(b) > want {
 		input, _ := inputBehind(nodes, h.Nodes)
 		want += 4 + len(input)
 	}
@@ -144,12 +98,12 @@ func Parse(nodes string) (Head, []Row, error) {
 	}
 	rows := make([]Row, h.Nodes)
 	for i := range rows {
-		rows[i] = parseRow(b[HeadBytes+i*RowBytes:])
+		rows[i] = rowOf(ReadNodeRow(b[RunHeadBytes+i*NodeRowBytes:]))
 		if rows[i].Changed == 0 {
 			rows[i].Changed = h.Created
 		}
 	}
-	if h.Flags&standing == plain && h.Nodes <= smallRun {
+	if h.Flags&standing == RunHeadPlain && h.Nodes <= smallRun {
 		h.Open = 0
 		for i := range rows {
 			if rows[i].Phase != "terminal" {
@@ -160,17 +114,23 @@ func Parse(nodes string) (Head, []Row, error) {
 	return h, rows, nil
 }
 
-func int48(b []byte) int64 {
+func time48(b []byte) int64 {
 	return int64(binary.LittleEndian.Uint32(b)) | int64(binary.LittleEndian.Uint16(b[4:]))<<32
 }
 
-func parseRow(b []byte) Row {
+func appendTime48(b []byte, at int64) []byte {
+	return binary.LittleEndian.AppendUint16(binary.LittleEndian.AppendUint32(b, uint32(at)), uint16(at>>32))
+}
+
+func rowOf(stored NodeRow) Row {
 	r := Row{
-		Flags: int(b[7]), Index: int(binary.LittleEndian.Uint16(b[8:])), Attempts: int(binary.LittleEndian.Uint16(b[10:])),
-		Retries: int(binary.LittleEndian.Uint16(b[12:])), Reclaims: int(b[14]), Epoch: int64(binary.LittleEndian.Uint32(b[15:])),
-		Open: int(binary.LittleEndian.Uint16(b[19:])), Told: int(binary.LittleEndian.Uint16(b[21:])), Expires: int48(b[23:]),
-		Acquired: int48(b[29:]), Started: int48(b[35:]), Ended: int48(b[41:]), Changed: int48(b[47:]),
-		Worker: int64(binary.LittleEndian.Uint32(b[53:])), Lease: string(b[57:RowBytes]),
+		Phase: valueOf(NodeRowPhase, stored.Phase), Ownership: valueOf(NodeRowOwner, stored.Owner),
+		Eligibility: valueOf(NodeRowElig, stored.Elig), Reason: valueOf(NodeRowWhy, stored.Why),
+		Outcome: valueOf(NodeRowOutcome, stored.Outcome), Attempt: valueOf(NodeRowAttempt, stored.Attempt),
+		Public: valueOf(NodeRowPublic, stored.Public),
+		Flags:  stored.Flags, Index: stored.Index, Attempts: stored.Total, Retries: stored.Retries, Reclaims: stored.Reclaims,
+		Epoch: stored.Epoch, Open: stored.Open, Told: stored.Told, Expires: stored.Expires, Acquired: stored.Acquired,
+		Started: stored.Started, Ended: stored.Ended, Changed: stored.Changed, Worker: stored.Worker, Lease: stored.Lease,
 	}
 	if r.Index == noAttempt {
 		r.Index = -1
@@ -178,13 +138,15 @@ func parseRow(b []byte) Row {
 	if r.Lease == noLease {
 		r.Lease = ""
 	}
-	copy(r.states[:], b)
-	for i, field := range []*string{&r.Phase, &r.Ownership, &r.Eligibility, &r.Reason, &r.Outcome, &r.Attempt, &r.Public} {
-		if n := int(b[i]); n >= 1 && n <= len(states[i]) {
-			*field = states[i][n-1]
-		}
-	}
 	return r
+}
+
+// valueOf returns the value of a state with a number, "" for one that is among the further fields.
+func valueOf(values []string, number int) string {
+	if number < 1 || number > len(values) {
+		return ""
+	}
+	return values[number-1]
 }
 
 // Ordinal is the ordinal of the node whose execution has an id, and 0 for executions that are no rows.
@@ -245,17 +207,17 @@ func (r Row) Fields(more map[string]string) map[string]string {
 	}
 	other := r.Lease == otherLease
 	switch {
-	case r.Flags&Leased == 0:
+	case r.Flags&NodeRowLeased == 0:
 	case other:
 		set("current_lease_id", more["lease"])
 	default:
 		set("current_lease_id", r.Lease)
 	}
 	delete(out, "lease")
-	if r.Flags&Ahead != 0 {
+	if r.Flags&NodeRowAhead != 0 {
 		out["admission"] = "0 0 ?"
 	}
-	if r.Flags&OtherAttempt == 0 && r.Lease != "" && !other && r.Attempt != "pending_retry_attempt" {
+	if r.Flags&NodeRowOtherAttempt == 0 && r.Lease != "" && !other && r.Attempt != "pending_retry_attempt" {
 		out["current_attempt_id"] = AttemptOf(r.Lease)
 	}
 	return out

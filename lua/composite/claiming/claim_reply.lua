@@ -79,7 +79,7 @@ end
 
 -- Whether a node was leased for its first attempt and needs nothing beyond the least, but for limits of its graph.
 local function is_first(r, flow, attempt)
-  return flow.graph_hash and r.epoch == 1 and attempt.type == 'initial' and r.flags % row.AHEAD == row.LEASED
+  return flow.graph_hash and r.epoch == 1 and attempt.type == 'initial' and r.flags % node_row.AHEAD == node_row.LEASED
 end
 
 -- What claim_reply.describe gives of a node with a row.
@@ -88,7 +88,7 @@ local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   local inputs, complete = claim_reply.inputs(c, execution_id, core)
   local flow_input = core.uses_flow_input and row_inputs.of_flow(c, run.id) or ''
   if is_first(r, flow, attempt) then
-    return row_claimed.describe(c, flow, execution_id, lease_id, attempt.expires, flow_input, inputs, complete, r.flags >= row.AHEAD)
+    return row_claimed.describe(c, flow, execution_id, lease_id, attempt.expires, flow_input, inputs, complete, r.flags >= node_row.AHEAD)
   end
   local steps, all_steps = NONE, true
   if core.journal then steps, all_steps = journal.inline(c, execution_id, core) end

@@ -2,7 +2,9 @@
 -- is that other nodes of its run may start. Everything else goes the long way, with the same effect. It works on the bytes of the
 -- rows, and writes them at once, so it leaves runs alone that the call has loaded.
 
-local ROW_BYTES, FLAGS, BEHIND_OPEN, PLAIN = row.ROW_BYTES, row.FLAGS, row.BEHIND_OPEN, row.PLAIN
+local ROW_BYTES, PLAIN = node_row.BYTES, run_head.PLAIN
+-- How many bytes of the header come before the flags, and up to the end of the number of open nodes, which follows them.
+local FLAGS, BEHIND_OPEN = run_head.FLAGS_AT - 1, run_head.CREATED_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
 -- Bytes between two rows are written again as they are, up to so many: that takes less than a further command.
@@ -115,9 +117,9 @@ end
 local function succeed(c, flow, bytes, open, node, done, successors, stem, result, behind)
   local head_at, head = FLAGS + 1, nil
   if open == 1 then
-    head_at, head = FLAGS, struct.pack('<BI4', string.byte(bytes, FLAGS + 1) - PLAIN, 0)
+    head_at, head = FLAGS, struct.pack(run_head.STANDING, string.byte(bytes, FLAGS + 1) - PLAIN, 0)
   elseif not flow.is_small then
-    head = struct.pack('<I4', open - 1)
+    head = struct.pack(run_head.OPEN_FORMAT, open - 1)
   end
   local count, line = successors.count, node.line_success or row_lease.line_of(node, 'success', 'line_success')
   if count == 1 and successors.last == node.ordinal + 1 then

@@ -4,38 +4,77 @@
 -- The id of a run is a UUID of version 8 whose last four digits are zero, and that of an execution the same with the
 -- ordinal of its node in their place, from 1 on: both say where the row is.
 
--- Form of the string, number of nodes, flags, open nodes, time of creation, and hash of the graph.
-local HEAD = '<BHBI4I6c32'
-local HEAD_BYTES = 46
-row.HEAD_BYTES = HEAD_BYTES
--- Where the flags are, and behind them how many nodes are open; and where what follows them is.
-row.FLAGS, row.BEHIND_OPEN = 3, 8
-local FORM = 1
+-- @row      run_head  The header of the rows of a run
+-- @column   form      byte      =1 form of the string
+-- @column   count     short     number of nodes
+-- @column   flags     flags     what has become of the run
+-- @bit      flags     extended  nodes or edges have been added by the contract's calls
+-- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
+-- @bit      flags     purging   the run is being purged
+-- @bit      flags     plain     the run is open, no node of it has ended but with success, and nothing has made its record one of
+--                     those that calls on its nodes must read
+-- @bit      flags     fair      the run has a key by which it shares lanes
+-- @bit      flags     special   the run has budgets, or belongs to a node
+-- @bit      flags     input     the input of the run follows the rows
+-- @column   open      long      number of nodes that have not ended; not kept up to date in small plain runs
+-- @column   created   time      creation of the run
+-- @column   graph     text(32)  hash of the graph, in hex
+-- @piece    state     count flags open created..graph
+-- @piece    standing  flags open
+-- @piece    identity  created graph
 
--- States: phase, ownership, eligibility, blocking reason, outcome, attempt, public state. Then flags, index of the current
--- attempt, attempts, retries, take-overs, lease epoch, open edges that lead to the node, edges that lead on from it and are
--- resolved. Then the end of the lease, its start, the first start, the end, and the last transition (Unix ms), the number of
--- the worker, and the lease.
-local ROW = '<BBBBBBBBHHHBI4HHI6I6I6I6I6I4c36'
-local ROW_BYTES = 93
-row.ROW_BYTES = ROW_BYTES
+-- @row      node_row  The row of a node
+-- @beside   run ordinal was
+-- @column   phase     state     `lifecycle_phase`
+-- @values   phase     runnable active suspended terminal
+-- @column   owner     state     `ownership_state`
+-- @values   owner     unowned leased lease_expired_reclaimable lease_revoked
+-- @column   elig      state     `eligibility_state`
+-- @values   elig      eligible_now not_eligible_until_time blocked_by_dependencies blocked_by_budget blocked_by_quota
+--                     blocked_by_route blocked_by_operator blocked_by_lane_state not_applicable
+-- @column   why       state     `blocking_reason`
+-- @values   why       none waiting_for_worker waiting_for_delay waiting_for_retry_backoff waiting_for_resume_delay
+--                     waiting_for_children waiting_for_budget waiting_for_quota waiting_for_capable_worker
+--                     waiting_for_signal waiting_for_approval waiting_for_callback waiting_for_tool_result
+--                     paused_by_operator paused_by_policy waiting_for_locality_match paused_by_flow_cancel
+-- @column   outcome   state     `terminal_outcome`
+-- @values   outcome   none success failed cancelled expired skipped
+-- @column   attempt   state     `attempt_state`
+-- @values   attempt   none pending_first_attempt running_attempt attempt_interrupted pending_retry_attempt
+--                     pending_replay_attempt attempt_terminal
+-- @column   public    state     `public_state`
+-- @values   public    waiting delayed rate_limited waiting_children active suspended completed failed cancelled expired
+--                     skipped
+-- @column   flags     flags     what else there is of the node
+-- @bit      flags     more      it has fields in the hash `more`
+-- @bit      flags     recorded  its current attempt has a record of its own
+-- @bit      flags     leased    its lease is shown
+-- @bit      flags     other_attempt  the id of its attempt does not follow from the lease, and is in `more`
+-- @bit      flags     untold    it ended when its run was over, so the nodes that depend on it were not told
+-- @bit      flags     ahead     it was leased for the first time before it had its places under its limits
+-- @column   index     short     index of the current attempt; 65535 is none
+-- @column   total     short     attempts
+-- @column   retries   short     retries
+-- @column   reclaims  byte      take-overs from lost workers
+-- @column   epoch     long      lease epoch
+-- @column   open      short     edges that lead to the node and are open
+-- @column   told      short     edges that lead on from the node and are resolved, in the order of the graph
+-- @column   expires   time      end of the lease
+-- @column   acquired  time      start of the lease
+-- @column   started   time      first start
+-- @column   ended     time      end
+-- @column   changed   time      last transition; 0 is the creation of the run
+-- @column   worker    long      number of the worker; 0 is none
+-- @column   lease     text(36)  lease id; 36 times `-` is none, 36 times `+` one of another length, which is in `more`
+-- @piece    waits_for phase..epoch open
+-- @piece    held      phase..told expires acquired..started
+
+local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
--- In the place of a lease whose id has another length than those of this library: it is in `more`, as `lease`.
+-- In the place of a lease whose id has another length than those of this library.
 row.OTHER_LEASE = '++++++++++++++++++++++++++++++++++++'
-row.LEASE_BYTES = 36
-
--- Flags of a row: it has fields in the hash `more`; its current attempt has a record of its own; its lease is shown; the id
--- of its attempt does not follow from the lease, and is in `more`; it ended when its run was over, so the nodes behind it were not
--- told; it was leased for the first time before it had its places under its limits.
-row.MORE, row.RECORDED, row.LEASED, row.OTHER_ATTEMPT, row.UNTOLD, row.AHEAD = 1, 2, 4, 8, 16, 32
-
--- Flags of a run: nodes or edges have been added by the contract's calls; a node was replayed, so an edge may be resolved again; it
--- is being purged. It is plain while it is open, no node of it has ended but with success, and nothing has made its record one of
--- those that calls on its nodes must look at. It has a key by which it shares lanes. It has budgets, or belongs to a node. Its input
--- is behind the rows, see row_inputs.
-row.EXTENDED, row.REPLAYED, row.PURGING, row.PLAIN, row.FAIR, row.SPECIAL, row.INPUT = 1, 2, 4, 8, 16, 32, 64
 
 function row.is_extended(run) return run.flags % 2 == 1 end
 function row.is_replayed(run) return run.flags % 4 >= 2 end
@@ -44,35 +83,6 @@ function row.is_plain(run) return run.flags % 16 >= 8 end
 function row.is_fair(run) return run.flags % 32 >= 16 end
 function row.is_special(flags) return flags % 64 >= 32 end
 function row.has_input(flags) return flags % 128 >= 64 end
-
--- The values of state fields, by their number in a row.
-row.PHASE = { 'runnable', 'active', 'suspended', 'terminal' }
-row.OWNERSHIP = { 'unowned', 'leased', 'lease_expired_reclaimable', 'lease_revoked' }
-row.ELIGIBILITY = {
-  'eligible_now', 'not_eligible_until_time', 'blocked_by_dependencies', 'blocked_by_budget', 'blocked_by_quota',
-  'blocked_by_route', 'blocked_by_operator', 'blocked_by_lane_state', 'not_applicable',
-}
-row.REASON = {
-  'none', 'waiting_for_worker', 'waiting_for_delay', 'waiting_for_retry_backoff', 'waiting_for_resume_delay',
-  'waiting_for_children', 'waiting_for_budget', 'waiting_for_quota', 'waiting_for_capable_worker', 'waiting_for_signal',
-  'waiting_for_approval', 'waiting_for_callback', 'waiting_for_tool_result', 'paused_by_operator', 'paused_by_policy',
-  'waiting_for_locality_match', 'paused_by_flow_cancel',
-}
-row.OUTCOME = { 'none', 'success', 'failed', 'cancelled', 'expired', 'skipped' }
-row.ATTEMPT = {
-  'none', 'pending_first_attempt', 'running_attempt', 'attempt_interrupted', 'pending_retry_attempt',
-  'pending_replay_attempt', 'attempt_terminal',
-}
-row.PUBLIC = {
-  'waiting', 'delayed', 'rate_limited', 'waiting_children', 'active', 'suspended', 'completed', 'failed', 'cancelled',
-  'expired', 'skipped',
-}
-
-local function pack(r)
-  return struct.pack(ROW, r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public, r.flags, r.index, r.total,
-    r.retries, r.reclaims, r.epoch, r.open, r.told, r.expires, r.acquired, r.started, r.ended, r.changed, r.worker, r.lease)
-end
-row.pack = pack
 
 -- States of which lanes count their nodes: active, and waiting for upstreams; 0 is every other one. They are listed by the phase of a
 -- row and its eligibility, of which the former counts sixteen times.
@@ -84,24 +94,23 @@ for state = 0, 255 do row.COUNTED[state] = state >= 32 and state < 48 and 1 or s
 -- the one that is written).
 function row.on_counted(run, changed) end
 
--- The row at a place of a string. The table is made with all of its fields at once, since one that grows costs more than all else.
-local function unpack_at(bytes, from, run, ordinal)
-  local phase, owner, elig, why, outcome, attempt, public, flags, index, total, retries, reclaims, epoch, open, told, expires, acquired,
-    started, ended, changed, worker, lease_id = struct.unpack(ROW, bytes, from)
-  return {
-    run = run, ordinal = ordinal, phase = phase, owner = owner, elig = elig, why = why, outcome = outcome, attempt = attempt,
-    public = public, flags = flags, index = index, total = total, retries = retries, reclaims = reclaims, epoch = epoch, open = open,
-    told = told, expires = expires, acquired = acquired, started = started, ended = ended,
-    changed = changed > 0 and changed or run.created, worker = worker, lease = lease_id, was = phase * 16 + elig,
-  }
+-- The row at a place of a string.
+local function row_at(bytes, from, run, ordinal)
+  local r = node_row.read(bytes, from, run, ordinal)
+  r.was = r.phase * 16 + r.elig
+  if r.changed == 0 then r.changed = run.created end
+  return r
 end
 
 -- The row of a node that waits for `open` upstreams, or of one that is eligible, of a run that begins. Its last transition is
 -- the creation of the run, which is not in the row.
 function row.initial(open)
   local waits = open > 0
-  return struct.pack(ROW, 1, 1, waits and 3 or 1, waits and 6 or 2, 1, 2, waits and 4 or 1, 0, row.NO_ATTEMPT, 0, 0, 0, 0, open,
-    0, 0, 0, 0, 0, 0, 0, row.NO_LEASE)
+  return node_row.pack({
+    phase = 1, owner = 1, elig = waits and 3 or 1, why = waits and 6 or 2, outcome = 1, attempt = 2, public = waits and 4 or 1, flags = 0,
+    index = row.NO_ATTEMPT, total = 0, retries = 0, reclaims = 0, epoch = 0, open = open, told = 0, expires = 0, acquired = 0, started = 0,
+    ended = 0, changed = 0, worker = 0, lease = row.NO_LEASE,
+  })
 end
 
 -- The runs that the call has loaded, by their ids, and the rows, by the last part of the ids of their executions; false for what
@@ -157,11 +166,11 @@ end
 local function load_run(at, prefix, tag, id, nodes_key)
   local bytes = redis.call('GETRANGE', nodes_key, '0', row.LAST_OF_FIRST_READ)
   if #bytes < HEAD_BYTES then return nil end
-  local form, count, flags, open, created, graph_hash = struct.unpack(HEAD, bytes)
-  if form ~= FORM then error('rows of an unknown form: ' .. nodes_key) end
-  local run = new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
+  local head = run_head.read(bytes, 1)
+  if head.form ~= run_head.FORM then error('rows of an unknown form: ' .. nodes_key) end
+  local run = new_run(at, prefix, tag, id, nodes_key, head.count, head.flags, head.open, head.created, head.graph)
   run.bytes = bytes
-  if count <= SMALL_RUN and flags % 16 == row.PLAIN then run.open = nil end
+  if run.count <= SMALL_RUN and run.flags % 16 == run_head.PLAIN then run.open = nil end
   return run
 end
 
@@ -200,20 +209,17 @@ end
 -- Reports whether the call has loaded a run.
 function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
--- The header of a run that begins.
-local function first_head(count, graph_hash, flags, created)
-  return struct.pack(HEAD, FORM, count, flags, count, created, graph_hash)
-end
-
 -- The header of the text that the runs of a graph are copies of.
-function row.first_head(count, graph_hash) return first_head(count, graph_hash, 0, 0) end
+function row.first_head(count, graph_hash)
+  return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash })
+end
 
 -- Creates a run with the rows of its nodes as they begin: `initial`, or, where that is nil, a copy of the text at `rows_key`. What the
 -- call changes of them is written when it ends. `behind`: what comes behind the rows, "" for nothing.
 function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind)
   local nodes_key = key.flow_nodes(c, flow_id)
   local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
-  local head = first_head(count, graph_hash, flags, c.now)
+  local head = run_head.pack(run)
   if initial then
     run.bytes = head .. initial .. behind
     redis.call('SET', nodes_key, run.bytes)
@@ -236,10 +242,10 @@ function row.at(run, ordinal)
     bytes = redis.call('GETRANGE', run.key, at, at + 2 * ROW_BYTES - 1)
     at = 0
     if ordinal < run.count and not run.rows[ordinal + 1] then
-      run.rows[ordinal + 1] = unpack_at(bytes, ROW_BYTES + 1, run, ordinal + 1)
+      run.rows[ordinal + 1] = row_at(bytes, ROW_BYTES + 1, run, ordinal + 1)
     end
   end
-  r = unpack_at(bytes, at + 1, run, ordinal)
+  r = row_at(bytes, at + 1, run, ordinal)
   run.rows[ordinal] = r
   return r
 end
@@ -251,17 +257,20 @@ function row.load(run, from, to)
   local bytes = redis.call('GETRANGE', run.key, first, last)
   for ordinal = from, to do
     if not run.rows[ordinal] then
-      run.rows[ordinal] = unpack_at(bytes, (ordinal - from) * ROW_BYTES + 1, run, ordinal)
+      run.rows[ordinal] = row_at(bytes, (ordinal - from) * ROW_BYTES + 1, run, ordinal)
     end
   end
 end
+
+-- How far the eligibility is from the phase of a row, which comes first.
+local ELIG = node_row.ELIG_AT - node_row.PHASE_AT
 
 -- Calls a function with the ordinal, phase and eligibility of each row from one ordinal to another, as they are stored.
 function row.each_state(run, from, to, visit)
   local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES
   local bytes = last <= #run.bytes and string.sub(run.bytes, first + 1, last) or redis.call('GETRANGE', run.key, first, last - 1)
   for at = 1, #bytes, ROW_BYTES do
-    visit(from + (at - 1) / ROW_BYTES, string.byte(bytes, at), string.byte(bytes, at + 2))
+    visit(from + (at - 1) / ROW_BYTES, string.byte(bytes, at), string.byte(bytes, at + ELIG))
   end
 end
 
@@ -382,7 +391,8 @@ end
 local MAX_GAP = 512
 
 local function pack_head(run)
-  return struct.pack(HEAD, FORM, run.count, run.flags, row.open(run), run.created, run.graph)
+  row.open(run)
+  return run_head.pack(run)
 end
 
 -- Writes the header and the rows that have changed, with one command where they are close to each other.
@@ -407,7 +417,7 @@ local function write_rows(run)
     end
     if count == 0 then from = at end
     count = count + 1
-    parts[count], to, r.dirty = pack(r), at + ROW_BYTES, nil
+    parts[count], to, r.dirty = node_row.pack(r), at + ROW_BYTES, nil
     if r.phase * 16 + r.elig ~= r.was then
       changed = changed or {}
       changed[#changed + 1] = r

@@ -115,10 +115,10 @@ end
 -- How the edges that lead on from a node stood when it was run again, in the field `kept_edges`: the outcome that they were told, with
 -- the number of the case of a condition behind it, how many were told, and when the node had ended, for each time. An edge that was satisfied then stays so, whatever the node comes to.
 local function keep_edges(r)
-  if r.told == 0 or row_record.flag(r, row.UNTOLD) or not row.is_replayed(r.run) then return end
+  if r.told == 0 or row_record.flag(r, node_row.UNTOLD) or not row.is_replayed(r.run) then return end
   local kept = record.read_node(r, { 'kept_edges' }).kept_edges
   local case = decides(graph_store.of_row(r)) and row_decision.case_of(r)
-  local entry = row.OUTCOME[r.outcome] .. (case and number.digits(case) or '') .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
+  local entry = node_row.OUTCOME[r.outcome] .. (case and number.digits(case) or '') .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
   record.set_node(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
 end
 
@@ -140,7 +140,7 @@ end
 local function reopened_entry(up, upstream, place, satisfied)
   local kept = kept_edges(up)
   local count = kept and #kept or 0
-  if not satisfied and up.phase == 4 and place <= up.told and not row_record.flag(up, row.UNTOLD) then count = count + 1 end
+  if not satisfied and up.phase == 4 and place <= up.told and not row_record.flag(up, node_row.UNTOLD) then count = count + 1 end
   if count == 0 then return '' end
   return ',' .. number.text(upstream) .. ':' .. number.text(count) .. ':' .. (satisfied and '1' or '0')
 end
@@ -257,7 +257,7 @@ local function tell_nobody(r)
   local count = graph_store.edge_count(graph_store.of_row(r).downs)
   if r.told == count then return end
   r.told = count
-  row_record.set_flag(r, row.UNTOLD, true)
+  row_record.set_flag(r, node_row.UNTOLD, true)
   row.touch(r)
 end
 
@@ -276,7 +276,7 @@ local function tell_finally(c, wave, item, r, flow)
   local count = graph_store.edge_count(graph_store.of_row(r).downs)
   if flow.joins == finally.JOINS and r.told < count then
     if not add_edges(c, wave, item, r, flow, true) then return false end
-    row_record.set_flag(r, row.UNTOLD, true)
+    row_record.set_flag(r, node_row.UNTOLD, true)
     row.touch(r)
     return true
   end
@@ -315,7 +315,7 @@ function row_edges.drain(c, entry)
     return true
   end
   local item = {
-    execution_id = entry, flow_id = run.id, outcome = row.OUTCOME[r.outcome], node = graph_store.of_row(r).name,
+    execution_id = entry, flow_id = run.id, outcome = node_row.OUTCOME[r.outcome], node = graph_store.of_row(r).name,
     reason = row_decision.reason(r),
   }
   local all
@@ -380,7 +380,7 @@ function row_edges.reopen(core_key)
   if not r then return end
   keep_edges(r)
   r.told = 0
-  row_record.set_flag(r, row.UNTOLD, false)
+  row_record.set_flag(r, node_row.UNTOLD, false)
   row.touch(r)
 end
 graph.reopen_edges = row_edges.reopen
@@ -388,7 +388,7 @@ graph.reopen_edges = row_edges.reopen
 function replay.note_row(core_key)
   local r = row.of_key(core_key)
   if not r or row.is_replayed(r.run) then return end
-  r.run.flags = r.run.flags + row.REPLAYED
+  r.run.flags = r.run.flags + run_head.REPLAYED
   row.touch_run(r.run)
 end
 
@@ -433,7 +433,7 @@ function row_edges.resolve_kept(c, flow_id, up_ordinal, down_ordinal)
   if not up or up.phase ~= 4 then return end
   local node = graph_store.of_row(up)
   local item = {
-    execution_id = row.execution_id(run, up_ordinal), flow_id = flow_id, outcome = row.OUTCOME[up.outcome], node = node.name,
+    execution_id = row.execution_id(run, up_ordinal), flow_id = flow_id, outcome = node_row.OUTCOME[up.outcome], node = node.name,
     reason = row_decision.reason(up),
   }
   local wave, flow = propagate.new_wave(), flow_record.read(c, flow_id)

@@ -36,7 +36,7 @@ local COMMON = {
 
 local function read_more(r, fields)
   local more = more_of(r)
-  if not flag(r, row.MORE) then
+  if not flag(r, node_row.MORE) then
     for _, field in ipairs(fields) do
       if more[field] == nil then more[field] = false end
     end
@@ -66,15 +66,15 @@ end
 local function write_more(r, field, text)
   local more = more_of(r)
   if text == nil then
-    if more[field] == false or not flag(r, row.MORE) then return end
+    if more[field] == false or not flag(r, node_row.MORE) then return end
     row.write_more(r.run, more_field(r, field), false)
     more[field] = false
     return
   end
   text = tostring(text)
   if more[field] == text then return end
-  if not flag(r, row.MORE) then
-    set_flag(r, row.MORE, true)
+  if not flag(r, node_row.MORE) then
+    set_flag(r, node_row.MORE, true)
     row.touch(r)
   end
   row.write_more(r.run, more_field(r, field), text)
@@ -134,13 +134,13 @@ local function attempt_of(lease_id)
 end
 
 local function define()
-  state_field('lifecycle_phase', 'phase', row.PHASE)
-  state_field('ownership_state', 'owner', row.OWNERSHIP)
-  state_field('eligibility_state', 'elig', row.ELIGIBILITY)
-  state_field('blocking_reason', 'why', row.REASON)
-  state_field('terminal_outcome', 'outcome', row.OUTCOME)
-  state_field('attempt_state', 'attempt', row.ATTEMPT)
-  state_field('public_state', 'public', row.PUBLIC)
+  state_field('lifecycle_phase', 'phase', node_row.PHASE)
+  state_field('ownership_state', 'owner', node_row.OWNER)
+  state_field('eligibility_state', 'elig', node_row.ELIG)
+  state_field('blocking_reason', 'why', node_row.WHY)
+  state_field('terminal_outcome', 'outcome', node_row.OUTCOME)
+  state_field('attempt_state', 'attempt', node_row.ATTEMPT)
+  state_field('public_state', 'public', node_row.PUBLIC)
   number_field('total_attempt_count', 'total', MAX_SHORT)
   number_field('retry_count', 'retries', MAX_SHORT)
   number_field('lease_reclaim_count', 'reclaims', MAX_BYTE)
@@ -198,7 +198,7 @@ local CHANGEABLE = { current_attempt_id = true, attached = true, replay_count = 
 local function changeable_field(field, name)
   CHANGEABLE[field] = true
   READ[field] = function(r)
-    if flag(r, row.MORE) or r.more then
+    if flag(r, node_row.MORE) or r.more then
       local text = read_more(r, { field })[field]
       if text then return text end
     end
@@ -217,7 +217,7 @@ changeable_field('priority', 'priority')
 changeable_field('limits', 'limits')
 CHANGEABLE.quota_policy_id = true
 function READ.quota_policy_id(r)
-  local own = (flag(r, row.MORE) or r.more) and read_more(r, { 'quota_policy_id' }).quota_policy_id
+  local own = (flag(r, node_row.MORE) or r.more) and read_more(r, { 'quota_policy_id' }).quota_policy_id
   local limits = not own and graph_store.of_row(r).limits
   return own or limits and limit_admission.quotas_of(limits)[1] or nil
 end
@@ -226,12 +226,12 @@ function WRITE.quota_policy_id(r, text) write_more(r, 'quota_policy_id', text) e
 -- The admission of a node that was leased for the first time ahead of its places is a flag.
 CHANGEABLE.admission = true
 function READ.admission(r)
-  if flag(r, row.AHEAD) then return limit_admission.FIRST_AHEAD end
-  return (flag(r, row.MORE) or r.more) and read_more(r, { 'admission' }).admission or nil
+  if flag(r, node_row.AHEAD) then return limit_admission.FIRST_AHEAD end
+  return (flag(r, node_row.MORE) or r.more) and read_more(r, { 'admission' }).admission or nil
 end
 function WRITE.admission(r, text)
-  set_flag(r, row.AHEAD, text == limit_admission.FIRST_AHEAD)
-  if flag(r, row.AHEAD) then text = nil end
+  set_flag(r, node_row.AHEAD, text == limit_admission.FIRST_AHEAD)
+  if flag(r, node_row.AHEAD) then text = nil end
   write_more(r, 'admission', text)
 end
 
@@ -239,7 +239,7 @@ end
 run_field('start_at', 'start_at')
 CHANGEABLE.delay_until = true
 function READ.delay_until(r)
-  if flag(r, row.MORE) or r.more then
+  if flag(r, node_row.MORE) or r.more then
     local text = read_more(r, { 'delay_until' }).delay_until
     if text then return text end
   end
@@ -260,46 +260,46 @@ function READ.current_attempt_index(r) return r.index ~= row.NO_ATTEMPT and numb
 function WRITE.current_attempt_index(r, text) r.index = tonumber(text) or row.NO_ATTEMPT end
 
 function READ.current_attempt_id(r)
-  if flag(r, row.OTHER_ATTEMPT) then return read_more(r, { 'current_attempt_id' }).current_attempt_id or nil end
+  if flag(r, node_row.OTHER_ATTEMPT) then return read_more(r, { 'current_attempt_id' }).current_attempt_id or nil end
   if r.lease == row.NO_LEASE or r.lease == row.OTHER_LEASE or r.attempt == 5 then return nil end
   return attempt_of(r.lease)
 end
 
 function WRITE.current_attempt_id(r, text)
   if is_set(text) and text == attempt_of(r.lease) then
-    if flag(r, row.OTHER_ATTEMPT) then
+    if flag(r, node_row.OTHER_ATTEMPT) then
       write_more(r, 'current_attempt_id', nil)
-      set_flag(r, row.OTHER_ATTEMPT, false)
+      set_flag(r, node_row.OTHER_ATTEMPT, false)
     end
     return
   end
-  set_flag(r, row.OTHER_ATTEMPT, true)
+  set_flag(r, node_row.OTHER_ATTEMPT, true)
   write_more(r, 'current_attempt_id', is_set(text) and text or nil)
 end
 
 function READ.current_lease_id(r)
-  if not flag(r, row.LEASED) then return nil end
+  if not flag(r, node_row.LEASED) then return nil end
   if r.lease == row.OTHER_LEASE then return read_more(r, { 'lease' }).lease or nil end
   return r.lease
 end
 
 function WRITE.current_lease_id(r, text)
   if not is_set(text) then
-    set_flag(r, row.LEASED, false)
+    set_flag(r, node_row.LEASED, false)
     return
   end
   -- The attempt that goes on under another lease keeps its id.
-  if r.lease ~= text and r.lease ~= row.NO_LEASE and r.lease ~= row.OTHER_LEASE and not flag(r, row.OTHER_ATTEMPT) then
+  if r.lease ~= text and r.lease ~= row.NO_LEASE and r.lease ~= row.OTHER_LEASE and not flag(r, node_row.OTHER_ATTEMPT) then
     write_more(r, 'current_attempt_id', attempt_of(r.lease))
-    set_flag(r, row.OTHER_ATTEMPT, true)
+    set_flag(r, node_row.OTHER_ATTEMPT, true)
   end
-  if #text == row.LEASE_BYTES then
+  if #text == #row.NO_LEASE then
     r.lease = text
   else
     r.lease = row.OTHER_LEASE
     write_more(r, 'lease', text)
   end
-  set_flag(r, row.LEASED, true)
+  set_flag(r, node_row.LEASED, true)
 end
 
 function READ.current_worker_instance_id(r)
@@ -333,7 +333,7 @@ end
 
 -- The named fields of a row, as record.read gives them.
 function record.read_node(r, fields)
-  if flag(r, row.MORE) then read_ahead(r, fields) end
+  if flag(r, node_row.MORE) then read_ahead(r, fields) end
   local out, missing = {}, nil
   for i = 1, #fields do
     local field = fields[i]
@@ -346,7 +346,7 @@ function record.read_node(r, fields)
       missing[#missing + 1] = field
     end
   end
-  if missing and (flag(r, row.MORE) or r.more) then
+  if missing and (flag(r, node_row.MORE) or r.more) then
     local more = read_more(r, missing)
     for _, field in ipairs(missing) do out[field] = more[field] or nil end
   end
@@ -382,7 +382,7 @@ function row_record.lane(r) return READ.lane_id(r) end
 
 -- `attached` (see lease.is_plain): a timeout comes from the graph, the rest is noted when it comes.
 function READ.attached(r)
-  if flag(r, row.MORE) or r.more then
+  if flag(r, node_row.MORE) or r.more then
     local text = read_more(r, { 'attached' }).attached
     if text then return text end
   end
@@ -394,10 +394,10 @@ row_record.attached = READ.attached
 row_record.fair_key = READ.fair_key
 
 function READ.replay_count(r)
-  return (flag(r, row.MORE) or r.more) and read_more(r, { 'replay_count' }).replay_count or '0'
+  return (flag(r, node_row.MORE) or r.more) and read_more(r, { 'replay_count' }).replay_count or '0'
 end
 function WRITE.replay_count(r, text) write_more(r, 'replay_count', text) end
 
-function READ.in_row(r) return r.index ~= row.NO_ATTEMPT and not flag(r, row.RECORDED) and '1' or nil end
-function WRITE.in_row(r, text) set_flag(r, row.RECORDED, not is_set(text)) end
+function READ.in_row(r) return r.index ~= row.NO_ATTEMPT and not flag(r, node_row.RECORDED) and '1' or nil end
+function WRITE.in_row(r, text) set_flag(r, node_row.RECORDED, not is_set(text)) end
 

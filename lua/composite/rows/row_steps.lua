@@ -31,7 +31,7 @@ end
 -- Leases a node to a worker as its first attempt. `ahead`: before it has its places under its limits.
 function row_steps.start(c, r, execution_id, w, ahead)
   r.phase, r.owner, r.elig, r.why, r.attempt, r.public = 2, 2, 9, 1, 3, 5
-  r.flags, r.index, r.total, r.epoch = ahead and row.LEASED + row.AHEAD or row.LEASED, 0, 1, 1
+  r.flags, r.index, r.total, r.epoch = ahead and node_row.LEASED + node_row.AHEAD or node_row.LEASED, 0, 1, 1
   r.lease, r.worker = w.lease_id, worker_registry.number(r.run, w.worker_instance_id, w.worker_id, c.now)
   r.expires, r.acquired, r.started, r.changed = c.now + w.ttl, c.now, c.now, c.now
   row.touch(r)
@@ -46,7 +46,7 @@ end
 -- The core of a node whose lease, which stands, is the one that a completion names.
 function fence.read_held(c, core_key, args)
   local r = row.of_key(core_key)
-  if not r or r.phase ~= 2 or r.owner ~= 2 or r.expires <= c.now or r.lease ~= args.lease_id or r.flags % 16 >= row.OTHER_ATTEMPT
+  if not r or r.phase ~= 2 or r.owner ~= 2 or r.expires <= c.now or r.lease ~= args.lease_id or r.flags % 16 >= node_row.OTHER_ATTEMPT
     or number.text(r.epoch) ~= args.lease_epoch or row_record.attempt_of(r.lease) ~= args.attempt_id then
     return nil
   end
@@ -54,14 +54,14 @@ function fence.read_held(c, core_key, args)
   return {
     row = r, is_held = true, managed = '1', lifecycle_phase = 'active', ownership_state = 'leased',
     current_attempt_index = number.text(r.index), lane_id = row_record.lane(r), flow_id = r.run.id, node = node.name,
-    in_row = not row_record.flag(r, row.RECORDED) and '1' or nil, attached = row_record.attached(r),
+    in_row = not row_record.flag(r, node_row.RECORDED) and '1' or nil, attached = row_record.attached(r),
   }
 end
 
 function row_steps.succeed(c, r)
   r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public = 4, 1, 9, 1, 2, 7, 7
-  row_record.set_flag(r, row.LEASED, false)
-  row_record.set_flag(r, row.AHEAD, false)
+  row_record.set_flag(r, node_row.LEASED, false)
+  row_record.set_flag(r, node_row.AHEAD, false)
   r.expires, r.worker, r.ended, r.changed = 0, 0, c.now, c.now
   row.touch(r)
 end

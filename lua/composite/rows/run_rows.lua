@@ -16,7 +16,7 @@ end
 function graph.on_extended(c, flow_id)
   local run = row.run(c, flow_id)
   if run and run.flags % 2 == 0 then
-    run.flags = run.flags + row.EXTENDED
+    run.flags = run.flags + run_head.EXTENDED
     row.touch_run(run)
   end
 end
@@ -34,12 +34,8 @@ local SPECIAL_FIELDS = {
   'parent_execution_id', 'fail_fast',
 }
 
-local IDENTITY = '<I6c32'
-
--- Of the header: how long it is, what is read of it, which is the number of nodes, the flags, the number of open nodes and the identity,
--- and where that is; and the flags of plain runs.
-local HEAD_BYTES, STATE, STATE_AT = row.HEAD_BYTES, '<HBI4c38', row.FLAGS - 1
-local PLAIN = row.PLAIN
+local HEAD_BYTES, STATE, STATE_AT, IDENTITY = run_head.BYTES, run_head.STATE, run_head.COUNT_AT, run_head.IDENTITY
+local PLAIN = run_head.PLAIN
 
 -- Keeps the record of a plain run.
 local function keep(flow_id, flow)
@@ -127,7 +123,7 @@ end
 function flow_record.on_unusual(flow_key)
   local run = row.of_flow_key(flow_key)
   if not run or not row.is_plain(run) then return end
-  run.flags = run.flags - row.PLAIN
+  run.flags = run.flags - run_head.PLAIN
   row.touch_run(run)
 end
 

@@ -197,7 +197,7 @@ local function withdraw(c, flow_id, flow_key, flow)
   redis.call('HSET', flow_key, 'purging', c.now_text)
   local run = row.run(c, flow_id)
   if run then
-    run.flags = run.flags + row.PURGING
+    run.flags = run.flags + run_head.PURGING
     row.touch_run(run)
   end
   run_list.remove(c, flow_id, flow.flow_kind or '')

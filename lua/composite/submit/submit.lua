@@ -178,10 +178,10 @@ end
 local function create_run(c, batch, A, n, run, g)
   local flow_key = key.flow_core(c, run.flow_id)
   -- The start may move, and the deadline with it; and the end of a run with a key frees its place.
-  local flags = (g.has_joins or n.start_at or run.signal or n.arrival or n.fork) and 0 or row.PLAIN
-  if is_set(run.fair_key) then flags = flags + row.FAIR end
-  if run.budgets or g.head.budgets or run.parent then flags = flags + row.SPECIAL end
-  if run.behind then flags = flags + row.INPUT end
+  local flags = (g.has_joins or n.start_at or run.signal or n.arrival or n.fork) and 0 or run_head.PLAIN
+  if is_set(run.fair_key) then flags = flags + run_head.FAIR end
+  if run.budgets or g.head.budgets or run.parent then flags = flags + run_head.SPECIAL end
+  if run.behind then flags = flags + run_head.INPUT end
   local r = row.create(c, run.flow_id, g.head.nodes, A.graph, graph_store.initial_rows(g), key.ffx_graph_rows(c, A.graph), flags,
     run.behind or '')
   r.known_graph, r.start_at = g, n.start_at
