@@ -31,7 +31,7 @@ DIFFERENTIAL = ^TestDifferential
 # Tests that count allocations, which the race detector changes, run without it in addition. Of package runtime they are compiled
 # by themselves: all its tests would take half a minute.
 ALLOCATIONS  = cost_allocs_internal_test.go cost_internal_test.go export_test.go
-LONGEST      = ./runtime ./runtime/childtest ./examples/dag-pipeline ./internal/test/storm ./internal/test/clustertest
+LONGEST      = ./runtime ./internal/test/childtest ./examples/dag-pipeline ./internal/test/storm ./internal/test/clustertest
 OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(apidoc|conformance|contracttest|enginetest|importtest|sizetest|sleeptest|wordtest)|bench|codegen|lua)(/|$$)')
 
 # The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
@@ -39,7 +39,7 @@ OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(apidoc|conforman
 RUN = -count=1 -timeout 40m -vet=off
 
 # Suites that `make test` runs on a cluster as well, beside enginetest; `make test-cluster` runs all of them there.
-ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/scheduletest ./runtime/childtest
+ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/scheduletest ./internal/test/childtest
 
 # Modules of their own below this one, so that its own dependencies stay few. go.work joins them for `go run ./cmd/flowfabric`; what
 # make does with this module does not see them.

@@ -143,7 +143,7 @@ var ErrNoLibrary = errors.New("the server has no FlowFabric library")
 var ErrContractOnly = errors.New("not part of the FlowFabric contract")
 
 // ErrMoved says that the data of the engine were moved to another one, or are being moved there: see package
-// runtime/move. The text of the error names the other engine. A program that is connected meanwhile gets it within a
+// admin/move. The text of the error names the other engine. A program that is connected meanwhile gets it within a
 // minute, and then of every call.
 var ErrMoved = errors.New("moved")
 

@@ -23,7 +23,8 @@ import (
 //   - "unregistered": no worker that was offered the node has registered the activity, which is Subject.
 //   - "capability": no worker that was offered the node has the capabilities in Names.
 //   - "worker_lost": the lease of the worker that ran it has ended, and no other worker has taken it over; Subject is
-//     the worker instance.
+//     the worker instance, Have is how many workers the node has lost in a row. After several, it is held back until
+//     Until; see activity.LostWorkers.
 //   - "lease_revoked": an operator took it from its worker, and no other worker has taken it over.
 //
 // Something keeps it from starting:

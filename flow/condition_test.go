@@ -70,7 +70,7 @@ func TestConditionsAreStoredAndDrawn(t *testing.T) {
 	golden(t, "condition.json", string(data)+"\n")
 	golden(t, "condition.mmd", d.Mermaid())
 	golden(t, "condition.dot", d.DOT())
-	golden(t, "condition.svg", d.SVG())
+	golden(t, "condition.svg", d.SVG(flow.Drawing{}))
 	golden(t, "condition.txt", d.Outline())
 	parsed, err := flowgraph.ParseGraph(data)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/flow/layout"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -103,18 +102,23 @@ func (d *Definition[In, Out]) Mermaid() string { return d.view().Mermaid() }
 // DOT returns the flow in the language of Graphviz, in the same way as Mermaid.
 func (d *Definition[In, Out]) DOT() string { return d.view().DOT() }
 
-// SVG returns the flow as an SVG document: see package layout. It uses the page's light or dark colours, and has a text
-// for each node, for readers who do not see it. Equal flows give equal text.
-func (d *Definition[In, Out]) SVG(opts ...layout.Option) string { return d.view().SVG(nil, opts...) }
+// SVG returns the flow as an SVG document. It uses the page's light or dark colours, and has a text for each node, for
+// readers who do not see it. Equal flows give equal text.
+func (d *Definition[In, Out]) SVG(drawing Drawing) string {
+	return d.view().SVG(nil, flowgraph.Drawing(drawing))
+}
 
-// Layout returns where the parts of the drawing are. It is nil only for a definition that Build did not return. Unlike
-// SVG, it has nodes of the same width unless layout.FitText is given.
-func (d *Definition[In, Out]) Layout(opts ...layout.Option) *layout.Layout {
-	l, err := d.view().Layout(opts...)
-	if err != nil {
-		return nil
-	}
-	return l
+// Drawing says how SVG draws a flow or a run. The zero value draws from left to right.
+type Drawing struct {
+	// TopDown draws from the top down.
+	TopDown bool
+	// Open are the ids of nodes whose flow is drawn too: "load" for the flow that node load runs, "load/rows" for that
+	// of a node of it. Ids of no such node are ignored.
+	Open []string
+	// FoldBeyond is the number of nodes that are alike up to which each is drawn; more are folded into one. 0 is 12, -1
+	// folds none. Nodes are alike that run the same activity, or are the same in what else they do, between upstreams
+	// and downstreams that are alike.
+	FoldBeyond int
 }
 
 // Outline returns the flow as plain text, one line for each node: its level, which is the number of nodes before it on

@@ -92,7 +92,7 @@ func TestGolden(t *testing.T) {
 	golden(t, "census.hash", d.Hash()+"\n")
 	golden(t, "census.mmd", d.Mermaid())
 	golden(t, "census.dot", d.DOT())
-	golden(t, "census.svg", d.SVG())
+	golden(t, "census.svg", d.SVG(flow.Drawing{}))
 	golden(t, "census.txt", d.Outline())
 }
 
@@ -327,7 +327,7 @@ func TestPicturesEscape(t *testing.T) {
 	}
 	golden(t, "escaped.mmd", g.Mermaid())
 	golden(t, "escaped.dot", g.DOT())
-	golden(t, "escaped.svg", g.SVG(nil))
+	golden(t, "escaped.svg", g.SVG(nil, flowgraph.Drawing{}))
 }
 
 func TestOutlineOfManyUpstreams(t *testing.T) {

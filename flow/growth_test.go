@@ -53,7 +53,7 @@ func TestGrowthGolden(t *testing.T) {
 	golden(t, "growth.hash", def.Hash()+"\n")
 	golden(t, "growth.mmd", def.Mermaid())
 	golden(t, "growth.dot", def.DOT())
-	golden(t, "growth.svg", def.SVG())
+	golden(t, "growth.svg", def.SVG(flow.Drawing{}))
 	golden(t, "growth.txt", def.Outline())
 	again, err := flowgraph.ParseGraph(data)
 	require.NoError(t, err)

@@ -59,7 +59,7 @@ func TestJoinIsStoredAndDrawn(t *testing.T) {
 	golden(t, "join.json", string(data)+"\n")
 	golden(t, "join.mmd", d.Mermaid())
 	golden(t, "join.dot", d.DOT())
-	golden(t, "join.svg", d.SVG())
+	golden(t, "join.svg", d.SVG(flow.Drawing{}))
 	golden(t, "join.txt", d.Outline())
 	read, err := flowgraph.ParseGraph(data)
 	if err != nil {

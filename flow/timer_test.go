@@ -51,7 +51,7 @@ func TestTimersGolden(t *testing.T) {
 	golden(t, "timers.hash", def.Hash()+"\n")
 	golden(t, "timers.mmd", def.Mermaid())
 	golden(t, "timers.dot", def.DOT())
-	golden(t, "timers.svg", def.SVG())
+	golden(t, "timers.svg", def.SVG(flow.Drawing{}))
 	golden(t, "timers.txt", def.Outline())
 	again, err := flowgraph.ParseGraph(data)
 	require.NoError(t, err)

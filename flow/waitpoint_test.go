@@ -55,7 +55,7 @@ func TestWaitpointGolden(t *testing.T) {
 	golden(t, "deploy.hash", d.Hash()+"\n")
 	golden(t, "deploy.mmd", d.Mermaid())
 	golden(t, "deploy.dot", d.DOT())
-	golden(t, "deploy.svg", d.SVG())
+	golden(t, "deploy.svg", d.SVG(flow.Drawing{}))
 	golden(t, "deploy.txt", d.Outline())
 	again, err := flowgraph.ParseGraph(data)
 	if err != nil {

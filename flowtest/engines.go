@@ -1,15 +1,19 @@
 package flowtest
 
 import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/rueidis"
 
-	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/internal/test/testserver/download"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // What a test on a server waits for takes real time.
@@ -22,43 +26,82 @@ const (
 	serverSettle = 10 * time.Second
 )
 
-// Engines runs a test on each kind of engine, as subtests: in a bubble, as Run does, and on a Redis 7 and a Valkey 8
-// server, with real time. FLOWFABRIC_TEST_ENGINES selects some of "embedded", "redis" and "valkey". A server that is
-// not installed is downloaded into the user's cache folder, on Debian and Ubuntu without root rights; elsewhere, and
-// when that fails, the test fails and says what to install.
+// urlsVariable lists the servers of Engines.
+const urlsVariable = "FLOWFABRIC_TEST_URLS"
+
+// Engines runs a test in a bubble, as Run does, and on each server that the environment variable FLOWFABRIC_TEST_URLS
+// lists, with real time. The variable has URLs as runtime.Open takes them, separated by spaces; an unset one means the
+// bubble alone. The subtests have the names "embedded" and, for servers, the scheme of the URL: "valkey", "redis 2".
 //
 // On a server, Patience is a minute by default, and T.Advance really waits: it skips the rest of the test when that
-// would be more than 10 s. Servers are shared by the tests of a process; each test has a database of its own.
+// would be more than 10 s. Each test has a key prefix of its own, so tests may share a server with each other and with
+// other programs, and removes its keys at its end.
 func Engines(t *testing.T, test func(t *T), opts ...Option) {
 	t.Helper()
-	for _, kind := range testserver.Kinds(t) {
-		t.Run(string(kind), func(t *testing.T) {
-			switch kind {
-			case testserver.Embedded:
-				Run(t, test, opts...)
-			case testserver.Redis, testserver.Valkey:
-				runOnServer(t, kind, test, opts)
-			default:
-				t.Skipf("flowtest: tests do not run on a %s", kind)
-			}
-		})
+	t.Run("embedded", func(t *testing.T) { Run(t, test, opts...) })
+	names := make(map[string]int)
+	for _, address := range strings.Fields(os.Getenv(urlsVariable)) {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Errorf("flowtest: %s: %v", urlsVariable, err)
+			continue
+		}
+		name := u.Scheme
+		if names[name]++; names[name] > 1 {
+			name = fmt.Sprint(name, " ", names[name])
+		}
+		t.Run(name, func(t *testing.T) { runOnServer(t, address, test, opts) })
 	}
 }
 
-// fetched is the outcome of fetching the servers that this machine lacks, once for the process.
-var fetched = sync.OnceValue(download.Servers)
-
-func runOnServer(t *testing.T, kind testserver.Kind, test func(t *T), opts []Option) {
+func runOnServer(t *testing.T, address string, test func(t *T), opts []Option) {
 	t.Helper()
-	if _, ok := testserver.Available(kind); !ok {
-		if err := fetched(); err != nil {
-			t.Fatalf("flowtest: %v", err)
+	x := newT(t, config{patience: serverPatience}, opts)
+	x.place = place{url: address, prefix: "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20]}
+	t.Cleanup(func() {
+		if err := removeKeys(address, x.place.prefix); err != nil {
+			t.Errorf("flowtest: remove the keys of the test: %v", err)
+		}
+	})
+	x.run(test)
+}
+
+// removeKeys removes all keys with a prefix from each node of a server.
+func removeKeys(address, prefix string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), serverPatience)
+	defer cancel()
+	e, err := runtime.Open(ctx, address, runtime.OpenConfig{AllowVolatile: true, Prefix: prefix})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	client := engine.ConnOf(e.Internal()).Client()
+	for _, node := range client.Nodes() {
+		if err := removeKeysOf(ctx, client, node, prefix); err != nil {
+			return err
 		}
 	}
-	x := newT(t, config{patience: serverPatience}, opts)
-	x.place = place{
-		url:    testserver.Database(t, kind),
-		prefix: "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20], // channels are shared by all databases
+	return nil
+}
+
+func removeKeysOf(ctx context.Context, client, node rueidis.Client, prefix string) error {
+	cursor := uint64(0)
+	for {
+		page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(prefix+":*").Count(1000).Build()).AsScanEntry()
+		if err != nil {
+			return err
+		}
+		removals := make([]rueidis.Completed, len(page.Elements)) // in a cluster, keys of one call belong to one slot
+		for i, key := range page.Elements {
+			removals[i] = client.B().Unlink().Key(key).Build()
+		}
+		for _, reply := range client.DoMulti(ctx, removals...) {
+			if err := reply.Error(); err != nil {
+				return err
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return nil
+		}
 	}
-	x.run(test)
 }

@@ -6,4 +6,4 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-func TestMain(m *testing.M) { enginetest.Main(m) }
+func TestMain(m *testing.M) { enginetest.MainOnServers(m) }

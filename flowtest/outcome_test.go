@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 type tenantKey struct{}
@@ -34,7 +34,7 @@ func TestPropagatorsOfATest(t *testing.T) {
 		name, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "acme", name)
-	}, flowtest.Propagators(propagate.Value[string]("tenant", tenantKey{})))
+	}, flowtest.Propagators(interceptor.PropagateValue[string]("tenant", tenantKey{})))
 }
 
 // A run that was cancelled, or has exceeded its deadline, says how it ended, too.

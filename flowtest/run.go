@@ -18,11 +18,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // Option configures Run.
@@ -32,7 +32,7 @@ type Option func(*config)
 type config struct {
 	patience    time.Duration
 	worker      runtime.WorkerConfig
-	propagators []propagate.Propagator
+	propagators []interceptor.Propagator
 }
 
 // By default an assertion waits for longer than any sleep or wait may last: for maxPatience of virtual time. Idle time
@@ -57,7 +57,7 @@ func Worker(w runtime.WorkerConfig) Option { return func(c *config) { c.worker =
 // Propagators are those of the engine under test: what they take from the context of a start is in the contexts of the
 // functions (runtime.OpenConfig.Propagators). Start of this package has no context of the test; runtime.Start with
 // T.Client does. Used more than once, it adds.
-func Propagators(list ...propagate.Propagator) Option {
+func Propagators(list ...interceptor.Propagator) Option {
 	return func(c *config) { c.propagators = append(c.propagators, list...) }
 }
 

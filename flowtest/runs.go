@@ -4,8 +4,8 @@ import (
 	"iter"
 	"testing"
 
+	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runcheck"
 )
 
 // CheckRuns fails the test for each run that a program could not carry on: the gate before a deploy. The runs are

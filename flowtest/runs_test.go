@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flowtest"
-	"github.com/flowfabric/flowfabric-go/runtime/runcheck"
+	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 )
 
 // A run that waits for an answer is carried on by the program that started it, and not by one without the activity that

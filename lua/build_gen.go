@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "351-3e10007f02c487af"
+const build = "353-814a6fa1be518b79"

@@ -13,13 +13,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 const (
@@ -121,17 +121,17 @@ func (c *Client) actorName() string {
 // audited writes an entry into the audit log, then carries the action out, and notes its failure. In contract mode
 // there is no log. All of that goes through the interceptors of the client; those of an action on a run have seen it.
 func (c *Client) audited(ctx context.Context, e fabrictype.AuditEntry, act func(context.Context) error) error {
-	return c.auditedCall(ctx, e, intercept.ClientCall{}, act)
+	return c.auditedCall(ctx, e, interceptor.ClientCall{}, act)
 }
 
 // auditedCall is audited with what interceptors see beside the entry.
 func (c *Client) auditedCall(
-	ctx context.Context, e fabrictype.AuditEntry, call intercept.ClientCall, act func(context.Context) error,
+	ctx context.Context, e fabrictype.AuditEntry, call interceptor.ClientCall, act func(context.Context) error,
 ) error {
 	if !c.isIntercepted() {
 		return audited(ctx, c.session, e, act)
 	}
-	call.Operation, call.Name, call.Detail = intercept.Operation(e.Action), e.Name, e.Detail
+	call.Operation, call.Name, call.Detail = interceptor.Operation(e.Action), e.Name, e.Detail
 	return c.intercept(ctx, call, func(ctx context.Context) error { return audited(ctx, c.session, e, act) })
 }
 

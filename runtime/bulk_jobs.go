@@ -15,13 +15,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // Errors of bulk jobs, for errors.Is.
@@ -93,7 +93,7 @@ func (c *Client) StartBulkJob(
 		return fail(err)
 	}
 	entry := fabrictype.AuditEntry{Actor: o.Actor, Action: auditlink.StartBulkJob, Name: o.ID, Detail: bulkDetail(spec)}
-	call := intercept.ClientCall{Flow: q.Flow, Action: string(a.Kind)}
+	call := interceptor.ClientCall{Flow: q.Flow, Action: string(a.Kind)}
 	err = c.auditedCall(ctx, entry, call, func(ctx context.Context) error {
 		reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
 			Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,

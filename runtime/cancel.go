@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // ActionOption adjusts an operation such as Cancel, Rerun or PauseLane. It is also a StartOption.
@@ -79,7 +79,7 @@ func (r *RunRef) CancelPending(ctx context.Context, reason string, opts ...Actio
 
 func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.Cancel, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.Cancel, "", func(ctx context.Context, r *RunRef) error {
 			return r.cancel(ctx, policy, reason, opts)
 		})
 	}
@@ -133,7 +133,7 @@ func nodeFault(err error) error {
 // or has no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.CancelNode, node, func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.CancelNode, node, func(ctx context.Context, r *RunRef) error {
 			return r.CancelNode(ctx, node, reason, opts...)
 		})
 	}

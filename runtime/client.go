@@ -8,10 +8,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // Client starts, observes and stops runs. It is safe for concurrent use.
@@ -20,7 +20,7 @@ type Client struct {
 	// actor is who acts, unless WithActor names another one; empty for the defaults.
 	actor string
 	// interceptors are around operations on runs, the first one outermost.
-	interceptors []intercept.Client
+	interceptors []interceptor.Client
 }
 
 // clientState is what the clients of one NewClient share.

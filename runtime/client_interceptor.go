@@ -6,15 +6,15 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
-// Use returns a client whose operations (intercept.Operation) go through the interceptors: the first is the
+// Use returns a client whose operations (interceptor.Operation) go through the interceptors: the first is the
 // outermost, and those of an earlier Use are outside of these. References and runs that it returns have them, too. The
 // clients share everything else, and closing one closes both. An interceptor that is nil, or returns nil, makes
 // operations return ErrInvalid.
-func (c *Client) Use(interceptors ...intercept.Client) *Client {
+func (c *Client) Use(interceptors ...interceptor.Client) *Client {
 	if c == nil {
 		return nil
 	}
@@ -27,12 +27,12 @@ func (c *Client) Use(interceptors ...intercept.Client) *Client {
 func (c *Client) isIntercepted() bool { return c != nil && len(c.interceptors) > 0 }
 
 // intercept carries out an operation through the interceptors.
-func (c *Client) intercept(ctx context.Context, call intercept.ClientCall, do func(context.Context) error) error {
+func (c *Client) intercept(ctx context.Context, call interceptor.ClientCall, do func(context.Context) error) error {
 	if err := checkContext(ctx); err != nil {
 		return err
 	}
 	done := false
-	run := func(ctx context.Context, _ *intercept.ClientCall) error {
+	run := func(ctx context.Context, _ *interceptor.ClientCall) error {
 		if err := checkContext(ctx); err != nil {
 			return err
 		}
@@ -69,9 +69,9 @@ func (r *RunRef) isIntercepted() bool { return r != nil && r.fault == nil && r.c
 
 // intercept carries out an operation on the run through the interceptors of its client.
 func (r *RunRef) intercept(
-	ctx context.Context, o intercept.Operation, node string, do func(context.Context, *RunRef) error,
+	ctx context.Context, o interceptor.Operation, node string, do func(context.Context, *RunRef) error,
 ) error {
-	call := intercept.ClientCall{Operation: o, Flow: r.flow, Run: r.id, Node: node}
+	call := interceptor.ClientCall{Operation: o, Flow: r.flow, Run: r.id, Node: node}
 	return r.client.intercept(ctx, call, func(ctx context.Context) error { return do(ctx, r.plain()) })
 }
 
@@ -85,7 +85,7 @@ func (c *Client) submit(ctx context.Context, plan *submit.RunPlan) (existed bool
 
 // submitIntercepted is apart, so that what it captures costs other starts nothing.
 func (c *Client) submitIntercepted(ctx context.Context, plan *submit.RunPlan) (existed bool, err error) {
-	call := intercept.ClientCall{Operation: intercept.Start, Flow: plan.Flow, Run: plan.Run, Input: plan.Input}
+	call := interceptor.ClientCall{Operation: interceptor.Start, Flow: plan.Flow, Run: plan.Run, Input: plan.Input}
 	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
 		existed, err = c.submitter.Submit(ctx, plan)
 		return err
@@ -120,7 +120,7 @@ func (c *Client) submitMany(ctx context.Context, plans []*submit.RunPlan) []subm
 
 // interceptedResult is Result through the interceptors.
 func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
-	err = r.intercept(ctx, intercept.Result, "", func(ctx context.Context, ref *RunRef) (err error) {
+	err = r.intercept(ctx, interceptor.Result, "", func(ctx context.Context, ref *RunRef) (err error) {
 		out, err = (&Run[Out]{RunRef: ref, decode: r.decode, existed: r.existed}).Result(ctx)
 		return err
 	})
@@ -131,7 +131,7 @@ func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
 func (c *Client) interceptedSignal(
 	ctx context.Context, token activity.Token, s Signal,
 ) (result SignalResult, err error) {
-	err = c.intercept(ctx, intercept.ClientCall{Operation: intercept.Signal}, func(ctx context.Context) (err error) {
+	err = c.intercept(ctx, interceptor.ClientCall{Operation: interceptor.Signal}, func(ctx context.Context) (err error) {
 		result, err = c.plain().Signal(ctx, token, s)
 		return err
 	})
@@ -142,7 +142,7 @@ func (c *Client) interceptedSignal(
 func (r *RunRef) interceptedSignalWait(
 	ctx context.Context, w WaitName, s Signal,
 ) (result SignalResult, err error) {
-	err = r.intercept(ctx, intercept.Signal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
+	err = r.intercept(ctx, interceptor.Signal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
 		result, err = r.SignalWait(ctx, w, s)
 		return err
 	})

@@ -13,12 +13,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
-	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 type (
@@ -145,10 +144,10 @@ func constructs() []construct {
 		}},
 		{name: "interceptors", nodes: onlyNode, start: func(
 			ctx context.Context, c *runtime.Client, def *intDefinition) (*runtime.Run[int], error) {
-			return runtime.Start(ctx, c.Use(func(next intercept.ClientFunc) intercept.ClientFunc { return next }), def, 1)
+			return runtime.Start(ctx, c.Use(func(next interceptor.ClientFunc) interceptor.ClientFunc { return next }), def, 1)
 		}, worker: func(config *runtime.WorkerConfig) {
-			config.Interceptors = []intercept.Activity{
-				func(next intercept.ActivityFunc) intercept.ActivityFunc { return next },
+			config.Interceptors = []interceptor.Activity{
+				func(next interceptor.ActivityFunc) interceptor.ActivityFunc { return next },
 			}
 		}},
 		{name: "error details", failure: errNoCreditHere, nodes: failingNode},
@@ -207,7 +206,7 @@ func storedFields(ctx context.Context, t *testing.T, b *enginetest.Bench, run st
 // all tests share.
 func TestConstructsCostNothingWhereTheyAreNotUsed(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{
-		Partitions: 4, Propagators: []propagate.Propagator{propagate.Value[tenant]("tenant", tenantKey{})},
+		Partitions: 4, Propagators: []interceptor.Propagator{interceptor.PropagateValue[tenant]("tenant", tenantKey{})},
 	})
 	ctx := enginetest.Context(t)
 	one := addOne()

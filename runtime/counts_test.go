@@ -86,7 +86,7 @@ func TestRunsAreCounted(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, list)
 		for _, n := range list {
-			require.Equal(t, string(fabrictype.RunFailed), n.State)
+			require.EqualValues(t, string(fabrictype.RunFailed), n.State)
 			require.False(t, n.Hour.Before(before))
 		}
 		b.Check(t, invariant.AnyTime)

@@ -138,7 +138,7 @@ type NodeDescription struct {
 	// Reason and Category describe the last failure, or why the node was cancelled.
 	Reason, Category string
 	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the current or last worker), CompletedAt and DueAt (next
-	// attempt, or end of a delay) are zero when they do not apply.
+	// attempt, also after lost workers, or end of a delay) are zero when they do not apply.
 	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
 	// LeaseExpiresAt is when the lease ends unless the worker renews it, so that another worker can take the node over;
 	// zero without a lease.

@@ -4,28 +4,16 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow/layout"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/layout"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // SVG returns the drawing of flow.Definition.SVG with the states of the nodes; empty when the run stores no graph.
 // Nodes on other pages than the described one are drawn as not started.
-func (d *RunDescription) SVG(opts ...layout.Option) string {
-	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(d.nodeStates(), opts...) })
-}
-
-// Layout returns where the nodes and edges of the drawing are, as flow.Definition.Layout does; nil when the run stores
-// no graph. It does not depend on the states.
-func (d *RunDescription) Layout(opts ...layout.Option) *layout.Layout {
-	if d == nil || d.graph == nil {
-		return nil
-	}
-	l, err := d.graph.Layout(opts...)
-	if err != nil {
-		return nil
-	}
-	return l
+func (d *RunDescription) SVG(drawing flow.Drawing) string {
+	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(d.nodeStates(), flowgraph.Drawing(drawing)) })
 }
 
 // nodeStates returns the states of the nodes as they are drawn.

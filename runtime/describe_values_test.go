@@ -60,8 +60,8 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	run := b.Client.Run("values", started.ID())
 	d, err := run.Describe(ctx, runtime.WithValues(0))
 	require.NoError(t, err)
-	require.Equal(t, raw, string(d.Input.Data), "before anything has run")
-	require.Equal(t, raw, string(nodesByName(d)["first"].Input.Data), "what it will get")
+	require.Equal(t, raw, string(d.Input.Bytes()), "before anything has run")
+	require.Equal(t, raw, string(nodesByName(d)["first"].Input.Bytes()), "what it will get")
 	require.Nil(t, nodesByName(d)["both"].Input, "a part of it is missing")
 	require.Nil(t, d.Result)
 
@@ -71,28 +71,28 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	d, err = run.Describe(ctx, runtime.WithValues(1000))
 	require.NoError(t, err)
 	nodes := nodesByName(d)
-	require.Equal(t, &fabrictype.Value{Codec: "json", Size: len(raw), Data: []byte(raw)}, d.Input)
+	require.Equal(t, &fabrictype.Value{Codec: "json", Size: len(raw), JSON: []byte(raw)}, d.Input)
 	require.Equal(t, raw, string(nodes["first"].Input.JSON))
 	require.Equal(t, raw, string(nodes["first"].Result.JSON))
-	require.Equal(t, "7", string(nodes["constant"].Input.Data))
-	require.Equal(t, "["+raw+",7]", string(nodes["both"].Input.Data))
-	require.Equal(t, raw, string(nodes["fails"].Input.Data))
+	require.Equal(t, "7", string(nodes["constant"].Input.Bytes()))
+	require.Equal(t, "["+raw+",7]", string(nodes["both"].Input.Bytes()))
+	require.Equal(t, raw, string(nodes["fails"].Input.Bytes()))
 	require.Nil(t, nodes["fails"].Result)
 	require.Nil(t, nodes["after"].Input, "it was skipped: its upstream has no result")
-	require.Equal(t, raw, string(nodes["either"].Input.Data), "what its join has chosen")
+	require.Equal(t, raw, string(nodes["either"].Input.Bytes()), "what its join has chosen")
 	for _, v := range []*fabrictype.Value{nodes["large"].Result, nodes["count"].Input} {
 		require.True(t, v.Truncated)
 		require.Equal(t, 100_002, v.Size)
-		require.Len(t, v.Data, 1000)
+		require.Len(t, v.Bytes(), 1000)
 		require.Nil(t, v.JSON)
 	}
 	n, err := run.DescribeNode(ctx, "count", runtime.WithValues(describe.MaxSumBytes))
 	require.NoError(t, err)
 	require.Equal(t, 100_002, len(n.Input.JSON), "the whole value")
-	require.Equal(t, "100000", string(n.Result.Data))
+	require.Equal(t, "100000", string(n.Result.Bytes()))
 	n, err = run.DescribeNode(ctx, "first", runtime.WithValues(0))
 	require.NoError(t, err)
-	require.Equal(t, raw, string(n.Input.Data))
+	require.Equal(t, raw, string(n.Input.Bytes()))
 	require.Len(t, n.History, 1)
 	_, err = run.DescribeNode(ctx, "nobody")
 	require.ErrorIs(t, err, runtime.ErrUnknownNode)
@@ -124,7 +124,7 @@ func TestDescribeResult(t *testing.T) {
 			require.NoError(t, err)
 			d, err := run.Describe(ctx, runtime.WithValues(0))
 			require.NoError(t, err)
-			require.Equal(t, "40", string(d.Input.Data))
+			require.Equal(t, "40", string(d.Input.Bytes()))
 			require.Equal(t, string(json.RawMessage(itoa(40+nodes))), string(d.Result.JSON))
 		}
 	})
@@ -218,8 +218,8 @@ func TestDescribePages(t *testing.T) {
 			require.NoError(t, err)
 			for _, n := range d.Nodes {
 				require.Equal(t, "item-"+itoa(seen), n.Name)
-				require.Equal(t, itoa(seen), string(n.Input.Data))
-				require.Equal(t, itoa(2*seen), string(n.Result.Data))
+				require.Equal(t, itoa(seen), string(n.Input.Bytes()))
+				require.Equal(t, itoa(2*seen), string(n.Result.Bytes()))
 				require.Len(t, n.History, 1)
 				seen++
 			}
@@ -267,12 +267,12 @@ func TestContractDescribeValues(t *testing.T) {
 		require.Len(t, d.Nodes, 1)
 		require.Equal(t, "2", d.Next)
 		require.Equal(t, []string{"1", "4", "2", "3"}, []string{
-			string(d.Input.Data), string(d.Result.Data), string(d.Nodes[0].Input.Data), string(d.Nodes[0].Result.Data),
+			string(d.Input.Bytes()), string(d.Result.Bytes()), string(d.Nodes[0].Input.Bytes()), string(d.Nodes[0].Result.Bytes()),
 		})
 		require.Len(t, d.Nodes[0].History, 1)
 		require.Equal(t, fabrictype.AttemptSucceeded, d.Nodes[0].History[0].Outcome)
 		n, err := run.DescribeNode(ctx, "n2", runtime.WithValues(0))
 		require.NoError(t, err)
-		require.Equal(t, "3", string(n.Input.Data))
+		require.Equal(t, "3", string(n.Input.Bytes()))
 	})
 }

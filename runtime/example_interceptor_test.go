@@ -7,9 +7,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
-	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // customerKey is the key of a value of contexts.
@@ -33,11 +32,11 @@ func ExampleClient_Use() {
 		Activities: def.Handlers(),
 		Open: runtime.OpenConfig{
 			Logger:      slog.New(slog.DiscardHandler),
-			Propagators: []propagate.Propagator{propagate.Value[string]("customer", customerKey{})},
+			Propagators: []interceptor.Propagator{interceptor.PropagateValue[string]("customer", customerKey{})},
 		},
-		Worker: runtime.WorkerConfig{Interceptors: []intercept.Activity{
-			func(next intercept.ActivityFunc) intercept.ActivityFunc {
-				return func(ctx context.Context, call *intercept.ActivityCall) ([]byte, error) {
+		Worker: runtime.WorkerConfig{Interceptors: []interceptor.Activity{
+			func(next interceptor.ActivityFunc) interceptor.ActivityFunc {
+				return func(ctx context.Context, call *interceptor.ActivityCall) ([]byte, error) {
 					result, err := next(ctx, call)
 					fmt.Println(call.Info.Kind, call.Info.RunID, string(call.Input), string(result), err)
 					return result, err
@@ -50,9 +49,9 @@ func ExampleClient_Use() {
 		return
 	}
 	defer local.Close()
-	client := local.Client().Use(func(next intercept.ClientFunc) intercept.ClientFunc {
-		return func(ctx context.Context, call *intercept.ClientCall) error {
-			if call.Operation == intercept.Start {
+	client := local.Client().Use(func(next interceptor.ClientFunc) interceptor.ClientFunc {
+		return func(ctx context.Context, call *interceptor.ClientCall) error {
+			if call.Operation == interceptor.Start {
 				fmt.Println(call.Operation, call.Flow, call.Run, string(call.Input))
 			}
 			return next(ctx, call)

@@ -1,10 +1,8 @@
 package runtime
 
 import (
-	"fmt"
-
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow/layout"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
@@ -18,17 +16,8 @@ func (d *FlowDescription) Mermaid() string { return d.drawn((*flowgraph.Graph).M
 func (d *FlowDescription) DOT() string { return d.drawn((*flowgraph.Graph).DOT) }
 
 // SVG returns the drawing of flow.Definition.SVG; empty for a graph that this program cannot read.
-func (d *FlowDescription) SVG(opts ...layout.Option) string {
-	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(nil, opts...) })
-}
-
-// Layout returns the layout of flow.Definition.Layout. The error is that of a graph that this program cannot read.
-func (d *FlowDescription) Layout(opts ...layout.Option) (*layout.Layout, error) {
-	graph, err := flowgraph.ParseGraph(d.Definition)
-	if err != nil {
-		return nil, fmt.Errorf("graph of flow %q: %w", d.Name, err)
-	}
-	return graph.Layout(opts...)
+func (d *FlowDescription) SVG(drawing flow.Drawing) string {
+	return d.drawn(func(g *flowgraph.Graph) string { return g.SVG(nil, flowgraph.Drawing(drawing)) })
 }
 
 // Outline returns the graph in the format of flow.Definition.Outline; empty for one that this program cannot read.

@@ -15,7 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/flow/layout"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -66,11 +65,10 @@ func TestStartNamed(t *testing.T) {
 		d, err := b.Client.DescribeFlow(ctx, "shipping")
 		require.NoError(t, err)
 		require.Equal(t, flows[0], d.Flow)
-		require.Equal(t, [4]string{def.Mermaid(), def.DOT(), def.Outline(), def.SVG()},
-			[4]string{d.Mermaid(), d.DOT(), d.Outline(), d.SVG()})
-		l, err := d.Layout(layout.TopDown())
-		require.NoError(t, err)
-		require.Equal(t, def.Layout(layout.TopDown()), l)
+		require.Equal(t, [4]string{def.Mermaid(), def.DOT(), def.Outline(), def.SVG(flow.Drawing{})},
+			[4]string{d.Mermaid(), d.DOT(), d.Outline(), d.SVG(flow.Drawing{})})
+		down := flow.Drawing{TopDown: true}
+		require.Equal(t, def.SVG(down), d.SVG(down))
 		require.Contains(t, string(d.InputSchema), "the address")
 		require.Contains(t, string(d.ResultSchema), "code")
 		require.Len(t, d.History, 1)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // A guard on the starts of a flow sees schedules and bulk jobs that start or run again what it refuses, and everything
@@ -27,8 +27,8 @@ func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
 		errRefused := errors.New("refused")
 		refuses := false
 		var seen []string
-		client := b.Client.Use(func(next intercept.ClientFunc) intercept.ClientFunc {
-			return func(ctx context.Context, call *intercept.ClientCall) error {
+		client := b.Client.Use(func(next interceptor.ClientFunc) interceptor.ClientFunc {
+			return func(ctx context.Context, call *interceptor.ClientCall) error {
 				seen = append(seen, fmt.Sprintf("%s %s %s %s%s", call.Operation, call.Name, call.Flow, call.Action, call.Input))
 				if refuses {
 					return errRefused

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // callList gathers what interceptors see.
@@ -37,9 +37,9 @@ func (l *callList) take() []string {
 }
 
 // around notes the beginning and the end of an operation.
-func (l *callList) around(name string) intercept.Client {
-	return func(next intercept.ClientFunc) intercept.ClientFunc {
-		return func(ctx context.Context, call *intercept.ClientCall) error {
+func (l *callList) around(name string) interceptor.Client {
+	return func(next interceptor.ClientFunc) interceptor.ClientFunc {
+		return func(ctx context.Context, call *interceptor.ClientCall) error {
 			l.add("%s %s %s/%s %s%s", name, call.Operation, call.Flow, call.Run, call.Node, call.Input)
 			err := next(ctx, call)
 			l.add("%s %v", name, err == nil)
@@ -121,21 +121,21 @@ func TestClientInterceptors(t *testing.T) {
 		}
 
 		refuse := errors.New("not today")
-		refusing := b.Client.Use(func(intercept.ClientFunc) intercept.ClientFunc {
-			return func(context.Context, *intercept.ClientCall) error { return refuse }
+		refusing := b.Client.Use(func(interceptor.ClientFunc) interceptor.ClientFunc {
+			return func(context.Context, *interceptor.ClientCall) error { return refuse }
 		})
 		_, err = runtime.Start(ctx, refusing, def, 3, runtime.WithID("A-2"))
 		require.ErrorIs(t, err, refuse)
 		_, err = b.Client.Run("plain", "A-2").Describe(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunNotFound)
-		skipping := b.Client.Use(func(intercept.ClientFunc) intercept.ClientFunc {
-			return func(context.Context, *intercept.ClientCall) error { return nil }
+		skipping := b.Client.Use(func(interceptor.ClientFunc) interceptor.ClientFunc {
+			return func(context.Context, *interceptor.ClientCall) error { return nil }
 		})
 		_, err = runtime.Start(ctx, skipping, def, 3)
 		require.ErrorContains(t, err, "left the operation start out without an error")
 		_, err = runtime.Start(ctx, b.Client.Use(nil), def, 3)
 		require.ErrorContains(t, err, "interceptor 1 of the client is nil")
-		empty := b.Client.Use(func(intercept.ClientFunc) intercept.ClientFunc { return nil })
+		empty := b.Client.Use(func(interceptor.ClientFunc) interceptor.ClientFunc { return nil })
 		_, err = runtime.Start(ctx, empty, def, 3)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, "interceptor 1 of the client returned no function")
@@ -148,19 +148,19 @@ func TestActivityInterceptors(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		var calls callList
-		around := func(name string) intercept.Activity {
-			return func(next intercept.ActivityFunc) intercept.ActivityFunc {
-				return func(ctx context.Context, call *intercept.ActivityCall) ([]byte, error) {
+		around := func(name string) interceptor.Activity {
+			return func(next interceptor.ActivityFunc) interceptor.ActivityFunc {
+				return func(ctx context.Context, call *interceptor.ActivityCall) ([]byte, error) {
 					i := call.Info
 					calls.add("%s %s %s/%s/%s %d %s", name, i.Kind, i.Flow, i.RunID, i.Node, i.Attempt, call.Input)
 					result, err := next(ctx, call)
-					calls.add("%s %s %v %v", name, result, err == nil, intercept.IsFailure(err))
+					calls.add("%s %s %v %v", name, result, err == nil, interceptor.IsFailure(err))
 					return result, err
 				}
 			}
 		}
-		rewrite := func(next intercept.ActivityFunc) intercept.ActivityFunc {
-			return func(ctx context.Context, call *intercept.ActivityCall) ([]byte, error) {
+		rewrite := func(next interceptor.ActivityFunc) interceptor.ActivityFunc {
+			return func(ctx context.Context, call *interceptor.ActivityCall) ([]byte, error) {
 				if string(call.Input) == "9" {
 					return nil, activity.NonRetryable(errors.New("nine"))
 				}
@@ -173,7 +173,7 @@ func TestActivityInterceptors(t *testing.T) {
 			return activity.Await[int](ctx, "go")
 		})
 		b.Worker(t, []activity.Handler{double, wait}, runtime.WorkerConfig{
-			Interceptors: []intercept.Activity{around("outer"), rewrite, around("inner")},
+			Interceptors: []interceptor.Activity{around("outer"), rewrite, around("inner")},
 		})
 		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, oneNode(t, "plain", double), 3, runtime.WithID("A-1"))

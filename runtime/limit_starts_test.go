@@ -294,6 +294,44 @@ func TestReservedPlaces(t *testing.T) {
 	})
 }
 
+// A start counts also when its execution is granted a place under the same token again, by a request that comes late, and
+// gives that one back unused.
+func TestUnusedPlaceAfterAStart(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
+		id := enginecore.QuotaIDFor("test", "late", "")
+		partition, err := p.core.Partitioning().QuotaPartition(id)
+		require.NoError(t, err)
+		p.call = enginerpc.ExchangeCall{
+			Partition: partition, QuotaPolicyID: id, Name: "late", Rate: 6, WindowMs: time.Hour.Milliseconds(),
+		}
+		for range 2 { // in the same millisecond, and later
+			begun, _ := p.want(true, false, 1)
+			require.Equal(t, []string{"1"}, begun)
+			p.release(1)
+		}
+		started := func() int64 {
+			reply, err := p.core.QuotaState(p.ctx, enginerpc.QuotaStateCall{Partition: partition, QuotaPolicyID: id})
+			require.NoError(t, err)
+			return reply.Quotas[0].InWindow
+		}
+		require.EqualValues(t, 2, started())
+		enginetest.Pass(t, p.core, 5*time.Millisecond)
+		begun, _ := p.want(true, false, 1, 2, 3)
+		require.Equal(t, []string{"1", "2", "3"}, begun)
+		require.EqualValues(t, 5, started())
+		for e := range 3 {
+			call := p.call
+			call.Releases = []enginerpc.ExchangeRelease{{Execution: strconv.Itoa(e + 1), Token: 1, Refund: true}}
+			p.send(call)
+		}
+		require.EqualValues(t, 2, started())
+		begun, _ = p.want(true, false, 4, 5, 6, 7, 8)
+		require.Len(t, begun, 4)
+	})
+}
+
 // Windows of different lengths that programs declare for one limit all hold: none forgets the starts of the others.
 func TestWindowsOfDifferentLength(t *testing.T) {
 	t.Parallel()

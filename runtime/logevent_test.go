@@ -23,7 +23,7 @@ func TestEveryLogEventIsUsedAndDocumented(t *testing.T) {
 	require.NoError(t, err)
 	sources := sourcesOf(t)
 
-	names := eventsBelow(t, "../internal/enginerpc", "../enginecore/embedded", "approvals", "../server")
+	names := eventsBelow(t, "../internal/enginerpc", "../enginecore/embedded", "../approvals", "../server")
 	for _, m := range regexp.MustCompile(`(Event\w+)\s+LogEvent = "([^"]+)"`).FindAllStringSubmatch(string(declared), -1) {
 		names = append(names, m[2])
 		require.Contains(t, sources, m[1], "nothing logs %s", m[2])

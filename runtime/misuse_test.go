@@ -112,8 +112,7 @@ func TestAccessorsOfNothing(t *testing.T) {
 	var ref *runtime.RunRef
 	require.Empty(t, ref.ID()+ref.FlowName()+string(ref.FlowID()))
 	var d *runtime.RunDescription
-	require.Empty(t, d.Mermaid()+d.DOT()+d.Outline()+d.SVG())
-	require.Nil(t, d.Layout())
+	require.Empty(t, d.Mermaid()+d.DOT()+d.Outline()+d.SVG(flow.Drawing{}))
 	var none context.Context
 	_, err := runtime.Open(none, "embedded:", runtime.OpenConfig{})
 	require.ErrorIs(t, err, runtime.ErrInvalid)

@@ -17,12 +17,12 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // OpenConfig configures Open. The zero value suits most programs.
@@ -47,9 +47,9 @@ type OpenConfig struct {
 	// MeterProvider creates the metrics of clients, workers and keepers. Defaults to the global one of OpenTelemetry.
 	MeterProvider metric.MeterProvider
 
-	// Propagators carry values of the context of a start to the activities of the run, such as propagate.Baggage.
-	// Defaults to none, which costs nothing.
-	Propagators []propagate.Propagator
+	// Propagators carry values of the context of a start to the activities of the run, such as
+	// interceptor.PropagateBaggage. Defaults to none, which costs nothing.
+	Propagators []interceptor.Propagator
 
 	// TLSConfig configures TLS for a URL with TLS (rediss or valkeys). A nil RootCAs means the certificate authorities
 	// of the system. With an empty ServerName, the certificate of each server of a cluster, and of each sentinel and

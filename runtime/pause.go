@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // Pause keeps the nodes of the run from starting until Resume. Running functions, delays, signals and the deadline of
@@ -15,7 +15,7 @@ import (
 // ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.Pause, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.Pause, "", func(ctx context.Context, r *RunRef) error {
 			return r.Pause(ctx, reason, opts...)
 		})
 	}
@@ -38,7 +38,7 @@ func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption)
 // large run eligible in several calls; after an error, repeat it. The errors are those of Pause.
 func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.Resume, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.Resume, "", func(ctx context.Context, r *RunRef) error {
 			return r.Resume(ctx, opts...)
 		})
 	}

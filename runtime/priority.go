@@ -5,11 +5,11 @@ import (
 	"strconv"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // SetPriority changes the priority of all nodes of the run that have not ended, and of all nodes of its child runs,
@@ -21,7 +21,7 @@ import (
 // contract mode ErrNotInContract.
 func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.SetPriority, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.SetPriority, "", func(ctx context.Context, r *RunRef) error {
 			return r.SetPriority(ctx, priority)
 		})
 	}
@@ -38,7 +38,7 @@ func (r *RunRef) SetPriority(ctx context.Context, priority int) error {
 // ErrUnknownNode or ErrNodeOver.
 func (r *RunRef) SetNodePriority(ctx context.Context, node string, priority int) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.SetPriority, node, func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.SetPriority, node, func(ctx context.Context, r *RunRef) error {
 			return r.SetNodePriority(ctx, node, priority)
 		})
 	}

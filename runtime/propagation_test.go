@@ -14,9 +14,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/propagate"
 )
 
 // tenantKey is the key of a value that programs put into contexts.
@@ -57,8 +57,8 @@ func (p badPropagator) Extract(context.Context, map[string]string) context.Conte
 // without have none.
 func TestContextPropagation(t *testing.T) {
 	t.Parallel()
-	config := runtime.OpenConfig{Propagators: []propagate.Propagator{
-		propagate.Baggage(), propagate.Value[tenant]("tenant", tenantKey{}), badPropagator{"big"},
+	config := runtime.OpenConfig{Propagators: []interceptor.Propagator{
+		interceptor.PropagateBaggage(), interceptor.PropagateValue[tenant]("tenant", tenantKey{}), badPropagator{"big"},
 	}}
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -132,8 +132,8 @@ func TestContextPropagation(t *testing.T) {
 func TestPropagatorsAreChecked(t *testing.T) {
 	t.Parallel()
 	ctx := enginetest.Context(t)
-	key := propagate.Value[string]("twice", tenantKey{})
-	e, err := runtime.Open(ctx, "", runtime.OpenConfig{Propagators: []propagate.Propagator{key, key}})
+	key := interceptor.PropagateValue[string]("twice", tenantKey{})
+	e, err := runtime.Open(ctx, "", runtime.OpenConfig{Propagators: []interceptor.Propagator{key, key}})
 	require.NoError(t, err)
 	defer e.Close()
 	client, err := runtime.NewClient(e)
@@ -143,6 +143,6 @@ func TestPropagatorsAreChecked(t *testing.T) {
 	_, err = runtime.Start(context.WithValue(ctx, tenantKey{}, "x"), client, def, 1)
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 	require.ErrorContains(t, err, fmt.Sprintf("name %q: must be given once", "twice"))
-	_, err = runtime.Open(ctx, "", runtime.OpenConfig{Propagators: []propagate.Propagator{nil}})
+	_, err = runtime.Open(ctx, "", runtime.OpenConfig{Propagators: []interceptor.Propagator{nil}})
 	require.ErrorContains(t, err, "Propagators: element 1 is nil")
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // Purge deletes a run that is over, with everything that belongs to it: nodes, results, events, its own budgets and its
@@ -32,7 +32,7 @@ func (r *RunRef) PurgeIfClosedAt(ctx context.Context, closedAt time.Time) error 
 // purge deletes a run that is over; unless closedAt is zero, only one with that end.
 func (r *RunRef) purge(ctx context.Context, closedAt time.Time) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.Purge, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.Purge, "", func(ctx context.Context, r *RunRef) error {
 			return r.purge(ctx, closedAt)
 		})
 	}

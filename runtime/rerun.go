@@ -8,10 +8,10 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // RerunScope selects the nodes that a rerun runs again: RerunFailed, RerunFrom or RerunAll. Its text is "failed", "from
@@ -69,7 +69,7 @@ type Rerun struct {
 // keepers. With WithRequestID it can be repeated.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.Rerun, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.Rerun, "", func(ctx context.Context, r *RunRef) error {
 			return r.Rerun(ctx, scope, opts...)
 		})
 	}

@@ -102,7 +102,7 @@ func TestFeedOfRuns(t *testing.T) {
 		events := nextEvents(t, feed, 10)
 		require.Equal(t, want, kindsOf(events))
 		for _, e := range events {
-			require.Equal(t, enginecore.FlowIDFor("default", e.Flow, e.Run), e.FlowID)
+			require.EqualValues(t, enginecore.FlowIDFor("default", e.Flow, e.Run), e.FlowID)
 		}
 
 		// From wherever reading has stopped, it goes on with the next event, also in another feed and with another

@@ -9,10 +9,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // Errors of schedules, for errors.Is.
@@ -143,7 +143,7 @@ func (c *Client) auditedSchedule(
 ) func(save func() error) error {
 	entry := fabrictype.AuditEntry{Actor: c.actorName(), Action: auditlink.SetSchedule, Name: name}
 	return func(save func() error) error {
-		call := intercept.ClientCall{Flow: draft().Spec.Flow, Input: draft().Content.Input}
+		call := interceptor.ClientCall{Flow: draft().Spec.Flow, Input: draft().Content.Input}
 		return c.auditedCall(ctx, entry, call, func(context.Context) error { return save() })
 	}
 }

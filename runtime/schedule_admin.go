@@ -6,10 +6,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // locateSchedule finds where a schedule of the client's namespace lives.
@@ -33,7 +33,7 @@ func (c *Client) changeSchedule(
 	act func(context.Context, enginecore.Partition, enginecore.ScheduleID) error,
 ) error {
 	p, id, err := c.locateSchedule(ctx, name)
-	var call intercept.ClientCall
+	var call interceptor.ClientCall
 	if err == nil && c.isIntercepted() {
 		var r *schedule.Record
 		if r, _, err = (schedule.Store{Session: c.session}).Read(ctx, p, id, 0); err == nil {

@@ -111,9 +111,7 @@ func (c *Client) ScheduleInput(ctx context.Context, name string) (*fabrictype.Va
 	if err != nil {
 		return fail(err)
 	}
-	return &fabrictype.Value{
-		Codec: codecName(content.Flow.Graph.Codec), Size: len(content.Input), Data: content.Input,
-	}, nil
+	return newValue(codecName(content.Flow.Graph.Codec), len(content.Input), content.Input), nil
 }
 
 // Schedules yields the schedules of the client's namespace without their histories, in no particular order. It reads

@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // ErrRunStarted means that the time of the start of a run is over, or that it never had one.
@@ -47,7 +47,7 @@ func checkStartAt(t time.Time) error {
 // more than 256 roots is moved in several steps: repeat the call after another error.
 func (r *RunRef) MoveStart(ctx context.Context, t time.Time) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.MoveStart, "", func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.MoveStart, "", func(ctx context.Context, r *RunRef) error {
 			return r.MoveStart(ctx, t)
 		})
 	}

@@ -7,12 +7,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // ErrNotSleeping is returned by MoveTimer and SkipTimer for a node that does not sleep: it has not begun to, or its
@@ -36,17 +36,17 @@ func (r *RunRef) MoveTimer(ctx context.Context, node string, to time.Time) error
 	case time.Until(to) > maxTimer:
 		err = invalid("%s: must be within 10 years", to.UTC().Format(time.RFC3339))
 	}
-	return r.moveTimer(ctx, node, intercept.MoveTimer, to, err)
+	return r.moveTimer(ctx, node, interceptor.MoveTimer, to, err)
 }
 
 // SkipTimer ends the sleep of a node as if its time had come. Everything else is as with MoveTimer.
 func (r *RunRef) SkipTimer(ctx context.Context, node string) error {
-	return r.moveTimer(ctx, node, intercept.SkipTimer, time.Time{}, nil)
+	return r.moveTimer(ctx, node, interceptor.SkipTimer, time.Time{}, nil)
 }
 
 // moveTimer moves a timer, or ends it when the time is zero, unless that is known to be wrong.
 func (r *RunRef) moveTimer(
-	ctx context.Context, node string, operation intercept.Operation, to time.Time, fault error,
+	ctx context.Context, node string, operation interceptor.Operation, to time.Time, fault error,
 ) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, operation, node, func(ctx context.Context, r *RunRef) error {
@@ -57,7 +57,7 @@ func (r *RunRef) moveTimer(
 		return err
 	}
 	doing, action := "move the timer of node "+node+" of", auditlink.MoveTimer
-	if operation == intercept.SkipTimer {
+	if operation == interceptor.SkipTimer {
 		doing, action = "skip the timer of node "+node+" of", auditlink.SkipTimer
 	}
 	if fault != nil {

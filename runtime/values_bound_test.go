@@ -67,10 +67,10 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, -1, n.Input.Size, "it is composed of more than is read")
 	require.True(t, n.Input.Truncated)
-	require.Equal(t, "24", string(n.Result.Data))
+	require.Equal(t, "24", string(n.Result.Bytes()))
 	n, err = run.DescribeNode(ctx, "n3", runtime.WithValues(describe.MaxSumBytes))
 	require.NoError(t, err)
-	require.Len(t, n.Result.Data, size+2)
+	require.Len(t, n.Result.Bytes(), size+2)
 	_, err = run.DescribeNode(ctx, "n3", runtime.WithValues(describe.MaxSumBytes+1))
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 
@@ -80,13 +80,13 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 		d, err := run.Describe(ctx, runtime.WithPage(cursor, describe.MaxPage), runtime.WithValues(describe.MaxValueBytes))
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.RunSucceeded, d.State)
-		require.Equal(t, "24", string(d.Result.Data))
+		require.Equal(t, "24", string(d.Result.Bytes()))
 		require.LessOrEqual(t, len(d.Nodes), 8)
 		for _, n := range d.Nodes {
 			require.False(t, found[n.Name], n.Name)
 			found[n.Name] = true
 			if n.Name != "all" {
-				require.Len(t, n.Result.Data, size+2, n.Name)
+				require.Len(t, n.Result.Bytes(), size+2, n.Name)
 				require.False(t, n.Result.Truncated)
 			}
 		}
@@ -103,7 +103,7 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	sum, truncated := 0, 0
 	for _, n := range d.Nodes {
 		if n.Result != nil {
-			sum += len(n.Result.Data)
+			sum += len(n.Result.Bytes())
 		}
 		if n.Result == nil || n.Result.Truncated {
 			truncated++

@@ -13,12 +13,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
@@ -186,7 +186,7 @@ func (r *RunRef) readOwnWaitpoints(
 // not satisfy the AnswerSchema of a wait for one payload, with a *fabrictype.ValueError that has all its faults.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.ResumeWait, w.Node, func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.ResumeWait, w.Node, func(ctx context.Context, r *RunRef) error {
 			return r.ResumeWait(ctx, w, payload)
 		})
 	}
@@ -201,7 +201,7 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 // ErrWaitOver as for ResumeWait, or ErrInvalid.
 func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
 	if r.isIntercepted() {
-		return r.intercept(ctx, intercept.CancelWait, w.Node, func(ctx context.Context, r *RunRef) error {
+		return r.intercept(ctx, interceptor.CancelWait, w.Node, func(ctx context.Context, r *RunRef) error {
 			return r.CancelWait(ctx, w, reason)
 		})
 	}

@@ -14,11 +14,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
-	"github.com/flowfabric/flowfabric-go/runtime/intercept"
 )
 
 // WorkerConfig configures a worker. The zero value suits most programs.
@@ -43,7 +43,7 @@ type WorkerConfig struct {
 	Grace time.Duration
 	// Interceptors run around each function that the worker runs; the first is the outermost. Defaults to none, which
 	// costs nothing.
-	Interceptors []intercept.Activity
+	Interceptors []interceptor.Activity
 	// OnBudget is called when an activity of this worker exceeds a limit of a budget: for a soft limit when its excess
 	// begins, for a hard limit once per attempt. It runs within the activity's call that reports usage or reserves an
 	// amount, so it should return soon; a panic in it counts as the activity's. It is called at most once for each

@@ -84,7 +84,7 @@ func TestFollowConnectsAgain(t *testing.T) {
 			require.NoError(t, err)
 			want = append(want, string(e.Kind))
 		}
-		require.Equal(t, want, kinds)
+		require.EqualValues(t, want, kinds)
 	})
 }
 

@@ -18,13 +18,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	links "github.com/flowfabric/flowfabric-go/approvals"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	links "github.com/flowfabric/flowfabric-go/runtime/approvals"
 	"github.com/flowfabric/flowfabric-go/server"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )

@@ -15,10 +15,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runcheck"
 )
 
 // startLarge carries out a run of nodes with results of that size, which one node takes.
@@ -104,7 +104,7 @@ func TestLargeRuns(t *testing.T) {
 		require.NoError(t, err)
 		for _, n := range d.Nodes {
 			if n.Name != "all" {
-				require.Len(t, n.Result.Data, size+2)
+				require.Len(t, n.Result.Bytes(), size+2)
 				results++
 			}
 		}

@@ -81,7 +81,7 @@ func TestJSONAtEveryDoor(t *testing.T) {
 	input := func(id string) string {
 		d, err := p.client.Run("raw", id).Describe(ctx, runtime.WithValues(1<<20))
 		require.NoError(t, err)
-		return string(d.Input.Data)
+		return string(d.Input.Bytes())
 	}
 	result := func(run *runtime.Run[json.RawMessage]) string {
 		out, err := run.Result(ctx)

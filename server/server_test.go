@@ -121,7 +121,7 @@ func TestFollowRun(t *testing.T) {
 			items = append(items, page.Items...)
 		}
 		require.Len(t, items, len(ids)-1)
-		require.Equal(t, "flow_success", items[len(items)-1].Kind)
+		require.EqualValues(t, "flow_success", items[len(items)-1].Kind)
 	})
 }
 

@@ -211,7 +211,7 @@ func TestTrimmedLog(t *testing.T) {
 		require.Contains(t, string(text), "events_lost")
 		reply = p.do("GET", "/runs/approval/one/events?wait=30s&limit=1", nil, &page)
 		require.Equal(t, http.StatusOK, reply.StatusCode)
-		require.Equal(t, "flow_submitted", page.Items[0].Kind, "the first events are kept")
+		require.EqualValues(t, "flow_submitted", page.Items[0].Kind, "the first events are kept")
 		p.bench.Wipe(t) // what was put into the log has not happened
 	})
 }

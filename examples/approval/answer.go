@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/flowfabric/flowfabric-go/approvals"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/approvals"
 )
 
 // errNotWaiting means that the deployment does not wait for an answer.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/runtime/approvals"
+	"github.com/flowfabric/flowfabric-go/approvals"
 )
 
 // The names of the signals that people send.

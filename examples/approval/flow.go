@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/approvals"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/runtime/approvals"
 )
 
 // The activities. What may be better a moment later is tried again; a test that fails would fail again.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/runtime/approvals"
+	"github.com/flowfabric/flowfabric-go/approvals"
 )
 
 // The flow is stored with every run: a change of it makes a run of before unknown to a second start, so it should be

@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-func TestMain(m *testing.M) { enginetest.Main(m) }
+func TestMain(m *testing.M) { enginetest.MainOnServers(m) }
 
 // wantReports is what the program prints.
 const wantReports = `order  customer  charged  refunded  outcome

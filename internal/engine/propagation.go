@@ -13,7 +13,7 @@ import (
 // MaxCarried bounds the values that a run carries from the context of its start, in their stored form (bytes).
 const MaxCarried = 4096
 
-// Propagator carries values of a context to another one: propagate.Propagator.
+// Propagator carries values of a context to another one: interceptor.Propagator.
 type Propagator interface {
 	Inject(ctx context.Context) map[string]string
 	Extract(ctx context.Context, values map[string]string) context.Context

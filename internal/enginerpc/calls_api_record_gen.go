@@ -249,19 +249,24 @@ type ListAPISessionsCall struct {
 	// Partition is where the call works; its tag is part of every key.
 	Partition enginecore.Partition
 	Namespace string
+	Limit     int64
+	// Cursor: optional.
+	Cursor string
 }
 
 // ListAPISessionsReply is the answer to ListAPISessionsCall.
 type ListAPISessionsReply struct {
 	// Status is StatusOK.
-	Status   Status
-	Sessions []APISession
+	Status     Status
+	NextCursor string
+	Sessions   []APISession
 }
 
-// ListAPISessions runs ffx2_list_api_sessions. The sessions of a namespace, those first that end
-// first. There are at most 10,000.
+// ListAPISessions runs ffx2_list_api_sessions. Sessions of a namespace, those first that end first: at
+// most `limit`, and 200. Go on with next_cursor until it is empty, or with the position of a session
+// to read those after it.
 //
-// It only reads.
+// It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ListAPISessions(ctx context.Context, c ListAPISessionsCall) (ListAPISessionsReply, error) {
 	return Do(ctx, conn, c)
 }
@@ -271,16 +276,19 @@ func (ListAPISessionsCall) info() callInfo {
 }
 
 func (c ListAPISessionsCall) encode(w *wire) {
-	w.reserve(1, 1)
+	w.reserve(1, 3)
 	w.partition(c.Partition, enginecore.FlowFamily)
 	w.key(w.keys.ffxPartition(w.tag))
 	w.text(c.Namespace)
+	w.int(c.Limit)
+	w.text(c.Cursor)
 }
 
 func (ListAPISessionsCall) decode(r *fields) (out ListAPISessionsReply) {
 	out.Status = r.status
 	switch {
 	case r.status == StatusOK:
+		out.NextCursor = textValue[string](r, "next_cursor")
 		out.Sessions = list(r, "sessions", decodeAPISession)
 	default:
 		r.unknownStatus()

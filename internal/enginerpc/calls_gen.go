@@ -1263,11 +1263,13 @@ func decodeAPIToken(r *fields, out *APIToken) {
 type APISession struct {
 	SessionID string
 	About     []byte
+	Position  string
 }
 
 func decodeAPISession(r *fields, out *APISession) {
 	out.SessionID = textValue[string](r, "session_id")
 	out.About = bytesValue(r, "about")
+	out.Position = textValue[string](r, "position")
 }
 
 // AuditEntry is an element of replies or calls.

@@ -769,10 +769,10 @@ func goldenCalls() []goldenCall {
 			[]string{"ff:ffx:{fp:7}"},
 			[]string{"namespace of test", "session_id of test"}},
 		{"ffx2_list_api_sessions", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ListAPISessionsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test"})
+			return Wire(k, ListAPISessionsCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", Limit: 6, Cursor: "cursor of test"})
 		},
 			[]string{"ff:ffx:{fp:7}"},
-			[]string{"namespace of test"}},
+			[]string{"namespace of test", "6", "cursor of test"}},
 		{"ffx2_remove_api_session", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, RemoveAPISessionCall{Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}, Namespace: "namespace of test", SessionID: "session_id of test"})
 		},
@@ -1722,11 +1722,11 @@ func goldenReplies() []goldenReply {
 				return decodeReply(ReadAPISessionCall{}.info(), m, ReadAPISessionCall{}.decode)
 			},
 			ReadAPISessionReply{Status: StatusOK, About: "about of test"}},
-		{"ffx2_list_api_sessions OK", []any{1, "OK", []any{[]any{"session_id of test", "\x00\xff\r\nabout"}, []any{"session_id of test", "\x00\xff\r\nabout"}}},
+		{"ffx2_list_api_sessions OK", []any{1, "OK", "next_cursor of test", []any{[]any{"session_id of test", "\x00\xff\r\nabout", "position of test"}, []any{"session_id of test", "\x00\xff\r\nabout", "position of test"}}},
 			func(m message) (any, error) {
 				return decodeReply(ListAPISessionsCall{}.info(), m, ListAPISessionsCall{}.decode)
 			},
-			ListAPISessionsReply{Status: StatusOK, Sessions: []APISession{{SessionID: "session_id of test", About: []byte("\x00\xff\r\nabout")}, {SessionID: "session_id of test", About: []byte("\x00\xff\r\nabout")}}}},
+			ListAPISessionsReply{Status: StatusOK, NextCursor: "next_cursor of test", Sessions: []APISession{{SessionID: "session_id of test", About: []byte("\x00\xff\r\nabout"), Position: "position of test"}, {SessionID: "session_id of test", About: []byte("\x00\xff\r\nabout"), Position: "position of test"}}}},
 		{"ffx2_remove_api_session OK", []any{1, "OK", "1"},
 			func(m message) (any, error) {
 				return decodeReply(RemoveAPISessionCall{}.info(), m, RemoveAPISessionCall{}.decode)

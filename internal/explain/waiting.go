@@ -23,7 +23,7 @@ func Waiting(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) fab
 	case n.LifecyclePhase == "terminal":
 		return e
 	case n.LifecyclePhase == "active":
-		if e = abandoned(n, now); e.Reason == "" {
+		if e = abandoned(n, spec, now); e.Reason == "" {
 			return e
 		}
 	default:
@@ -36,7 +36,7 @@ func Waiting(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) fab
 }
 
 // abandoned explains a node whose worker has lost it; zero for one that runs.
-func abandoned(n enginerpc.DescribedNode, now time.Time) fabrictype.Explanation {
+func abandoned(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) fabrictype.Explanation {
 	if n.BlockingReason == "waiting_for_worker" && strings.HasPrefix(n.BlockingDetail, "lease revoked: ") {
 		return fabrictype.Explanation{
 			Reason: waitreason.LeaseRevoked, Detail: strings.TrimPrefix(n.BlockingDetail, "lease revoked: "),
@@ -48,16 +48,49 @@ func abandoned(n enginerpc.DescribedNode, now time.Time) fabrictype.Explanation 
 	if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(now) {
 		return fabrictype.Explanation{}
 	}
-	whom := ""
-	if n.ReclaimCount > 0 {
-		whom = fmt.Sprintf(" by a worker that has lived for some seconds: %d workers were lost before", n.ReclaimCount)
-	}
-	return fabrictype.Explanation{
+	return lost(n, spec)
+}
+
+// takenOverInCompany is how often an execution is taken over by a worker that may run others, too: IN_COMPANY in
+// lost_worker.lua.
+const takenOverInCompany = 2
+
+// lost explains a node whose lease has run out.
+func lost(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanation {
+	e := fabrictype.Explanation{
 		Reason: waitreason.WorkerLost, Subject: string(n.WorkerInstanceID), Since: n.LeaseExpiresAt,
-		Sentence: fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over%s",
-			Time(n.LeaseExpiresAt), whom),
-		Remedy: startWorker(string(n.LaneID)),
+		Until: n.DelayUntil,
+		Have:  int(n.ReclaimCount) + 1, Remedy: startWorker(string(n.LaneID)),
 	}
+	workers := "1 worker"
+	if e.Have > 1 {
+		workers = fmt.Sprintf("%d workers", e.Have)
+	}
+	left := 2 // unknown: more than the last
+	if spec != nil {
+		left = submit.MaxReclaims(spec) - int(n.ReclaimCount)
+	}
+	switch {
+	case left <= 0:
+		e.Sentence = fmt.Sprintf("it has lost %s, the last one at %s, and may lose no more: "+
+			"it fails when a worker claims it", workers, Time(e.Since))
+		return e
+	case n.ReclaimCount == 0 && left > 1:
+		e.Sentence = fmt.Sprintf("its worker was lost: the lease ran out at %s, waiting to be taken over", Time(e.Since))
+		return e
+	}
+	next := "it waits for"
+	if !e.Until.IsZero() {
+		next = fmt.Sprintf("it is tried next at %s, by", Time(e.Until))
+	}
+	company := ""
+	if n.ReclaimCount >= takenOverInCompany || left == 1 {
+		company = " and runs nothing else"
+	}
+	e.Sentence = fmt.Sprintf("held back since %s, after it lost %s: %s a worker that has lived for some seconds%s",
+		Time(e.Since), workers, next, company)
+	e.Remedy = "mend what ends its workers; " + e.Remedy
+	return e
 }
 
 // ofReason explains a node that no worker has, by the reason in its record.

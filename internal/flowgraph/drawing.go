@@ -3,7 +3,7 @@ package flowgraph
 import (
 	"fmt"
 
-	"github.com/flowfabric/flowfabric-go/flow/layout"
+	"github.com/flowfabric/flowfabric-go/internal/layout"
 )
 
 // Layout lays out the graph. A graph that Validate refuses has no layout.
@@ -11,9 +11,27 @@ func (g *Graph) Layout(opts ...layout.Option) (*layout.Layout, error) {
 	return layout.New(g.drawing(), opts...)
 }
 
+// Drawing is flow.Drawing.
+type Drawing struct {
+	TopDown    bool
+	Open       []string
+	FoldBeyond int
+}
+
+func (d Drawing) options() []layout.Option {
+	opts := []layout.Option{layout.FitText(), layout.Open(d.Open...)}
+	if d.TopDown {
+		opts = append(opts, layout.TopDown())
+	}
+	if d.FoldBeyond != 0 {
+		opts = append(opts, layout.FoldBeyond(max(0, d.FoldBeyond)))
+	}
+	return opts
+}
+
 // SVG draws the graph, with the states of its nodes if there are any. It is empty for a graph that Validate refuses.
-func (g *Graph) SVG(states map[string]layout.NodeState, opts ...layout.Option) string {
-	l, err := g.Layout(append([]layout.Option{layout.FitText()}, opts...)...)
+func (g *Graph) SVG(states map[string]layout.NodeState, d Drawing) string {
+	l, err := g.Layout(d.options()...)
 	if err != nil {
 		return ""
 	}

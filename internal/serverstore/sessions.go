@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,6 +38,9 @@ func (s *Session) owner() string {
 
 // NewID returns a new id for a session of the principal.
 func (s *Session) NewID() string { return s.owner() + strings.ToLower(rand.Text()) }
+
+// maxSessions is how many sessions a namespace has at most.
+const maxSessions = 10_000
 
 // AddSession stores a session until it expires. A principal has 100 sessions at most, a namespace 10,000: beyond that,
 // those end that would expire first. An engine in contract mode stores none.
@@ -80,22 +82,43 @@ func decodeSession(id string, about []byte) (Session, error) {
 	return session, nil
 }
 
-// Sessions returns all sessions, by their ids: those of one principal follow each other.
-func (s *Store) Sessions(ctx context.Context) ([]Session, error) {
-	reply, err := s.conn.ListAPISessions(ctx, enginerpc.ListAPISessionsCall{
-		Partition: directory, Namespace: s.namespace,
-	})
-	if err != nil {
-		return nil, err
+// Sessions returns up to limit sessions in the order in which they end, of one principal unless that is empty. It
+// begins after a cursor; empty for the first. next is the cursor of the next page, empty after the last one.
+func (s *Store) Sessions(
+	ctx context.Context, principal, cursor string, limit int,
+) (page []Session, next string, err error) {
+	call := enginerpc.ListAPISessionsCall{
+		Partition: directory, Namespace: s.namespace, Limit: int64(limit), Cursor: cursor,
 	}
-	sessions := make([]Session, len(reply.Sessions))
-	for i, stored := range reply.Sessions {
-		if sessions[i], err = decodeSession(stored.SessionID, stored.About); err != nil {
-			return nil, err
+	if principal != "" {
+		call.Limit = maxSessions // most of them may be those of others; the engine answers fewer at a time
+	}
+	for {
+		reply, err := s.conn.ListAPISessions(ctx, call)
+		if err != nil {
+			return nil, "", err
+		}
+		for i, stored := range reply.Sessions {
+			session, err := decodeSession(stored.SessionID, stored.About)
+			if err != nil {
+				return nil, "", err
+			}
+			if principal != "" && session.Principal != principal {
+				continue
+			}
+			page = append(page, session)
+			switch {
+			case len(page) < limit:
+			case i == len(reply.Sessions)-1:
+				return page, reply.NextCursor, nil
+			default:
+				return page, stored.Position, nil
+			}
+		}
+		if call.Cursor = reply.NextCursor; call.Cursor == "" {
+			return page, "", nil
 		}
 	}
-	slices.SortFunc(sessions, func(a, b Session) int { return strings.Compare(a.ID, b.ID) })
-	return sessions, nil
 }
 
 // RemoveSession ends a session. The error matches ErrSessionNotFound for one that has ended.

@@ -14,8 +14,8 @@ import (
 // unlimitedReclaims is the limit of nodes that run no function of a user: what kills their workers is not they.
 const unlimitedReclaims = 1 << 30
 
-// maxReclaims returns how often an execution may be taken over, whose workers were lost, before it fails for good.
-func maxReclaims(n *flowgraph.Node) int {
+// MaxReclaims returns how often an execution may be taken over, whose workers were lost, before it fails for good.
+func MaxReclaims(n *flowgraph.Node) int {
 	switch {
 	case n.Loop == nil && n.Expand == nil && (n.Map != nil || n.Sub != nil):
 		return unlimitedReclaims
@@ -73,7 +73,7 @@ const StoredJSONCodec = "json"
 
 func encodePolicy(n *flowgraph.Node) ([]byte, error) {
 	p := StoredPolicy{
-		MaxReclaims: maxReclaims(n),
+		MaxReclaims: MaxReclaims(n),
 		StartMS:     n.StartToClose.Milliseconds(),
 		HeartbeatMS: n.HeartbeatTimeout.Milliseconds(),
 		Cases:       storedCases(n),

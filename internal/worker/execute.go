@@ -58,9 +58,10 @@ func (t *Task) execute(ctx context.Context) ([]byte, error) {
 		return t.runLoop(ctx, handler, plan, input)
 	case plan.Child.Expand:
 		return t.runExpansion(ctx, handler, plan, input)
-	case !t.run.permits.begin(t):
-		return nil, errNoRoom
 	default:
+		if err := t.begin(); err != nil {
+			return nil, err
+		}
 		return runChild(ctx, &t.attempt, &t.usage, *plan.Child, input)
 	}
 	if err := t.journal.read(ctx, &t.attempt); err != nil {
@@ -83,8 +84,8 @@ func (t *Task) call(
 	case state != nil && (plan.Child == nil || plan.Child.Expand):
 		input = state
 	}
-	if !t.run.permits.begin(t) {
-		return nil, errNoRoom
+	if err := t.begin(); err != nil {
+		return nil, err
 	}
 	limits := t.limits(plan)
 	ctx, cancel := limits.context(ctx)

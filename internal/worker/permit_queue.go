@@ -46,7 +46,7 @@ func (q *permitQueue) acquire(tasks ...*Task) {
 		t.permit.result = make(chan permitResult, 1)
 		needed, ok := admission.PermitsOf(t.claimed)
 		switch {
-		case !ok || len(needed.Limits) == 0:
+		case !ok || len(needed.Limits) == 0 || t.leaseEnded():
 			t.permit.result <- permitResult{}
 		case q.pools.accepts(needed.Limits):
 			q.pools.take(&t.permit, t.shard.Lane, needed.Limits[0])

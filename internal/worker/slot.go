@@ -125,6 +125,8 @@ func (s *Run) mayBegin(t *Task, held bool) bool {
 		t.ended(engine.OutcomeEndedByEngine)
 		t.log(slog.LevelDebug, engine.EventAttemptEnded, "the engine ended the execution before its function began",
 			slog.Any("cause", context.Cause(t.ctx)))
+	case !t.keepsLease():
+		t.report(t.outcomeOf(nil, engine.ErrLeaseLost), 0)
 	case !placed || s.queue.IsClosed():
 		if t.settle() {
 			t.report(released(returnReason(placed)), 0)

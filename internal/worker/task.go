@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -40,4 +42,25 @@ func (s *services) NewTask(from dispatch.LaneShard, claimed *enginerpc.ClaimedEx
 	t.ctx, t.cancel = context.WithCancelCause(s.session.Resume(s.base, claimed.TraceContext))
 	t.extendLease(sentAt)
 	return t
+}
+
+// keepsLease reports whether the worker still holds the lease of a task, by the time at which it asked for it, and ends
+// the context of a task that it has lost. The process may have been stopped since: nothing else has noticed then that
+// another worker may have the execution.
+func (t *Task) keepsLease() bool {
+	if t.leaseEnded() {
+		t.cancel(engine.ErrLeaseLost)
+	}
+	return !errors.Is(context.Cause(t.ctx), engine.ErrLeaseLost)
+}
+
+// begin is called immediately before the function or the child run of a task begins. The error says why it may not.
+func (t *Task) begin() error {
+	switch {
+	case !t.run.permits.begin(t):
+		return errNoRoom
+	case !t.keepsLease():
+		return engine.ErrLeaseLost
+	}
+	return nil
 }

@@ -226,7 +226,7 @@ func (p *place) inputOf(t *testing.T, schedule string) string {
 	t.Helper()
 	v, err := p.client.ScheduleInput(t.Context(), schedule)
 	require.NoError(t, err)
-	return string(v.Data)
+	return string(v.Bytes())
 }
 
 // Several runs are paused, resumed and made more urgent at once; a bulk job is stopped.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/runtime/backup"
-	"github.com/flowfabric/flowfabric-go/runtime/move"
+	"github.com/flowfabric/flowfabric-go/admin/backup"
+	"github.com/flowfabric/flowfabric-go/admin/move"
 )
 
 // A program that imports nothing but package backup, or move, of this module can use it.

@@ -76,7 +76,7 @@ const imports = `package page
 import ("context"; "errors"; "fmt"; "net/http"; "os"; "testing"; "time"
 "github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/activity/activitytest"; "github.com/flowfabric/flowfabric-go/admin"
 "github.com/flowfabric/flowfabric-go/enginecore"; "github.com/flowfabric/flowfabric-go/flow"; "github.com/flowfabric/flowfabric-go/flowtest"; "github.com/flowfabric/flowfabric-go/runtime"
-"github.com/flowfabric/flowfabric-go/runtime/approvals"; "github.com/flowfabric/flowfabric-go/runtime/health")
+"github.com/flowfabric/flowfabric-go/approvals")
 `
 
 // declaration matches a declaration that fills lines from the left margin, or a line.
@@ -175,8 +175,8 @@ func checker(t *testing.T) func(source string) []error {
 func exportData(t *testing.T) func(path string) (io.ReadCloser, error) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
-		"../../../activity/activitytest", "../../../admin", "../../../flowtest", "../../../runtime/approvals",
-		"../../../runtime/archive", "../../../runtime/backup", "../../../runtime/health", "../../../runtime/move", "log/slog")
+		"../../../activity/activitytest", "../../../admin", "../../../flowtest", "../../../approvals",
+		"../../../admin/archive", "../../../admin/backup", "../../../admin/move", "log/slog")
 	out, err := list.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -15,7 +15,7 @@ import (
 // publicPackages are those that programs outside this module import.
 var publicPackages = []string{
 	"activity", "activity/activitytest", "admin", "enginecore", "enginecore/embedded", "fabrictype", "flow", "runtime",
-	"runtime/approvals", "runtime/archive", "runtime/backup", "runtime/health", "runtime/move",
+	"approvals", "admin/archive", "admin/backup", "admin/move",
 }
 
 // unnameable lists the internal types that users meet, and why that is right.

@@ -17,17 +17,14 @@ var exportedNames = map[string]int{
 	"activity":              119,
 	"activity/activitytest": 3,
 	"admin":                 54,
-	"flow":                  92,
-	"flow/layout":           55,
+	"flow":                  93,
 	"flowtest":              33,
 	"runtime":               220,
-	"runtime/approvals":     19,
-	"runtime/archive":       10,
-	"runtime/backup":        10,
-	"runtime/health":        5,
-	"runtime/intercept":     23,
-	"runtime/move":          8,
-	"runtime/propagate":     3,
+	"approvals":             19,
+	"admin/archive":         10,
+	"admin/backup":          10,
+	"interceptor":           26,
+	"admin/move":            8,
 }
 
 // Packages that users meet do not grow without a decision.

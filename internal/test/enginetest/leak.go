@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"fmt"
+	"os"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -13,4 +15,19 @@ import (
 func Main(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
 		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh))
+}
+
+// MainOnServers is Main for tests that use flowtest.Engines: they run on a server of each selected kind too.
+func MainOnServers(m *testing.M) {
+	stop, err := testserver.SetTestURLs()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
+		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh),
+		goleak.Cleanup(func(code int) {
+			stop()
+			os.Exit(code)
+		}))
 }

@@ -21,36 +21,37 @@ var mayImport = map[string][]string{
 	"fabrictype": {},
 
 	// What users declare and write. It compiles without the engine.
-	"flow":                  {"activity", "flow/layout", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
-	"flow/layout":           {},
+	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
+	"internal/layout":       {},
 	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
 	"activity/activitytest": {"activity", "internal/activitycontext"},
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
-		"internal/describe", "internal/eventkind", "internal/waitreason",
-		"activity", "enginecore", "enginecore/embedded", "flow", "flow/layout", "internal/activitycontext", "internal/activityspec",
+		"internal/waitreason",
+		"internal/eventkind",
+		"internal/describe",
+		"activity", "enginecore", "enginecore/embedded", "flow", "internal/layout", "internal/activitycontext",
+		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
 		"internal/recordtext", "internal/timetable", "lua", "fabrictype", "internal/admission", "internal/bulkjob",
 		"internal/contractmode", "internal/engineurl", "internal/answer", "internal/engine", "internal/explain", "internal/inspect",
 		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
-		"internal/valueschema", "runtime/intercept", "internal/worker", "runtime/propagate",
+		"internal/valueschema", "interceptor", "internal/worker",
 	},
-	"runtime/archive": {
+	"admin/archive": {
 		"internal/describe",
 		"internal/engine",
 		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "fabrictype",
 	},
-	"runtime/approvals": {
+	"approvals": {
 		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime", "fabrictype",
 	},
-	"runtime/backup":     {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "internal/engineurl"},
-	"runtime/move":       {"enginecore", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
+	"admin/backup":       {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "internal/engineurl"},
+	"admin/move":         {"enginecore", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
 	"internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/engine"},
-	"runtime/health":     {},
-	"runtime/intercept":  {"activity", "internal/activitycontext", "internal/activityspec"},
-	"runtime/propagate":  {},
-	"runtime/runcheck":   {"internal/describe", "activity", "runtime", "fabrictype"},
+	"interceptor":        {"activity", "internal/activitycontext", "internal/activityspec"},
+	"flowtest/runcheck":  {"internal/describe", "activity", "runtime", "fabrictype"},
 	"internal/queryurl":  {},
 	"internal/auditlink": {"fabrictype"},
 	"admin": {
@@ -64,8 +65,8 @@ var mayImport = map[string][]string{
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/activityspec", "internal/enginelink",
 		"internal/enginerpc",
-		"internal/flowgraph", "internal/test/testserver", "internal/test/testserver/download", "lua", "runtime",
-		"fabrictype", "runtime/propagate", "runtime/runcheck",
+		"internal/flowgraph", "lua", "runtime",
+		"fabrictype", "interceptor", "flowtest/runcheck",
 	},
 
 	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what
@@ -165,7 +166,7 @@ var mayImport = map[string][]string{
 	"internal/activitycontext": {"internal/activityspec"},
 	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
-	"internal/flowgraph":       {"activity", "flow/layout", "internal/activityspec"},
+	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
 	"internal/describe":        {"fabrictype", "internal/eventkind"},
 	"internal/eventkind":       {"fabrictype"},
@@ -193,7 +194,7 @@ var mayImport = map[string][]string{
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},
-	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "runtime/approvals", "fabrictype"},
+	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
 	"examples/dag-pipeline":     {"fabrictype", "activity", "enginecore", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
 	"examples/etl":              {"activity", "flow", "runtime"},
@@ -202,8 +203,8 @@ var mayImport = map[string][]string{
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc", "internal/test/...", "lua", "runtime",
 	},
-	"runtime/childtest":   {},
-	"runtime/upgradetest": {},
+	"internal/test/childtest":   {},
+	"internal/test/upgradetest": {},
 }
 
 // TestImports holds the imports of all packages against the table.

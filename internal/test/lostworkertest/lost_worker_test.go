@@ -13,11 +13,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -65,8 +68,8 @@ func TestOthersSurviveAPoison(t *testing.T) {
 	})
 }
 
-// A program that crashes soon after each of its starts fails nothing: a run loses two workers, and then it waits for one
-// that lives.
+// A program that crashes soon after each of its starts fails nothing: a run loses two workers, and then it waits for
+// one that lives.
 func TestCrashLoopFailsNothing(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
@@ -113,8 +116,8 @@ func (m mortal) claim(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], 
 	})
 }
 
-// Who may take over, and how often: a new worker only what was lost once, a worker in company no suspect, and one worker
-// at a time is asked to be alone for one.
+// Who may take over, and how often: a new worker only what was lost once, a worker in company no suspect, and one
+// worker at a time is asked to be alone for one.
 func TestTakeOvers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -157,7 +160,8 @@ func TestNoLostWorker(t *testing.T) {
 	})
 }
 
-// An execution that an operator takes from its workers has lost none of them: a worker of any age takes it over at once.
+// An execution that an operator takes from its workers has lost none of them: a worker of any age takes it over at
+// once.
 func TestRevokedLeasesAreNoLosses(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -183,5 +187,57 @@ func TestRevokedLeasesAreNoLosses(t *testing.T) {
 		}
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
+	})
+}
+
+// A run says of a node that has lost workers how many they are, since when it is held back, and when it is tried next.
+func TestWhyItIsHeldBack(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		ctx := enginetest.Context(t)
+		b.Keeper(t)
+		run := start(t, b, single(t, kind(0), activity.LostWorkers(20)), 1)[0]
+		explained := func(workers int) (e fabrictype.Explanation) {
+			enginetest.Eventually(t, func() string {
+				d, err := run.Describe(ctx)
+				require.NoError(t, err)
+				if e = d.Nodes[0].Waiting; e.Reason != waitreason.WorkerLost || e.Have != workers {
+					return fmt.Sprintf("after %d lost workers: %+v", workers, e)
+				}
+				require.Equal(t, e.Until, d.Nodes[0].DueAt)
+				return ""
+			})
+			require.Equal(t, fmt.Sprint("w-", workers), e.Subject)
+			require.Contains(t, e.Remedy, "lane default")
+			return e
+		}
+		tried, alone := false, false
+		// Each loss holds the node back twice as long, so that the time is seen at last on a machine that is slow.
+		for workers := 1; !tried || !alone; workers++ {
+			mortal{alone: true, leased: 1}.claim(t, b, run, fmt.Sprint("w-", workers))
+			e := explained(workers)
+			if workers == 1 {
+				require.Contains(t, e.Sentence, "its worker was lost: the lease ran out at ")
+				require.Zero(t, e.Until)
+				continue
+			}
+			require.Contains(t, e.Sentence, "held back since "+explain.Time(e.Since)+fmt.Sprintf(", after it lost %d workers: ", workers))
+			require.Contains(t, e.Sentence, " a worker that has lived for some seconds")
+			if alone = workers > 2; alone {
+				require.Contains(t, e.Sentence, "and runs nothing else")
+			}
+			if !e.Until.IsZero() {
+				tried = true
+				require.Contains(t, e.Sentence, "tried next at "+explain.Time(e.Until))
+				require.GreaterOrEqual(t, e.Until.Sub(e.Since), time.Second<<(workers-2))
+			}
+		}
+		b.Worker(t, []activity.Handler{kind(0)}, runtime.WorkerConfig{Lease: lease})
+		_, err := run.Result(ctx)
+		require.NoError(t, err)
+		d, err := run.Describe(ctx)
+		require.NoError(t, err)
+		require.Zero(t, d.Nodes[0].Waiting)
+		b.Settle(t)
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,8 +31,14 @@ const lease = 500 * time.Millisecond
 
 func TestMain(m *testing.M) {
 	if os.Getenv(urlVariable) != "" {
-		fmt.Fprintln(os.Stderr, work(context.Background()))
-		os.Exit(1)
+		ctx, end := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		err := work(ctx)
+		end()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	enginetest.Main(m)
 }
@@ -52,7 +60,17 @@ func kind(takes time.Duration) *activity.Activity[int, int] {
 	})
 }
 
-// work is the other process.
+// noted is an activity that notes the begin of its function. The other process notes it on its standard output.
+func noted(begins func(n int)) *activity.Activity[int, int] {
+	return activity.New("noted", func(_ context.Context, n int) (int, error) {
+		begins(n)
+		return n, nil
+	})
+}
+
+func begunLine(n int) string { return fmt.Sprintf("begun %d\n", n) }
+
+// work is the other process. It ends with ctx, after its functions have returned.
 func work(ctx context.Context) error {
 	lives, err := time.ParseDuration(os.Getenv(livesVariable))
 	if err != nil {
@@ -71,7 +89,7 @@ func work(ctx context.Context) error {
 	}
 	w, err := runtime.NewWorker(engine, runtime.WorkerConfig{Lease: lease, Concurrency: 16, NoKeeper: true})
 	if err == nil {
-		err = w.Register(poison(true), kind(takes))
+		err = w.Register(poison(true), kind(takes), noted(func(n int) { _, _ = os.Stdout.WriteString(begunLine(n)) }))
 	}
 	if err == nil {
 		err = w.Run(ctx)
@@ -82,11 +100,18 @@ func work(ctx context.Context) error {
 // process starts the other process.
 func process(t *testing.T, b *enginetest.Bench, lives time.Duration) *exec.Cmd {
 	t.Helper()
+	c := command(t, b, b.URL, lives)
+	require.NoError(t, c.Start())
+	return c
+}
+
+// command is the other process before its start. It reaches the engine of b at a URL.
+func command(t *testing.T, b *enginetest.Bench, url string, lives time.Duration) *exec.Cmd {
+	t.Helper()
 	program, err := os.Executable()
 	require.NoError(t, err)
 	c := exec.Command(program)
-	c.Env = append(os.Environ(), urlVariable+"="+b.URL, prefixVariable+"="+b.Prefix, livesVariable+"="+lives.String())
-	require.NoError(t, c.Start())
+	c.Env = append(os.Environ(), urlVariable+"="+url, prefixVariable+"="+b.Prefix, livesVariable+"="+lives.String())
 	return c
 }
 

@@ -1,6 +1,7 @@
 package testserver
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -31,22 +32,58 @@ const enginesVariable = "FLOWFABRIC_TEST_ENGINES"
 // list cannot pass for a run on every engine.
 func Kinds(tb testing.TB) []Kind {
 	tb.Helper()
+	kinds, err := selected()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return kinds
+}
+
+func selected() ([]Kind, error) {
 	all := []Kind{Embedded, Redis, Valkey, OnCluster}
 	list := os.Getenv(enginesVariable)
 	if list == "" {
-		return all[:3]
+		return all[:3], nil
 	}
 	var kinds []Kind
 	for name := range strings.SplitSeq(list, ",") {
 		k := Kind(strings.TrimSpace(name))
 		if !slices.Contains(all, k) {
-			tb.Fatalf("testserver: %s=%q: %q is none of %q", enginesVariable, list, k, all)
+			return nil, fmt.Errorf("testserver: %s=%q: %q is none of %q", enginesVariable, list, k, all)
 		}
 		if !slices.Contains(kinds, k) {
 			kinds = append(kinds, k)
 		}
 	}
-	return kinds
+	return kinds, nil
+}
+
+// SetTestURLs runs a server of each selected kind, and sets FLOWFABRIC_TEST_URLS to their URLs, which flowtest.Engines
+// reads. The function ends them.
+func SetTestURLs() (stop func(), err error) {
+	kinds, err := selected()
+	if err != nil {
+		return nil, err
+	}
+	var urls []string
+	var running []*Program
+	stop = func() {
+		for _, p := range running {
+			_ = p.Close()
+		}
+	}
+	for _, k := range kinds {
+		if k != Redis && k != Valkey {
+			continue
+		}
+		p, err := Run(Options{Kind: k})
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		running, urls = append(running, p), append(urls, p.URL())
+	}
+	return stop, os.Setenv("FLOWFABRIC_TEST_URLS", strings.Join(urls, " "))
 }
 
 // Servers returns those of [Kinds] that are single servers.

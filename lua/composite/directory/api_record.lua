@@ -1,10 +1,12 @@
 -- What servers of the HTTP API keep beside the runs of a namespace: the tokens of principals, the sessions of browsers, and the replies to
 -- requests with an idempotency key. All are in the partition that programs name, by convention the first one.
 
--- Tokens of a namespace, its sessions and those of one principal, and bytes of a token's or session's record and of a stored reply.
+-- Tokens of a namespace, its sessions, those of one principal and those of one page, and bytes of a token's or session's record and of a
+-- stored reply.
 local MAX_TOKENS = 1000
 local MAX_SESSIONS = 10000
 local MAX_SESSIONS_EACH = 100
+local MAX_LISTED = 200
 local MAX_RECORD = 16 * 1024
 local MAX_REPLY = 256 * 1024
 
@@ -147,22 +149,39 @@ function F.ffx_read_api_session(K, A)
   return reply.ok(session(c, sessions_of(c, A), A.session_id) or '')
 end
 
--- @record api_session session_id:text about:json
+-- @record api_session session_id:text about:json position:text
 
 -- @function ffx_list_api_sessions
--- @summary  The sessions of a namespace, those first that end first. There are at most 10,000.
+-- @summary  Sessions of a namespace, those first that end first: at most `limit`, and 200. Go on with next_cursor until it is empty, or with
+--           the position of a session to read those after it.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
--- @reply    OK sessions:list(api_session)
+-- @arg      limit              int
+-- @arg      cursor             text optional
+-- @reply    OK next_cursor:text sessions:list(api_session)
+-- @error    invalid_input message:text
 function F.ffx_list_api_sessions(K, A)
-  local c = call.open(K.partition)
-  local of, list = sessions_of(c, A), {}
-  for _, session_id in ipairs(redis.call('ZRANGEBYSCORE', of.ends, '(' .. c.now_text, '+inf')) do
-    local about = redis.call('HGET', of.stored, session_id)
-    if about then list[#list + 1] = { session_id, about } end
+  local limit, err = number.whole('limit', A.limit)
+  if err then return err end
+  local at, after = string.match(A.cursor or '', '^(%d+)%-(.+)$')
+  if is_set(A.cursor) and not at then
+    return reply.err('invalid_input', 'cursor must be that of a reply, got: ' .. A.cursor)
   end
-  return reply.ok(list)
+  limit = math.max(1, math.min(limit, MAX_LISTED))
+  local c = call.open(K.partition)
+  local of, list, seen = sessions_of(c, A), {}, 0
+  local from = at and tonumber(at) > c.now and at or '(' .. c.now_text
+  repeat -- once, or twice where sessions end in the same millisecond as the one at the cursor
+    local page = redis.call('ZRANGEBYSCORE', of.ends, from, '+inf', 'WITHSCORES', 'LIMIT', seen, limit)
+    for i = 1, #page, 2 do
+      local session_id, ends = page[i], page[i + 1]
+      local about = (ends ~= at or session_id > after) and redis.call('HGET', of.stored, session_id)
+      if about and #list < limit then list[#list + 1] = { session_id, about, ends .. '-' .. session_id } end
+    end
+    seen = seen + limit
+  until #list == limit or #page < 2 * limit
+  return reply.ok(#list == limit and list[limit][3] or '', list)
 end
 
 -- @function ffx_remove_api_session

@@ -1371,9 +1371,9 @@ redis.register_function{ function_name = 'ffx2_read_api_session', flags = { 'no-
 end }
 
 redis.register_function{ function_name = 'ffx2_list_api_sessions', flags = { 'no-writes' }, callback = function(keys, args)
-  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  if #keys < 1 or #args < 2 then return call.refuse(keys, 1, args, 2, 'limit', 2) end
   call.begin(keys[1])
-  return F.ffx_list_api_sessions({ partition = keys[1] }, { namespace = args[1] })
+  return F.ffx_list_api_sessions({ partition = keys[1] }, { namespace = args[1], limit = args[2], cursor = args[3] })
 end }
 
 redis.register_function{ function_name = 'ffx2_remove_api_session', flags = { 'allow-oom' }, callback = function(keys, args)

@@ -342,8 +342,29 @@ local function next_in_queue(q, n)
   return kept, last
 end
 
+-- Counts those that got a place from a time on (`entries` are for ZADD), unless they keep it (`renewed`). Gives how many count more.
+-- A start under the same token whose place was given back counts on, under a name of its own: this place may be given back unused.
+function quota_permits.count_places(q, list, entries, given, renewed)
+  if renewed then return redis.call('ZADD', q.window, unpack(entries)) end
+  local added = redis.call('ZADD', q.window, 'NX', unpack(entries))
+  local earlier, counts_at, same = #list - added, entries[1], {}
+  for i = 1, earlier > 0 and #list or 0 do
+    local member = list[i][3]
+    local score = tonumber(redis.call('ZSCORE', q.window, member))
+    if score == counts_at then
+      same[#same + 1] = member
+    else
+      redis.call('ZADD', q.window, counts_at, member, score, member .. ' ' .. given)
+      earlier = earlier - 1
+    end
+  end
+  -- Those whose earlier start counts from the same millisecond cannot be told from the others, but how many they are is known.
+  for i = 1, earlier do redis.call('ZADD', q.window, counts_at, same[i] .. ' ' .. given) end
+  return #list
+end
+
 -- Writes down who got a place. `begins`: they begin with it in time; else it is reserved.
-local function write_places(c, q, l, list, begins)
+local function write_places(c, q, l, list, begins, renewed)
   local places, entries, ids = {}, {}, {}
   local given = next_grant(q)
   local counts_at, mark = c.now + (begins and q.within or KEPT_MS), l.rate > 0 and not begins and ' r' or ''
@@ -358,17 +379,17 @@ local function write_places(c, q, l, list, begins)
   end
   local added = redis.call('HSET', q.holders, unpack(places))
   if l.rate > 0 then
-    q.in_window = in_window(c, q, l) + redis.call('ZADD', q.window, unpack(entries))
+    q.in_window = in_window(c, q, l) + quota_permits.count_places(q, list, entries, given, renewed)
     if l.longest > l.window then q.in_window = nil end
   end
   redis.call('SADD', q.admitted_set, unpack(ids))
   quota_permits.count(q, added)
 end
 
-local function hand_out(c, q, l, list, out, begins)
+local function hand_out(c, q, l, list, out, begins, renewed)
   if #list == 0 then return end
   begins = begins and q.within ~= nil and l.rate > 0
-  write_places(c, q, l, list, begins)
+  write_places(c, q, l, list, begins, renewed)
   for _, entry in ipairs(list) do out[#out + 1] = { entry[1], entry[2], entry.grant, begins and '1' or '0' } end
 end
 
@@ -514,7 +535,7 @@ function quota_permits.renew(c, q, l, out)
       quota_permits.join_queue(q, entry)
     end
   end
-  hand_out(c, q, l, kept, out, true)
+  hand_out(c, q, l, kept, out, true, true)
   quota_permits.write_released(c, q)
 end
 

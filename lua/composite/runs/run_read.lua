@@ -14,7 +14,10 @@ local NODE_FIELDS = {
 }
 -- The place of the limits in a described node: before its generation.
 local LIMITS = #NODE_FIELDS - 2
-local ELIGIBILITY = 7
+local PHASE, ELIGIBILITY, REASON, DELAY_UNTIL = 6, 7, 8, 16
+
+-- What says that the worker of a node was lost.
+local LOST_FIELDS = { 'managed', 'ownership_state' }
 
 local FLOW_FIELDS_SHOWN = {
   'flow_kind', 'run_id', 'namespace', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'deadline_at',
@@ -32,6 +35,13 @@ local function fields_of(hash, fields)
   return values
 end
 
+-- When a node whose workers were lost is tried next; nil for others, and once that is over.
+local function tried_next(c, execution_id)
+  local core = record.read(key.exec_core(c, execution_id), LOST_FIELDS)
+  local due = core.ownership_state == 'lease_expired_reclaimable' and lost_worker.due(c, execution_id, core)
+  return due and due > c.now and number.time(due) or nil
+end
+
 -- A node as it is described. Its limits are shown while it waits for them.
 local function described(c, execution_id)
   local core_key = key.exec_core(c, execution_id)
@@ -39,6 +49,9 @@ local function described(c, execution_id)
   if node then
     local live = table.remove(node)
     table.insert(node, LIMITS, node[ELIGIBILITY] == 'blocked_by_quota' and fields_of(core_key, { 'limits' })[1] or '')
+    if node[PHASE] == 'active' and node[REASON] == 'waiting_for_worker' then
+      node[DELAY_UNTIL] = tried_next(c, execution_id) or node[DELAY_UNTIL]
+    end
     if node[LIMITS + 1] == '' then node[LIMITS + 1] = '1' end
     node[#node + 1] = live_values.list(live)
   end

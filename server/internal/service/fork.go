@@ -7,9 +7,9 @@ import (
 	"iter"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runcheck"
 )
 
 // ForkRun implements api.ForkRun.

@@ -2,10 +2,12 @@ package service
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/flow/layout"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/layout"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -19,7 +21,12 @@ func (s *Service) GetRunLayout(ctx context.Context, in *api.GetRunLayoutInput) (
 	if err != nil {
 		return nil, err
 	}
-	out := &api.RunLayout{Layout: layoutOf(d.Layout(layout.FoldBeyond(0)))}
+	out := &api.RunLayout{Layout: emptyLayout()}
+	if graph := flowgraph.View(d.Internal()); graph != nil {
+		if out.Layout, err = layoutOf(graph); err != nil {
+			return nil, err
+		}
+	}
 	if in.States {
 		out.States = statesOf(d, out.Nodes)
 	}
@@ -49,19 +56,28 @@ func (s *Service) GetFlowLayout(ctx context.Context, in *api.FlowInput) (*api.La
 	if err != nil {
 		return nil, err
 	}
-	drawn, err := d.Layout(layout.FoldBeyond(0))
+	graph, err := flowgraph.ParseGraph(d.Definition)
+	if err != nil {
+		return nil, fmt.Errorf("graph of flow %q: %w", d.Name, err)
+	}
+	out, err := layoutOf(graph)
 	if err != nil {
 		return nil, err
 	}
-	out := layoutOf(drawn)
 	return &out, nil
 }
 
-// layoutOf converts a drawing: without the marks of start and end, which are no nodes.
-func layoutOf(l *layout.Layout) api.Layout {
-	out := api.Layout{Nodes: []api.PlacedNode{}, Edges: []api.PlacedEdge{}}
-	if l == nil {
-		return out
+// emptyLayout is the layout of a run that stores no graph.
+func emptyLayout() api.Layout {
+	return api.Layout{Nodes: []api.PlacedNode{}, Edges: []api.PlacedEdge{}}
+}
+
+// layoutOf lays out a graph, without marks of start and end.
+func layoutOf(g *flowgraph.Graph) (api.Layout, error) {
+	out := emptyLayout()
+	l, err := g.Layout(layout.FoldBeyond(0))
+	if err != nil {
+		return out, err
 	}
 	out.Width, out.Height = rounded(l.Width), rounded(l.Height)
 	places := make(map[string]int, len(l.Nodes))
@@ -87,7 +103,7 @@ func layoutOf(l *layout.Layout) api.Layout {
 		}
 		out.Edges = append(out.Edges, edge)
 	}
-	return out
+	return out, nil
 }
 
 func rounded(x float64) int { return int(math.Round(x)) }

@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/flow/layout"
+	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -193,7 +193,7 @@ type graph interface {
 	Mermaid() string
 	DOT() string
 	Outline() string
-	SVG(opts ...layout.Option) string
+	SVG(drawing flow.Drawing) string
 }
 
 func drawing(format string, g graph) *api.Drawing {
@@ -204,7 +204,7 @@ func drawing(format string, g graph) *api.Drawing {
 	case "outline":
 		out.Text = g.Outline()
 	case "svg":
-		out.Text = g.SVG()
+		out.Text = g.SVG(flow.Drawing{})
 	default:
 		out.Text = g.Mermaid()
 	}

@@ -10,20 +10,13 @@ import (
 
 // ListSessions implements api.ListSessions.
 func (s *Service) ListSessions(ctx context.Context, in *api.ListSessionsInput) (*api.Page[api.Session], error) {
-	sessions, err := s.store.Sessions(ctx)
+	sessions, next, err := s.store.Sessions(ctx, in.Principal, in.Cursor, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.Page[api.Session]{Items: []api.Session{}}
-	for _, session := range sessions {
-		if session.ID <= in.Cursor || in.Principal != "" && session.Principal != in.Principal {
-			continue
-		}
-		if len(out.Items) == in.Limit {
-			out.Next = out.Items[in.Limit-1].ID
-			break
-		}
-		out.Items = append(out.Items, sessionOf(session))
+	out := &api.Page[api.Session]{Items: make([]api.Session, len(sessions)), Next: next}
+	for i, session := range sessions {
+		out.Items[i] = sessionOf(session)
 	}
 	return out, nil
 }

@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flowfabric/flowfabric-go/admin/archive"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/archive"
 )
 
 func (a *App) archiveCommand() *cobra.Command {
@@ -131,7 +131,7 @@ func storedText(v *fabrictype.Value) string {
 	case v == nil:
 		return ""
 	case v.Codec == "json" && !v.Truncated:
-		return string(v.Data)
+		return string(v.Bytes())
 	}
 	return fmt.Sprintf("%d bytes (%s)", v.Size, v.Codec)
 }

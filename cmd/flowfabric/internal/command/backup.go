@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flowfabric/flowfabric-go/admin/backup"
+	"github.com/flowfabric/flowfabric-go/admin/move"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
-	"github.com/flowfabric/flowfabric-go/runtime/backup"
-	"github.com/flowfabric/flowfabric-go/runtime/move"
 )
 
 func (a *App) backupCommand() *cobra.Command {

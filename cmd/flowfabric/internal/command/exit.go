@@ -7,13 +7,13 @@ import (
 	"net/http"
 
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/admin/archive"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/archive"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 

@@ -1,0 +1,4 @@
+// Package interceptor declares functions around the operations of a client (runtime.Client.Use) and around the
+// functions that a worker runs (runtime.WorkerConfig.Interceptors), and propagators, which carry values of a context
+// from the start of a run to its functions (runtime.OpenConfig.Propagators).
+package interceptor

@@ -1,0 +1,28 @@
+package interceptor_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/interceptor"
+)
+
+type tenantKey struct{}
+
+// runtime.Open refuses what no context could carry.
+func TestCheckOfValues(t *testing.T) {
+	for want, p := range map[string]interceptor.Propagator{
+		"":                            interceptor.PropagateValue[string]("tenant", tenantKey{}),
+		"the name is empty":           interceptor.PropagateValue[string]("", tenantKey{}),
+		`the key of value "a" is nil`: interceptor.PropagateValue[string]("a", nil),
+		`of type []int, which cannot`: interceptor.PropagateValue[string]("a", []int{1}),
+	} {
+		err := p.(interface{ Check() error }).Check()
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
+}
