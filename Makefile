@@ -79,7 +79,7 @@ test-beside:
 	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
 	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
-	@$(MAKE) --no-print-directory test-modules verify types workflows analyze RACED=1
+	@$(MAKE) --no-print-directory test-modules verify types workflows analyze circles RACED=1
 
 .PHONY: test-modules
 test-modules: ## The tests of the server and the command, with -race on embedded, Redis and Valkey
@@ -92,7 +92,7 @@ fmt: ## Format the code
 	$$($(GO) env GOROOT)/bin/gofmt -w $(GOFILES)
 
 .PHONY: lint
-lint: format workflows analyze ## Check format, go.mod, the workflows of GitHub, go vet and staticcheck
+lint: format workflows analyze circles ## Check format, go.mod, the workflows of GitHub, go vet, staticcheck and circles of files
 
 .PHONY: format
 format:
@@ -117,6 +117,13 @@ analyze:
 	{ $(ANALYZE) echo staticcheck ./... && "$$dir/staticcheck" ./... && \
 	$(IN_EACH) "$$dir/staticcheck" ./...) || exit; done; } && \
 	cd $(PEERS) && $(GO) vet ./... && "$$dir/staticcheck" ./...
+
+# The files of a package that depend on each other in a circle have to be read together. See internal/test/circles.
+.PHONY: circles
+circles: ## Fail when files of a package depend on each other in a large circle
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 1' INT TERM && \
+	$(GO) build -o "$$dir" ./internal/test/circles && { $(ANALYZE) "$$dir/circles" ./... && \
+	$(IN_EACH) "$$dir/circles" ./...) || exit; done; }
 
 # The description of the HTTP API and the types of the console come from the table of operations, and the pages of the console are
 # built, by programs in modules of their own.

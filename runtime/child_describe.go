@@ -15,7 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
 // ChildRun describes the child run of a map or sub-flow node. Client.Run accepts its Flow and Run like those of any
@@ -162,7 +161,7 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 		return nil, err
 	}
 	reply, err := core.ReadResults(ctx, enginerpc.ReadResultsCall{
-		Partition: p, Executions: submit.ItemIDs(p, child.FlowID, next, min(child.Total, next+worker.ResultsPerCall)),
+		Partition: p, Executions: submit.ItemIDs(p, child.FlowID, next, min(child.Total, next+submit.ResultsPerCall)),
 	})
 	if err != nil {
 		return nil, err

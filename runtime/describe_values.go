@@ -124,7 +124,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 	if d.graph.Return != "" && d.State == fabrictype.RunSucceeded {
 		d.Result = partOf(read.nodes[d.graph.Return], codec)
 	}
-	bytes := held(d.Input) + held(d.Result)
+	bytes := dataSize(d.Input) + dataSize(d.Result)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		spec := d.specs[n.Name]
@@ -139,7 +139,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 		if err := r.addNodeValues(ctx, n, spec, read, full, limit); err != nil {
 			return 0, err
 		}
-		if bytes += held(n.Input) + held(n.Result); i > 0 && q.paged && (full || bytes >= describe.MaxSumBytes) {
+		if bytes += dataSize(n.Input) + dataSize(n.Result); i > 0 && q.paged && (full || bytes >= describe.MaxSumBytes) {
 			return i, nil
 		}
 	}
@@ -160,8 +160,8 @@ func (r *RunRef) addNodeValues(
 	return err
 }
 
-// held returns how many bytes of a value there are.
-func held(v *fabrictype.Value) int {
+// dataSize returns how many bytes of a value there are.
+func dataSize(v *fabrictype.Value) int {
 	if v == nil {
 		return 0
 	}
@@ -170,7 +170,7 @@ func held(v *fabrictype.Value) int {
 
 // cutTo leaves at most so many bytes of a value.
 func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
-	if held(v) <= limit {
+	if dataSize(v) <= limit {
 		return v
 	}
 	return newValue(v.Codec, v.Size, v.Bytes()[:limit:limit])

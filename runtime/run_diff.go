@@ -149,10 +149,10 @@ func (r *RunRef) describeWhole(ctx context.Context) (*comparedRun, error) {
 		}
 		for _, n := range page.Nodes {
 			whole.results[n.Name] = valueDigestOf(n.Result)
-			if n.Input = nil; held(n.Result) > left {
+			if n.Input = nil; dataSize(n.Result) > left {
 				n.Result = withoutData(n.Result)
 			}
-			left -= held(n.Result)
+			left -= dataSize(n.Result)
 			whole.Nodes = append(whole.Nodes, n)
 		}
 		if cursor = page.Next; cursor == "" {

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/internal/worker"
+	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 )
 
 // ErrCursor is returned for a cursor that Stream did not yield, or that ListRuns did not return for the same query, and
@@ -383,7 +383,7 @@ func (s *seenFrames) add(n engine.FrameNumber) (missing int, isNew bool) {
 		return 0, false
 	}
 	s.counts[n.Count] = true
-	delete(s.counts, n.Count-4*worker.FramesPerBatch)
+	delete(s.counts, n.Count-4*output.FramesPerBatch)
 	missing = int(max(0, n.Count-s.last-1))
 	s.last = max(s.last, n.Count)
 	return missing, true

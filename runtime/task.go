@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/worker"
+	"github.com/flowfabric/flowfabric-go/internal/worker/held"
 )
 
 // Task is an execution that the program itself works on, in place of a function of an activity: a node of a run, or an
@@ -48,12 +48,12 @@ import (
 // A task that is not settled is released, without spending an attempt, when the worker stops and its grace time is
 // over, and when the garbage collector finds that the program has dropped it. If the process dies, it is claimed again
 // when its lease has run out, which counts as a lost worker.
-type Task struct{ held *worker.HeldTask }
+type Task struct{ held *held.Task }
 
 // newTask returns a task that is released when it is dropped.
-func newTask(held *worker.HeldTask) *Task {
-	t := &Task{held}
-	goruntime.AddCleanup(t, (*worker.HeldTask).Drop, held)
+func newTask(inner *held.Task) *Task {
+	t := &Task{inner}
+	goruntime.AddCleanup(t, (*held.Task).Drop, inner)
 	return t
 }
 
@@ -71,11 +71,11 @@ func (w *Worker) Next(ctx context.Context) (*Task, error) {
 	if err := checkContext(ctx); err != nil {
 		return nil, fmt.Errorf("next task: %w", err)
 	}
-	held, err := w.worker.Next(ctx)
+	inner, err := w.worker.Next(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("next task: %w", err)
 	}
-	return newTask(held), nil
+	return newTask(inner), nil
 }
 
 // NextGranted claims the execution that was granted to this worker instance, fresh, resumed or lost by another worker,
@@ -93,11 +93,11 @@ func (w *Worker) NextGranted(ctx context.Context, grant Grant) (*Task, error) {
 		return nil, fmt.Errorf("next task: %w: the grant is for instance %.80q, this is %q", ErrNoGrant, grant.Instance,
 			w.Instance())
 	}
-	held, err := w.worker.NextGranted(ctx, admission.IssuedGrant(grant))
+	inner, err := w.worker.NextGranted(ctx, admission.IssuedGrant(grant))
 	if err != nil {
 		return nil, fmt.Errorf("next task: %w", err)
 	}
-	return newTask(held), nil
+	return newTask(inner), nil
 }
 
 var errUnmadeTask = invalid("the task was not made by Worker.Next")

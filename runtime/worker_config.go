@@ -19,6 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
+	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
+	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 )
 
 // WorkerConfig configures a worker. The zero value suits most programs.
@@ -159,7 +161,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 	}
 	config.Invoke = intercepted(c.Interceptors)
 	if c.OnBudget != nil {
-		config.OnBudget = func(ctx context.Context, b worker.ReportedBreach) { c.OnBudget(ctx, BudgetBreach(b)) }
+		config.OnBudget = func(ctx context.Context, b budget.Breach) { c.OnBudget(ctx, BudgetBreach(b)) }
 	}
 	if c.ClaimThrough != nil {
 		config.Granter = func(ctx context.Context, r admission.GrantRequest) (admission.IssuedGrant, error) {
@@ -171,11 +173,11 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 }
 
 // logConfig puts the defaults in place.
-func logConfig(c LogConfig) worker.LogConfig {
+func logConfig(c LogConfig) output.LogConfig {
 	if c.Level == nil {
 		c.Level = slog.LevelInfo
 	}
-	return worker.LogConfig{
+	return output.LogConfig{
 		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, defaultLogLines),
 		Bytes: cmp.Or(c.Bytes, defaultLogBytes),
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A run that has another end between the last look at it and its purge is kept and reported, and the next Write archives
-// that end before it purges it.
+// A run that has another end between the last look at it and its purge is kept and reported, and the next Write
+// archives that end before it purges it.
 func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -222,6 +222,9 @@ func (p *RunPlan) ExecutionID(node string) enginecore.ExecutionID {
 	return enginecore.NodeExecutionID(p.Partition, p.FlowID, p.Compiled.nodeNumbers[node])
 }
 
+// ResultsPerCall bounds the results of items that one call reads.
+const ResultsPerCall = 128
+
 // ItemIDs returns the ids of the executions of items from to to-1 of a map, given its child run.
 func ItemIDs(p enginecore.Partition, run enginecore.FlowID, from, to int) []enginecore.ExecutionID {
 	ids := make([]enginecore.ExecutionID, to-from)

@@ -10,6 +10,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
+	"github.com/flowfabric/flowfabric-go/internal/worker/permit"
+	"github.com/flowfabric/flowfabric-go/internal/worker/task"
 )
 
 // runClaimant is the admission claimant for one lane of a worker run: it leases admitted executions into free
@@ -32,17 +35,17 @@ func (c runClaimant) Admit(
 	var sentAt time.Time
 	var reply enginerpc.AdmitReply
 	again := engine.RetryPolicy{
-		Pause:     claimPause,
+		Pause:     lease.ClaimPause,
 		Retryable: func(err error) bool { return engine.IsOutcomeUnknown(err) && !c.run.queue.IsClosed() },
-		Failed:    func(error) { c.run.markUncertain() },
+		Failed:    func(error) { c.run.Doubt.Mark() },
 	}
 	err := engine.RetryUntilKnown(ctx, again, func(repeated bool) (err error) {
 		call.Repeated, sentAt = repeated, time.Now()
-		reply, err = c.run.core.Admit(ctx, call)
+		reply, err = c.run.Core.Admit(ctx, call)
 		return err
 	})
 	if err != nil {
-		c.run.markUncertain()
+		c.run.Doubt.Mark()
 		return nil, reply, err
 	}
 	leased := make([]admission.LeasedExecution, len(reply.Executions))
@@ -54,88 +57,99 @@ func (c runClaimant) Admit(
 
 // TakeReturns removes and returns pending permits that belong to this limit and to no other.
 func (c runClaimant) TakeReturns(limit enginecore.QuotaPolicyID) []admission.PermitReturn {
-	return c.run.returns.takeFor(limit)
+	return c.run.Permits.TakeReturns(limit)
 }
 
 // UpdateLimit stores the state of a limit, which the next claims and permit returns use.
 func (c runClaimant) UpdateLimit(limit enginecore.QuotaPolicyID, state admission.LimitState) {
-	c.run.limits.update(limit, state)
+	c.run.Permits.UpdateLimit(limit, state)
 }
 
 // BeginsWithin returns the time within which the run begins with executions whose permits it asks a limit for.
 func (c runClaimant) BeginsWithin(limit submit.StoredLimit) (time.Duration, bool) {
-	return c.run.permits.haste.within(limit.WindowMS), true
+	return c.run.Permits.BeginsWithin(limit), true
 }
 
 // IsContended reports whether executions wait for a permit of a limit, by its last recorded state.
 func (c runClaimant) IsContended(limit enginecore.QuotaPolicyID) bool {
-	return c.run.limits.isContendedLimit(limit)
+	return c.run.Permits.IsContended(limit)
 }
 
 // sourceOf returns the shard from which the executions of a lane in a partition are claimed: where one server has all
 // partitions, they wait in partition 0.
-func (s *Run) sourceOf(lane enginecore.LaneID, p enginecore.Partition) dispatch.LaneShard {
-	if s.session.IsOneServer() {
+func (r *Run) sourceOf(lane enginecore.LaneID, p enginecore.Partition) dispatch.LaneShard {
+	if r.Session.IsOneServer() {
 		p.Index = 0
 	}
 	return dispatch.LaneShard{Lane: lane, Partition: p}
 }
 
 // tasks returns a task for each execution that was leased to the claimant.
-func (c runClaimant) tasks(leased []admission.LeasedExecution) []*Task {
-	tasks := make([]*Task, len(leased))
+func (c runClaimant) tasks(leased []admission.LeasedExecution) []*task.Task {
+	tasks := make([]*task.Task, len(leased))
 	for i := range leased {
 		x := &leased[i]
 		tasks[i] = c.run.NewTask(c.run.sourceOf(c.lane, x.Partition), &x.Claimed, x.SentAt)
-		tasks[i].permit.beginBy = x.BeginBy
+		tasks[i].Permit.BeginBy = x.BeginBy
 	}
 	return tasks
 }
 
 // admit acquires the permits of candidates, and starts those that were leased in slots that the caller has
 // reserved. It returns their number, at most slots.
-func (s *Run) admit(lane enginecore.LaneID, candidates []enginerpc.Candidate, slots int) int {
-	by := runClaimant{s, lane}
-	tasks := by.tasks(admission.Admitter{Session: s.session}.Admit(s.base, candidates, by, slots))
-	s.begin(tasks)
+func (r *Run) admit(lane enginecore.LaneID, candidates []enginerpc.Candidate, slots int) int {
+	by := runClaimant{r, lane}
+	tasks := by.tasks(admission.Admitter{Session: r.Session}.Admit(r.Base, candidates, by, slots))
+	r.begin(tasks)
 	return len(tasks)
 }
 
 // admitNext acquires the permits of candidates that came with the completion of a task, for the slot of that
 // task. The permits of the completed task are returned with the same calls. It returns the task to run next
 // in the slot, or nil.
-func (s *Run) admitNext(ended *Task, candidates []enginerpc.Candidate) *Task {
-	s.returns.note(ended)
-	by := runClaimant{s, ended.shard.Lane}
-	tasks := by.tasks(admission.Admitter{Session: s.session}.Admit(s.base, candidates, by, 1))
+func (r *Run) admitNext(ended *task.Task, candidates []enginerpc.Candidate) *task.Task {
+	r.Permits.Note(&ended.Permit, ended.OutcomeUnknown.Load())
+	by := runClaimant{r, ended.Shard.Lane}
+	tasks := by.tasks(admission.Admitter{Session: r.Session}.Admit(r.Base, candidates, by, 1))
 	if len(tasks) == 0 {
 		return nil
 	}
 	return tasks[0]
 }
 
-// claimant implements admittedStarter.
-func (s *Run) claimant(lane enginecore.LaneID) admission.Claimant { return runClaimant{s, lane} }
+// Claimant implements permit.Starter.
+func (r *Run) Claimant(lane enginecore.LaneID) admission.Claimant { return runClaimant{r, lane} }
 
-// reserve implements admittedStarter. It reserves nothing for a worker that claims by grants only.
-func (s *Run) reserve(n int) int {
-	if s.worker.config.Through {
+// Reserve implements permit.Starter. It reserves nothing for a worker that claims by grants only.
+func (r *Run) Reserve(n int) int {
+	if r.worker.config.Through {
 		return 0
 	}
-	return s.queue.Reserve(n)
+	return r.queue.Reserve(n)
 }
 
-// startAdmitted implements admittedStarter.
-func (s *Run) startAdmitted(lane enginecore.LaneID, leased []admission.LeasedExecution, slots int) {
-	s.begin(runClaimant{s, lane}.tasks(leased))
-	s.queue.Restore(slots - len(leased))
+// StartAdmitted implements permit.Starter.
+func (r *Run) StartAdmitted(lane enginecore.LaneID, leased []admission.LeasedExecution, slots int) {
+	r.begin(runClaimant{r, lane}.tasks(leased))
+	r.queue.Restore(slots - len(leased))
 }
 
-// goTask implements admittedStarter.
-func (s *Run) goTask(do func()) { s.tasks.Go(do) }
+// Go implements permit.Starter.
+func (r *Run) Go(do func()) { r.tasks.Go(do) }
 
 // begin starts tasks, and acquires the permits of those that were leased before their permits.
-func (s *Run) begin(tasks []*Task) {
-	s.permits.acquire(tasks...)
-	s.start(tasks)
+func (r *Run) begin(tasks []*task.Task) {
+	r.acquire(tasks)
+	r.start(tasks)
+}
+
+// acquire requests the permits of those tasks that were leased before them.
+func (r *Run) acquire(tasks []*task.Task) {
+	var due []*permit.Request
+	for _, t := range tasks {
+		if t.Permit.IsDue() {
+			due = append(due, &t.Permit)
+		}
+	}
+	r.Permits.Acquire(due...)
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
+	"github.com/flowfabric/flowfabric-go/internal/worker/task"
 )
 
 // grantTTL is the time within which the worker uses a grant that it requests.
@@ -22,27 +24,27 @@ const grantTTL = 5 * time.Second
 const grantPoll = time.Second
 
 // claimGranted fills free slots from one shard by requesting grants.
-func (s *Run) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
+func (r *Run) claimGranted(ctx context.Context, v dispatch.ClaimTarget) {
 	got := 0
 	var err error
 	// The granter is code of the application and can end the goroutine.
-	defer func() { s.claimedGranted(ctx, v, got, err) }()
-	for got < v.Slots && ctx.Err() == nil && !s.queue.IsClosed() {
+	defer func() { r.claimedGranted(ctx, v, got, err) }()
+	for got < v.Slots && ctx.Err() == nil && !r.queue.IsClosed() {
 		sentAt := time.Now()
 		var grant admission.IssuedGrant
 		err = errGranterExited
-		grant, err = s.worker.config.Granter(ctx, admission.GrantRequest{
-			Lane: string(v.Lane), WorkerID: s.request.WorkerID, Instance: s.worker.Instance, TTL: grantTTL,
-			Capabilities: s.worker.config.Capabilities, Activities: s.worker.activities(), Partition: &v.Partition,
+		grant, err = r.worker.config.Granter(ctx, admission.GrantRequest{
+			Lane: string(v.Lane), WorkerID: r.request.WorkerID, Instance: r.worker.Instance, TTL: grantTTL,
+			Capabilities: r.worker.config.Capabilities, Activities: r.worker.activities(), Partition: &v.Partition,
 		})
 		if err != nil {
 			break
 		}
 		var claimed []enginerpc.ClaimedExecution
-		if claimed, err = s.useGrant(ctx, grant); err != nil {
+		if claimed, err = r.useGrant(ctx, grant); err != nil {
 			break
 		}
-		s.launch(v.LaneShard, claimed, sentAt, false)
+		r.launch(v.LaneShard, claimed, sentAt, false)
 		got += len(claimed)
 	}
 }
@@ -52,35 +54,35 @@ var errGranterExited = errors.New("the granter ended its goroutine (runtime.Goex
 
 // claimedGranted frees the slots that a claim by grants did not use, and queues the shard again unless
 // nothing more was granted.
-func (s *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got int, err error) {
-	s.worker.Counts.claimed(got)
+func (r *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got int, err error) {
+	r.worker.Counts.claimed(got)
 	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
 	if failed {
-		s.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not claim with a grant",
+		r.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not claim with a grant",
 			engine.EventClaimFailed.Attr(),
 			slog.String("lane", string(v.Lane)), slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
-		engine.Sleep(ctx, claimPause)
+		engine.Sleep(ctx, lease.ClaimPause)
 	}
-	s.queue.FinishClaim(v.Slots - got)
+	r.queue.FinishClaim(v.Slots - got)
 	if failed || err == nil {
-		s.queue.Add(v.LaneShard)
+		r.queue.Add(v.LaneShard)
 	}
 }
 
 // useGrant claims by a grant. It returns no execution and no error if the grant has expired or the execution
 // was claimed or ended meanwhile.
-func (s *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
-	core, err := engine.Capability[engine.GrantedClaims](s.session.Backend)
+func (r *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
+	core, err := engine.Capability[engine.GrantedClaims](r.Session.Backend)
 	if err != nil {
 		return nil, err
 	}
 	call := enginerpc.ClaimGrantedCall{
-		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: s.claimRequest(grant.Lane, 1),
+		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: r.claimRequest(grant.Lane, 1),
 	}
 	var reply enginerpc.ClaimGrantedReply
-	err = s.claimUntilKnown(ctx, func(repeated bool) (err error) {
+	err = r.claimUntilKnown(ctx, func(repeated bool) (err error) {
 		call.Repeated = repeated
-		reply, err = core.ClaimGranted(s.base, call)
+		reply, err = core.ClaimGranted(r.Base, call)
 		return err
 	})
 	for _, passing := range []error{
@@ -92,8 +94,24 @@ func (s *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]engi
 		}
 	}
 	if err != nil {
-		s.markUncertain()
+		r.Doubt.Mark()
 		return nil, fmt.Errorf("use the grant of %s: %w", grant.ExecutionID, err)
 	}
 	return reply.Executions, nil
+}
+
+// LeaseGranted leases the execution of a grant and returns its task.
+func (r *Run) LeaseGranted(ctx context.Context, grant admission.IssuedGrant) (*task.Task, error) {
+	sentAt := time.Now()
+	claimed, err := r.useGrant(ctx, grant)
+	if err != nil {
+		return nil, err
+	}
+	if len(claimed) == 0 {
+		return nil, fmt.Errorf("%w: the grant of %s is used up, has expired or is for another worker",
+			admission.ErrNoGrant, grant.ExecutionID)
+	}
+	t := r.NewTask(dispatch.LaneShard{Lane: grant.Lane, Partition: grant.Partition}, &claimed[0], sentAt)
+	r.acquire([]*task.Task{t})
+	return t, nil
 }

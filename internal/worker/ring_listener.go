@@ -28,22 +28,22 @@ type ringSlot struct {
 
 // listenToRing subscribes to this worker's slots of the wake rings of its lanes until ctx ends. The slots
 // change with the worker's peers.
-func (s *Run) listenToRing(ctx context.Context) {
+func (r *Run) listenToRing(ctx context.Context) {
 	var held map[string]ringSlot
 	leave := func() {}
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.peers.Changed:
+		case <-r.peers.Changed:
 		}
 		engine.Sleep(ctx, ringSettle)
-		wanted := s.ringChannels()
+		wanted := r.ringChannels()
 		if ctx.Err() != nil || maps.Equal(held, wanted) {
 			continue
 		}
 		listening, stop := context.WithCancel(ctx)
-		if !s.subscribeRing(listening, wanted) {
+		if !r.subscribeRing(listening, wanted) {
 			stop()
 			return
 		}
@@ -53,11 +53,11 @@ func (s *Run) listenToRing(ctx context.Context) {
 }
 
 // ringChannels returns this worker's slots by their channels.
-func (s *Run) ringChannels() map[string]ringSlot {
+func (r *Run) ringChannels() map[string]ringSlot {
 	slots := make(map[string]ringSlot)
-	for _, lane := range s.lanes() {
-		for _, slot := range s.peers.Ring(lane).Slots() {
-			slots[s.core.Keys().ChannelWakeRing(strconv.Itoa(slot), lane)] = ringSlot{lane, slot}
+	for _, lane := range r.lanes() {
+		for _, slot := range r.peers.Ring(lane).Slots() {
+			slots[r.Core.Keys().ChannelWakeRing(strconv.Itoa(slot), lane)] = ringSlot{lane, slot}
 		}
 	}
 	return slots
@@ -65,15 +65,15 @@ func (s *Run) ringChannels() map[string]ringSlot {
 
 // subscribeRing listens to the channels of slots until ctx ends. It returns true when it is subscribed, false
 // if ctx ended before.
-func (s *Run) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
+func (r *Run) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool {
 	if len(slots) == 0 {
 		return ctx.Err() == nil
 	}
 	confirmed := make(chan struct{}, 1)
-	s.ringListeners.Go(func() {
-		s.session.Hub.Listen(ctx, slices.Collect(maps.Keys(slots)), func() { engine.TrySend(confirmed) }, func(channel, message string) {
+	r.ringListeners.Go(func() {
+		r.Session.Hub.Listen(ctx, slices.Collect(maps.Keys(slots)), func() { engine.TrySend(confirmed) }, func(channel, message string) {
 			at := slots[channel]
-			s.handleWake(ctx, at.lane, &at.slot, message)
+			r.handleWake(ctx, at.lane, &at.slot, message)
 		})
 	})
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
+	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
+	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
+	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
+	"github.com/flowfabric/flowfabric-go/internal/worker/permit"
+	"github.com/flowfabric/flowfabric-go/internal/worker/renewal"
+	"github.com/flowfabric/flowfabric-go/internal/worker/task"
 )
 
 const (
@@ -25,7 +33,8 @@ const (
 // Run is one run of a worker: its dispatch loop, its tasks and their leases, and the goroutines that
 // serve them. NewRun makes one, Worker.Run runs it once.
 type Run struct {
-	services
+	task.Services
+	worker  *Worker
 	request enginerpc.ClaimRequest // of all claims; without claim id, lane and count
 	queue   *dispatch.Queue
 	peers   *dispatch.PeerSet
@@ -34,12 +43,9 @@ type Run struct {
 	// left is set when the worker claims no more work.
 	left          atomic.Bool
 	ringListeners sync.WaitGroup // goroutines that listen to slots of the wake ring
-	leases        *leaseManager
+	leases        *renewal.Manager
 	tasks         sync.WaitGroup // goroutines of tasks, claims and permits
 	drain         drainer
-	returns       permitReturns
-	limits        limitCache
-	pools         permitPools
 	reports       reporter
 	starts        startCounts
 	began         time.Time
@@ -53,11 +59,14 @@ func NewRun(base context.Context, w *Worker) *Run {
 	if w.handover != nil {
 		slots = 0 // each call of Next adds one
 	}
-	s := &Run{
-		services: services{
-			worker: w, session: w.session, core: w.session.Core, base: base,
-			woken:   make(chan struct{}, 1),
-			budgets: newBudgetBatcher(w.session.Core.UseBudget), spanNames: spanNamesOf(w.handlers),
+	r := &Run{
+		worker: w,
+		Services: task.Services{
+			Shared: attempt.Shared{
+				Session: w.session, Core: w.session.Core, Base: base, LeaseTTL: w.config.Lease,
+				Doubt: lease.Uncertainty{Woken: make(chan struct{}, 1)}, Overstays: &w.Counts.OverstayCounts,
+			},
+			Around: w.config.Invoke, Logs: w.config.Logs, Budgets: budget.NewBatcher(w.session.Core.UseBudget),
 		},
 		queue: dispatch.NewQueue(slots), peers: dispatch.NewPeerSet(w.Instance),
 		request: enginerpc.ClaimRequest{
@@ -66,20 +75,19 @@ func NewRun(base context.Context, w *Worker) *Run {
 		},
 		drain: drainer{calls: w.session.Backend, logger: w.session.Logger},
 	}
-	s.leases, s.starts = newLeaseManager(&s.services), newStartCounts(s.lanes())
-	s.pools = permitPools{
-		run: &s.services, queue: s.queue, limits: &s.limits, slots: s, hasLiveKey: s.leases.known.Load,
+	r.Use(w.handlers)
+	r.Budgets.OnBreach = w.config.OnBudget
+	r.starts = newStartCounts(r.lanes())
+	r.leases = renewal.New(&r.Shared, renewal.Config{
+		Instance: w.Instance, Manual: w.config.ManualRenewal, Liveness: &w.liveness, Resting: &w.resting,
+	})
+	r.Permits = permit.New(base, w.session, w.Instance, r.queue, r, r.leases.Known.Load)
+	r.Completer = &completion.Completer{
+		Session: r.Session, Base: base, Instance: w.Instance, ClaimRequest: r.claimRequest,
+		MarkUncertain: r.Doubt.Mark,
 	}
-	s.permits = permitQueue{
-		run: &s.services, pools: &s.pools, limits: &s.limits, slots: s, haste: haste{exact: s.session.Quiet},
-	}
-	s.returns = permitReturns{run: &s.services, queue: s.queue, limits: &s.limits, slots: s}
-	s.completer = &completer{
-		session: s.session, base: base, instance: w.Instance, claimRequest: s.claimRequest,
-		markUncertain: s.markUncertain,
-	}
-	s.completer.batch = newCompletionBatcher(s.completer, w.config.Slots)
-	return s
+	r.Completer.Batch = completion.NewBatcher(r.Completer, w.config.Slots)
+	return r
 }
 
 // Run claims and runs executions until ctx ends. It can be called once. It returns nil after a clean stop,
@@ -94,7 +102,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	defer w.liveness.Begin()()
 	if w.handover != nil {
-		defer w.handover.close()
+		defer w.handover.Close()
 	}
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(engine.ErrStopping)
@@ -103,88 +111,88 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // run claims and runs executions until ctx ends or the engine is closed or no longer serves this program. Then it waits
 // for the tasks and ends the goroutines of the run. It returns nil after a clean stop.
-func (s *Run) run(ctx context.Context) error {
-	ctx, release := s.session.WhileServed(ctx)
+func (r *Run) run(ctx context.Context) error {
+	ctx, release := r.Session.WhileServed(ctx)
 	defer release()
-	s.warnOfShortLease(ctx)
-	if err := s.leases.register(ctx); err != nil {
+	r.warnOfShortLease(ctx)
+	if err := r.leases.Register(ctx); err != nil {
 		if ctx.Err() == nil {
 			return fmt.Errorf("worker: %w", err)
 		}
-		if err := s.session.ServedErr(ctx); err != nil {
+		if err := r.Session.ServedErr(ctx); err != nil {
 			return fmt.Errorf("worker: %w", err)
 		}
 		return nil
 	}
-	unwatch, err := s.worker.observe(s.leases.size)
+	unwatch, err := r.worker.observe(r.leases.Size)
 	if err != nil {
 		return fmt.Errorf("worker: metrics: %w", err)
 	}
 	defer unwatch()
-	leaveKeeper := s.worker.JoinKeeper(s.worker.config.Keeperless)
-	background, stop := context.WithCancel(s.base)
+	leaveKeeper := r.worker.JoinKeeper(r.worker.config.Keeperless)
+	background, stop := context.WithCancel(r.Base)
 	listening, stopListening := context.WithCancel(background)
-	s.stopRing, s.began = stopListening, time.Now()
+	r.stopRing, r.began = stopListening, time.Now()
 	var loops sync.WaitGroup
-	loops.Go(func() { s.leases.keep(background) })
-	loops.Go(func() { s.listen(background) })
-	loops.Go(func() { s.presenceLoop(background) })
-	loops.Go(func() { s.session.GuardLibrary(background, libraryCheck) })
-	loops.Go(func() { s.listenToRing(listening) })
+	loops.Go(func() { r.leases.Keep(background) })
+	loops.Go(func() { r.listen(background) })
+	loops.Go(func() { r.presenceLoop(background) })
+	loops.Go(func() { r.Session.GuardLibrary(background, libraryCheck) })
+	loops.Go(func() { r.listenToRing(listening) })
 	loops.Go(func() { // what a new worker could not take over
-		if engine.Sleep(background, s.provenAfter()); background.Err() == nil {
-			s.sweep(background)
+		if engine.Sleep(background, r.provenAfter()); background.Err() == nil {
+			r.sweep(background)
 		}
 	})
-	every := s.session.Backend.PollEvery()
-	if s.worker.config.Through {
+	every := r.Session.Backend.PollEvery()
+	if r.worker.config.Through {
 		every = grantPoll
 	}
 	if every > 0 {
-		loops.Go(func() { s.pollLoop(background, every) })
+		loops.Go(func() { r.pollLoop(background, every) })
 	}
 
-	if s.worker.handover != nil {
-		s.worker.handover.begin(s)
+	if r.worker.handover != nil {
+		r.worker.handover.Begin(r)
 	}
-	s.dispatch(ctx)
+	r.dispatch(ctx)
 
-	s.queue.Close()
-	if s.worker.handover != nil {
-		s.worker.handover.close()
+	r.queue.Close()
+	if r.worker.handover != nil {
+		r.worker.handover.Close()
 	}
-	s.publishLeaving()
+	r.publishLeaving()
 	stopListening()
-	err = s.finish()
+	err = r.finish()
 	stop()
 	loops.Wait()
-	s.ringListeners.Wait()
-	s.background.finish()
-	s.leaveDirectory()
-	s.reportStopped()
-	s.drain.wait()
-	s.leases.deregister()
+	r.ringListeners.Wait()
+	r.Background.Finish()
+	r.leaveDirectory()
+	r.reportStopped()
+	r.drain.wait()
+	r.leases.Deregister()
 	err = errors.Join(err, leaveKeeper())
-	if unserved := s.session.ServedErr(ctx); unserved != nil {
+	if unserved := r.Session.ServedErr(ctx); unserved != nil {
 		return errors.Join(fmt.Errorf("worker: %w", unserved), err)
 	}
 	return err
 }
 
 // dispatch claims work for free slots until ctx ends.
-func (s *Run) dispatch(ctx context.Context) {
+func (r *Run) dispatch(ctx context.Context) {
 	for {
 		for {
-			v, ok := s.queue.Take()
+			v, ok := r.queue.Take()
 			if !ok {
 				break
 			}
-			s.tasks.Go(func() { s.claim(ctx, v) })
+			r.tasks.Go(func() { r.claim(ctx, v) })
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.queue.Changed:
+		case <-r.queue.Changed:
 		}
 	}
 }
@@ -192,32 +200,33 @@ func (s *Run) dispatch(ctx context.Context) {
 // finish waits for running functions within the grace time, then ends their contexts and releases the
 // executions of those that do not return, which its error names. If the engine is closed, or no longer serves this
 // program, nothing can be reported, and the contexts end at once.
-func (s *Run) finish() error {
-	s.batches.Stop()
+func (r *Run) finish() error {
+	r.Batches.Stop()
 	done := make(chan struct{})
 	go func() {
-		s.tasks.Wait()
+		r.tasks.Wait()
 		close(done)
 	}()
 	cause := engine.ErrStopping
 	select {
-	case <-s.core.Outdated():
+	case <-r.Core.Outdated():
 		cause = engine.ErrLeaseLost
-	case <-s.session.Closed().Done():
+	case <-r.Session.Closed().Done():
 		cause = engine.ErrLeaseLost
 	case <-done:
 		return nil
-	case <-time.After(s.worker.config.Grace):
+	case <-time.After(r.worker.config.Grace):
 	}
-	s.leases.stopAll(cause)
+	r.leases.StopAll(cause)
 	if waitFor(done, stopPatience) {
 		return nil
 	}
-	names := s.leases.abandonAll()
+	names := r.leases.AbandonAll()
 	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("worker: released executions whose functions still run after the end of their context: %s", strings.Join(names, ", "))
+	return fmt.Errorf("worker: released executions whose functions still run after the end of their context: %s",
+		strings.Join(names, ", "))
 }
 
 // waitFor reports whether done is closed within limit.
@@ -229,5 +238,15 @@ func waitFor(done <-chan struct{}, limit time.Duration) bool {
 		return true
 	case <-timer.C:
 		return false
+	}
+}
+
+// warnOfShortLease logs a warning if a lease can expire before a silent connection is closed.
+func (r *Run) warnOfShortLease(ctx context.Context) {
+	if lease, silence := r.LeaseTTL, r.Session.Silence; 3*silence > lease {
+		r.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+			"flowfabric: the worker's lease is short: a silent connection may cost it its leases; "+
+				"a smaller write_timeout in the engine's URL closes such a connection sooner",
+			engine.EventLeaseShort.Attr(), slog.Duration("lease", lease), slog.Duration("detection_time", silence))
 	}
 }

@@ -5,13 +5,15 @@ import (
 	"log/slog"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
+	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
+	"github.com/flowfabric/flowfabric-go/internal/worker/held"
+	"github.com/flowfabric/flowfabric-go/internal/worker/journal"
+	"github.com/flowfabric/flowfabric-go/internal/worker/task"
 )
 
 // maxHandoffTime bounds the time for which a slot runs executions of one shard in a row while other shards
@@ -20,123 +22,146 @@ import (
 const maxHandoffTime = 20 * time.Millisecond
 
 // tasksOf returns a task for each execution that was leased by a call sent at sentAt.
-func (s *Run) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*Task {
-	tasks := make([]*Task, len(leased))
+func (r *Run) tasksOf(at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time) []*task.Task {
+	tasks := make([]*task.Task, len(leased))
 	for i := range leased {
-		tasks[i] = s.NewTask(at, &leased[i], sentAt)
+		tasks[i] = r.NewTask(at, &leased[i], sentAt)
 	}
 	return tasks
 }
 
 // launch starts the executions that a call sent at sentAt has leased for free slots. With keepFirst, it returns the
 // first task for the caller to run.
-func (s *Run) launch(
+func (r *Run) launch(
 	at dispatch.LaneShard, leased []enginerpc.ClaimedExecution, sentAt time.Time, keepFirst bool,
-) (first *Task) {
-	tasks := s.tasksOf(at, leased, sentAt)
-	s.permits.acquire(tasks...)
+) (first *task.Task) {
+	tasks := r.tasksOf(at, leased, sentAt)
+	r.acquire(tasks)
 	if keepFirst && len(tasks) > 0 {
 		first, tasks = tasks[0], tasks[1:]
 	}
-	s.start(tasks)
+	r.start(tasks)
 	return first
 }
 
 // start runs each task in a goroutine of its own.
-func (s *Run) start(tasks []*Task) {
+func (r *Run) start(tasks []*task.Task) {
 	for _, t := range tasks {
-		s.tasks.Go(func() { s.work(t) })
+		r.tasks.Go(func() { r.work(t) })
 	}
 }
 
 // work uses one slot: it runs a task and those that come with the replies to its reports, then frees the
 // slot.
-func (s *Run) work(t *Task) {
-	if s.worker.handover != nil {
-		if !s.hold(t, s.worker.handover.offers) {
-			s.queue.ReleaseSlot()
+func (r *Run) work(t *task.Task) {
+	if r.worker.handover != nil {
+		if !r.Hold(t, r.worker.handover.Offers) {
+			r.queue.ReleaseSlot()
 		}
 		return
 	}
 	until := time.Now().Add(maxHandoffTime)
 	wantNext := func() bool {
-		return !s.worker.config.Through && (time.Now().Before(until) || !s.queue.HasWaiting()) && !s.queue.IsClosed() &&
-			!s.queue.IsIsolating()
+		return !r.worker.config.Through && (time.Now().Before(until) || !r.queue.HasWaiting()) && !r.queue.IsClosed() &&
+			!r.queue.IsIsolating()
 	}
-	var ended *Task
+	var ended *task.Task
 	// A function can end its goroutine, so this is deferred. The slot is freed before the permits are
 	// returned, so that this worker can lease an execution that gets one of them.
 	defer func() {
-		s.queue.ReleaseSlot()
-		s.returns.release(ended)
+		r.queue.ReleaseSlot()
+		r.Permits.Release(&ended.Permit, ended.OutcomeUnknown.Load())
 	}()
 	for t != nil {
-		s.worker.Counts.Executions.Add(1)
+		r.worker.Counts.Executions.Add(1)
 		ended = t
-		if t = s.RunTask(t, wantNext); t != nil {
-			s.returns.release(ended)
+		if t = r.RunTask(t, wantNext); t != nil {
+			r.Permits.Release(&ended.Permit, ended.OutcomeUnknown.Load())
 		}
 	}
 }
 
 // RunTask runs a task until its attempt has ended, reports the end, and returns the next task for the slot,
 // or nil. wantNext is called when the function has returned and reports whether a next task is wanted.
-func (s *Run) RunTask(t *Task, wantNext func() bool) *Task {
-	defer t.cancel(nil)
-	s.describeContractNode(t)
-	held := s.leases.add(t)
-	if held {
-		defer s.leases.remove(t)
+func (r *Run) RunTask(t *task.Task, wantNext func() bool) *task.Task {
+	defer t.Cancel(nil)
+	r.describeContractNode(t)
+	leased := r.leases.Add(&t.Attempt)
+	if leased {
+		defer r.leases.Remove(&t.Attempt)
 	}
-	if !s.mayBegin(t, held) {
+	if !r.mayBegin(t, leased) {
 		return nil
 	}
-	ctx, span := t.startSpan()
+	ctx, span := t.StartSpan()
 	defer func() {
 		// A function has ended the goroutine. Only deferred calls still run.
-		if t.exited != nil {
-			t.finishUp()
-			t.report(t.outcomeOf(nil, t.exited), 0)
-			engine.EndSpan(span, t.exited)
+		if t.Exited != nil {
+			t.FinishUp()
+			t.Report(t.OutcomeOf(nil, t.Exited), 0)
+			engine.EndSpan(span, t.Exited)
 		}
 	}()
 	for {
-		ended, slots := t.runAttempt(ctx), 0
+		ended, slots := t.RunAttempt(ctx), 0
 		if wantNext() {
 			slots = 1
 		}
-		reported := t.report(ended, slots)
-		if reported.resumed && s.resume(t, ended, reported.brought) {
+		reported := t.Report(ended, slots)
+		if reported.Resumed && r.resume(t, ended, reported.Brought) {
 			continue
 		}
-		engine.EndSpan(span, ended.spanError())
-		return s.next(t, reported.handoff)
+		engine.EndSpan(span, ended.SpanError())
+		return r.Next(t, reported.Handoff)
 	}
 }
 
+// Hold hands a task to a caller of Next by a channel, and carries out what the program asks for until the task has
+// ended. The goroutine that calls it is one of the tasks of the run. It reports whether a program has taken the task.
+func (r *Run) Hold(t *task.Task, to chan<- *held.Task) (taken bool) {
+	r.worker.Counts.Executions.Add(1)
+	defer func() { r.Permits.Release(&t.Permit, t.OutcomeUnknown.Load()) }()
+	defer t.Cancel(nil)
+	r.describeContractNode(t)
+	leased := r.leases.Add(&t.Attempt)
+	if leased {
+		defer r.leases.Remove(&t.Attempt)
+	}
+	return r.mayBegin(t, leased) && r.worker.handover.Serve(r, t, to)
+}
+
+// Renew renews the lease of a task at once.
+func (r *Run) Renew(ctx context.Context, t *task.Task) error {
+	return r.leases.RenewIn(ctx, t.Shard.Partition, []*attempt.Attempt{&t.Attempt}, false)
+}
+
+// AddSlot adds a free slot, RemoveSlot takes one away again.
+func (r *Run) AddSlot()    { r.queue.AddSlot() }
+func (r *Run) RemoveSlot() { r.queue.RemoveSlot() }
+
 // mayBegin reports whether the function of a task is to run. If not, mayBegin releases the execution unless
-// the engine has ended it. held reports whether the lease manager has the task.
-func (s *Run) mayBegin(t *Task, held bool) bool {
-	placed := s.permits.await(t)
+// the engine has ended it. leased reports whether the lease manager has the task.
+func (r *Run) mayBegin(t *task.Task, leased bool) bool {
+	placed := r.Permits.Await(&t.Permit)
 	switch {
-	case !held:
-		t.report(released(reasonStopped), 0)
-	case t.settled.Load():
-		t.ended(engine.OutcomeEndedByEngine)
-		t.log(slog.LevelDebug, engine.EventAttemptEnded, "the engine ended the execution before its function began",
-			slog.Any("cause", context.Cause(t.ctx)))
-	case !t.keepsLease():
-		t.report(t.outcomeOf(nil, engine.ErrLeaseLost), 0)
-	case !placed || s.queue.IsClosed():
-		if t.settle() {
-			t.report(released(returnReason(placed)), 0)
+	case !leased:
+		t.Report(completion.Released(completion.ReasonStopped), 0)
+	case t.Settled.Load():
+		t.Ended(engine.OutcomeEndedByEngine)
+		t.Log(slog.LevelDebug, engine.EventAttemptEnded, "the engine ended the execution before its function began",
+			slog.Any("cause", context.Cause(t.Ctx)))
+	case !t.KeepsLease():
+		t.Report(t.OutcomeOf(nil, engine.ErrLeaseLost), 0)
+	case !placed || r.queue.IsClosed():
+		if t.Settle() {
+			t.Report(completion.Released(returnReason(placed)), 0)
 		}
-	case contractmode.IsUndescribed(t.claimed):
-		if t.settle() {
-			t.report(released("the worker could not read its run"), 0)
+	case contractmode.IsUndescribed(t.Claimed):
+		if t.Settle() {
+			t.Report(completion.Released("the worker could not read its run"), 0)
 		}
 	default:
-		s.starts.add(t.shard.Lane)
+		r.starts.add(t.Shard.Lane)
 		return true
 	}
 	return false
@@ -144,58 +169,56 @@ func (s *Run) mayBegin(t *Task, held bool) bool {
 
 // describeContractNode completes the description of a node of a run that a program in contract mode has started, unless
 // this engine is in contract mode itself. Nothing else knows the task yet. If it fails, the node stays undescribed.
-func (s *Run) describeContractNode(t *Task) {
-	if contractmode.IsUndescribed(t.claimed) {
-		_ = t.retryUntilKnown(t.ctx, func() error {
-			return contractmode.DescribeNode(t.ctx, s.session, t.shard.Partition, t.claimed)
+func (r *Run) describeContractNode(t *task.Task) {
+	if contractmode.IsUndescribed(t.Claimed) {
+		_ = t.RetryUntilKnown(t.Ctx, func() error {
+			return contractmode.DescribeNode(t.Ctx, r.Session, t.Shard.Partition, t.Claimed)
 		})
 	}
 }
 
-// startSpan starts the span of the attempt.
-func (t *Task) startSpan() (context.Context, trace.Span) {
-	return t.run.session.Telemetry.Tracer.Start(t.ctx, t.run.spanName(t.claimed.Kind),
-		t.run.session.Telemetry.Consumer, trace.WithAttributes(
-			attribute.String("flowfabric.flow", t.claimed.FlowName),
-			attribute.String("flowfabric.run", t.claimed.RunID),
-			attribute.String("flowfabric.node", t.claimed.Node),
-			attribute.Int("flowfabric.attempt", int(t.claimed.AttemptIndex)+1)))
-}
-
 // resume reports whether the function of a task runs again, with the result of its wait. If its context has
 // ended meanwhile, it does not; resume then releases the execution if the worker stops.
-func (s *Run) resume(t *Task, ended attemptOutcome, brought []byte) bool {
-	if ended.suspension != nil {
-		t.journal.put(awaitEntry+ended.suspension.Step, brought)
+func (r *Run) resume(t *task.Task, ended completion.Outcome, brought []byte) bool {
+	if ended.Suspension != nil {
+		t.Journal.Put(journal.AwaitEntry+ended.Suspension.Step, brought)
 	}
-	again, stopping := t.runAgain()
+	again, stopping := t.RunAgain()
 	if stopping {
-		t.report(released(reasonStopped), 0)
+		t.Report(completion.Released(completion.ReasonStopped), 0)
 	}
 	return again
 }
 
-// next returns the task that follows in the slot of a finished one, and starts what else the reply to its
+// Next returns the task that follows in the slot of a finished one, and starts what else the reply to its
 // report requires: draining, returning surplus executions and admitting spare candidates.
-func (s *Run) next(over *Task, h handoff) *Task {
-	at := over.source
-	if h.more {
-		s.drain.start(s.base, over.shard.Partition)
+func (r *Run) Next(over *task.Task, h completion.Handoff) *task.Task {
+	at := over.Source
+	if h.More {
+		r.drain.start(r.Base, over.Shard.Partition)
 	}
-	if h.remaining {
-		s.queue.Add(at)
+	if h.Remaining {
+		r.queue.Add(at)
 	}
-	for _, t := range s.tasksOf(at, h.surplus, h.sentAt) {
-		s.background.start(func() { t.report(released(reasonStopped), 0) })
+	for _, t := range r.tasksOf(at, h.Surplus, h.SentAt) {
+		r.Background.Start(func() { t.Report(completion.Released(completion.ReasonStopped), 0) })
 	}
-	if len(h.spare) > 0 {
-		s.background.start(func() { s.admit(at.Lane, h.spare, 0) })
+	if len(h.Spare) > 0 {
+		r.Background.Start(func() { r.admit(at.Lane, h.Spare, 0) })
 	}
 	switch {
-	case h.next != nil:
-		return s.NewTask(at, h.next, h.sentAt)
-	case len(h.candidates) > 0:
-		return s.admitNext(over, h.candidates)
+	case h.Next != nil:
+		return r.NewTask(at, h.Next, h.SentAt)
+	case len(h.Candidates) > 0:
+		return r.admitNext(over, h.Candidates)
 	}
 	return nil
+}
+
+// returnReason returns the reason for releasing a task that has not run.
+func returnReason(permitted bool) string {
+	if !permitted {
+		return completion.ReasonNoRoom
+	}
+	return completion.ReasonStopped
 }

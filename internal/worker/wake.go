@@ -32,51 +32,51 @@ const (
 // listen subscribes to the wake channels of the lanes and to the control channel of this worker until ctx
 // ends. Whenever it is subscribed, it renews the leases, announces the worker, sweeps, and releases blocked executions,
 // which makes up for messages that were lost before.
-func (s *Run) listen(ctx context.Context) {
-	keys := s.core.Keys()
-	lanes := make(map[string]enginecore.LaneID, len(s.worker.config.Lanes))
-	orders := keys.ChannelWorker(s.worker.Instance)
+func (r *Run) listen(ctx context.Context) {
+	keys := r.Core.Keys()
+	lanes := make(map[string]enginecore.LaneID, len(r.worker.config.Lanes))
+	orders := keys.ChannelWorker(r.worker.Instance)
 	var channels []string
-	for _, lane := range s.lanes() {
+	for _, lane := range r.lanes() {
 		channel := keys.ChannelWake(lane)
 		lanes[channel] = lane
 		channels = append(channels, channel)
 	}
 	channels = append(channels, orders)
 	subscribed := func() {
-		if s.worker.config.Sweep == 0 {
-			s.leases.renewSoon()
+		if r.worker.config.Sweep == 0 {
+			r.leases.RenewSoon()
 		}
-		s.background.start(func() { s.reportPresence(ctx) })
-		s.background.start(func() {
-			s.publishPresence(ctx)
-			s.sweep(ctx)
-			s.releaseAllBlocked(ctx)
+		r.Background.Start(func() { r.reportPresence(ctx) })
+		r.Background.Start(func() {
+			r.publishPresence(ctx)
+			r.sweep(ctx)
+			r.releaseAllBlocked(ctx)
 		})
 	}
-	s.session.Hub.Listen(ctx, channels, subscribed, func(channel, message string) {
+	r.Session.Hub.Listen(ctx, channels, subscribed, func(channel, message string) {
 		if channel == orders {
-			s.handleControl(ctx, message)
+			r.handleControl(ctx, message)
 			return
 		}
-		s.handleWake(ctx, lanes[channel], nil, message)
+		r.handleWake(ctx, lanes[channel], nil, message)
 	})
 }
 
 // publishLeaving announces to peers that this worker claims no more work.
-func (s *Run) publishLeaving() {
-	s.left.Store(true)
-	leaving, cancel := context.WithTimeout(s.base, time.Second)
+func (r *Run) publishLeaving() {
+	r.left.Store(true)
+	leaving, cancel := context.WithTimeout(r.Base, time.Second)
 	defer cancel()
 	// Peers that miss the message remove the worker when its announcements stop.
-	s.publishToPeers(leaving, enginerpc.LeftMessage{WorkerInstanceID: s.worker.Instance}.Text())
+	r.publishToPeers(leaving, enginerpc.LeftMessage{WorkerInstanceID: r.worker.Instance}.Text())
 }
 
 // lanes returns the lanes that the worker serves, without duplicates.
-func (s *Run) lanes() []enginecore.LaneID {
+func (r *Run) lanes() []enginecore.LaneID {
 	var list []enginecore.LaneID
-	seen := make(map[string]bool, len(s.worker.config.Lanes))
-	for _, name := range s.worker.config.Lanes {
+	seen := make(map[string]bool, len(r.worker.config.Lanes))
+	for _, name := range r.worker.config.Lanes {
 		if !seen[name] {
 			seen[name] = true
 			list = append(list, enginecore.LaneID(name))
@@ -88,100 +88,100 @@ func (s *Run) lanes() []enginecore.LaneID {
 // handleWake handles a message on the wake channel of a lane, or in a slot of its wake ring. slot is that slot, nil for
 // the channel of the lane. Slots carry [enginerpc.WorkMessage] and [enginerpc.NoneMessage] only. It ignores malformed
 // and unknown messages.
-func (s *Run) handleWake(ctx context.Context, lane enginecore.LaneID, slot *int, message string) {
+func (r *Run) handleWake(ctx context.Context, lane enginecore.LaneID, slot *int, message string) {
 	if m, ok := enginerpc.ParseWorkMessage(message); ok {
-		s.handleWork(ctx, dispatch.LaneShard{Lane: lane, Partition: m.Partition}, slot, m.Mark, message)
+		r.handleWork(ctx, dispatch.LaneShard{Lane: lane, Partition: m.Partition}, slot, m.Mark, message)
 	} else if m, ok := enginerpc.ParseNoneMessage(message); ok {
-		s.queue.MarkEmpty(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
+		r.queue.MarkEmpty(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
 	} else if m, ok := enginerpc.ParseAsideMessage(message); ok {
-		if s.worker.knows(m.Activity) {
-			s.queue.AddSetAside(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
+		if r.worker.knows(m.Activity) {
+			r.queue.AddSetAside(dispatch.LaneShard{Lane: lane, Partition: m.Partition})
 		}
 	} else if m, ok := enginerpc.ParseHereMessage(message); ok {
-		if m.WorkerInstanceID != s.worker.Instance && s.peers.Add(lane, string(m.WorkerInstanceID), time.Now()) {
-			s.answerNewcomers(ctx)
+		if m.WorkerInstanceID != r.worker.Instance && r.peers.Add(lane, string(m.WorkerInstanceID), time.Now()) {
+			r.answerNewcomers(ctx)
 		}
 	} else if m, ok := enginerpc.ParseLeftMessage(message); ok {
-		s.peers.Remove(lane, string(m.WorkerInstanceID))
+		r.peers.Remove(lane, string(m.WorkerInstanceID))
 	}
 }
 
 // handleWork queues a shard that has executions to claim. In a slot, mark is the time of the message.
-func (s *Run) handleWork(ctx context.Context, at dispatch.LaneShard, slot *int, mark, message string) {
+func (r *Run) handleWork(ctx context.Context, at dispatch.LaneShard, slot *int, mark, message string) {
 	if slot == nil {
-		s.queue.AddShared(at, func() (time.Duration, bool) { return s.peers.TurnDelay(at.Lane, message) })
+		r.queue.AddShared(at, func() (time.Duration, bool) { return r.peers.TurnDelay(at.Lane, message) })
 		return
 	}
 	sent, _ := strconv.ParseInt(mark, 10, 64)
-	wait, patience := s.peers.SlotDelay(at.Lane, *slot, sent)
-	s.queue.AddAssigned(at, *slot, wait, patience, func() {
-		s.background.start(func() { s.broadcastWake(ctx, at.Lane, message) })
+	wait, patience := r.peers.SlotDelay(at.Lane, *slot, sent)
+	r.queue.AddAssigned(at, *slot, wait, patience, func() {
+		r.Background.Start(func() { r.broadcastWake(ctx, at.Lane, message) })
 	})
 }
 
 // broadcastWake publishes a wake-up to all workers of a lane, after the workers of the slot have not claimed
 // the work.
-func (s *Run) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
-	client := s.session.Client
+func (r *Run) broadcastWake(ctx context.Context, lane enginecore.LaneID, message string) {
+	client := r.Session.Client
 	// Errors are ignored: sweeps find the work of a lost message.
-	client.Do(ctx, client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
+	client.Do(ctx, client.B().Publish().Channel(r.Core.Keys().ChannelWake(lane)).Message(message).Build())
 }
 
 // answerNewcomers announces this worker to new peers, after a random delay; calls during the delay share one
 // announcement.
-func (s *Run) answerNewcomers(ctx context.Context) {
-	if !s.answering.CompareAndSwap(false, true) {
+func (r *Run) answerNewcomers(ctx context.Context) {
+	if !r.answering.CompareAndSwap(false, true) {
 		return
 	}
-	s.background.start(func() {
+	r.Background.Start(func() {
 		engine.Sleep(ctx, rand.N(dispatch.AnnounceWithin))
-		s.answering.Store(false)
+		r.answering.Store(false)
 		if ctx.Err() == nil {
-			s.publishPresence(ctx)
+			r.publishPresence(ctx)
 		}
 	})
 }
 
 // publishPresence announces to the peers of all lanes that this worker is present.
-func (s *Run) publishPresence(ctx context.Context) {
+func (r *Run) publishPresence(ctx context.Context) {
 	// A lost message is repeated soon.
-	if !s.left.Load() {
-		s.publishToPeers(ctx, enginerpc.HereMessage{WorkerInstanceID: s.worker.Instance}.Text())
+	if !r.left.Load() {
+		r.publishToPeers(ctx, enginerpc.HereMessage{WorkerInstanceID: r.worker.Instance}.Text())
 	}
 }
 
 // publishToPeers publishes a message on the wake channels of all lanes.
-func (s *Run) publishToPeers(ctx context.Context, message string) {
-	client := s.session.Client
+func (r *Run) publishToPeers(ctx context.Context, message string) {
+	client := r.Session.Client
 	var messages rueidis.Commands
-	for _, lane := range s.lanes() {
+	for _, lane := range r.lanes() {
 		messages = append(messages,
-			client.B().Publish().Channel(s.core.Keys().ChannelWake(lane)).Message(message).Build())
+			client.B().Publish().Channel(r.Core.Keys().ChannelWake(lane)).Message(message).Build())
 	}
 	client.DoMulti(ctx, messages...)
 }
 
 // handleControl handles a message to this worker. The lease id of a cancellation distinguishes this claim of the
 // execution from a later one.
-func (s *Run) handleControl(ctx context.Context, message string) {
+func (r *Run) handleControl(ctx context.Context, message string) {
 	if m, ok := enginerpc.ParseCancelMessage(message); ok {
-		s.leases.cancel(m)
+		r.leases.Cancel(m)
 	} else if m, ok := enginerpc.ParseAwaitedMessage(message); ok {
-		s.leases.await(m)
-	} else if m, ok := enginerpc.ParseDrainMessage(message); ok && m.WorkerInstanceID == s.worker.Instance {
-		s.background.start(func() { s.drainOut(ctx) })
+		r.leases.Await(m)
+	} else if m, ok := enginerpc.ParseDrainMessage(message); ok && m.WorkerInstanceID == r.worker.Instance {
+		r.Background.Start(func() { r.drainOut(ctx) })
 	}
 }
 
 // presenceLoop announces the worker, removes silent peers, sweeps, and from time to time releases blocked
 // executions, until ctx ends.
-func (s *Run) presenceLoop(ctx context.Context) {
-	if s.session.Quiet {
+func (r *Run) presenceLoop(ctx context.Context) {
+	if r.Session.Quiet {
 		return // listen does the same whenever a message may have been lost
 	}
 	present := time.NewTicker(dispatch.PresenceEvery)
 	defer present.Stop()
-	sweeps := sweepTimer{every: s.sweepEvery(), last: time.Now()}
+	sweeps := sweepTimer{every: r.sweepEvery(), last: time.Now()}
 	looks := time.NewTicker(sweeps.every)
 	defer looks.Stop()
 	announced, said := time.Now(), time.Now()
@@ -190,38 +190,38 @@ func (s *Run) presenceLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-present.C:
-			s.peers.RemoveSilent(now)
-			if now.Sub(said) > s.peers.PresenceInterval(s.lanes())-dispatch.PresenceEvery/2 {
+			r.peers.RemoveSilent(now)
+			if now.Sub(said) > r.peers.PresenceInterval(r.lanes())-dispatch.PresenceEvery/2 {
 				said = now
-				s.publishPresence(ctx)
+				r.publishPresence(ctx)
 			}
-			s.reportDue(ctx, now)
+			r.reportDue(ctx, now)
 			if now.Sub(announced) > max(sweeps.every, releaseEvery)-dispatch.PresenceEvery/2 {
 				announced = now
-				s.releaseAllBlocked(ctx)
+				r.releaseAllBlocked(ctx)
 			}
 		case now := <-looks.C:
-			if sweeps.isDue(now, s.peers.Size()) {
-				s.sweep(ctx)
+			if sweeps.isDue(now, r.peers.Size()) {
+				r.sweep(ctx)
 			}
 		}
 	}
 }
 
 // pollLoop sweeps at a fixed interval until ctx ends, for backends that send no wake-ups for some work.
-func (s *Run) pollLoop(ctx context.Context, every time.Duration) {
+func (r *Run) pollLoop(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
 		engine.Sleep(ctx, every)
-		s.sweep(ctx)
+		r.sweep(ctx)
 	}
 }
 
 // sweepEvery returns the interval of sweeps of a worker without peers.
-func (s *Run) sweepEvery() time.Duration {
-	if s.worker.config.Sweep > 0 {
-		return s.worker.config.Sweep
+func (r *Run) sweepEvery() time.Duration {
+	if r.worker.config.Sweep > 0 {
+		return r.worker.config.Sweep
 	}
-	if s.session.Client.Mode() == rueidis.ClientModeCluster {
+	if r.Session.Client.Mode() == rueidis.ClientModeCluster {
 		return clusterSweep
 	}
 	return serverSweep
@@ -245,72 +245,73 @@ func (r *sweepTimer) isDue(now time.Time, others int) bool {
 }
 
 // sweep queues every shard that has executions to claim.
-func (s *Run) sweep(ctx context.Context) {
-	for _, at := range s.laneShardsWith(ctx, s.session.Backend.Claimable) {
-		s.queue.Add(at)
+func (r *Run) sweep(ctx context.Context) {
+	for _, at := range r.laneShardsWith(ctx, r.Session.Backend.Claimable) {
+		r.queue.Add(at)
 	}
 }
 
 // releaseAllBlocked makes executions eligible that are blocked until a worker with this worker's activities
 // and capabilities appears, in all shards.
-func (s *Run) releaseAllBlocked(ctx context.Context) {
-	s.enterDirectory(ctx)
-	keys := s.core.Keys()
-	filled := s.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
+func (r *Run) releaseAllBlocked(ctx context.Context) {
+	r.enterDirectory(ctx)
+	keys := r.Core.Keys()
+	filled := r.laneShardsWith(ctx, func(p enginecore.Partition, lane enginecore.LaneID) []string {
 		return []string{keys.LaneBlockedRoute(p, lane)}
 	})
 	for _, at := range filled {
-		s.releaseBlocked(ctx, at)
+		r.releaseBlocked(ctx, at)
 	}
 }
 
 // enterDirectory records the worker's capabilities and lanes for other programs of the contract. It does so again and
 // again, which makes up for data that a server has lost.
-func (s *Run) enterDirectory(ctx context.Context) {
-	directory, err := engine.Capability[engine.WorkerDirectory](s.session.Backend)
-	if err != nil || s.left.Load() {
+func (r *Run) enterDirectory(ctx context.Context) {
+	directory, err := engine.Capability[engine.WorkerDirectory](r.Session.Backend)
+	if err != nil || r.left.Load() {
 		return // this project's library needs no list
 	}
-	if err := directory.EnterWorker(ctx, s.worker.Instance, s.request.Capabilities, s.lanes()); err != nil && ctx.Err() == nil {
-		s.warnOfAnnouncement(ctx, err)
+	err = directory.EnterWorker(ctx, r.worker.Instance, r.request.Capabilities, r.lanes())
+	if err != nil && ctx.Err() == nil {
+		r.warnOfAnnouncement(ctx, err)
 	}
 }
 
 // leaveDirectory removes the worker from the list of enterDirectory. If that fails, the list has a worker too many,
 // as after a crash.
-func (s *Run) leaveDirectory() {
-	directory, err := engine.Capability[engine.WorkerDirectory](s.session.Backend)
+func (r *Run) leaveDirectory() {
+	directory, err := engine.Capability[engine.WorkerDirectory](r.Session.Backend)
 	if err != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(s.base, stopPatience)
+	ctx, cancel := context.WithTimeout(r.Base, stopPatience)
 	defer cancel()
-	if err := directory.LeaveWorker(ctx, s.worker.Instance); err != nil && !errors.Is(err, enginecore.ErrClosed) {
-		s.warnOfAnnouncement(ctx, err)
+	if err := directory.LeaveWorker(ctx, r.worker.Instance); err != nil && !errors.Is(err, enginecore.ErrClosed) {
+		r.warnOfAnnouncement(ctx, err)
 	}
 }
 
-func (s *Run) warnOfAnnouncement(ctx context.Context, err error) {
-	s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
+func (r *Run) warnOfAnnouncement(ctx context.Context, err error) {
+	r.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 		"flowfabric: the worker could not announce its capabilities and retries",
 		engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
 }
 
 // laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs a server
 // that has all partitions one command if no shard has any, and otherwise one for each shard.
-func (s *Run) laneShardsWith(
+func (r *Run) laneShardsWith(
 	ctx context.Context, keysOf func(enginecore.Partition, enginecore.LaneID) []string,
 ) []dispatch.LaneShard {
 	var shards []dispatch.LaneShard
 	var keys [][]string
-	for _, lane := range s.lanes() {
-		for _, p := range s.session.Partitions() {
+	for _, lane := range r.lanes() {
+		for _, p := range r.Session.Partitions() {
 			shards = append(shards, dispatch.LaneShard{Lane: lane, Partition: p})
 			keys = append(keys, keysOf(p, lane))
 		}
 	}
 	var some []dispatch.LaneShard
-	for i, filled := range s.session.Filled(ctx, keys) {
+	for i, filled := range r.Session.Filled(ctx, keys) {
 		if filled {
 			some = append(some, shards[i])
 		}
@@ -320,19 +321,19 @@ func (s *Run) laneShardsWith(
 
 // releaseBlocked makes executions of one shard eligible that wait for a worker with this worker's activities
 // and capabilities, and queues the shard.
-func (s *Run) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
+func (r *Run) releaseBlocked(ctx context.Context, at dispatch.LaneShard) {
 	for cursor := ""; ; {
-		reply, err := s.session.Backend.Announce(ctx, enginerpc.AnnounceCall{
-			Partition: at.Partition, LaneID: at.Lane, Kinds: s.request.Kinds, Capabilities: s.request.Capabilities,
+		reply, err := r.Session.Backend.Announce(ctx, enginerpc.AnnounceCall{
+			Partition: at.Partition, LaneID: at.Lane, Kinds: r.request.Kinds, Capabilities: r.request.Capabilities,
 			Cursor: cursor,
 		})
 		if err != nil && ctx.Err() == nil {
-			s.warnOfAnnouncement(ctx, err)
+			r.warnOfAnnouncement(ctx, err)
 		}
 		if err != nil || reply.NextCursor == "" {
 			break
 		}
 		cursor = reply.NextCursor
 	}
-	s.queue.Add(at)
+	r.queue.Add(at)
 }

@@ -17,6 +17,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
+	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
+	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
+	"github.com/flowfabric/flowfabric-go/internal/worker/held"
+	"github.com/flowfabric/flowfabric-go/internal/worker/output"
+	"github.com/flowfabric/flowfabric-go/internal/worker/renewal"
 )
 
 // Worker is what remains the same for the life of a worker: its configuration, the activities that it can
@@ -37,7 +42,7 @@ type Worker struct {
 	JoinKeeper func(keeperless bool) (leave func() error)
 
 	// handover is set for a worker that hands its tasks to callers of Next instead of running functions.
-	handover *handover
+	handover *held.Handover
 
 	mu       sync.Mutex
 	handlers map[string]activity.Handler
@@ -62,9 +67,9 @@ type Config struct {
 	// Invoke runs functions in place of Handler.Invoke; nil if nothing is around them.
 	Invoke func(context.Context, activity.Handler, []byte) ([]byte, error)
 	// OnBudget is called when an activity exceeds a limit of a budget; nil if there is no such function.
-	OnBudget func(context.Context, ReportedBreach)
+	OnBudget func(context.Context, budget.Breach)
 	// Logs says what is stored of the logs of activities.
-	Logs LogConfig
+	Logs output.LogConfig
 	// Granter issues the grants by which the worker claims; used only if Through is set.
 	Granter func(context.Context, admission.GrantRequest) (admission.IssuedGrant, error)
 	Through bool // claim by grants of Granter only
@@ -88,7 +93,7 @@ func New(s *engine.Session, config Config) *Worker {
 		handlers: make(map[string]activity.Handler),
 	}
 	if len(config.Kinds) > 0 {
-		w.handover = newHandover(config.Slots)
+		w.handover = held.NewHandover(config.Slots)
 	}
 	return w
 }
@@ -164,12 +169,32 @@ func (w *Worker) knows(kind string) bool {
 	return w.handlers[kind] != nil
 }
 
+var errNotByHand = fmt.Errorf("%w: the worker has no TaskKinds, so it runs functions", engine.ErrInvalid)
+
+// Next waits for a task and returns it. It waits while the program holds as many tasks as the worker has slots, and
+// before Run begins. The error is the cause of ctx, or engine.ErrStopping if the worker stops.
+func (w *Worker) Next(ctx context.Context) (*held.Task, error) {
+	if w.handover == nil {
+		return nil, errNotByHand
+	}
+	return w.handover.Take(ctx)
+}
+
+// NextGranted leases the execution of a grant and returns its task. If the grant cannot be used any more, the error
+// matches admission.ErrNoGrant.
+func (w *Worker) NextGranted(ctx context.Context, grant admission.IssuedGrant) (*held.Task, error) {
+	if w.handover == nil {
+		return nil, errNotByHand
+	}
+	return w.handover.TakeGranted(ctx, grant)
+}
+
 // Check returns nil if the worker runs, has reached the engine within two lease durations, or six after a while without
 // work, and has a slot that an attempt can use; otherwise an error that names what is missing.
 func (w *Worker) Check() error {
 	limit := 2 * w.config.Lease
 	if w.resting.Load() {
-		limit *= restingLooks
+		limit *= renewal.RestingLooks
 	}
 	if err := w.liveness.Check("worker "+string(w.Instance), limit); err != nil {
 		return err
@@ -187,10 +212,10 @@ func (w *Worker) checkSlots() error {
 }
 
 // Counts are the counters of a worker, read as metrics. Claims counts the calls that claim and
-// EmptyClaims those that leased nothing; Executions counts the started tasks; Overstays counts the functions
-// that overstay.check has reported, and Overstaying is how many of them still run.
+// EmptyClaims those that leased nothing; Executions counts the started tasks.
 type Counts struct {
-	Claims, EmptyClaims, Executions, Overstays, Overstaying atomic.Int64
+	Claims, EmptyClaims, Executions atomic.Int64
+	attempt.OverstayCounts
 }
 
 // claimed counts a claim that leased a number of executions.
@@ -236,22 +261,4 @@ func (w *Worker) begin() error {
 		return fmt.Errorf("worker: %w: no activity is registered", engine.ErrInvalid)
 	}
 	return nil
-}
-
-// ReportedBreach describes a run that exceeded a limit of a budget. It is the internal form of
-// runtime.BudgetBreach.
-type ReportedBreach struct {
-	// Flow, Run, Node and Attempt identify the attempt; attempts count from 1.
-	Flow, Run, Node string
-	Attempt         int
-	// Budget and Key identify the budget, Dimension the exceeded dimension.
-	Budget, Key, Dimension string
-	// Hard reports whether a hard limit was exceeded, so that an amount was refused.
-	Hard bool
-	// Asked is the refused amount; 0 for a soft limit.
-	Asked int64
-	// Amount is the state of the dimension after the call.
-	Amount activity.BudgetAmount
-	// Words describe the breach for people, as in the run's event log.
-	Words string
 }

@@ -38,6 +38,7 @@ var mayImport = map[string][]string{
 		"internal/contractmode", "internal/engineurl", "internal/answer", "internal/engine", "internal/explain", "internal/inspect",
 		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
 		"internal/valueschema", "interceptor", "internal/worker",
+		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
 	},
 	"admin/archive": {
 		"internal/describe",
@@ -69,17 +70,66 @@ var mayImport = map[string][]string{
 		"fabrictype", "interceptor", "flowtest/runcheck",
 	},
 
-	// The rooms: inspect, which looks at all of it; worker and keeper on top, which do not know each other; then what
-	// both use; engine and dispatch on the ground.
+	// The rooms: inspect, which looks at all of it; worker, with the rooms below it, and keeper on top, which do not
+	// know each other; then what both use; engine and dispatch on the ground.
 	"internal/inspect": {
 		"internal/findingcode",
 		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "fabrictype", "internal/engine", "internal/keeper",
 	},
 	"internal/worker": {
-		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc",
-		"internal/errordetail",
-		"internal/flowgraph", "internal/recordtext", "internal/admission", "internal/contractmode", "internal/dispatch",
-		"internal/engine", "internal/submit",
+		"activity", "enginecore", "internal/admission", "internal/contractmode", "internal/dispatch",
+		"internal/engine", "internal/enginerpc", "internal/submit", "internal/worker/attempt",
+		"internal/worker/budget", "internal/worker/completion", "internal/worker/held", "internal/worker/journal",
+		"internal/worker/lease", "internal/worker/output", "internal/worker/permit", "internal/worker/renewal",
+		"internal/worker/task",
+	},
+	"internal/worker/attempt": {
+		"activity", "internal/dispatch", "internal/engine", "internal/enginerpc", "internal/worker/completion",
+		"internal/worker/lease",
+	},
+	"internal/worker/budget": {
+		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine",
+		"internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
+	},
+	"internal/worker/child": {
+		"activity", "enginecore", "flow", "internal/activityspec", "internal/engine", "internal/enginerpc",
+		"internal/errordetail", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
+		"internal/worker/budget", "internal/worker/completion", "internal/worker/journal", "internal/worker/lease",
+	},
+	"internal/worker/completion": {
+		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
+		"internal/engine", "internal/enginerpc", "internal/recordtext", "internal/submit", "internal/worker/lease",
+	},
+	"internal/worker/held": {
+		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/admission",
+		"internal/engine", "internal/enginerpc", "internal/submit", "internal/worker/completion",
+		"internal/worker/journal", "internal/worker/lease", "internal/worker/task",
+	},
+	"internal/worker/journal": {
+		"activity", "enginecore", "internal/activitycontext", "internal/activityspec", "internal/engine",
+		"internal/enginerpc", "internal/submit", "internal/worker/attempt", "internal/worker/completion",
+		"internal/worker/lease",
+	},
+	"internal/worker/lease": {
+		"activity", "enginecore", "internal/dispatch", "internal/engine", "internal/enginerpc",
+	},
+	"internal/worker/output": {
+		"activity", "enginecore", "internal/activitycontext", "internal/engine", "internal/enginerpc",
+		"internal/worker/attempt", "internal/worker/lease",
+	},
+	"internal/worker/permit": {
+		"enginecore", "internal/admission", "internal/dispatch", "internal/engine", "internal/enginerpc",
+		"internal/submit", "internal/worker/lease",
+	},
+	"internal/worker/renewal": {
+		"enginecore", "internal/engine", "internal/enginerpc", "internal/worker/attempt",
+		"internal/worker/completion", "internal/worker/lease",
+	},
+	"internal/worker/task": {
+		"activity", "flow", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
+		"internal/engine", "internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
+		"internal/worker/budget", "internal/worker/child", "internal/worker/completion", "internal/worker/journal",
+		"internal/worker/output", "internal/worker/permit",
 	},
 	"internal/keeper": {
 		"enginecore", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",

@@ -37,7 +37,7 @@ type RunHead struct {
 	Form int
 	// Count: number of nodes
 	Count int
-	// Flags: what has become of the run
+	// Flags: properties of the run
 	Flags int
 	// Open: number of nodes that have not ended; not kept up to date in small plain runs
 	Open int64
@@ -173,13 +173,13 @@ var NodeRowPublic = []string{
 const (
 	// NodeRowMore: it has fields in the hash `more`
 	NodeRowMore = 1
-	// NodeRowRecorded: its current attempt has a record of its own
+	// NodeRowRecorded: its current attempt has a separate record
 	NodeRowRecorded = 2
 	// NodeRowLeased: its lease is shown
 	NodeRowLeased = 4
 	// NodeRowOtherAttempt: the id of its attempt does not follow from the lease, and is in `more`
 	NodeRowOtherAttempt = 8
-	// NodeRowUntold: it ended when its run was over, so the nodes that depend on it were not told
+	// NodeRowUntold: it ended when its run was over, so the nodes that depend on it were not notified
 	NodeRowUntold = 16
 	// NodeRowAhead: it was leased for the first time before it had its places under its limits
 	NodeRowAhead = 32
@@ -201,7 +201,7 @@ type NodeRow struct {
 	Attempt int
 	// Public: `public_state`
 	Public int
-	// Flags: what else there is of the node
+	// Flags: properties of the node
 	Flags int
 	// Index: index of the current attempt; 65535 is none
 	Index int

@@ -7,7 +7,7 @@
 -- @row      run_head  The header of the rows of a run
 -- @column   form      byte      =1 form of the string
 -- @column   count     short     number of nodes
--- @column   flags     flags     what has become of the run
+-- @column   flags     flags     properties of the run
 -- @bit      flags     extended  nodes or edges have been added by the contract's calls
 -- @bit      flags     replayed  a node was replayed, so an edge may be resolved again
 -- @bit      flags     purging   the run is being purged
@@ -45,12 +45,12 @@
 -- @column   public    state     `public_state`
 -- @values   public    waiting delayed rate_limited waiting_children active suspended completed failed cancelled expired
 --                     skipped
--- @column   flags     flags     what else there is of the node
+-- @column   flags     flags     properties of the node
 -- @bit      flags     more      it has fields in the hash `more`
--- @bit      flags     recorded  its current attempt has a record of its own
+-- @bit      flags     recorded  its current attempt has a separate record
 -- @bit      flags     leased    its lease is shown
 -- @bit      flags     other_attempt  the id of its attempt does not follow from the lease, and is in `more`
--- @bit      flags     untold    it ended when its run was over, so the nodes that depend on it were not told
+-- @bit      flags     untold    it ended when its run was over, so the nodes that depend on it were not notified
 -- @bit      flags     ahead     it was leased for the first time before it had its places under its limits
 -- @column   index     short     index of the current attempt; 65535 is none
 -- @column   total     short     attempts

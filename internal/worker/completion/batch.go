@@ -1,0 +1,183 @@
+package completion
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
+)
+
+const (
+	// maxCompletions bounds the completions in one call, so that a call does not occupy the server for long.
+	maxCompletions = 16
+	// maxCompletionBytes bounds the sum of the results in a call with several completions, in bytes.
+	maxCompletionBytes = 256 << 10
+)
+
+// Batcher commits results of one lane with one call: in a cluster those of one partition, and those of
+// any partition where one server has all of them. When enough of them wait, it sends a second call while the
+// first is in flight: the server processes one while the worker starts the executions that the other brought.
+type Batcher struct {
+	completer *Completer
+	send      func(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
+	batch     engine.Batcher[dispatch.LaneShard, Request, Result]
+	// together is set where a call may commit results of several partitions. The keys of batch have partition 0 then.
+	together bool
+}
+
+// Request is one result to commit, with the number of executions requested in exchange (0 or 1).
+type Request struct {
+	lease  *lease.Lease
+	result []byte
+	slots  int
+}
+
+// Result is the result of one completion.
+type Result struct {
+	handoff Handoff
+	err     error
+	// refused is set if the call with several completions did not commit this one, so that it has to be sent
+	// by itself to get its error.
+	refused bool
+}
+
+// NewBatcher returns a batcher for a worker with a number of slots; nil if the engine has no call
+// for several completions.
+func NewBatcher(c *Completer, slots int) *Batcher {
+	many, err := engine.Capability[engine.BatchedCompletions](c.Session.Backend)
+	if err != nil {
+		return nil
+	}
+	b := &Batcher{completer: c, send: many.CompleteMany, together: c.Session.IsOneServer()}
+	b.batch.Single = func(_ context.Context, _ dispatch.LaneShard, one Request) Result {
+		return c.completeOne(one)
+	}
+	b.batch.Multi = b.completeMany
+	b.batch.MaxRequests = func(dispatch.LaneShard) int { return maxCompletions }
+	b.batch.Size, b.batch.MaxBytes = func(one *Request) int { return len(one.result) }, maxCompletionBytes
+	b.batch.Overflow = completionOverflow(slots)
+	return b
+}
+
+// completionOverflow returns the number of waiting completions from which a second call is sent: half of what
+// a worker with so many slots can have to commit at a time, so that the other half can be in flight. Few
+// completions do not justify another call.
+func completionOverflow(slots int) int { return min(max(slots, maxCompletions)/2, maxCompletions) }
+
+// do commits one result, together with others of the same shard, or of the same lane.
+func (b *Batcher) do(ctx context.Context, one Request) Result {
+	key := one.lease.Shard
+	if b.together {
+		key.Partition.Index = 0
+	}
+	result, err := b.batch.Do(ctx, key, one)
+	if err != nil {
+		result.err = err
+	}
+	return result
+}
+
+// completeMany commits several results with one call and assigns to them the executions of its reply.
+func (b *Batcher) completeMany(
+	_ context.Context, at dispatch.LaneShard, batch []Request,
+) []Result {
+	results := make([]Result, len(batch))
+	reply, sentAt, err := b.sendUntilKnown(at, batch)
+	outcomes := strings.Fields(reply.Outcomes)
+	if err == nil && len(outcomes) != len(batch) {
+		err = errors.New("the reply tells of another number of completions")
+	}
+	if err != nil {
+		// Each completion is sent by itself, which returns its error. No task knows executions that the
+		// failed call has leased.
+		b.completer.MarkUncertain()
+		for i := range results {
+			results[i].refused = true
+		}
+		return results
+	}
+	executions, candidates := reply.Executions, reply.Candidates
+	for i, one := range batch {
+		mine := &results[i]
+		mine.handoff.SentAt = sentAt
+		code := enginerpc.Status(outcomes[i])
+		switch {
+		case code != enginerpc.StatusOK && code != enginerpc.StatusAlreadySatisfied:
+			mine.refused = true
+		case one.slots == 0:
+		case len(executions) > 0:
+			mine.handoff.Next, executions = &executions[0], executions[1:]
+		default:
+			mine.handoff.Candidates, candidates = candidates, nil
+		}
+	}
+	// The rest of the reply belongs to no completion in particular; it goes with the first.
+	first := &results[0].handoff
+	first.Surplus, first.Spare = executions, candidates
+	first.Remaining = reply.Remaining > 0
+	if reply.More {
+		markMore(batch, results)
+	}
+	return results
+}
+
+// markMore notes that a partition of a batch has more work, which one of them is, with the first completion of
+// each partition.
+func markMore(batch []Request, results []Result) {
+	marked := make(map[enginecore.Partition]bool)
+	for i, one := range batch {
+		if p := one.lease.Shard.Partition; !marked[p] {
+			marked[p], results[i].handoff.More = true, true
+		}
+	}
+}
+
+// sendUntilKnown repeats a batch while the engine is unavailable and one of the leases lasts. sentAt is when
+// the last try was sent.
+func (b *Batcher) sendUntilKnown(
+	at dispatch.LaneShard, batch []Request,
+) (reply enginerpc.CompleteManyReply, sentAt time.Time, err error) {
+	slots := 0
+	call := enginerpc.CompleteManyCall{
+		Partition: batch[0].lease.Shard.Partition, Completions: make([]enginerpc.CompleteManyCompletion, len(batch)),
+	}
+	for i, one := range batch {
+		slots += one.slots
+		claimed := one.lease.Claimed
+		call.Completions[i] = enginerpc.CompleteManyCompletion{
+			ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
+			AttemptID: claimed.AttemptID, Result: one.result,
+		}
+	}
+	c := b.completer
+	call.ClaimRequest = c.ClaimRequest(at.Lane, slots)
+	lastLeaseEnd := func() time.Time { return lastLeaseEnd(batch) }
+	again := engine.RetryPolicy{
+		Pause: lease.ReportPause, Until: lastLeaseEnd, Failed: func(error) { c.MarkUncertain() },
+	}
+	err = engine.RetryUntilKnown(c.Base, again, func(repeated bool) error {
+		ctx, cancel := context.WithDeadline(c.Base, lastLeaseEnd())
+		defer cancel()
+		call.Repeated, sentAt = repeated, time.Now()
+		reply, err = b.send(ctx, call)
+		return err
+	})
+	return reply, sentAt, err
+}
+
+// lastLeaseEnd returns the latest end of the leases of a batch, as renewed by now.
+func lastLeaseEnd(batch []Request) time.Time {
+	var last time.Time
+	for _, one := range batch {
+		if end := one.lease.LeaseEnd(); end.After(last) {
+			last = end
+		}
+	}
+	return last
+}

@@ -1,0 +1,134 @@
+package completion
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
+)
+
+// A worker sends a second call when half of the completions that it can have are waiting: at least half of
+// what one call can carry, at most as many as one call can carry.
+func TestCompletionOverflow(t *testing.T) {
+	t.Parallel()
+	for slots, want := range map[int]int{1: 8, 16: 8, 20: 10, 32: 16, 1000: 16} {
+		require.Equal(t, want, completionOverflow(slots), "%d slots", slots)
+	}
+}
+
+// manyCompletions answers calls with several completions: it refuses some completions, and leases and offers
+// executions for others.
+type manyCompletions struct {
+	engine.Backend
+	refused    map[enginecore.ExecutionID]bool
+	executions []enginerpc.ClaimedExecution
+	candidates []enginerpc.Candidate
+}
+
+func (c *manyCompletions) CompleteMany(
+	_ context.Context, call enginerpc.CompleteManyCall,
+) (enginerpc.CompleteManyReply, error) {
+	reply := enginerpc.CompleteManyReply{Executions: c.executions, Candidates: c.candidates, More: true, Remaining: 3}
+	outcomes := make([]string, len(call.Completions))
+	for i, one := range call.Completions {
+		code := string(enginerpc.StatusOK)
+		if c.refused[one.ExecutionID] {
+			code = string(enginecore.ErrStaleLease)
+		}
+		outcomes[i] = code
+	}
+	reply.Outcomes = strings.Join(outcomes, " ")
+	return reply, nil
+}
+
+// Executions that a call with several completions leases are assigned to the committed completions that
+// requested one. The rest, and what concerns the partition, is assigned to the first completion, even if that
+// was refused.
+func TestHandoffsOfSeveralCompletions(t *testing.T) {
+	t.Parallel()
+	leased := func(ids ...enginecore.ExecutionID) (list []enginerpc.ClaimedExecution) {
+		for _, id := range ids {
+			list = append(list, enginerpc.ClaimedExecution{ExecutionID: id})
+		}
+		return list
+	}
+	engine_ := &manyCompletions{
+		refused: map[enginecore.ExecutionID]bool{"a": true}, executions: leased("next", "other", "surplus"),
+	}
+	c := &Completer{
+		Session: &engine.Session{Backend: engine_}, Base: t.Context(), MarkUncertain: func() { t.Error("nothing is uncertain") },
+		ClaimRequest: func(_ enginecore.LaneID, n int) enginerpc.ClaimRequest {
+			return enginerpc.ClaimRequest{Count: int64(n)}
+		},
+	}
+	b := NewBatcher(c, 1)
+	var batch []Request
+	for i, x := range leased("a", "b", "c", "d") {
+		l := &lease.Lease{Claimed: &x, Begun: time.Now()}
+		l.Extend(time.Now(), time.Minute)
+		slots := 1
+		if i == 2 {
+			slots = 0
+		}
+		batch = append(batch, Request{lease: l, slots: slots})
+	}
+	results := b.completeMany(t.Context(), dispatch.LaneShard{}, batch)
+	require.True(t, results[0].refused)
+	require.True(t, results[0].handoff.More && results[0].handoff.Remaining)
+	require.Equal(t, leased("surplus"), results[0].handoff.Surplus)
+	require.Equal(t, enginecore.ExecutionID("next"), results[1].handoff.Next.ExecutionID)
+	require.Nil(t, results[2].handoff.Next)
+	require.Equal(t, enginecore.ExecutionID("other"), results[3].handoff.Next.ExecutionID)
+
+	engine_.executions, engine_.candidates = leased("next"), []enginerpc.Candidate{{ExecutionID: "x"}}
+	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch)
+	require.Equal(t, enginecore.ExecutionID("next"), results[1].handoff.Next.ExecutionID)
+	require.Equal(t, engine_.candidates, results[3].handoff.Candidates)
+	require.Empty(t, results[0].handoff.Spare)
+	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch[:3])
+	require.Equal(t, engine_.candidates, results[0].handoff.Spare, "nobody has a slot for them")
+}
+
+// refusingCalls refuses completions, since the results of the items of a map are too large.
+type refusingCalls struct{ manyCompletions }
+
+func (*refusingCalls) Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
+	return enginerpc.CompleteReply{}, &enginecore.Error{
+		Function: "ffx_complete", Code: enginecore.ErrResultsTooLarge, Details: []string{"3", "8", "1200009", "1048576"},
+	}
+}
+
+// A result that the engine refuses as too large is a failure of the attempt, and what the call with several completions
+// has leased beside it is not lost.
+func TestRefusedResult(t *testing.T) {
+	t.Parallel()
+	surplus := []enginerpc.ClaimedExecution{{ExecutionID: "other"}}
+	c := &Completer{
+		Session: &engine.Session{Backend: new(refusingCalls)}, Base: t.Context(),
+		MarkUncertain: func() { t.Error("nothing is uncertain") },
+		ClaimRequest:  func(enginecore.LaneID, int) enginerpc.ClaimRequest { return enginerpc.ClaimRequest{} },
+	}
+	c.Batch = NewBatcher(c, 1)
+	c.Batch.batch.Single = func(context.Context, dispatch.LaneShard, Request) Result {
+		return Result{refused: true, handoff: Handoff{Surplus: surplus, More: true}}
+	}
+	l := &lease.Lease{Claimed: &enginerpc.ClaimedExecution{ExecutionID: "{fp:1}:x", LeaseID: "lease"}, Begun: time.Now()}
+	l.Extend(time.Now(), time.Minute)
+	reported := c.Report(l, Outcome{Kind: KindCompleted, Result: []byte("1")}, 1)
+	require.NoError(t, reported.Err)
+	require.Equal(t, surplus, reported.Handoff.Surplus)
+	require.True(t, reported.Handoff.More)
+	require.True(t, activity.IsNonRetryable(reported.Refused))
+	require.Equal(t, engine.CategoryTooLarge, activity.CategoryOf(reported.Refused))
+	require.ErrorContains(t, reported.Refused,
+		"with the result of this item, those of 3 of 8 items have 1200009 bytes, at most 1048576")
+}

@@ -1,0 +1,30 @@
+package lease
+
+import (
+	"errors"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+)
+
+// Pauses between two tries of a call while the engine is unavailable.
+const (
+	// ReportPause is the pause of calls for a leased execution.
+	ReportPause = 100 * time.Millisecond
+	// ClaimPause is the pause of claims, and that of a shard after a failed claim of it.
+	ClaimPause = 200 * time.Millisecond
+)
+
+// IsFence reports whether an error says that the caller does not hold the lease of the execution.
+func IsFence(err error) bool {
+	for _, code := range []enginecore.Code{
+		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired,
+		enginecore.ErrStaleLease,
+		enginecore.ErrExecutionNotFound,
+	} {
+		if errors.Is(err, code) {
+			return true
+		}
+	}
+	return false
+}

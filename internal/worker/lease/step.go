@@ -1,0 +1,29 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+)
+
+// StepError returns the error that a function gets if the engine did not record its step.
+func StepError(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, enginecore.ErrJournalFull):
+		err = fmt.Errorf("%w: activity.ContinueAsNew goes on with an empty journal", err)
+		return activity.NonRetryable(activity.Category(err, engine.CategoryJournalFull))
+	case engine.IsUnavailable(err):
+		return err
+	case IsFence(err):
+		return fmt.Errorf("%w: %w", engine.ErrLeaseLost, err)
+	}
+	return activity.NonRetryable(err)
+}

@@ -1,0 +1,35 @@
+package permit
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+)
+
+// starterOfTest starts goroutines, which a test waits for.
+type starterOfTest struct {
+	Starter
+	tasks sync.WaitGroup
+}
+
+func (s *starterOfTest) Go(do func()) { s.tasks.Go(do) }
+
+// A function that returns after its run is over gives its permit back to the pool, which makes no call any more:
+// without an engine, one would panic.
+func TestPermitPoolMakesNoCallAfterTheRun(t *testing.T) {
+	t.Parallel()
+	base, end := context.WithCancelCause(t.Context())
+	end(engine.ErrStopping)
+	starter := &starterOfTest{}
+	pools := poolSet{user: &user{base: base, queue: dispatch.NewQueue(1), slots: starter}}
+	pools.queue.Close()
+	pool := &pool{poolSet: &pools, wakeup: make(chan struct{}, 1), users: 1, held: 1, used: 1}
+	pool.leave(true)
+	starter.tasks.Wait()
+	require.False(t, pool.running)
+}

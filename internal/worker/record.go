@@ -1,0 +1,147 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/dispatch"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+)
+
+const (
+	// reportEvery is the time between two reports of a worker, drainReportEvery that of one that drains, for whose last
+	// slot people wait. reportTTL is how long a report counts.
+	reportEvery      = 2 * dispatch.PresenceEvery
+	drainReportEvery = dispatch.PresenceEvery
+	reportTTL        = 2*reportEvery + 5*time.Second
+	// quietTTL is how long the report of a worker counts that reports only once, on a virtual clock.
+	quietTTL = 200 * 365 * 24 * time.Hour
+)
+
+// States of the record of a worker.
+const (
+	stateRunning  = "running"
+	stateDraining = "draining"
+	stateStopped  = "stopped"
+)
+
+// reporter keeps the record of a worker run. The zero value has reported nothing.
+type reporter struct {
+	mu        sync.Mutex // held during a report
+	described bool       // the engine has had the whole record
+	reported  time.Time
+	draining  atomic.Bool
+}
+
+// report tells the engine how the worker does. A report that fails is made up for by the next one; the record decides
+// nothing.
+func (r *Run) report(ctx context.Context, state string) {
+	store, err := engine.Capability[engine.WorkerRecords](r.Session.Backend)
+	if err != nil {
+		return
+	}
+	r.reports.mu.Lock()
+	defer r.reports.mu.Unlock()
+	call := enginerpc.ReportWorkerCall{
+		Partition: engine.Directory(), WorkerInstanceID: r.worker.Instance, State: state,
+		Used: int64(r.leases.Size()), Started: r.starts.text(), TTL: reportTTL,
+	}
+	if r.Session.Quiet {
+		call.TTL = quietTTL
+	}
+	if !r.reports.described {
+		r.describe(&call)
+	}
+	reply, err := store.ReportWorker(ctx, call)
+	if err == nil && !reply.Known { // the engine has lost the record
+		r.describe(&call)
+		reply, err = store.ReportWorker(ctx, call)
+	}
+	if err != nil {
+		r.warnOfReport(ctx, err)
+		return
+	}
+	r.worker.liveness.Touch()
+	r.reports.described, r.reports.reported = true, time.Now()
+	if reply.Drain && state == stateRunning {
+		r.Background.Start(func() { r.drainOut(ctx) })
+	}
+}
+
+// reportPresence reports what the worker does.
+func (r *Run) reportPresence(ctx context.Context) {
+	if r.queue.IsClosed() {
+		r.report(ctx, stateDraining)
+		return
+	}
+	r.report(ctx, stateRunning)
+}
+
+// reportDue reports if the last report is old enough.
+func (r *Run) reportDue(ctx context.Context, now time.Time) {
+	every := reportEvery
+	if r.queue.IsClosed() {
+		every = drainReportEvery
+	}
+	r.reports.mu.Lock()
+	due := now.Sub(r.reports.reported) > every-dispatch.PresenceEvery/2
+	r.reports.mu.Unlock()
+	if due {
+		r.reportPresence(ctx)
+	}
+}
+
+// reportStopped reports that the worker runs no more. Without it, the record ends by itself.
+func (r *Run) reportStopped() {
+	ctx, cancel := context.WithTimeout(r.Base, stopPatience)
+	defer cancel()
+	r.report(ctx, stateStopped)
+}
+
+func (r *Run) warnOfReport(ctx context.Context, err error) {
+	if ctx.Err() != nil || errors.Is(err, enginecore.ErrClosed) {
+		return
+	}
+	r.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
+		"flowfabric: the worker could not report how it does and retries",
+		engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
+}
+
+// describe adds to a report what the worker serves and offers.
+func (r *Run) describe(call *enginerpc.ReportWorkerCall) {
+	lanes := r.lanes()
+	names := make([]string, len(lanes))
+	for i, lane := range lanes {
+		names[i] = string(lane)
+	}
+	call.Lanes, call.Kinds = enginerpc.KindSet(names), r.request.Kinds
+	about := r.worker.config.About
+	call.BuildID, call.Build = engine.BuildID(about.Build)
+	about.Name, about.Slots, about.Since = r.worker.config.ID, r.worker.config.Slots, r.began
+	about.Capabilities = r.worker.config.Capabilities
+	call.About, _ = json.Marshal(about) // texts and numbers have a JSON form
+}
+
+// drainOut makes the worker take no more work: as when it stops, but running functions go on for as long as they need,
+// and Run goes on until its context ends.
+func (r *Run) drainOut(ctx context.Context) {
+	if !r.reports.draining.CompareAndSwap(false, true) {
+		return
+	}
+	r.Session.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the worker drains: it takes no more work",
+		engine.EventDraining.Attr(), slog.String("worker", string(r.worker.Instance)))
+	r.queue.Close()
+	if r.worker.handover != nil {
+		r.worker.handover.Close()
+	}
+	r.publishLeaving()
+	r.stopRing()
+	r.report(ctx, stateDraining)
+}
