@@ -13,7 +13,7 @@
 // # Times and durations
 //
 // Times are those of the engine's clock unless the comment of a field names another one. The zero time means that the
-// time does not apply or is not known, and the JSON omits it. A [Duration] is a text such as "1m30s" in JSON.
+// time does not apply or is not known, and the JSON omits it. A Duration is a text such as "1m30s" in JSON.
 //
 // # Ids
 //
