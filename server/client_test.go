@@ -79,12 +79,12 @@ func TestFollowConnectsAgain(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		var want []string
+		var want []fabrictype.EventKind
 		for e, err := range p.client.Run("approval", "one").Watch(t.Context(), "") {
 			require.NoError(t, err)
-			want = append(want, string(e.Kind))
+			want = append(want, e.Kind)
 		}
-		require.EqualValues(t, want, kinds)
+		require.Equal(t, want, kinds)
 	})
 }
 
