@@ -16,7 +16,7 @@ var (
 	})
 	PreviewBulkJob = call[BulkInput, fabrictype.BulkPreview](Operation{
 		Name: "preview-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/preview", Right: View, Effect: Reads,
-		Summary: "Count what a bulk job would handle; changes nothing",
+		Summary: "Count the runs that a bulk job would handle; changes nothing",
 	})
 	StartBulkJob = call[BulkInput, fabrictype.BulkJob](Operation{
 		Name: "start-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk", Right: Administer, Effect: Destroys,

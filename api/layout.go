@@ -21,7 +21,7 @@ var (
 	ExplainRuns = call[ExplainRunsInput, Page[RunNow]](Operation{
 		Name: "explain-runs", Group: "observe", Method: "POST", Path: "/runs/explain",
 		Right: View, Effect: Reads, Bound: true,
-		Summary: "Say of up to 100 runs which node needs attention most, and why",
+		Summary: "Name the node that needs attention most in each of up to 100 runs, and why",
 	})
 	CompareRuns = call[CompareRunsInput, RunComparison](Operation{
 		Name: "compare-runs", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/compare",

@@ -22,7 +22,7 @@ var (
 	FollowLogs = stream[FollowLogsInput, fabrictype.LogLine](Operation{
 		Name: "follow-logs", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/logs",
 		Right: ReadPayloads, Effect: Reads, Bound: true,
-		Summary: "Follow what the attempts of a node log",
+		Summary: "Follow the log lines of a node's attempts",
 	})
 	FollowFrames = stream[FollowFramesInput, Frame](Operation{
 		Name: "follow-frames", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/stream",

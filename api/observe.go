@@ -15,15 +15,15 @@ var (
 	})
 	FollowFeed = stream[FollowFeedInput, fabrictype.FeedEvent](Operation{
 		Name: "follow-feed", Group: "observe", Method: "GET", Path: "/feed", Right: View, Effect: Reads, Bound: true,
-		Summary: "Follow what happens to all runs",
+		Summary: "Follow the events of all runs",
 	})
 	ListAudit = call[ListAuditInput, Page[fabrictype.AuditEntry]](Operation{
 		Name: "list-audit", Group: "observe", Method: "GET", Path: "/audit", Right: View, Effect: Reads,
-		Summary: "List who has changed what, the latest first",
+		Summary: "List changes and their authors, the latest first",
 	})
 	Inspect = call[Empty, fabrictype.Inspection](Operation{
 		Name: "inspect", Group: "observe", Method: "GET", Path: "/inspection", Right: View, Effect: Reads,
-		Summary: "Find what can lose or stop work",
+		Summary: "Find problems that can lose or stop work",
 	})
 	ListKeeperTasks = call[Empty, Page[KeeperTask]](Operation{
 		Name: "list-keeper-tasks", Group: "observe", Method: "GET", Path: "/keeper-tasks", Right: View, Effect: Reads,
@@ -32,7 +32,7 @@ var (
 	RunKeeperTask = call[KeeperTaskInput, KeeperTaskReport](Operation{
 		Name: "run-keeper-task", Group: "observe", Method: "POST", Path: "/keeper-tasks/{task}/run",
 		Right: Administer, Effect: Changes,
-		Summary: "Carry out a task of keepers now",
+		Summary: "Run a task of keepers now",
 	})
 )
 

@@ -30,7 +30,7 @@ var (
 	EditSchedule = call[EditScheduleInput, Schedule](Operation{
 		Name: "edit-schedule", Group: "schedules", Method: "PATCH", Path: "/schedules/{schedule}",
 		Right: Operate, Effect: Changes,
-		Summary: "Change what is given of a schedule, and keep the rest",
+		Summary: "Change the given settings of a schedule, and keep the others",
 	})
 	BackfillSchedule = call[BackfillScheduleInput, Backfilled](Operation{
 		Name: "backfill-schedule", Group: "schedules", Method: "POST", Path: "/schedules/{schedule}/backfill",

@@ -229,7 +229,7 @@ func spaced(name string) string {
 }
 
 const (
-	accessBegin = "<!-- What follows is written by `make generate`. -->\n"
+	accessBegin = "<!-- Written by `make generate`: -->\n"
 	accessEnd   = "<!-- Up to here. -->\n"
 )
 

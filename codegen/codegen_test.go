@@ -128,7 +128,7 @@ func TestScopes(t *testing.T) {
 		{"local a, b = {1}, 2\na, b = a.x, a.y + 1\n", "x.lua:2: a is assigned and read again"},
 	} {
 		var p problems
-		checkScopes([]sourceFile{{"x.lua", x.text}}, nil, &p)
+		checkScopes([]sourceFile{{"x.lua", x.text}}, &library{}, &p)
 		got := ""
 		if err := p.err(); err != nil {
 			got = err.Error()

@@ -53,6 +53,16 @@
 //	-- @hook A flow has closed.
 //	function graph.on_closed(c, flow_id) end
 //
+// Modules that have the same functions, of which a call takes those that fit what it works on, are a store. @store in
+// the file of the module that chooses names them, @call declares a function with its parameters, and what a function of
+// that module gives whose name begins with `of` is one of the modules:
+//
+//	-- @store store_record store_row
+//	-- @call  result(at, c, execution_id)  Its result, or false.
+//
+//	local s, at = store.of(core_key)
+//	local text = s.result(at, c, execution_id)
+//
 // Field lists are `name:type` words; `optional` after one, or a `?` at its end, lets the zero value be
 // sent as an empty text, and lets the end of a reply be missing. `?=value` at its end, or `optional=value` after
 // an @arg, lets the zero value be sent as that value: libraries of the contract take an empty text for a text, or
@@ -134,7 +144,8 @@
 // library loads, fields of module tables that no line defines or two define, locals that hide a module, more file-scope
 // locals than the interpreter allows, and assignments such as `a, b = b, a`, which the embedded engine's interpreter
 // does in order. Then its structure is checked: a module is one file of its name, files of the contract library use
-// none below composite/, every hook is set, and files use each other in no circle that is not known. See lua/README.md.
+// none below composite/, every hook is set in its place, stores have the functions that are declared and are asked for
+// no others, and files use each other in no circle that is not known. See lua/README.md.
 // All faults are reported at once, each with file and line.
 //
 // # Build

@@ -28,7 +28,7 @@ func wordSet(list string) map[string]bool {
 // do not exist, uses of globals while loading, locals that hide modules, and fields of module tables that no line
 // defines, or two define, or that are used before they are defined while the library loads. A hook may be defined
 // twice: where it is declared, and where it is set.
-func checkScopes(files []sourceFile, hooks map[moduleField]position, p *problems) *scopes {
+func checkScopes(files []sourceFile, l *library, p *problems) *scopes {
 	var text strings.Builder
 	for _, f := range files {
 		text.WriteString(f.text)
@@ -43,11 +43,15 @@ func checkScopes(files []sourceFile, hooks map[moduleField]position, p *problems
 		files:       files,
 		modules:     map[string]bool{},
 		definitions: map[moduleField][]int{},
+		stores:      l.stores,
+		params:      map[moduleField][]string{},
+		aliases:     map[moduleField]moduleField{},
+		storeUses:   map[string][]moduleUse{},
 	}
 	s.block(statements, nil, true)
 	s.countLocals(statements)
 	for field, lines := range s.definitions {
-		if _, hook := hooks[field]; len(lines) > 2 || len(lines) == 2 && !hook {
+		if _, hook := l.hooks[field]; len(lines) > 2 || len(lines) == 2 && !hook {
 			before := s.position(lines[0])
 			p.add(s.position(lines[len(lines)-1]), "%s.%s is defined at %s:%d already", field.module, field.field,
 				before.file, before.line)
@@ -83,12 +87,17 @@ type scopes struct {
 	modules     map[string]bool       // tables declared as {} at file scope
 	definitions map[moduleField][]int // the lines of each
 	uses        []moduleUse
+	stores      []*storeDecl
+	params      map[moduleField][]string    // of functions of modules
+	aliases     map[moduleField]moduleField // fields that have a function of another module
+	storeUses   map[string][]moduleUse      // functions of stores, by the module that declares the store
 }
 
 // scope is a chain of blocks.
 type scope struct {
-	outer *scope
-	names map[string]bool
+	outer  *scope
+	names  map[string]bool
+	stores map[string]string // locals that have a store, by the module that declares it
 }
 
 func (s *scope) has(name string) bool {
@@ -99,6 +108,8 @@ func (s *scope) has(name string) bool {
 	}
 	return false
 }
+
+func newScope(outer *scope) *scope { return &scope{outer: outer, names: map[string]bool{}} }
 
 // position finds the file of a line of the assembled text.
 func (s *scopes) position(line int) position {
@@ -113,7 +124,7 @@ func (s *scopes) position(line int) position {
 }
 
 func (s *scopes) block(list []ast.Stmt, outer *scope, loading bool) {
-	here := &scope{outer, map[string]bool{}}
+	here := newScope(outer)
 	for _, x := range list {
 		s.statement(x, here, loading)
 	}
@@ -129,6 +140,7 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 		}
 		s.expressions(x.Exprs, here, loading)
 		s.declare(here, x.Line(), x.Names...)
+		s.noteStore(x, here)
 		for i, name := range x.Names {
 			if here.outer == nil && i < len(x.Exprs) {
 				if t, ok := x.Exprs[i].(*ast.TableExpr); ok && len(t.Fields) == 0 {
@@ -138,9 +150,12 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 		}
 	case *ast.AssignStmt:
 		s.checkParallel(x, here)
-		for _, target := range x.Lhs {
+		for i, target := range x.Lhs {
 			if m, ok := s.moduleField(target, here); ok {
 				s.define(m, target.Line())
+				if i < len(x.Rhs) {
+					s.noteFunction(m, x.Rhs[i], here)
+				}
 				continue
 			}
 			s.expression(target, here, loading)
@@ -149,6 +164,7 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 	case *ast.FuncDefStmt:
 		if m, ok := s.moduleField(x.Name.Func, here); ok {
 			s.define(m, x.Line())
+			s.noteFunction(m, x.Func, here)
 		} else if x.Name.Func != nil {
 			s.expression(x.Name.Func, here, loading)
 		}
@@ -159,7 +175,7 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 		s.expression(x.Condition, here, loading)
 		s.block(x.Stmts, here, loading)
 	case *ast.RepeatStmt:
-		inner := &scope{here, map[string]bool{}}
+		inner := newScope(here)
 		for _, y := range x.Stmts {
 			s.statement(y, inner, loading)
 		}
@@ -170,12 +186,12 @@ func (s *scopes) statement(x ast.Stmt, here *scope, loading bool) {
 		s.block(x.Else, here, loading)
 	case *ast.NumberForStmt:
 		s.expressions([]ast.Expr{x.Init, x.Limit, x.Step}, here, loading)
-		inner := &scope{here, map[string]bool{}}
+		inner := newScope(here)
 		s.declare(inner, x.Line(), x.Name)
 		s.block(x.Stmts, inner, loading)
 	case *ast.GenericForStmt:
 		s.expressions(x.Exprs, here, loading)
-		inner := &scope{here, map[string]bool{}}
+		inner := newScope(here)
 		s.declare(inner, x.Line(), x.Names...)
 		s.block(x.Stmts, inner, loading)
 	case *ast.FuncCallStmt:
@@ -278,7 +294,7 @@ func (s *scopes) expression(x ast.Expr, here *scope, loading bool) {
 		}
 		return
 	case *ast.FunctionExpr:
-		inner := &scope{here, map[string]bool{}}
+		inner := newScope(here)
 		s.declare(inner, x.Line(), x.ParList.Names...)
 		s.block(x.Stmts, inner, false)
 		return
@@ -287,6 +303,7 @@ func (s *scopes) expression(x ast.Expr, here *scope, loading bool) {
 			s.uses = append(s.uses, moduleUse{m, x.Line(), loading})
 			return
 		}
+		s.noteStoreUse(x, here)
 	}
 	s.children(reflect.ValueOf(x).Elem(), here, loading)
 }

@@ -169,8 +169,9 @@ func generate(files []sourceFile, last build) (map[string]string, error) {
 	outputs = generatedLua(l, id)
 	var p problems
 	checkFileNames(files, &p)
-	if s := checkScopes(assembled(files, outputs), l.hooks, &p); s != nil {
+	if s := checkScopes(assembled(files, outputs), l, &p); s != nil {
 		s.checkStructure(l.hooks, knownCircles, &p)
+		s.checkStores(l.stores)
 	}
 	if p.err() != nil {
 		return nil, p.err()

@@ -61,12 +61,16 @@ func parseFile(l *library, file sourceFile, p *problems) {
 func parseBlock(l *library, block []tag, lines []string, end position, p *problems) {
 	var fn *function
 	var row *rowLayout
+	var store *storeDecl
 	for _, t := range block {
 		if isRowTag(t.word) {
 			row = takeRow(l, row, t, p)
 			continue
 		}
 		switch t.word {
+		case "store", "call":
+			store = takeStore(l, store, t, p)
+			continue
 		case "template", "record", "arguments", "errors":
 			declare(l, t, p)
 			continue

@@ -24,6 +24,7 @@ type library struct {
 	hooks     map[moduleField]position
 	forms     []*textForm
 	rows      []*rowLayout
+	stores    []*storeDecl
 }
 
 type sourceFile struct {

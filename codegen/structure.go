@@ -76,11 +76,11 @@ func (s *scopes) checkStructure(hooks map[moduleField]position, circles [][]stri
 	}
 	for field, lines := range s.definitions {
 		own := s.position(lines[0])
+		if _, ok := hooks[field]; ok {
+			s.checkHook(field, lines)
+		}
 		if field.module != functionTable && !generated(own.file) && own.file != owner[field.module] {
 			p.add(own, "%s.%s is defined outside %s.lua", field.module, field.field, field.module)
-		}
-		if _, ok := hooks[field]; ok && len(lines) == 1 {
-			p.add(own, "hook %s.%s is set nowhere", field.module, field.field)
 		}
 	}
 	graph := map[string]map[string]position{}
@@ -101,6 +101,24 @@ func (s *scopes) checkStructure(hooks map[moduleField]position, circles [][]stri
 		}
 	}
 	checkCircles(graph, circles, p)
+}
+
+// hookFile sets all hooks but those that the contract library sets by itself.
+const hookFile = "lua/composite/hooks.lua"
+
+// checkHook reports a hook that is not set, or not in its place, and one whose callers could call what sets it.
+func (s *scopes) checkHook(field moduleField, lines []int) {
+	own := s.position(lines[0])
+	if len(lines) == 1 {
+		s.problems.add(own, "hook %s.%s is set nowhere", field.module, field.field)
+	} else if at := s.position(lines[1]); isComposite(at.file) && at.file != hookFile {
+		s.problems.add(at, "hook %s.%s is set outside %s", field.module, field.field, hookFile)
+	}
+	if !isComposite(own.file) && !slices.ContainsFunc(s.uses, func(u moduleUse) bool {
+		return u.moduleField == field && !isComposite(s.position(u.line).file)
+	}) {
+		s.problems.add(own, "hook %s.%s is called by no file of the contract library", field.module, field.field)
+	}
 }
 
 // functionTable holds the functions of the library, which every file adds to.

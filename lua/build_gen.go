@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "353-814a6fa1be518b79"
+const build = "356-433cecd1609c8af5"

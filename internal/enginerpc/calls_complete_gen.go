@@ -36,9 +36,9 @@ type CompleteReply struct {
 // of its items too large together is refused.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
-// codes: ErrExecutionNotFound, ErrResultsTooLarge, ErrExecutionNotActive, ErrFenceRequired,
-// ErrPartialFenceTriple, ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease, ErrInvalidInput,
-// ErrInvalidCapabilities.
+// codes: ErrExecutionNotFound, ErrGraphUnknown, ErrResultsTooLarge, ErrExecutionNotActive,
+// ErrFenceRequired, ErrPartialFenceTriple, ErrLeaseRevoked, ErrLeaseExpired, ErrStaleLease,
+// ErrInvalidInput, ErrInvalidCapabilities.
 func (conn *Conn) Complete(ctx context.Context, c CompleteCall) (CompleteReply, error) {
 	return Do(ctx, conn, c)
 }

@@ -1004,21 +1004,6 @@ func decodeAdmissionState(r *fields, out *AdmissionState) {
 	out.Limits = textValue[string](r, "limits")
 }
 
-// Place is an element of replies or calls.
-type Place struct {
-	Execution string
-	Token     int64
-	Grant     int64
-	Begins    bool
-}
-
-func decodePlace(r *fields, out *Place) {
-	out.Execution = textValue[string](r, "execution")
-	out.Token = intValue[int64](r, "token")
-	out.Grant = intValue[int64](r, "grant")
-	out.Begins = boolValue(r, "begins")
-}
-
 // QuotaState is an element of replies or calls.
 type QuotaState struct {
 	QuotaPolicyID enginecore.QuotaPolicyID
@@ -1049,6 +1034,21 @@ func decodeQuotaState(r *fields, out *QuotaState) {
 	if r.left() > 0 {
 		out.NextAt = timeValue(r, "next_at")
 	}
+}
+
+// Place is an element of replies or calls.
+type Place struct {
+	Execution string
+	Token     int64
+	Grant     int64
+	Begins    bool
+}
+
+func decodePlace(r *fields, out *Place) {
+	out.Execution = textValue[string](r, "execution")
+	out.Token = intValue[int64](r, "token")
+	out.Grant = intValue[int64](r, "grant")
+	out.Begins = boolValue(r, "begins")
 }
 
 // QuotaGrant is an element of replies or calls.

@@ -633,11 +633,6 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "worker_instance_id of test", "7", "7", "4"}},
-		{"ffx2_exchange", func(k Keys) (string, []string, []string, error) {
-			return Wire(k, ExchangeCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Full: "full of test", Begins: true, WithinMs: 10, Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}, {Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}}})
-		},
-			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
-			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "5", "full of test", "1", "10", "2", "execution of test", "6", "1", "6", "needs of test", "execution of test", "6", "1", "6", "needs of test", "2", "execution of test", "6", "score of test", "needs of test", "1", "1", "execution of test", "6", "score of test", "needs of test", "1", "1"}},
 		{"ffx2_quotas", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotasCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, Cursor: "cursor of test"})
 		},
@@ -653,6 +648,11 @@ func goldenCalls() []goldenCall {
 		},
 			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
 			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "1", "9", "14", "8", "1"}},
+		{"ffx2_exchange", func(k Keys) (string, []string, []string, error) {
+			return Wire(k, ExchangeCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}, QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Want: 5, Full: "full of test", Begins: true, WithinMs: 10, Releases: []ExchangeRelease{{Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}, {Execution: "execution of test", Token: 6, Refund: true, Grant: 6, Needs: "needs of test"}}, Requests: []ExchangeRequest{{Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}, {Execution: "execution of test", Token: 6, Score: "score of test", Needs: "needs of test", Ready: true, Again: true}}})
+		},
+			[]string{"ff:quota:{q:7}:quota_policy_id of test"},
+			[]string{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "5", "full of test", "1", "10", "2", "execution of test", "6", "1", "6", "needs of test", "execution of test", "6", "1", "6", "needs of test", "2", "execution of test", "6", "score of test", "needs of test", "1", "1", "execution of test", "6", "score of test", "needs of test", "1", "1"}},
 		{"ffx2_quota_tick", func(k Keys) (string, []string, []string, error) {
 			return Wire(k, QuotaTickCall{Partition: enginecore.Partition{Family: enginecore.QuotaFamily, Index: 7}})
 		},
@@ -1585,9 +1585,6 @@ func goldenReplies() []goldenReply {
 		{"ffx2_hold_places OK", []any{1, "OK", "5", "9", []any{[]any{"execution of test", "6", "6", "1"}, []any{"execution of test", "6", "6", "1"}}, "1", "5", "1"},
 			func(m message) (any, error) { return decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode) },
 			HoldPlacesReply{Status: StatusOK, Held: 5, LastSeq: 9, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6, Begins: true}, {Execution: "execution of test", Token: 6, Grant: 6, Begins: true}}, Contended: true, Room: 5, Rated: true}},
-		{"ffx2_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6", "1"}, []any{"execution of test", "6", "6", "1"}}, "1", "5", "1"},
-			func(m message) (any, error) { return decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode) },
-			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6, Begins: true}, {Execution: "execution of test", Token: 6, Grant: 6, Begins: true}}, Contended: true, Room: 5, Rated: true}},
 		{"ffx2_quotas OK", []any{1, "OK", "next_cursor of test", []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4", "1", "8", "10", "8", "1795188498438"}}},
 			func(m message) (any, error) { return decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode) },
 			QuotasReply{Status: StatusOK, NextCursor: "next_cursor of test", Quotas: []QuotaState{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4, Pinned: true, Running: 8, InWindow: 10, Waiting: 8, NextAt: time.UnixMilli(1795188498438).UTC()}}}},
@@ -1597,6 +1594,9 @@ func goldenReplies() []goldenReply {
 		{"ffx2_set_quota OK", []any{1, "OK"},
 			func(m message) (any, error) { return decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode) },
 			SetQuotaReply{Status: StatusOK}},
+		{"ffx2_exchange OK", []any{1, "OK", []any{[]any{"execution of test", "6", "6", "1"}, []any{"execution of test", "6", "6", "1"}}, "1", "5", "1"},
+			func(m message) (any, error) { return decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode) },
+			ExchangeReply{Status: StatusOK, Granted: []Place{{Execution: "execution of test", Token: 6, Grant: 6, Begins: true}, {Execution: "execution of test", Token: 6, Grant: 6, Begins: true}}, Contended: true, Room: 5, Rated: true}},
 		{"ffx2_quota_tick OK", []any{1, "OK", "1795188498438", "1795188498438", []any{[]any{"quota_policy_id of test", "execution of test", "6", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "6"}}, []any{[]any{"quota_policy_id of test", "execution of test", "6", "1", "6"}, []any{"quota_policy_id of test", "execution of test", "6", "1", "6"}}, []any{[]any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}, []any{"quota_policy_id of test", "name of test", "key of test", "5", "10", "4"}}, []any{[]any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}, []any{"quota_policy_id of test", "worker_instance_id of test", "7", "4"}}, []any{[]any{"task of test", "item of test", "error of test"}, []any{"task of test", "item of test", "error of test"}}},
 			func(m message) (any, error) { return decodeReply(QuotaTickCall{}.info(), m, QuotaTickCall{}.decode) },
 			QuotaTickReply{Status: StatusOK, Now: time.UnixMilli(1795188498438).UTC(), NextDueAt: time.UnixMilli(1795188498438).UTC(), Granted: []QuotaGrant{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Grant: 6}}, Checks: []QuotaCheck{{QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}, {QuotaPolicyID: "quota_policy_id of test", Execution: "execution of test", Token: 6, Stale: true, Grant: 6}}, Quotas: []QuotaLimits{{QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}, {QuotaPolicyID: "quota_policy_id of test", Name: "name of test", Key: "key of test", Rate: 5, WindowMs: 10, Cap: 4}}, Blocks: []QuotaBlock{{QuotaPolicyID: "quota_policy_id of test", WorkerInstanceID: "worker_instance_id of test", Places: 7, Seq: 4}, {QuotaPolicyID: "quota_policy_id of test", WorkerInstanceID: "worker_instance_id of test", Places: 7, Seq: 4}}, Faults: []ItemFault{{Task: "task of test", Item: "item of test", Error: "error of test"}, {Task: "task of test", Item: "item of test", Error: "error of test"}}}},
@@ -2593,10 +2593,6 @@ func replyDecoders() []replyDecoder {
 			_, err := decodeReply(HoldPlacesCall{}.info(), m, HoldPlacesCall{}.decode)
 			return err
 		}},
-		{"ffx2_exchange", func(m message) error {
-			_, err := decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode)
-			return err
-		}},
 		{"ffx2_quotas", func(m message) error {
 			_, err := decodeReply(QuotasCall{}.info(), m, QuotasCall{}.decode)
 			return err
@@ -2607,6 +2603,10 @@ func replyDecoders() []replyDecoder {
 		}},
 		{"ffx2_set_quota", func(m message) error {
 			_, err := decodeReply(SetQuotaCall{}.info(), m, SetQuotaCall{}.decode)
+			return err
+		}},
+		{"ffx2_exchange", func(m message) error {
+			_, err := decodeReply(ExchangeCall{}.info(), m, ExchangeCall{}.decode)
 			return err
 		}},
 		{"ffx2_quota_tick", func(m message) error {

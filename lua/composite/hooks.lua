@@ -1,5 +1,35 @@
--- The hooks that composite calls set. Each is declared in the file of the contract library that calls it, with what it
--- does in a library without composite calls.
+-- All hooks are set here: rules to which composite calls add something, and events that they follow. Each is declared in the file
+-- that calls it, with what it does in a library without composite calls.
+
+-- Where executions and runs are kept: see store.lua.
+
+store.row = row.of_key
+
+function store.of(core_key)
+  local r = row.of_key(core_key)
+  if r then return store_row, r end
+  return store_record, core_key
+end
+
+function store.of_flow(c, flow_id)
+  local run = row.run(c, flow_id)
+  if run then return store_row, run end
+  return store_record, flow_id
+end
+
+function store.of_flow_key(flow_key)
+  local run = row.of_flow_key(flow_key)
+  if run then return store_row, run end
+  return store_record, flow_key
+end
+
+function store.of_entry(c, entry)
+  local run = row.run(c, row.run_id(entry))
+  if run then return store_row, run end
+  return store_record, entry
+end
+
+-- The frame of a call, and what it counts.
 
 call.in_doubt = recovery.in_doubt
 
@@ -17,16 +47,29 @@ function call.on_finish()
   run_feed.write()
 end
 
+row.on_counted = lane_counts.moved
+
+-- Executions outside of runs.
+
 wake.tells_of_others = audience.is_present
 
 function wake.note_lane(c, lane)
   if audience.is_present() then pauses.note_lane(c, lane) end
 end
 
-dependency.hand_off = handoff.add
-propagate.hand_result = handoff.feed
+create.refuse_id = run_rows.refuse_id
+
 propagate.resolve_unmanaged = repair_edges.resolve_unmanaged
 terminal.on_member_end = propagate.leave_to_keeper
+
+-- A completion leases what it makes ready.
+
+dependency.hand_off = handoff.add
+propagate.hand_result = handoff.feed
+
+-- Ends of nodes and flows.
+
+terminal.defer = ending.defer
 
 graph.on_parent_failed = child_run.abandon
 graph.on_fatal_failure = run_stop.stop_rest
@@ -45,10 +88,10 @@ function graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.run_key_id then run_key.ended(c, flow_id, flow.run_key_id) end
 end
 
+-- Others.
+
 event_log.on_note = run_feed.note
 
 tagging.on_changed = run_list.retag
-
-timer.input = row_inputs.of_timer
 
 function budget.on_given_back(c, budget_id) budget_use.given_back(c, budget_use.keys(c, budget_id)) end

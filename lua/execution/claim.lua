@@ -8,16 +8,6 @@ claim.FIRST_FIELDS = {
   'priority',
 }
 
--- @hook The core of a node that nobody has claimed yet and that needs nothing beyond the least, eligible or blocked by its
--- dependencies: fields of the record and `row`. Nil for any other.
-function claim.read_fresh(core_key) return nil end
-
--- @hook The core of a node that is known to be one of those.
-function claim.of_row(r) return nil end
-
--- @hook Starts the first attempt of such a node, which is in no eligible set any more. Gives what claim.start gives.
-function claim.start_fresh(c, execution_id, core, w) end
-
 -- Core fields that a claim reads.
 claim.FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome',
@@ -37,7 +27,7 @@ local MAX_RECLAIMS = 100
 -- Puts a new lease into the indexes of leases. Rows tell who has them.
 local function enter_indexes(c, execution_id, core_key, w, expires)
   call.enter(c, key.index_lease_expiry(c), execution_id, expires)
-  if record.node(core_key) then return end
+  if store.row(core_key) then return end
   call.enter(c, key.index_worker_leases(c, w.worker_instance_id), execution_id)
   call.enter(c, key.lane_active(c, w.lane), execution_id, expires)
 end
@@ -142,7 +132,7 @@ function claim.start(c, execution_id, core_key, core, w, left)
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, values,
     to_unset(core, attempt_type))
   -- The first attempt of a node with a row stands in the row: see attempt_record.
-  if index > 0 or attempt_type ~= 'initial' or not record.node(core_key) then
+  if index > 0 or attempt_type ~= 'initial' or not store.row(core_key) then
     attempt_record.open(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
   end
   if not core.managed then

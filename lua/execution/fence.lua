@@ -61,27 +61,11 @@ function fence.read(c, core_key, fields)
   return core
 end
 
--- @hook The core of a node whose lease, which stands, is the one that a completion names; nil for any other.
-function fence.read_held(c, core_key, args) return nil end
-
 -- The same for a completion, which is the most frequent one. Usually the caller holds the lease, and it stands: the core has
 -- the field is_held then, instead of what tells of the lease, and there is nothing more to check.
 function fence.read_completion(c, core_key, args)
-  local held = fence.read_held(c, core_key, args)
-  if held then return held end
-  if record.node(core_key) then return record.read(core_key, fence.FIELDS) end
-  local v = redis.call('HMGET', core_key, 'lifecycle_phase', 'ownership_state', 'lease_expires_at', 'current_lease_id',
-    'current_lease_epoch', 'current_attempt_id', 'current_attempt_index', 'current_worker_instance_id', 'lane_id',
-    'current_lane', 'flow_id', 'managed', 'node', 'attached')
-  local is_held = v[1] == 'active' and v[2] == 'leased' and (tonumber(v[3] or nil) or 0) > c.now
-    and v[4] == args.lease_id and v[5] == args.lease_epoch and v[6] == args.attempt_id
-    and is_set(v[4]) and is_set(v[5]) and is_set(v[6])
-  if not is_held then return record.read(core_key, fence.FIELDS) end
-  return {
-    is_held = true, lifecycle_phase = 'active', ownership_state = 'leased', current_attempt_index = v[7] or nil,
-    current_worker_instance_id = v[8] or nil, lane_id = v[9] or nil, current_lane = v[10] or nil, flow_id = v[11] or nil,
-    managed = v[12] or nil, node = v[13] or nil, attached = v[14] or nil,
-  }
+  local s, at = store.of(core_key)
+  return s.held(at, c, args) or s.read(at, fence.FIELDS)
 end
 
 -- Whether a call comes from the holder of a lease that stands: the usual case, which needs no closer look.

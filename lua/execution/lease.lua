@@ -37,7 +37,7 @@ end
 
 -- Takes an execution out of everything that only a lease holder is in. `plain`: see lease.is_plain.
 function lease.drop(c, execution_id, core, named_worker_set, plain)
-  local is_row = record.node(key.exec_core(c, execution_id)) ~= nil
+  local is_row = store.row(key.exec_core(c, execution_id)) ~= nil
   if not plain and not is_row then redis.call('DEL', key.exec_lease_current(c, execution_id)) end
   if not plain or is_set(core.attached) then call.leave(c, 'ZREM', key.index_attempt_timeout(c), execution_id) end
   call.leave(c, 'ZREM', key.index_lease_expiry(c), execution_id)

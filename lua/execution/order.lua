@@ -160,7 +160,7 @@ end
 function order.key_of(c, lane, execution_id, core)
   local fair_key = core.fair_key
   -- A node of a run notes nothing when it has no key.
-  if not fair_key and order.is_fair(c, lane) and record.node(key.exec_core(c, execution_id)) then return '' end
+  if not fair_key and order.is_fair(c, lane) and store.row(key.exec_core(c, execution_id)) then return '' end
   return fair_key
 end
 

@@ -1,11 +1,9 @@
 -- The policy document of an execution.
 
--- @hook The policy of a node with a row, as text; nil for other executions.
-function policies.of_row(core_key) return nil end
-
 -- The document as text, nil when there is none.
 function policies.text(c, execution_id)
-  return policies.of_row(key.exec_core(c, execution_id)) or redis.call('GET', key.exec_policy(c, execution_id)) or nil
+  local s, at = store.of(key.exec_core(c, execution_id))
+  return s.policy(at, c, execution_id)
 end
 
 -- The decoded document, or an empty table when there is none or it is no JSON object.

@@ -20,13 +20,6 @@ function replay.limit(c, execution_id)
   return number.finite(policies.of(c, execution_id).max_replay_count) or MAX_REPLAYS
 end
 
--- @hook Opens the edges of the graph of a run that lead to a skipped execution again, unless their upstreams have ended by now as
--- the edges want it. Gives how many are open; nil for an execution without a row.
-function replay.reopen_row(c, execution_id) return nil end
-
--- @hook A node of a run is replayed.
-function replay.note_row(core_key) end
-
 local EDGE_FIELDS = { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind', 'data_passing_ref' }
 
 -- How the upstream of an edge has ended; false while it has not, nil when there is none.
@@ -71,14 +64,8 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
       open = open + 1
     end
   end
-  local of_graph = replay.reopen_row(c, execution_id)
-  if of_graph then
-    if open > 0 then edge_state.open_node(c, execution_id, open) end
-    return of_graph + open
-  end
-  redis.call('HSET', key.exec_deps_meta(c, execution_id), 'unsatisfied_required_count', number.text(open),
-    'impossible_required_count', '0', 'last_dependency_update_at', c.now_text)
-  return open
+  local s, at = store.of(key.exec_core(c, execution_id))
+  return s.reopen_edges(at, c, execution_id, open)
 end
 
 -- Edges of a child that was ended itself. Those whose upstream has ended are resolved, and do not count any more however that was.
@@ -161,7 +148,8 @@ function F.ff_replay_execution(K, A)
     return reply.err('max_replays_exhausted')
   end
 
-  replay.note_row(K.core)
+  local s, at = store.of(K.core)
+  s.note_replay(at)
   hidden.forget(K.core)
   local waiting_for, kind = 0, 'normal'
   local g = is_set(core.flow_id) and edge_group.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil

@@ -48,12 +48,10 @@ function requeue.ready(c, execution_id, core_key, core, r)
   return 'waiting'
 end
 
--- @hook Notes in the row of a node that it may run now.
-function requeue.mark_fresh(c, core) end
-
--- The same for a node whose core claim.read_fresh gave, and that nothing holds back.
-function requeue.ready_fresh(c, execution_id, core, eligible_key)
-  requeue.mark_fresh(c, core)
+-- The same for an execution that its store has called fresh, and that nothing holds back.
+function requeue.ready_fresh(c, execution_id, core_key, core, eligible_key)
+  local s, at = store.of(core_key)
+  s.mark_ready(at, c)
   order.enter(c, core.lane_id, execution_id, core, eligible_key)
   order.announce(c, execution_id, core, core.lane_id)
 end

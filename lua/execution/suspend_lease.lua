@@ -122,7 +122,7 @@ function F.ff_move_to_waiting_children(K, A)
   suspend_lease.interrupt(c, A.execution_id, K.core, core, f, how, K)
   if not blocked then
     requeue.make_eligible(c, A.execution_id, core)
-  elseif not record.node(K.core) then
+  elseif not store.row(K.core) then
     redis.call('ZADD', K.blocked_dependencies, tonumber(core.created_at) or 0, A.execution_id)
   end
   if core.managed then

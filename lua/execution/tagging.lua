@@ -26,7 +26,7 @@ local function write_tags(core_key, tags_key, list)
   call.chunked('HSET', tags_key, list)
   record.set(core_key, 'last_mutation_at', number.text(call.clock()))
   -- A row says that its execution has more than the row.
-  if record.node(core_key) then record.set(core_key, 'tagged', '1') end
+  if store.row(core_key) then record.set(core_key, 'tagged', '1') end
   return reply.ok(number.text(#list / 2))
 end
 

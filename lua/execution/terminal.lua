@@ -48,23 +48,11 @@ function terminal.announce_end(c, flow_id, execution_id, outcome)
     .. ',"execution_id":' .. cjson.encode(execution_id) .. ',"outcome":"' .. outcome .. '"}')
 end
 
--- Writes the success of a member of a managed flow into its core, which is as its claim has left it: its eligibility and
--- what blocks it say already what they say at the end. To empty a field costs less than to take it away, which compaction does.
+-- Writes the success of a member of a managed flow, which its lease holder reports.
 local function write_success(c, core_key, core)
-  record.set(core_key,
-    'lifecycle_phase', 'terminal',
-    'ownership_state', 'unowned',
-    'attempt_state', 'attempt_terminal',
-    'public_state', 'completed',
-    'last_transition_at', c.now_text,
-    'last_mutation_at', c.now_text,
-    'terminal_outcome', 'success',
-    'completed_at', c.now_text,
-    'current_lease_id', '',
-    'lease_expires_at', '',
-    'current_worker_instance_id', '',
-    'current_worker_id', '')
-  if not lease.is_plain(core) then record.clear(core_key, 'lease_last_renewed_at', 'lease_renewal_deadline') end
+  local s, at = store.of(core_key)
+  s.succeed(at, c)
+  if not lease.is_plain(core) then s.clear(at, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
 -- What rows have beside them, and that says nothing of a node that has ended. Hashes keep it, as the contract has it.
@@ -77,7 +65,7 @@ local LEFT_BESIDE_ROWS = {
 local function write_end(c, core_key, core, t)
   -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
   local blank = { 'blocking_detail', unpack(t.blank) }
-  if record.node(core_key) then
+  if store.row(core_key) then
     for _, field in ipairs(LEFT_BESIDE_ROWS) do blank[#blank + 1] = field end
   end
   record.set(core_key,
@@ -95,9 +83,6 @@ local function write_end(c, core_key, core, t)
   record.unset(core_key, core.managed, blank)
 end
 
--- @hook Writes the success of a node whose core fence.read_held has given.
-function terminal.succeed_row(c, core) end
-
 -- @hook A member of a flow that is not managed has ended: its outgoing edges are to be resolved.
 function terminal.on_member_end(c, execution_id, core) end
 
@@ -105,20 +90,14 @@ function terminal.on_member_end(c, execution_id, core) end
 -- does; terminal.finish comes again then, with `is_due`.
 function terminal.defer(c, execution_id, core_key, core, t) return false end
 
--- @hook Ends a node whose end was kept.
-function terminal.finish_deferred(c, execution_id, core_key) end
-
--- @hook A time has come that an execution was to be looked at, since the lease ends of a node whose end is kept. False for other nodes.
-function terminal.lapse_deferred(c, execution_id, core_key) return false end
-
 -- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
 -- blank (fields to unset); claimed (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no
 -- completion message); tolerated (the end is not the flow's failure); interrupts (a worker may still run the function). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
 function terminal.finish(c, execution_id, core_key, core, t)
   if t.outcome ~= 'success' and core.managed and terminal.defer(c, execution_id, core_key, core, t) then return end
-  if core.row then terminal.succeed_row(c, core) elseif core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
+  if core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
-  local is_row = record.node(core_key) ~= nil
+  local is_row = store.row(core_key) ~= nil
   if not is_row then call.enter(c, t.terminal_key or key.lane_terminal(c, record.lane(core)), execution_id, c.now_text) end
   -- The engine itself resolves what follows from the end of a node: others hear of it when their own calls end one.
   if is_set(core.flow_id) and not t.silent and (t.terminal_key or not is_row) then

@@ -1,85 +1,44 @@
--- Reading and writing hashes. Only the fields that a rule needs are read.
+-- Reading and writing records, by their keys: those of executions, which may be rows (see store.lua), and others. Only the fields
+-- that a rule needs are read.
 
--- Executions of runs that were submitted whole have no hash of their own but a row of their run: see row.lua. Whoever reads or
--- writes the record of an execution does so with the functions of this file, which know both.
-
--- @hook The row behind the key of a record; nil when the record is a hash.
-function record.node(hash) return nil end
-
--- @hook The named fields of a row, as record.read gives them.
-function record.read_node(node, fields) return {} end
-
--- @hook Writes fields of a row: names and values in turn.
-function record.set_node(node, ...) end
-
--- @hook Unsets fields of a row.
-function record.clear_node(node, ...) end
-
--- Table of the named fields (absent fields are nil, empty ones ""), or nil when the record does not exist. `telling`: a
--- hash with none of the fields is none of those that are looked for.
 function record.read(hash, fields, telling)
-  local node = record.node(hash)
-  if node then return record.read_node(node, fields) end
-  local values = redis.call('HMGET', hash, unpack(fields))
-  local found = false
-  local out = {}
-  for i = 1, #fields do
-    local value = values[i]
-    if value then
-      out[fields[i]] = value
-      found = true
-    end
-  end
-  if found or not telling and redis.call('EXISTS', hash) == 1 then return out end
-  return nil
+  local s, at = store.of(hash)
+  return s.read(at, fields, telling)
 end
 
--- Values of the named fields in order, false for those that are absent.
 function record.values(hash, ...)
-  local node = record.node(hash)
-  if not node then return redis.call('HMGET', hash, ...) end
-  local fields, values = { ... }, {}
-  local by_name = record.read_node(node, fields)
-  for i, field in ipairs(fields) do values[i] = by_name[field] or false end
-  return values
+  local s, at = store.of(hash)
+  return s.values(at, ...)
 end
 
--- One field, false when it is absent.
 function record.value(hash, field)
-  local node = record.node(hash)
-  if not node then return redis.call('HGET', hash, field) end
-  return record.read_node(node, { field })[field] or false
+  local s, at = store.of(hash)
+  return s.value(at, field)
 end
 
--- All fields of a hash, as HGETALL gives them; none of a row.
 function record.all(hash)
-  if record.node(hash) then return {} end
-  return redis.call('HGETALL', hash)
+  local s, at = store.of(hash)
+  return s.all(at)
 end
 
 function record.exists(hash)
-  return record.node(hash) and 1 or redis.call('EXISTS', hash)
+  local s, at = store.of(hash)
+  return s.exists(at)
 end
 
--- Sets fields: names and values in turn.
 function record.set(hash, ...)
-  local node = record.node(hash)
-  if node then record.set_node(node, ...) else redis.call('HSET', hash, ...) end
+  local s, at = store.of(hash)
+  s.set(at, ...)
 end
 
--- Unsets fields.
 function record.clear(hash, ...)
-  local node = record.node(hash)
-  if node then record.clear_node(node, ...) else redis.call('HDEL', hash, ...) end
+  local s, at = store.of(hash)
+  s.clear(at, ...)
 end
 
--- Adds to a field and gives its new value.
 function record.add(hash, field, by)
-  local node = record.node(hash)
-  if not node then return redis.call('HINCRBY', hash, field, by) end
-  local sum = (tonumber(record.value(hash, field) or nil) or 0) + by
-  record.set_node(node, field, number.text(sum))
-  return sum
+  local s, at = store.of(hash)
+  return s.add(at, field, by)
 end
 
 -- Writes `values` (flat list of names and values) and unsets the `blank` fields. A missing field means unset; the

@@ -1,11 +1,5 @@
 -- Dependencies of an execution: its edges, how many of them are open, and what their resolution does to it.
 
--- @hook Takes edges off the open ones of an execution with a row. Gives how many are left; nil for others.
-function dependency.take_row_edges(core_key, count) return nil end
-
--- @hook How many edges of an execution with a row are open; nil for others.
-function dependency.open_row_edges(core_key) return nil end
-
 -- Child fields that a resolution reads.
 dependency.CHILD_FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
@@ -44,11 +38,8 @@ end
 
 -- How many upstreams an execution still waits for. A join that has come to its decision waits for none.
 function dependency.open_edges(c, child, child_id)
-  local open = dependency.open_row_edges(key.exec_core(c, child_id))
-  if not open then
-    open = redis.call('HGET', key.exec_deps_meta(c, child_id), 'unsatisfied_required_count')
-    open = math.max(0, tonumber(open or nil) or 0)
-  end
+  local s, at = store.of(key.exec_core(c, child_id))
+  local open = s.open_edges(at, key.exec_deps_meta(c, child_id))
   if open > 0 and edge_group.has_fired(edge_group.of(c, child.flow_id, child_id)) then return 0 end
   return open
 end
@@ -65,7 +56,7 @@ function dependency.hand_off(c, next_up, execution_id, core_key, core) return fa
 -- A blocked child whose last dependency is satisfied may run: at once, when its own delay is over, or when what
 -- held it back before is lifted.
 function dependency.release(c, child_id, k, child)
-  if not record.node(k.core) then
+  if not store.row(k.core) then
     call.leave(c, 'ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, record.lane(child)), child_id)
   end
   if is_set(child.prior_eligibility_state) then
@@ -82,7 +73,7 @@ end
 -- What a child with all its dependencies satisfied becomes, when nothing else holds it back than its own delay.
 function dependency.ready(c, child_id, core_key, child, eligible_key)
   if child.row then
-    requeue.ready_fresh(c, child_id, child, eligible_key)
+    requeue.ready_fresh(c, child_id, core_key, child, eligible_key)
     return
   end
   requeue.ready(c, child_id, core_key, child, {
@@ -126,10 +117,9 @@ end
 
 -- Writes the result behind a key to another one. Reports whether there is one. That of a node is with its run.
 function dependency.copy_result(result_key, target)
-  local text = results.read_row((string.gsub(result_key, ':result$', ':core')))
-  if text == nil then return redis.call('COPY', result_key, target, 'REPLACE') == 1 end
-  if text then redis.call('SET', target, text) end
-  return text ~= false
+  local core_key = string.gsub(result_key, ':result$', ':core')
+  local s, at = store.of(core_key)
+  return s.copy_result(at, result_key, target)
 end
 
 -- Hands the upstream's result to a child that still waits, when the edge carries data and the call brings the keys.
@@ -164,8 +154,8 @@ local function affect_child(c, k, satisfied, remaining)
   if not satisfied then
     child = record.read(k.core, dependency.CHILD_FIELDS)
   else
-    child = k.managed and claim.read_fresh(k.core)
-      or record.read(k.core, k.next_up and dependency.HANDOFF_FIELDS or dependency.READY_FIELDS)
+    local s, at = store.of(k.core)
+    child = k.managed and s.fresh(at) or s.read(at, k.next_up and dependency.HANDOFF_FIELDS or dependency.READY_FIELDS)
   end
   if not child then return '' end
   local child_id = k.child_id or child.execution_id or ''
@@ -181,14 +171,6 @@ local function affect_child(c, k, satisfied, remaining)
   return effect
 end
 
--- How many edges of a child are open, when the count says that none is: after a start of the server, they are counted.
-local function still_open(c, meta_key, unresolved_key, remaining)
-  if remaining > 0 or not call.in_doubt(c) then return remaining end
-  local open = redis.call('SCARD', unresolved_key)
-  if open ~= remaining then redis.call('HSET', meta_key, 'unsatisfied_required_count', number.text(open)) end
-  return open
-end
-
 -- Resolves one edge on the child's side, all of whose edges must be satisfied. Gives the dependency's new state, what
 -- it did to the child, and how many edges are open.
 function dependency.resolve(c, k, edge_id, outcome)
@@ -196,11 +178,8 @@ function dependency.resolve(c, k, edge_id, outcome)
   local state = satisfied and 'satisfied' or 'impossible'
   redis.call('HSET', k.dep, 'state', state, 'last_resolved_at', c.now_text)
   redis.call('SREM', k.unresolved, edge_id)
-  local remaining = dependency.take_row_edges(k.core, 1)
-  if not remaining then
-    remaining = still_open(c, k.meta, k.unresolved, redis.call('HINCRBY', k.meta, 'unsatisfied_required_count', -1))
-    if not satisfied then redis.call('HINCRBY', k.meta, 'impossible_required_count', 1) end
-  end
+  local s, at = store.of(k.core)
+  local remaining = s.take_edges(at, c, k.child_id, k, 1, satisfied and 0 or 1)
   -- In a managed flow, the edge's own record tells the time.
   if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
   return state, affect_child(c, k, satisfied, remaining), remaining
@@ -212,17 +191,6 @@ local function note_resolved(c, child_id, edge)
     'last_resolved_at', c.now_text)
 end
 
--- Counts edges of a child that were resolved, `impossible` of them without success. Gives how many are open.
-local function count_resolved(c, core_key, child_id, edges, impossible)
-  local remaining = dependency.take_row_edges(core_key, #edges)
-  if remaining then return remaining end
-  local meta_key = key.exec_deps_meta(c, child_id)
-  remaining = still_open(c, meta_key, key.exec_deps_unresolved(c, child_id),
-    redis.call('HINCRBY', meta_key, 'unsatisfied_required_count', -#edges))
-  if impossible > 0 then redis.call('HINCRBY', meta_key, 'impossible_required_count', impossible) end
-  return remaining
-end
-
 -- Resolves edges of one child of a managed flow that are not among its open ones any more. `edges`: a list of {edge_id or upstream,
 -- outcome, upstream_id}, the outcome being that of dependency.verdict.
 function dependency.resolve_taken(c, child_id, edges, next_up)
@@ -232,7 +200,8 @@ function dependency.resolve_taken(c, child_id, edges, next_up)
     if edge.edge_id then note_resolved(c, child_id, edge) end
   end
   local core_key = key.exec_core(c, child_id)
-  local remaining = count_resolved(c, core_key, child_id, edges, impossible)
+  local s, at = store.of(core_key)
+  local remaining = s.take_edges(at, c, child_id, nil, #edges, impossible)
   if impossible == 0 and remaining > 0 then return end
   local k = { managed = true, child_id = child_id, core = core_key, next_up = next_up, reason = reason }
   affect_child(c, k, impossible == 0, remaining)
@@ -255,7 +224,7 @@ function dependency.hold(c, child_id, core_key, child, h)
   }
   for _, value in ipairs(h.values or {}) do values[#values + 1] = value end
   record.write(core_key, child.managed, values, h.blank or {})
-  if record.node(core_key) then return end
+  if store.row(core_key) then return end
   redis.call('ZADD', h.blocked_dependencies or key.lane_blocked_dependencies(c, record.lane(child)),
     tonumber(child.created_at) or 0, child_id)
 end

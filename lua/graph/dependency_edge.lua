@@ -67,7 +67,7 @@ function F.ff_stage_dependency_edge(K, A)
     dependency_kind = A.dependency_kind or 'success_only', input_name = A.data_passing_ref or '',
   })
   redis.call('SADD', K.out, A.edge_id)
-  if flow.managed then graph.on_extended(c, A.flow_id) end
+  if flow.managed then graph.note_extended(c, A.flow_id) end
   redis.call('SADD', K.in_, A.edge_id)
   local revision = redis.call('HINCRBY', K.flow, 'graph_revision', 1)
   redis.call('HINCRBY', K.flow, 'edge_count', 1)
@@ -164,10 +164,10 @@ function F.ff_apply_dependency_to_child(K, A)
     dependency_kind = A.dependency_kind or 'success_only', input_name = A.data_passing_ref or '',
   })
   redis.call('SADD', K.all_edges, A.edge_id)
-  if child.managed then graph.on_extended(c, A.flow_id) end
+  if child.managed then graph.note_extended(c, A.flow_id) end
   if not late then redis.call('SADD', K.unresolved, A.edge_id) end
-  local count = not late and dependency.take_row_edges(K.core, -1) or dependency.open_row_edges(K.core)
-  count = count or redis.call('HINCRBY', K.meta, 'unsatisfied_required_count', late and 0 or 1)
+  local s, at = store.of(K.core)
+  local count = s.add_edges(at, c, child_id, K.meta, late and 0 or 1)
   redis.call('HSET', K.meta, 'flow_id', A.flow_id, 'last_flow_graph_revision', A.graph_revision,
     'last_dependency_update_at', c.now_text)
   g = count_edge(c, K, A, child, g)
@@ -253,9 +253,10 @@ function F.ff_evaluate_flow_eligibility(K)
   if core.lifecycle_phase ~= 'runnable' then return reply.ok('not_runnable') end
   if core.ownership_state ~= 'unowned' then return reply.ok('owned') end
   if core.terminal_outcome ~= 'none' then return reply.ok('terminal') end
-  local meta = redis.call('HMGET', K.meta, 'impossible_required_count', 'unsatisfied_required_count')
-  if (tonumber(meta[1] or nil) or 0) > 0 then return reply.ok('impossible') end
-  if (dependency.open_row_edges(K.core) or tonumber(meta[2] or nil) or 0) > 0 or edge_group.is_open(call.open(K.core), core.flow_id, core.execution_id or '') then
+  local s, at = store.of(K.core)
+  local open, impossible = s.open_edges(at, K.meta)
+  if impossible > 0 then return reply.ok('impossible') end
+  if open > 0 or edge_group.is_open(call.open(K.core), core.flow_id, core.execution_id or '') then
     return reply.ok('blocked_by_dependencies')
   end
   return reply.ok('eligible')
@@ -284,9 +285,9 @@ function F.ff_promote_blocked_to_eligible(K, A)
   if child.lifecycle_phase ~= 'runnable' then return reply.err('not_runnable') end
   if child.eligibility_state ~= 'blocked_by_dependencies' then return reply.err('not_blocked_by_deps') end
   if child.terminal_outcome ~= 'none' then return reply.err('terminal') end
-  local unsatisfied = dependency.open_row_edges(K.core)
-  local unresolved = unsatisfied or redis.call('SCARD', K.unresolved)
-  unsatisfied = unsatisfied or tonumber(redis.call('HGET', K.meta, 'unsatisfied_required_count') or nil) or 0
+  local s, at = store.of(K.core)
+  local unsatisfied = s.open_edges(at, K.meta)
+  local unresolved = store.row(K.core) and unsatisfied or redis.call('SCARD', K.unresolved)
   if unsatisfied > 0 or unresolved > 0 or edge_group.is_open(c, child.flow_id, A.execution_id) then
     return reply.err('deps_not_satisfied', number.text(unsatisfied), number.text(unresolved))
   end

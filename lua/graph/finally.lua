@@ -3,8 +3,11 @@
 
 finally.JOINS = 'finally'
 
--- @hook Whether an execution is one of these.
-function finally.is_one(core_key) return false end
+-- Whether an execution is one of these.
+function finally.is_one(core_key)
+  local s, at = store.of(core_key)
+  return s.is_finally(at)
+end
 
 -- Whether a flow is over for an execution: nothing of it is to start any more.
 function finally.is_over(flow, core_key)

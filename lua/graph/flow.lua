@@ -68,7 +68,7 @@ function F.ff_add_execution_to_flow(K, A)
     order.adopt(c, K.core, A.execution_id)
     if core.lifecycle_phase == 'suspended' then suspension_record.adopt(c, A.execution_id) end
     graph.add_open(c, A.flow_id, K.flow, 1)
-    graph.on_extended(c, A.flow_id)
+    graph.note_extended(c, A.flow_id)
     wake.flush(c)
   end
   return reply.ok(A.execution_id, number.text(count))

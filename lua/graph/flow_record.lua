@@ -6,12 +6,17 @@ local FLOW_OVER = { cancelled = true, completed = true, failed = true }
 local FLOW_FIELDS = { 'flow_kind', 'run_id', 'public_flow_state', 'deadline_at', 'trace_context', 'joins', 'paused',
   'budgets', 'budget_ids', 'children', 'fail_fast' }
 
--- @hook The same of a run that its rows call plain, with what its end needs to know; nil for others. It has no joins and no children,
--- and is not paused.
-function flow_record.of_plain(c, flow_id) return nil end
+-- The record of a flow says something by which its run is no longer plain.
+function flow_record.note_unusual(flow_key)
+  local s, at = store.of_flow_key(flow_key)
+  s.note_unusual(at)
+end
 
--- @hook The record of a flow says something by which its run is no longer plain.
-function flow_record.on_unusual(flow_key) end
+-- The same as flow_record.read gives of a run that its rows call plain; nil for others.
+function flow_record.of_plain(c, flow_id)
+  local s, at = store.of_flow(c, flow_id)
+  return s.plain_flow(at, c, flow_id)
+end
 
 -- The flow of an execution as the call finds it, read once; an empty table without one.
 function flow_record.read(c, flow_id)
@@ -31,7 +36,7 @@ end
 -- Gives a flow a field that few flows have, and that calls which work on its nodes look at.
 function flow_record.set(flow_key, field, value)
   redis.call('HSET', flow_key, field, value)
-  flow_record.on_unusual(flow_key)
+  flow_record.note_unusual(flow_key)
 end
 
 -- The call has changed a flow, or its like.
@@ -46,7 +51,7 @@ end
 -- Marks a flow as over; what is still open follows.
 function flow_record.mark_over(c, flow_key, state, ...)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'last_mutation_at', c.now_text, ...)
-  flow_record.on_unusual(flow_key)
+  flow_record.note_unusual(flow_key)
   flow_record.forget(c)
 end
 

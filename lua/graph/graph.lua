@@ -8,30 +8,28 @@ function graph.on_parent_failed(c, execution_id, outcome, reason) end
 -- @hook A node failed in a flow that is to stop with its first failure.
 function graph.on_fatal_failure(c, flow_id, flow_key, core) end
 
--- @hook The last node of a flow that was open has ended, so nothing has to be told of its end.
-function graph.on_last_end(c, execution_id) end
-
--- @hook The edges of the graph of a run that lead on from a node are to be resolved again.
-function graph.reopen_edges(core_key) end
-
--- @hook A run gets members or edges that are not those of its graph.
-function graph.on_extended(c, flow_id) end
-
 -- @hook A flow that had closed is open again. `flow` holds the outcome and closed_at that it had.
 function graph.on_reopened(c, flow_id, flow_key, flow) end
 
 -- @hook A flow has closed. `flow` holds its fields retention, parent_execution_id, flow_kind, run_id, namespace and failed_node.
 function graph.on_closed(c, flow_id, flow_key, flow, outcome) end
 
--- @hook The execution whose result is that of a run with rows; nil for none and for other flows.
-function graph.result_execution(c, flow_id) return nil end
+-- A run gets members or edges that are not those of its graph.
+function graph.note_extended(c, flow_id)
+  local s, at = store.of_flow(c, flow_id)
+  s.note_extended(at)
+end
 
--- @hook Changes how many nodes of a run with rows are open. Gives how many are then; nil for other flows.
-function graph.add_open_rows(c, flow_id, by) return nil end
+-- The execution whose result is that of a flow; nil when there is none.
+function graph.result_execution(c, flow_id)
+  local s, at = store.of_flow(c, flow_id)
+  return s.result_execution(at)
+end
 
 -- Changes how many members of a managed flow are open. Gives how many are then.
 function graph.add_open(c, flow_id, flow_key, by)
-  return graph.add_open_rows(c, flow_id, by) or redis.call('HINCRBY', flow_key, 'open_nodes', by)
+  local s, at = store.of_flow(c, flow_id)
+  return s.add_open(at, flow_key, by)
 end
 
 -- The members of a flow that have not ended, counted one by one.
@@ -92,7 +90,7 @@ function graph.node_ended(c, execution_id, core, t)
   event_log.add_for(c, core, t.outcome, event_log.failed_attempt(core.current_attempt_index, t.category), t.reason)
   if t.outcome ~= 'success' then
     redis.call('HINCRBY', flow_key, 'nodes_' .. t.outcome, 1)
-    flow_record.on_unusual(flow_key)
+    flow_record.note_unusual(flow_key)
     local flow = flow_record.read(c, flow_id)
     if flow.children then graph.on_parent_failed(c, execution_id, t.outcome, t.reason) end
     local tolerated = tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
@@ -103,7 +101,8 @@ function graph.node_ended(c, execution_id, core, t)
     end
   end
   if count_end(c, flow_id, flow_key, t.outcome) then
-    graph.on_last_end(c, execution_id)
+    local s, at = store.of(key.exec_core(c, execution_id))
+    s.end_last(at)
     return
   end
   if fatal then graph.on_fatal_failure(c, flow_id, flow_key, core) end
@@ -119,7 +118,8 @@ function graph.node_reopened(c, execution_id, core, outcome)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
   event_log.add_for(c, core, 'replayed', core.current_attempt_index)
-  graph.reopen_edges(key.exec_core(c, execution_id))
+  local s, at = store.of(key.exec_core(c, execution_id))
+  s.reopen_downstream(at)
   local flow = record.read(flow_key, { 'public_flow_state', 'closed_at', 'outcome', 'failed_node', 'deadline_at', 'joins' })
   if not flow then return end
   graph.add_open(c, flow_id, flow_key, 1)
@@ -226,7 +226,7 @@ function graph.close(c, flow_id, flow_key)
   end
   outcome = outcome or 'cancelled'
   finish(c, flow_id, flow_key, flow, state, outcome, outcome == 'success' and result_of(c, flow_id) or nil)
-  flow_record.on_unusual(flow_key)
+  flow_record.note_unusual(flow_key)
   flow_record.forget(c)
   event_log.add(c, flow_id, 'flow_' .. outcome)
 end

@@ -61,7 +61,8 @@ end
 -- Upstreams of a replayed join that ended before and were not replayed with it: they count as what they were.
 local function count_those_ended(c, k, g, child_id)
   if not g.reopened or redis.call('SCARD', k.unresolved) > call.WORK_BUDGET then return end
-  for _, ended in ipairs(edge_state.ended_nodes(c, k, g, child_id) or {}) do
+  local s, at = store.of(k.core)
+  for _, ended in ipairs(s.ended_edges(at, k)) do
     note_outcome(c, ended.k, g, nil, ended.dep, ended.outcome)
   end
   for _, edge_id in ipairs(redis.call('SMEMBERS', k.unresolved)) do
@@ -154,10 +155,8 @@ end
 
 -- Counts of a group by the edges as they stand, with the open ones in the set of those. Gives how many are open.
 local function recount(c, g, flow_id, child_id)
-  local open, of_records = 0, 0
+  local of_records = 0
   g.succeeded, g.failed, g.skipped = 0, 0, 0
-  local satisfied, waiting = edge_state.recount_nodes(c, flow_id, child_id)
-  if satisfied then g.succeeded, open = satisfied, waiting end
   for _, edge_id in ipairs(redis.call('SMEMBERS', key.exec_deps_all_edges(c, child_id))) do
     local dep_key = key.exec_dep(c, child_id, edge_id)
     if redis.call('HGET', dep_key, 'state') == 'satisfied' then
@@ -168,8 +167,10 @@ local function recount(c, g, flow_id, child_id)
     end
     redis.call('HDEL', dep_key, 'outcome', 'late')
   end
-  if satisfied and of_records > 0 then edge_state.open_node(c, child_id, of_records) end
-  return open + of_records
+  local s, at = store.of(key.exec_core(c, child_id))
+  local satisfied, open = s.recount_edges(at, of_records)
+  g.succeeded = g.succeeded + satisfied
+  return open
 end
 
 -- A join that cannot be satisfied is not the flow's any more, where it was: see has_failed.

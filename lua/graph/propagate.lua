@@ -1,13 +1,6 @@
 -- Resolving the edges of ended executions of managed flows. All edges that a call resolves are worked together: each
 -- child is told once of all upstreams that the call has ended.
 
--- @hook Adds the edges of the graph of a run that lead on from an ended execution to a wave, as far as the call's budget goes.
--- Reports whether the execution has no others; nil for one that is no node of a graph.
-function propagate.add_row_edges(c, wave, item) return nil end
-
--- @hook Works off an entry of the backlog that is a node or a run with a graph. Reports whether it is done; nil for others.
-function propagate.drain_row(c, entry) return nil end
-
 -- Tells a child at its join. It is told of one edge at a time, since each may bring it to its decision.
 local function resolve_at_join(c, item, edge)
   local k = dependency.child_keys(c, edge.child_id, edge.edge_id or '')
@@ -142,7 +135,8 @@ end
 
 -- Adds the outgoing edges of one ended execution, or postpones them.
 local function add_edges(c, wave, item)
-  if propagate.add_row_edges(c, wave, item) then return end
+  local s, at = store.of(key.exec_core(c, item.execution_id))
+  if s.add_to_wave(at, c, wave, item) then return end
   local out_key = key.flow_out(c, item.flow_id, item.execution_id)
   -- All of them, unless there are more than may be worked.
   local room = math.max(0, c.budget)
@@ -218,10 +212,9 @@ function propagate.drain_backlog(c, limit)
   local backlog_key = key.ffx_backlog(c)
   local failed, failures = {}, 0
   local function drain(entry)
-    local done = propagate.drain_row(c, entry)
-    if done then c.budget = c.budget - 1 end
+    local s, at = store.of_entry(c, entry)
     -- A node with a row may have edges of records besides.
-    if done ~= false and drain_edges(c, entry) then redis.call('LPOP', backlog_key) end
+    if s.drain(at, c, entry) and drain_edges(c, entry) then redis.call('LPOP', backlog_key) end
   end
   c.budget = limit
   while c.budget > 0 do

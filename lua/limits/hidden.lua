@@ -31,7 +31,7 @@ end
 
 -- Forgets what a pause or dependencies hid of an execution that has ended. `core`, when it is given, is as it was before.
 function hidden.forget(core_key, core)
-  if record.node(core_key) or core and core.eligibility_state ~= 'blocked_by_dependencies' and not PAUSES[core.eligibility_state] then
+  if store.row(core_key) or core and core.eligibility_state ~= 'blocked_by_dependencies' and not PAUSES[core.eligibility_state] then
     return
   end
   redis.call('HDEL', core_key, 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail', unpack(PAUSED_FIELDS))

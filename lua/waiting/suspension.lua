@@ -260,19 +260,19 @@ end
 
 -- The execution ends with its suspension.
 local function end_suspended(c, k, execution_id, core, behaviour, known)
-  local ending = ENDING[behaviour] or ENDING.fail
+  local by = ENDING[behaviour] or ENDING.fail
   local reason = 'suspension_timeout:' .. behaviour
   local values = { 'failure_reason', reason }
   if core.managed then values[3], values[4] = 'failure_category', 'timeout' end
-  attempt_record.finish(c, execution_id, core, ending.attempt, 'failure_reason', reason, 'suspended_at', '',
+  attempt_record.finish(c, execution_id, core, by.attempt, 'failure_reason', reason, 'suspended_at', '',
     'suspension_id', '')
   if is_set(core.current_attempt_index) then
     lease.close_stream(c, execution_id, core.current_attempt_index, 'suspension_timeout')
   end
-  suspension_record.close(c, k, ending.reason, { known = known })
+  suspension_record.close(c, k, by.reason, { known = known })
   suspension_record.leave_indexes(c, execution_id, core, k.suspended)
   terminal.finish(c, execution_id, k.core, core, {
-    outcome = ending.outcome, attempt_state = core.wait and 'none' or 'attempt_terminal',
+    outcome = by.outcome, attempt_state = core.wait and 'none' or 'attempt_terminal',
     blank = { 'current_suspension_id', 'current_waitpoint_id' }, values = values,
     terminal_key = k.terminal, reason = reason, category = 'timeout',
   })

@@ -152,12 +152,10 @@ function timer.read(c, json, path)
   return at
 end
 
--- @hook The input of a timer node as JSON: that of its run, or the result of the upstream that brings it.
-function timer.input(c, execution_id, core, spec) return '' end
-
 -- When a timer node that opens is due (Unix ms), or nil and what is wrong. `spec` is that of wait.parse_node.
 function timer.due(c, execution_id, core, spec)
   local of = spec.timer
   if not of.until_time then return c.now + spec.timeout end
-  return timer.read(c, of.at or timer.input(c, execution_id, core, of), of.path)
+  local s, at = store.of(key.exec_core(c, execution_id))
+  return timer.read(c, of.at or s.timer_input(at, c, core, of), of.path)
 end

@@ -38,7 +38,7 @@ var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no (longer|more than|les
 	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 2470, "tests": 1700, "lua": 1280, "docs": 934}
+var agreed = map[string]int{"go": 2470, "tests": 1700, "lua": 1280, "docs": 119}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
 // FLOWFABRIC_PROSE lists those of the files below a folder: FLOWFABRIC_PROSE=lua/frame.
@@ -73,6 +73,7 @@ func TestProse_Patterns(t *testing.T) {
 		"It is no longer there, and is no run.":      "is no",
 		"It runs behind a proxy.":                    "",
 		"The `what` of \"what is it\" is a field.":   "",
+		"See [the log](see-who-changed-what.md).":    "",
 		"One line tells\nof the next, which stands.": "tells stands",
 		"It understands, and goes\non.":              "goes on",
 	} {
@@ -89,8 +90,8 @@ type tic struct {
 	found, write string
 }
 
-// quoted are code and quotations.
-var quoted = regexp.MustCompile("`[^`]*`|\"[^\"\n]*\"|“[^”]*”")
+// quoted are code, quotations and the targets of links.
+var quoted = regexp.MustCompile("`[^`]*`|\"[^\"\n]*\"|“[^”]*”|\\]\\([^)\\s]*\\)")
 
 var blank = regexp.MustCompile(`[^\n]`)
 

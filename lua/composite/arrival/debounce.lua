@@ -63,7 +63,7 @@ local function write_input(c, pending, run, input)
   local r = row.run(c, flow_id)
   for _, entry in ipairs(run.limits or {}) do
     local quota = is_set(entry.quota_policy_id) and { 'quota_policy_id', entry.quota_policy_id } or {}
-    record.set_node(row.at(r, entry.ordinal), 'limits', entry.text, unpack(quota))
+    row_record.set(row.at(r, entry.ordinal), 'limits', entry.text, unpack(quota))
   end
 end
 

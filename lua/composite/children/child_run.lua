@@ -317,7 +317,7 @@ function F.ffx_await_child(K, A)
     eligibility = 'blocked_by_dependencies', reason = 'waiting_for_children', detail = A.detail,
     public = 'waiting_children', suspension = 'waiting_children', released = 'waiting_children',
   })
-  if not record.node(core_key) then
+  if not store.row(core_key) then
     redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, A.execution_id)
   end
   if A.looks == '1' then
@@ -392,10 +392,10 @@ function F.ffx_child_ended(K, A)
   end
   if is_ending(core) then
     redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
-    terminal.finish_deferred(c, A.execution_id, core_key)
+    kept_end.finish(c, A.execution_id, core_key)
   elseif is_waiting(core) then
     redis.call('ZREM', key.ffx_unwanted(c), awaiting(A.execution_id, A.child_flow_id))
-    if not record.node(core_key) then
+    if not store.row(core_key) then
       redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), A.execution_id)
     end
     requeue.ready(c, A.execution_id, core_key, core, {})

@@ -24,10 +24,15 @@ function claiming.set_aside(c, execution_id, core, lane, detail)
 end
 
 -- Key and core of an eligible execution that this worker may have, but for its limits; nil when it may not, and then it is out
--- of the way.
+-- of the way. So is one whose graph is gone: the keeper enters it again when the graph is back.
 local function suitable(c, request, execution_id, eligible_key)
+  if graph_store.is_gone(c, execution_id) then
+    order.leave_index(c, request.lane, execution_id, eligible_key, order.key_of(c, request.lane, execution_id, {}))
+    return nil
+  end
   local core_key = key.exec_core(c, execution_id)
-  local core = claim.read_fresh(core_key) or record.read(core_key, claim.FIRST_FIELDS)
+  local s, at = store.of(core_key)
+  local core = s.fresh(at) or s.read(at, claim.FIRST_FIELDS)
   if core and not core.row and not (core.managed and core.attempt_state == 'pending_first_attempt') then
     core = record.read(core_key, claim.FIELDS)
   end
@@ -78,7 +83,7 @@ end
 -- stays, or when it is not set aside any more.
 local function take_set_aside(c, request, execution_id, n)
   local core_key = key.exec_core(c, execution_id)
-  local core = record.read(core_key, claim.FIELDS)
+  local core = not graph_store.is_gone(c, execution_id) and record.read(core_key, claim.FIELDS)
   if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_route' then
     redis.call('ZREM', key.lane_blocked_route(c, request.lane), execution_id)
     return nil
@@ -101,7 +106,7 @@ end
 -- tells that it stays.
 local function suitable_abandoned(c, request, execution_id)
   local core_key = key.exec_core(c, execution_id)
-  local core = record.read(core_key, claim.FIELDS)
+  local core = not graph_store.is_gone(c, execution_id) and record.read(core_key, claim.FIELDS)
   if not core or not claim.is_abandoned(core) then
     redis.call('ZREM', key.ffx_reclaimable(call.home(c), request.lane), execution_id)
     return nil

@@ -20,7 +20,7 @@ function leasing.lease_runnable(c, request, execution_id, core_key, core, n, lef
   local attempt
   if core.row and core.lane_id == request.lane then
     if not left then order.leave(c, request.lane, execution_id, core) end
-    attempt = claim.start_fresh(c, execution_id, core, w)
+    attempt = row_steps.start_fresh(c, execution_id, core, w)
   elseif core.attempt_state == 'attempt_interrupted' then
     attempt = claim.resume(c, execution_id, core_key, core, w)
   else

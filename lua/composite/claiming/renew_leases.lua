@@ -5,7 +5,7 @@ local function orphans_of(c, worker_instance_id, named)
   local orphans = {}
   for _, execution_id in ipairs(worker_leases.of(c, worker_instance_id)) do
     if not named[execution_id] then
-      local core = record.read(key.exec_core(c, execution_id), fence.FIELDS)
+      local core = not graph_store.is_gone(c, execution_id) and record.read(key.exec_core(c, execution_id), fence.FIELDS)
       if core and core.ownership_state == 'leased' and core.current_worker_instance_id == worker_instance_id then
         orphans[#orphans + 1] = { execution_id, core.current_lease_id or '', core.current_lease_epoch or '',
           core.current_attempt_id or '' }
@@ -42,8 +42,10 @@ function F.ffx_renew(K, A)
       core = key.exec_core(c, execution_id), lease_current = key.exec_lease_current(c, execution_id),
       lease_expiry = expiry_key,
     }
-    local core = fence.read(c, k.core, fence.RENEWAL_FIELDS)
-    local refusal = not core and reply.err('execution_not_found') or lease.check_renewal(c, k.core, core, held)
+    local is_gone = graph_store.is_gone(c, execution_id)
+    local core = not is_gone and fence.read(c, k.core, fence.RENEWAL_FIELDS)
+    local refusal = is_gone and reply.err('graph_unknown') or not core and reply.err('execution_not_found')
+      or lease.check_renewal(c, k.core, core, held)
     if refusal then
       lost[#lost + 1] = { execution_id, refusal[2] }
     else

@@ -10,6 +10,7 @@ end
 -- else with those of the others. Gives whether that had been done before, or nil and the error reply.
 local function commit(c, A)
   if row_complete.commit(c, A) then return false end
+  if graph_store.is_gone(c, A.execution_id) then return nil, reply.err('graph_unknown') end
   local core_key = key.exec_core(c, A.execution_id)
   local core = fence.read_completion(c, core_key, A)
   if not core then return nil, reply.err('execution_not_found') end
@@ -66,6 +67,7 @@ end
 -- @reply    OK more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @reply    ALREADY_SATISFIED more:bool remaining:int executions:list(claimed_execution) candidates:list(candidate)
 -- @error    execution_not_found
+-- @error    graph_unknown
 -- @error    results_too_large results:int items:int bytes:int limit:int
 -- @error    set:lease_fence
 -- @error    invalid_input message:text

@@ -107,8 +107,8 @@ end
 function F.ffx_continue_as_new(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end
-  local ending
-  ending, err = number.whole('generation', A.generation)
+  local ended
+  ended, err = number.whole('generation', A.generation)
   if err then return err end
   local c = call.open(K.partition)
   local core_key = key.exec_core(c, A.execution_id)
@@ -121,21 +121,21 @@ function F.ffx_continue_as_new(K, A)
     return reply.ok(remaining, executions, request.candidates or {})
   end
   local current = tonumber(core.generation) or 1
-  if current == ending + 1 and core.current_attempt_id == A.attempt_id then return claim_next() end
+  if current == ended + 1 and core.current_attempt_id == A.attempt_id then return claim_next() end
   local f
   f, err = lease.check_write(c, core_key, core, A)
   if err then return claiming.is_carried_out(c, request, core, A) and claim_next() or err end
-  if current ~= ending then
+  if current ~= ended then
     return reply.err('invalid_input', 'the generation is ' .. number.text(current) .. ', not ' .. A.generation)
   end
   if run_stop.end_late(c, A.execution_id, core_key, core) then return claim_next() end
-  err = renew(c, A.execution_id, core_key, core, ending + 1, A.state)
+  err = renew(c, A.execution_id, core_key, core, ended + 1, A.state)
   if err then return err end
   suspend_lease.interrupt(c, A.execution_id, core_key, core, f, {
     eligibility = 'eligible_now', reason = 'waiting_for_worker', detail = 'goes on as new', public = 'waiting',
     suspension = 'continued', released = 'by_worker', from_start = true,
   })
   requeue.make_eligible(c, A.execution_id, core)
-  event_log.add_for(c, core, 'continued', core.current_attempt_index, number.text(ending + 1))
+  event_log.add_for(c, core, 'continued', core.current_attempt_index, number.text(ended + 1))
   return claim_next()
 end

@@ -7,8 +7,6 @@
 -- ending_lease and ending_until, of the function. `stopped_at` is when it was ended. `unreleased` says that its lease ended before its
 -- function was known to have returned; `returned` is the lease of a function that has, of which the worker reports nothing else.
 
-local FIELDS = { 'ending', 'ending_reason', 'ending_flags', 'ending_lease', 'ending_until' }
-
 local OWN_FIELDS = { 'child_flow_id', 'child_outcome', 'ending', 'returned' }
 
 local function has_run(own) return own.child_flow_id ~= nil and not own.child_outcome end
@@ -29,7 +27,7 @@ local function detail_of(works, outcome)
 end
 
 local function enter_blocked(c, execution_id, core_key, core)
-  if record.node(core_key) then return end
+  if store.row(core_key) then return end
   redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, execution_id)
 end
 
@@ -52,8 +50,8 @@ local function hold(c, execution_id, core_key, core, t, works)
   enter_blocked(c, execution_id, core_key, core)
 end
 
--- Keeps the end of a node, if it has to wait. Reports whether that is so.
-function terminal.defer(c, execution_id, core_key, core, t)
+-- Keeps the end of a node, if it has to wait. Reports whether that is so: see terminal.defer.
+function ending.defer(c, execution_id, core_key, core, t)
   if t.is_due then return false end
   local flow = flow_record.read(c, core.flow_id)
   local has_finally = flow.joins == finally.JOINS
@@ -75,31 +73,19 @@ function terminal.defer(c, execution_id, core_key, core, t)
   return true
 end
 
--- Ends a node whose end has waited.
-function terminal.finish_deferred(c, execution_id, core_key)
-  local core, how = record.read(core_key, terminal.END_FIELDS), record.read(core_key, FIELDS)
-  if not record.node(core_key) then redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), execution_id) end
-  local flags = how.ending_flags or ''
-  terminal.finish(c, execution_id, core_key, core, {
-    outcome = how.ending, attempt_state = terminal.ended_attempt_state(core), blank = FIELDS, reason = how.ending_reason,
-    category = record.value(core_key, 'failure_category') or how.ending == 'expired' and 'timeout' or nil,
-    tolerated = string.find(flags, 't', 1, true) ~= nil, silent = string.find(flags, 's', 1, true) ~= nil, is_due = true,
-  })
-end
-
 -- The function of a node that waits for its end has returned; or its lease has ended before it was known to (`lapsed`).
 local function release(c, execution_id, core_key, lapsed)
   redis.call('ZREM', key.index_execution_deadline(c), execution_id)
   record.clear(core_key, 'ending_lease', 'ending_until')
   if lapsed then record.set(core_key, 'unreleased', '1') end
   local own = record.read(core_key, { 'child_flow_id', 'child_outcome', 'ending', 'ending_reason' })
-  if not has_run(own) then return terminal.finish_deferred(c, execution_id, core_key) end
+  if not has_run(own) then return kept_end.finish(c, execution_id, core_key) end
   record.set(core_key, 'public_state', 'waiting_children', 'blocking_detail', detail_of(false, own.ending), 'last_transition_at', c.now_text)
   child_run.stop(c, execution_id, own.child_flow_id, own.ending_reason or own.ending, true)
 end
 
 -- The lease of a node has ended that waits for its end. False for other nodes.
-function terminal.lapse_deferred(c, execution_id, core_key)
+function ending.lapse(c, execution_id, core_key)
   local till = tonumber(record.value(core_key, 'ending_until') or nil)
   if not till then return false end
   if till > c.now then await_release(c, execution_id, till) else release(c, execution_id, core_key, true) end

@@ -1010,6 +1010,37 @@ redis.register_function{ function_name = 'ffx2_hold_places', flags = { 'allow-oo
   }))
 end }
 
+redis.register_function{ function_name = 'ffx2_quotas', flags = { 'allow-oom' }, callback = function(keys, args)
+  if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_quotas({ policies = keys[1] }, { cursor = args[1] }))
+end }
+
+redis.register_function{ function_name = 'ffx2_quota_state', flags = { 'no-writes' }, callback = function(keys, args)
+  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
+  call.begin(keys[1])
+  return F.ffx_quota_state({ definition = keys[1] }, { quota_policy_id = args[1] })
+end }
+
+redis.register_function('ffx2_set_quota', function(keys, args)
+  if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'rate', 4, 'window_ms', 5, 'cap', 6) end
+  call.begin(keys[1])
+  return call.finish(F.ffx_set_quota({ definition = keys[1] }, {
+    quota_policy_id = args[1],
+    name = args[2],
+    key = args[3],
+    rate = args[4],
+    window_ms = args[5],
+    cap = args[6],
+    pin = args[7],
+    compare = args[8],
+    old_rate = args[9],
+    old_window_ms = args[10],
+    old_cap = args[11],
+    old_pinned = args[12],
+  }))
+end)
+
 local function ffx_exchange_releases(args, at)
   return {
     execution = args[at + 1],
@@ -1056,37 +1087,6 @@ redis.register_function{ function_name = 'ffx2_exchange', flags = { 'allow-oom' 
     requests_count = requests_count,
   }))
 end }
-
-redis.register_function{ function_name = 'ffx2_quotas', flags = { 'allow-oom' }, callback = function(keys, args)
-  if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end
-  call.begin(keys[1])
-  return call.finish(F.ffx_quotas({ policies = keys[1] }, { cursor = args[1] }))
-end }
-
-redis.register_function{ function_name = 'ffx2_quota_state', flags = { 'no-writes' }, callback = function(keys, args)
-  if #keys < 1 or #args < 1 then return call.refuse(keys, 1, args, 1) end
-  call.begin(keys[1])
-  return F.ffx_quota_state({ definition = keys[1] }, { quota_policy_id = args[1] })
-end }
-
-redis.register_function('ffx2_set_quota', function(keys, args)
-  if #keys < 1 or #args < 7 then return call.refuse(keys, 1, args, 7, 'rate', 4, 'window_ms', 5, 'cap', 6) end
-  call.begin(keys[1])
-  return call.finish(F.ffx_set_quota({ definition = keys[1] }, {
-    quota_policy_id = args[1],
-    name = args[2],
-    key = args[3],
-    rate = args[4],
-    window_ms = args[5],
-    cap = args[6],
-    pin = args[7],
-    compare = args[8],
-    old_rate = args[9],
-    old_window_ms = args[10],
-    old_cap = args[11],
-    old_pinned = args[12],
-  }))
-end)
 
 redis.register_function{ function_name = 'ffx2_quota_tick', flags = { 'allow-oom' }, callback = function(keys, args)
   if #keys < 1 or #args < 0 then return call.refuse(keys, 1, args, 0) end

@@ -28,6 +28,7 @@ end
 -- Takes in one admission. Gives 'leased' with what the worker needs, 'ready', 'incomplete' or 'gone'.
 local function admit(c, request, entry, n)
   local execution_id = entry.execution_id
+  if graph_store.is_gone(c, execution_id) then return 'gone' end
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
   local token = limit_admission.token_of(core or {})

@@ -17,8 +17,8 @@ end
 -- How many places a block may have that wants `places`, `needed` of them for executions that are there.
 local function places_of_block(c, q, l, held, n, free)
   if n.places <= held then return n.places end
-  if quota_permits.waits(q) then return held end
-  local more = math.max(math.min(n.needed - held, free), math.min(n.places - held, quota_permits.spare(c, q, l)))
+  if quota_queue.waits(q) then return held end
+  local more = math.max(math.min(n.needed - held, free), math.min(n.places - held, quota_places.spare(c, q, l)))
   return held + math.max(0, more)
 end
 
@@ -43,30 +43,30 @@ end
 -- @reply    OK held:int last_seq:int granted:list(place) contended:bool room:int rated:bool
 -- @error    invalid_input message:text
 function F.ffx_hold_places(K, A)
-  local n, err = quota_permits.check_limits(A, { { 'places', 0 }, { 'needed', 0 }, { 'seq', 1 } })
+  local n, err = quota_limits.check(A, { { 'places', 0 }, { 'needed', 0 }, { 'seq', 1 } })
   if err then return err end
   local c = call.open(K.definition)
-  local q = quota_permits.keys_of(c, A.quota_policy_id)
-  local l = quota_permits.define(c, q, A, n)
+  local q = quota_limits.keys_of(c, A.quota_policy_id)
+  local l = quota_limits.define(c, q, A, n)
   -- A rate counts starts, which a block does not tell.
   if l.rate > 0 then n.places = 0 end
   local held, last = parse(redis.call('HGET', q.blocks, A.worker_instance_id) or nil)
   local out = {}
-  local free, at = quota_permits.room(c, q, l)
+  local free, at = quota_places.room(c, q, l)
   if n.seq > last then
     local places = places_of_block(c, q, l, held, n, free)
-    quota_permits.count(q, places - held)
+    quota_places.count(q, places - held)
     redis.call('HSET', q.blocks, A.worker_instance_id, number.text(places) .. ' ' .. number.text(n.seq) .. ' ' .. c.now_text)
     held, last = places, n.seq
-    if quota_permits.waits(q) then
+    if quota_queue.waits(q) then
       q.waits = nil
-      free, at = quota_permits.grant(c, q, l, quota_permits.MAX_GRANTS, out)
+      free, at = quota_permits.grant(c, q, l, quota_places.MAX_GRANTS, out)
     end
   end
-  quota_permits.write_count(q)
+  quota_places.write_count(q)
   local _, waiting = quota_permits.schedule(c, q, l, free, at)
   return reply.ok(number.text(held), number.text(last), out, waiting and '1' or '0',
-    waiting and '0' or number.text(quota_permits.spare(c, q, l)), l.rate > 0 and '1' or '0')
+    waiting and '0' or number.text(quota_places.spare(c, q, l)), l.rate > 0 and '1' or '0')
 end
 
 -- Blocks of a quota, some at a time, of which nothing has been heard for a while. Those without places are forgotten, once

@@ -14,7 +14,7 @@ local function to_verify(c, q, out)
   redis.call('HSET', q.record, 'verified_to', page[1])
   local contended = redis.call('ZCARD', q.waiting) > 0
   for i = 1, #page[2], 2 do
-    local token, since, given = quota_permits.split(page[2][i + 1])
+    local token, since, given = quota_queue.split(page[2][i + 1])
     local age = c.now - (tonumber(since) or 0)
     if age >= quota_permits.VERIFY_SOON_MS then
       out[#out + 1] = { q.id, page[2][i], token, contended and age >= STALE_MS and '1' or '0', given }
@@ -45,14 +45,14 @@ function F.ffx_quota_tick(K)
   local c = call.open_guarded(K.policies)
   local granted, checks, named, blocks = {}, {}, {}, {}
   scan.each_due(c, 'quota', key.quota_due(c), MAX_DUE, function(id)
-    local q = quota_permits.keys_of(c, id)
+    local q = quota_limits.keys_of(c, id)
     local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
       'active_concurrency_cap', 'pinned', 'skipped', 'name', 'key', 'other_windows' }) or {}
-    quota_permits.read_skipped(c, q, stored.skipped)
-    local l = quota_permits.with_others(c, quota_permits.limits_from(stored), stored.other_windows)
+    quota_queue.read_skipped(c, q, stored.skipped)
+    local l = quota_limits.with_others(c, quota_limits.limits_from(stored), stored.other_windows)
     local out = {}
-    local free, at = quota_permits.grant(c, q, l, quota_permits.MAX_GRANTS, out)
-    quota_permits.write_count(q)
+    local free, at = quota_permits.grant(c, q, l, quota_places.MAX_GRANTS, out)
+    quota_places.write_count(q)
     for _, place in ipairs(out) do granted[#granted + 1] = { id, place[1], place[2], place[3] } end
     to_verify(c, q, checks)
     permit_pool.blocks_to_verify(c, q, blocks)

@@ -348,7 +348,7 @@ end
 local ORPHAN_CHECKS = {}
 
 function ORPHAN_CHECKS.execution(c, execution_id)
-  if record.node(key.exec_core(c, execution_id)) then return 1 end
+  if store.row(key.exec_core(c, execution_id)) then return 1 end
   if redis.call('SISMEMBER', key.index_all_executions(c), execution_id) == 0 then repair_execution.execution(c, execution_id) end
   return 1
 end

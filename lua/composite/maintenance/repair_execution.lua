@@ -42,7 +42,7 @@ local function repair_lease(c, execution_id, core)
   local expires = leased and number.finite(core.lease_expires_at) or nil
   if repair_index.place(c, 'lease_expiry', expiry_key, execution_id, expires or c.now, expires ~= nil) then wake.due(c, expires or c.now) end
   if core.ownership_state ~= 'lease_revoked' and is_set(core.current_worker_instance_id)
-    and not record.node(key.exec_core(c, execution_id)) then
+    and not store.row(key.exec_core(c, execution_id)) then
     repair_index.add(c, 'worker_leases', key.index_worker_leases(c, core.current_worker_instance_id), execution_id)
   end
   if not core.managed then return end
@@ -137,7 +137,8 @@ local function repair_membership(c, execution_id, core)
     end
   end
   if known then
-    if not member_list.is_node(c, core.flow_id, execution_id) then
+    local s, at = store.of(key.exec_core(c, execution_id))
+    if not s.is_node_of(at, core.flow_id) then
       repair_index.add(c, 'members', key.flow_members(c, core.flow_id), execution_id)
     end
     if not core.managed then repair_execution.group(c, core.flow_id, execution_id) end
@@ -160,7 +161,7 @@ end
 function repair_execution.execution(c, execution_id, core)
   core = core or repair_index.read(c, execution_id)
   if not core or not core.lifecycle_phase or core.managed and is_left_over(c, execution_id, core) then return nil end
-  local is_row = record.node(key.exec_core(c, execution_id)) ~= nil
+  local is_row = store.row(key.exec_core(c, execution_id)) ~= nil
   if not is_row then repair_index.add(c, 'all_executions', key.index_all_executions(c), execution_id) end
   if core.managed and core.wait and core.lifecycle_phase == 'runnable' and core.eligibility_state == 'eligible_now' then
     -- Waitpoints are opened by the call that lets their nodes go.

@@ -80,7 +80,7 @@ local function expire_executions(c, limit)
     local core_key = key.exec_core(c, execution_id)
     local core = record.read(core_key, terminal.END_FIELDS)
     redis.call('ZREM', key.index_execution_deadline(c), execution_id)
-    if core and core.lifecycle_phase ~= 'terminal' and not (core.managed and terminal.lapse_deferred(c, execution_id, core_key)) then
+    if core and core.lifecycle_phase ~= 'terminal' and not (core.managed and ending.lapse(c, execution_id, core_key)) then
       terminal.expire(c, execution_id, core_key, core, 'execution_deadline')
     end
   end)

@@ -12,7 +12,7 @@
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
 
--- Graphs that the interpreter knows, by the key of their hash: nodes that have been read. Bounded by the bytes that were read
+-- Graphs that the interpreter knows, by the key of their hash: nodes that have been read, and the key of a run that has asked for them. Bounded by the bytes that were read
 -- for them; beyond that, all are dropped.
 local known, known_bytes = {}, 0
 local MAX_KNOWN_BYTES = 16777216
@@ -26,7 +26,7 @@ end
 local function entry(graph_key)
   local g = known[graph_key]
   if not g then
-    g = { key = graph_key, nodes = {}, chunks = {} }
+    g = { key = graph_key, nodes = {}, rows_key = nil }
     known[graph_key] = g
   end
   return g
@@ -53,14 +53,24 @@ local function read_node(values, ordinal)
   }
 end
 
+local function chunk_of(ordinal) return math.floor((ordinal - 1) / CHUNK) + 1 end
+
 local function load_chunk(g, chunk)
   local bytes = redis.call('HGET', g.key, 'n' .. number.digits(chunk))
-  if not bytes then error('a graph is missing: ' .. g.key) end
+  if not bytes then return end
   remember(#bytes)
   for i, values in ipairs(cmsgpack.unpack(bytes)) do
     local ordinal = (chunk - 1) * CHUNK + i
     if not g.nodes[ordinal] then g.nodes[ordinal] = read_node(values, ordinal) end
   end
+end
+
+-- Raises the error that a graph is gone. It names the run that has asked for the graph.
+function graph_store.refuse_gone(g)
+  local core_key = g.rows_key and string.gsub(g.rows_key, ':nodes$', ':core')
+  local run = core_key and redis.call('HMGET', core_key, 'run_id', 'flow_kind') or {}
+  local of = run[1] and run[2] and ' of run ' .. run[1] .. ' of flow ' .. run[2] or ''
+  error('the graph' .. of .. ' is gone: ' .. g.key, 0)
 end
 
 -- The graph of a run.
@@ -70,18 +80,30 @@ function graph_store.of_run(run)
     g = entry(run.prefix .. ':ffx:' .. run.tag .. ':graph:' .. run.graph)
     run.known_graph = g
   end
+  g.rows_key = run.key
   return g
 end
 
 -- The graph with a hash, in the partition of the call.
 function graph_store.of_call(c, graph_hash) return entry(key.ffx_graph(c, graph_hash)) end
 
--- What a graph says of a node.
-function graph_store.node(g, ordinal)
+-- What a graph says of a node; nil when the graph is gone.
+function graph_store.find_node(g, ordinal)
   local node = g.nodes[ordinal]
   if node then return node end
-  load_chunk(g, math.floor((ordinal - 1) / CHUNK) + 1)
+  load_chunk(g, chunk_of(ordinal))
   return g.nodes[ordinal]
+end
+
+-- The same, where a graph that is gone is an error.
+function graph_store.node(g, ordinal)
+  return g.nodes[ordinal] or graph_store.find_node(g, ordinal) or graph_store.refuse_gone(g)
+end
+
+-- Whether the graph of the run of an execution is gone, and nothing can be said or done about the execution therefore.
+function graph_store.is_gone(c, execution_id)
+  local r = row.of(c, execution_id)
+  return r ~= nil and not r.node and not graph_store.find_node(graph_store.of_run(r.run), r.ordinal)
 end
 
 -- What the graph says of the node of a row.
@@ -96,10 +118,8 @@ end
 
 -- The lane of the node of a row by its graph; nil where that is gone.
 function graph_store.lane_of_row(r)
-  local node = r.node or graph_store.of_run(r.run).nodes[r.ordinal]
-  if node then return node.lane_id end
-  local found, read = pcall(graph_store.of_row, r)
-  return found and read.lane_id or nil
+  local node = r.node or graph_store.find_node(graph_store.of_run(r.run), r.ordinal)
+  return node and node.lane_id
 end
 
 graph_store.edge = edge_list.edge
@@ -324,7 +344,7 @@ function F.ffx_read_graph(K, A)
   local first, err = number.whole('first', A.first)
   if err then return err end
   local c = call.open(K.partition)
-  local found = redis.call('HMGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(math.floor((first - 1) / CHUNK) + 1), 'budgets')
+  local found = redis.call('HMGET', key.ffx_graph(c, A.graph), 'n' .. number.digits(chunk_of(first)), 'budgets')
   if not found[1] then return reply.err('graph_unknown') end
   local nodes = cmsgpack.unpack(found[1])
   local NAME, KIND, POLICY, TAGS, LIMITS = 1, 2, 8, 9, 17 -- where the fields are in a chunk

@@ -5,7 +5,7 @@ function row_decision.case_of(r) return decision.number_in(redis.call('HGET', ro
 
 -- The condition for which a node was skipped; nil for others.
 function row_decision.reason(r)
-  return node_row.OUTCOME[r.outcome] == 'skipped' and record.read_node(r, { 'failure_reason' }).failure_reason or nil
+  return node_row.OUTCOME[r.outcome] == 'skipped' and row_record.read(r, { 'failure_reason' }).failure_reason or nil
 end
 
 -- What an ended node with a row amounts to for an edge of a kind that leads on from it.

@@ -116,16 +116,16 @@ end
 -- the number of the case of a condition behind it, how many were told, and when the node had ended, for each time. An edge that was satisfied then stays so, whatever the node comes to.
 local function keep_edges(r)
   if r.told == 0 or row_record.flag(r, node_row.UNTOLD) or not row.is_replayed(r.run) then return end
-  local kept = record.read_node(r, { 'kept_edges' }).kept_edges
+  local kept = row_record.read(r, { 'kept_edges' }).kept_edges
   local case = decides(graph_store.of_row(r)) and row_decision.case_of(r)
   local entry = node_row.OUTCOME[r.outcome] .. (case and number.digits(case) or '') .. ' ' .. number.text(r.told) .. ' ' .. number.text(r.ended)
-  record.set_node(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
+  row_record.set(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
 end
 
 -- The entries of that field of a node; nil when it has none.
 local function kept_edges(r)
   if not row.is_replayed(r.run) then return nil end
-  local text = record.read_node(r, { 'kept_edges' }).kept_edges
+  local text = row_record.read(r, { 'kept_edges' }).kept_edges
   if not text then return nil end
   local kept = {}
   for outcome, case, told, at in string.gmatch(text, '(%a+)(%d*) (%d+) (%d+)') do
@@ -147,7 +147,7 @@ end
 
 -- What that field of a child says of an upstream: the count, and whether the edge was satisfied.
 local function reopened_of(child, upstream)
-  local text = record.read_node(child, { 'reopened_edges' }).reopened_edges
+  local text = row_record.read(child, { 'reopened_edges' }).reopened_edges
   if not text then return 0, false end
   local known = child.reopened
   if not known or known.text ~= text then
@@ -170,7 +170,7 @@ local function case_of_entry(entry) return entry.case end
 local function is_kept(kept, kind, upstream, place, child)
   local known, satisfied = reopened_of(child, upstream)
   if satisfied then return true end
-  local reset = tonumber(record.read_node(child, { 'edges_reset_at' }).edges_reset_at) or 0
+  local reset = tonumber(row_record.read(child, { 'edges_reset_at' }).edges_reset_at) or 0
   for i = known + 1, #kept do
     local entry = kept[i]
     if place <= entry.told and entry.at > reset then
@@ -261,15 +261,7 @@ local function tell_nobody(r)
   row.touch(r)
 end
 
-function graph.on_last_end(c, execution_id)
-  local r = row.of_key(key.exec_core(c, execution_id))
-  if r then tell_nobody(r) end
-end
-
-function finally.is_one(core_key)
-  local r = row.of_key(core_key)
-  return r ~= nil and graph_store.is_finally(graph_store.of_row(r))
-end
+row_edges.end_last = tell_nobody
 
 -- The edges of a node that has ended in a run that is over: only what runs however it ends is told. Reports whether all of it is.
 local function tell_finally(c, wave, item, r, flow)
@@ -284,10 +276,8 @@ local function tell_finally(c, wave, item, r, flow)
   return true
 end
 
--- The edges of an ended node with a row: see propagate.add_row_edges.
-function row_edges.add(c, wave, item)
-  local r = row.of_key(key.exec_core(c, item.execution_id))
-  if not r then return false end
+-- The edges of a node that has ended: see store.lua.
+function row_edges.add_to_wave(r, c, wave, item)
   local flow = flow_record.read(c, item.flow_id)
   if flow.public_flow_state ~= 'open' then
     if not tell_finally(c, wave, item, r, flow) then row_edges.postpone(c, item.execution_id) end
@@ -297,12 +287,9 @@ function row_edges.add(c, wave, item)
   if not add_edges(c, wave, item, r, flow) then row_edges.postpone(c, item.execution_id) end
   return not row.is_extended(r.run)
 end
-propagate.add_row_edges = row_edges.add
 
--- Works off what the backlog says of a node or a run with rows. Reports whether that is done; nil when it is none with a row.
-function row_edges.drain(c, entry)
-  local run = row.run(c, row.run_id(entry))
-  if not run then return nil end
+-- Works off what the backlog says of a node or a run. Reports whether that is done.
+local function drain(run, c, entry)
   local ordinal = row.ordinal(entry)
   if ordinal == 0 then return release_more(c, run) end
   local r = row.at(run, ordinal)
@@ -323,7 +310,12 @@ function row_edges.drain(c, entry)
   propagate.resolve_wave(c, wave)
   return all
 end
-propagate.drain_row = row_edges.drain
+
+function row_edges.drain(run, c, entry)
+  local all = drain(run, c, entry)
+  if all then c.budget = c.budget - 1 end
+  return all
+end
 
 -- Whether the edge from an ended node to another one has been resolved.
 function row_edges.is_resolved(up, ordinal)
@@ -339,7 +331,7 @@ end
 -- node that was replayed itself waits for upstreams that have failed to be replayed, too.
 function row_edges.count_open(r)
   local ups, open = graph_store.of_row(r).ups, 0
-  local waits = record.read_node(r, { 'replay_count' }).replay_count ~= '0'
+  local waits = row_record.read(r, { 'replay_count' }).replay_count ~= '0'
   load_named(r.run, ups, 1, graph_store.edge_count(ups))
   for i = 1, graph_store.edge_count(ups) do
     local upstream, kind = graph_store.edge(ups, i)
@@ -352,50 +344,43 @@ function row_edges.count_open(r)
   return open
 end
 
--- Takes edges off the open ones of a node, and gives how many are left; nil for an execution without a row. A negative count
--- adds to them. What was replayed resolves its edges again, so that they are counted anew, with those of the contract's calls.
-function dependency.take_row_edges(core_key, count)
-  local r = row.of_key(core_key)
-  if not r then return nil end
+function row_edges.open(r) return r.open, 0 end
+
+-- Takes edges off the open ones of a node, and gives how many are left. What was replayed resolves its edges again, so that they are
+-- counted anew, with those of the contract's calls.
+function row_edges.take(r, c, execution_id, k, count)
   if not row.is_replayed(r.run) then
     r.open = math.max(0, r.open - count)
   else
     r.open = row_edges.count_open(r)
     if row.is_extended(r.run) then
-      r.open = r.open + redis.call('SCARD', string.sub(core_key, 1, -5) .. 'deps:unresolved')
+      r.open = r.open + redis.call('SCARD', k and k.unresolved or key.exec_deps_unresolved(c, execution_id))
     end
   end
   row.touch(r)
   return r.open
 end
 
-function dependency.open_row_edges(core_key)
-  local r = row.of_key(core_key)
-  return r and r.open or nil
+function row_edges.add(r, c, execution_id, _, count)
+  return count > 0 and row_edges.take(r, c, execution_id, nil, -count) or r.open
 end
 
 -- A node runs again: its edges that were not satisfied are resolved again when it ends.
-function row_edges.reopen(core_key)
-  local r = row.of_key(core_key)
-  if not r then return end
+function row_edges.reopen_downstream(r)
   keep_edges(r)
   r.told = 0
   row_record.set_flag(r, node_row.UNTOLD, false)
   row.touch(r)
 end
-graph.reopen_edges = row_edges.reopen
 
-function replay.note_row(core_key)
-  local r = row.of_key(core_key)
-  if not r or row.is_replayed(r.run) then return end
+function row_edges.note_replay(r)
+  if row.is_replayed(r.run) then return end
   r.run.flags = r.run.flags + run_head.REPLAYED
   row.touch_run(r.run)
 end
 
 -- A skipped node waits for its upstreams once more, but for those that have ended by now as their edges want it.
-function replay.reopen_row(c, execution_id)
-  local r = row.of_key(key.exec_core(c, execution_id))
-  if not r then return nil end
+function row_edges.reopen(r, _, _, of_records)
   local node, open, satisfied, reopened = graph_store.of_row(r), 0, {}, {}
   load_named(r.run, node.ups, 1, graph_store.edge_count(node.ups))
   for i = 1, graph_store.edge_count(node.ups) do
@@ -409,19 +394,32 @@ function replay.reopen_row(c, execution_id)
   if node.join then
     row_joins.satisfy(r, satisfied)
   else
-    record.set_node(r, 'reopened_edges', table.concat(reopened))
+    row_record.set(r, 'reopened_edges', table.concat(reopened))
   end
-  r.open = open
+  r.open = open + of_records
   row.touch(r)
-  return open
+  return r.open
 end
+
+function row_edges.count(r)
+  local node = graph_store.of_row(r)
+  return graph_store.edge_count(node.downs), graph_store.edge_count(node.ups)
+end
+
+local function add_named(r, ids, list)
+  for i = 1, graph_store.edge_count(list) do ids[#ids + 1] = row.execution_id(r.run, (graph_store.edge(list, i))) end
+end
+
+function row_edges.add_downstream(r, ids) add_named(r, ids, graph_store.of_row(r).downs) end
+
+function row_edges.add_upstream(r, ids) add_named(r, ids, graph_store.of_row(r).ups) end
 
 -- Opens all edges that lead to a node of a rerun. Gives how many there are.
 function row_edges.reset(c, r)
   local count = graph_store.edge_count(graph_store.of_row(r).ups)
   r.open = count
   row.touch(r)
-  if row.is_replayed(r.run) then record.set_node(r, 'edges_reset_at', c.now_text) end
+  if row.is_replayed(r.run) then row_record.set(r, 'edges_reset_at', c.now_text) end
   if graph_store.of_row(r).join then row_joins.forget(r) end
   return count
 end

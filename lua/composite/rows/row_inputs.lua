@@ -138,9 +138,9 @@ local function read_one(run)
 end
 
 -- The input of a timer node, as JSON: the input of its run, or the first result that its upstreams bring.
-function row_inputs.of_timer(c, execution_id, core, of)
-  local r = row.of_key(key.exec_core(c, execution_id))
+function row_inputs.of_timer(r, c, core, of)
   if of.input then return row_inputs.of_flow(c, r.run.id) end
+  local execution_id = row.execution_id(r.run, r.ordinal)
   local g = flow_record.read(c, core.flow_id).joins and edge_group.of(c, core.flow_id, execution_id) or nil
   local inputs = row_inputs.read(c, execution_id, g, math.huge)
   return inputs[1] and inputs[1][2] or ''
@@ -161,27 +161,19 @@ local function result_of_one(run)
   return is_set(text) and text or nil
 end
 
-function results.write_row(core_key, text)
-  local r = row.of_key(core_key)
-  if not r then return false end
+-- Writes the result of a node, or takes it away (nil).
+function row_inputs.write_result(r, _, _, text)
   local is_behind_row = r.run.count == 1 and write_one(r.run, text)
   if text and not is_behind_row then
     redis.call('HSET', row.results_key(r.run), r.ordinal, text)
   elseif is_behind_row and r.total <= 1 and not row.is_replayed(r.run) then
-    return true -- there has been no other
+    return -- there has been no other
   elseif r.started > 0 or graph_store.of_row(r).wait then
     redis.call('HDEL', row.results_key(r.run), r.ordinal)
   end
-  return true
 end
 
-function results.read_row(core_key)
-  local r = row.of_key(core_key)
-  if not r then return nil end
+-- The result of a node, or false.
+function row_inputs.result(r)
   return r.run.count == 1 and result_of_one(r.run) or redis.call('HGET', row.results_key(r.run), r.ordinal)
-end
-
-function policies.of_row(core_key)
-  local r = row.of_key(core_key)
-  return r and graph_store.of_row(r).policy
 end

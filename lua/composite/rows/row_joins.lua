@@ -29,27 +29,23 @@ local function state_of(letter)
   return { state = 'unsatisfied' }
 end
 
-function edge_state.read_node(k)
-  return state_of(letter_of(row.of_key(k.core), k.node_edge.upstream))
-end
+function row_joins.read(r, k) return state_of(letter_of(r, k.node_edge.upstream)) end
 
 local function write(r, upstream, letter) redis.call('SETRANGE', states_key(r), upstream, letter) end
 
-function edge_state.write_node(c, k, satisfied, outcome, late)
-  write(row.of_key(k.core), k.node_edge.upstream, late and LATE or LETTER[satisfied and 'success' or outcome] or 'f')
+function row_joins.write(r, _, k, satisfied, outcome)
+  write(r, k.node_edge.upstream, LETTER[satisfied and 'success' or outcome] or 'f')
 end
 
-function edge_state.close_node(k, all)
-  local r = row.of_key(k.core)
-  if not r then return false end
-  r.open = all and 0 or math.max(0, r.open - 1)
+function row_joins.mark_late(r, _, k) write(r, k.node_edge.upstream, LATE) end
+
+function row_joins.close_edge(r)
+  r.open = math.max(0, r.open - 1)
   row.touch(r)
-  return true
 end
 
-function edge_state.open_node(c, child_id, count)
-  local r = row.of_key(key.exec_core(c, child_id))
-  r.open = r.open + count
+function row_joins.close_edges(r)
+  r.open = 0
   row.touch(r)
 end
 
@@ -62,10 +58,9 @@ local function each(r, visit)
   end
 end
 
-function edge_state.ended_nodes(c, k, g, child_id)
-  local r = row.of_key(k.core)
-  if not r or graph_store.edge_count(graph_store.of_row(r).ups) > call.WORK_BUDGET then return nil end
+function row_joins.ended(r, k)
   local ended = {}
+  if graph_store.edge_count(graph_store.of_row(r).ups) > call.WORK_BUDGET then return ended end
   each(r, function(upstream, kind, letter)
     local dep = state_of(letter)
     local up = row.at(r.run, upstream)
@@ -79,9 +74,7 @@ function edge_state.ended_nodes(c, k, g, child_id)
   return ended
 end
 
-function edge_state.recount_nodes(c, flow_id, child_id)
-  local r = row.of_key(key.exec_core(c, child_id))
-  if not r then return nil end
+function row_joins.recount(r, of_records)
   local satisfied, open, parts = 0, 0, {}
   each(r, function(upstream, _, letter)
     if letter == SATISFIED or letter == LATE then
@@ -93,9 +86,9 @@ function edge_state.recount_nodes(c, flow_id, child_id)
   end)
   redis.call('DEL', states_key(r))
   for _, upstream in ipairs(parts) do write(r, upstream, SATISFIED) end
-  r.open = open
+  r.open = open + of_records
   row.touch(r)
-  return satisfied, open
+  return satisfied, r.open
 end
 
 -- How the edges of the graph that lead to a join stand, in their order.

@@ -318,9 +318,6 @@ function WRITE.current_worker_instance_id(r, text)
   r.worker = is_set(text) and worker_registry.number(r.run, text, r.worker_id or '') or 0
 end
 
--- The row behind the key of an execution's record.
-function record.node(core_key) return row.of_key(core_key) end
-
 -- Reads those of some fields that may be in `more` with one command.
 local function read_ahead(r, fields)
   local wanted = {}
@@ -332,7 +329,7 @@ local function read_ahead(r, fields)
 end
 
 -- The named fields of a row, as record.read gives them.
-function record.read_node(r, fields)
+function row_record.read(r, fields)
   if flag(r, node_row.MORE) then read_ahead(r, fields) end
   local out, missing = {}, nil
   for i = 1, #fields do
@@ -353,6 +350,15 @@ function record.read_node(r, fields)
   return out
 end
 
+function row_record.values(r, ...)
+  local fields, values = { ... }, {}
+  local by_name = row_record.read(r, fields)
+  for i, field in ipairs(fields) do values[i] = by_name[field] or false end
+  return values
+end
+
+function row_record.value(r, field) return row_record.read(r, { field })[field] or false end
+
 local function write_field(r, field, text)
   local write = WRITE[field]
   if write then
@@ -363,16 +369,22 @@ local function write_field(r, field, text)
 end
 
 -- Writes fields of a row: names and values in turn.
-function record.set_node(r, ...)
+function row_record.set(r, ...)
   local values = { ... }
   for i = 1, select('#', ...), 2 do write_field(r, values[i], values[i + 1]) end
   row.touch(r)
 end
 
 -- Unsets fields of a row.
-function record.clear_node(r, ...)
+function row_record.clear(r, ...)
   for _, field in ipairs({ ... }) do write_field(r, field, nil) end
   row.touch(r)
+end
+
+function row_record.add(r, field, by)
+  local sum = (tonumber(row_record.value(r, field) or nil) or 0) + by
+  row_record.set(r, field, number.text(sum))
+  return sum
 end
 
 -- The attempt of a lease that a claim of this library made.

@@ -1,15 +1,14 @@
 -- The steps that nearly all nodes of all runs take, on their rows: made eligible, leased for the first time, ended with success.
 
--- The core of a node that nobody has claimed yet and that needs nothing beyond the least.
-function claim.read_fresh(core_key)
-  local r = row.of_key(core_key)
-  if not r or r.phase ~= 1 or r.attempt ~= 2 or r.total ~= 0 or r.elig ~= 1 and r.elig ~= 3 or r.flags ~= 0 then return nil end
+-- The core of a node that nobody has claimed yet and that needs nothing beyond the least; nil of another.
+function row_steps.fresh(r)
+  if r.phase ~= 1 or r.attempt ~= 2 or r.total ~= 0 or r.elig ~= 1 and r.elig ~= 3 or r.flags ~= 0 then return nil end
   if not graph_store.of_row(r).plain then return nil end
-  return claim.of_row(r)
+  return row_steps.core_of(r)
 end
 
 -- The core of such a node.
-function claim.of_row(r)
+function row_steps.core_of(r)
   local run, node = r.run, graph_store.of_row(r)
   return {
     row = r, lifecycle_phase = 'runnable', ownership_state = 'unowned', terminal_outcome = 'none', managed = '1', retry_count = '0',
@@ -22,8 +21,8 @@ function claim.of_row(r)
   }
 end
 
-function requeue.mark_fresh(c, core)
-  local r = core.row
+-- Such a node may run now.
+function row_steps.mark_ready(r, c)
   r.elig, r.why, r.public, r.changed = 1, 2, 1, c.now
   row.touch(r)
 end
@@ -38,66 +37,30 @@ function row_steps.start(c, r, execution_id, w, ahead)
   call.enter(c, key.index_lease_expiry(c), execution_id, r.expires)
 end
 
-function claim.start_fresh(c, execution_id, core, w)
+-- The same of a node of which row_steps.fresh gave the core. Gives what claim.start gives.
+function row_steps.start_fresh(c, execution_id, core, w)
   row_steps.start(c, core.row, execution_id, w, core.leased_ahead)
   return { epoch = '1', expires = number.time(core.row.expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
--- The core of a node whose lease, which stands, is the one that a completion names.
-function fence.read_held(c, core_key, args)
-  local r = row.of_key(core_key)
-  if not r or r.phase ~= 2 or r.owner ~= 2 or r.expires <= c.now or r.lease ~= args.lease_id or r.flags % 16 >= node_row.OTHER_ATTEMPT
+-- The core of a node whose lease, which stands, is the one that a completion names; nil of another.
+function row_steps.held(r, c, args)
+  if r.phase ~= 2 or r.owner ~= 2 or r.expires <= c.now or r.lease ~= args.lease_id or r.flags % 16 >= node_row.OTHER_ATTEMPT
     or number.text(r.epoch) ~= args.lease_epoch or row_record.attempt_of(r.lease) ~= args.attempt_id then
     return nil
   end
   local node = graph_store.of_row(r)
   return {
-    row = r, is_held = true, managed = '1', lifecycle_phase = 'active', ownership_state = 'leased',
+    is_held = true, managed = '1', lifecycle_phase = 'active', ownership_state = 'leased',
     current_attempt_index = number.text(r.index), lane_id = row_record.lane(r), flow_id = r.run.id, node = node.name,
     in_row = not row_record.flag(r, node_row.RECORDED) and '1' or nil, attached = row_record.attached(r),
   }
 end
 
-function row_steps.succeed(c, r)
+function row_steps.succeed(r, c)
   r.phase, r.owner, r.elig, r.why, r.outcome, r.attempt, r.public = 4, 1, 9, 1, 2, 7, 7
   row_record.set_flag(r, node_row.LEASED, false)
   row_record.set_flag(r, node_row.AHEAD, false)
   r.expires, r.worker, r.ended, r.changed = 0, 0, c.now, c.now
   row.touch(r)
-end
-
-function terminal.succeed_row(c, core)
-  row_steps.succeed(c, core.row)
-  if not lease.is_plain(core) then record.clear_node(core.row, 'lease_last_renewed_at', 'lease_renewal_deadline') end
-end
-
--- The members of a run and their adjacency, where they are nodes of a graph.
-
-function member_list.node_count(c, flow_id)
-  local run = row.run(c, flow_id)
-  return run and run.count or 0
-end
-
-function member_list.node(c, flow_id, n) return row.execution_id(row.run(c, flow_id), n) end
-
-function member_list.is_node(c, flow_id, execution_id)
-  local r = row.of_key(key.exec_core(c, execution_id))
-  return r ~= nil and r.run.id == flow_id
-end
-
-function adjacency.node_counts(c, execution_id)
-  local r = row.of_key(key.exec_core(c, execution_id))
-  if not r then return 0, 0 end
-  local node = graph_store.of_row(r)
-  return graph_store.edge_count(node.downs), graph_store.edge_count(node.ups)
-end
-
-function adjacency.node_downstream(c, execution_id, n)
-  local r = row.of_key(key.exec_core(c, execution_id))
-  return row.execution_id(r.run, (graph_store.edge(graph_store.of_row(r).downs, n)))
-end
-
-function adjacency.node_upstream(c, execution_id, n)
-  local r = row.of_key(key.exec_core(c, execution_id))
-  return row.execution_id(r.run, (graph_store.edge(graph_store.of_row(r).ups, n)))
 end

@@ -1,24 +1,24 @@
 -- Runs with rows, as other calls ask about them.
 
-function graph.add_open_rows(c, flow_id, by)
-  local run = row.run(c, flow_id)
-  if not run then return nil end
+-- Changes how many nodes of a run are open. Gives how many are then.
+function run_rows.add_open(run, _, by)
   if by ~= 0 then row.add_open(run, by) end
   return row.open(run)
 end
 
-function graph.result_execution(c, flow_id)
-  local run = row.run(c, flow_id)
-  local ordinal = run and graph_store.result(graph_store.of_run(run)) or 0
+function run_rows.result_execution(run)
+  local ordinal = graph_store.result(graph_store.of_run(run)) or 0
   return ordinal > 0 and row.execution_id(run, ordinal) or nil
 end
 
-function graph.on_extended(c, flow_id)
-  local run = row.run(c, flow_id)
-  if run and run.flags % 2 == 0 then
-    run.flags = run.flags + run_head.EXTENDED
-    row.touch_run(run)
-  end
+function run_rows.note_extended(run)
+  if row.is_extended(run) then return end
+  run.flags = run.flags + run_head.EXTENDED
+  row.touch_run(run)
+end
+
+function run_rows.add_nodes(run, ids, from, to)
+  for ordinal = from, to do ids[#ids + 1] = row.execution_id(run, ordinal) end
 end
 
 -- Records of plain runs that the interpreter knows, as flow_record.read gives them, each with the place of its run, keys and graph of
@@ -76,9 +76,9 @@ function run_rows.created(c, r, A, run, deadline_at)
   })
 end
 
-function flow_record.of_plain(c, flow_id)
-  local run = row.run(c, flow_id)
-  if not run or not row.is_plain(run) then return nil end
+-- The record of a run that is plain; nil for another one.
+function run_rows.plain_flow(run, c, flow_id)
+  if not row.is_plain(run) then return nil end
   local flow = known[flow_id]
   if flow and flow.at == c.at and flow.created == run.created and flow.graph_hash == run.graph then return flow end
   return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags, run.count)
@@ -102,7 +102,7 @@ local function last_to_read(flow, node, ordinal)
 end
 
 -- The record of a plain run that the call has not loaded, the bytes that its rows begin with, how many of its nodes are open, but
--- for small runs, and the node; nil for another run. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
+-- for small runs, and the node; nil for another run. The node is nil when the graph is gone. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
 -- behind it; of a small run, all rows if no node is behind it. Of a run of one node, an input behind its row is among them, too.
 function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
@@ -117,18 +117,17 @@ function run_rows.plain(c, flow_id, ordinal)
     flow, node = read_plain(c, flow_id, identity, flags, count), nil
     if not flow then return nil end
   end
-  return flow, bytes, open, node or graph_store.node(flow.graph, ordinal)
+  return flow, bytes, open, node or graph_store.find_node(flow.graph, ordinal)
 end
 
-function flow_record.on_unusual(flow_key)
-  local run = row.of_flow_key(flow_key)
-  if not run or not row.is_plain(run) then return end
+function run_rows.note_unusual(run)
+  if not row.is_plain(run) then return end
   run.flags = run.flags - run_head.PLAIN
   row.touch_run(run)
 end
 
 -- Ids of version 8 that end in an ordinal are those of nodes. One of another execution would hide it as soon as its run is there.
-function create.refuse_id(execution_id)
+function run_rows.refuse_id(execution_id)
   if row.ordinal(execution_id) == 0 then return nil end
   return 'execution ids of version 8 are those of nodes of runs, got: ' .. execution_id
 end

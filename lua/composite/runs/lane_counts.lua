@@ -81,7 +81,8 @@ end
 -- latter.
 local ADDS_ACTIVE, ADDS_WAITING = { 1, 0, -1, 0, -1, 0, 1 }, { 0, 1, 0, 0, 1, -1, -1 }
 
-function row.on_counted(run, changed)
+-- Rows of a run have changed: see row.on_counted.
+function lane_counts.moved(run, changed)
   local at, counted, last, counts = run.at or call.place(run.prefix, run.tag), row.COUNTED, nil, nil
   for i = 1, #changed do
     local r = changed[i]

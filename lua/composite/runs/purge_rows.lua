@@ -16,7 +16,7 @@ function purge_rows.remove(c, work, run, remove_member)
   local to = math.min(run.count, from + ROWS_PER_CALL)
   if to > from then row.load(run, from + 1, to) end
   local at, g = from, graph_store.find(c, run.graph)
-  if not g then error('a graph is missing: ' .. run.graph) end
+  if not g then graph_store.refuse_gone(graph_store.of_run(run)) end
   local is_join = graph_store.join_set(g)
   for _, lane in ipairs(graph_store.lanes(g)) do work.lanes[lane] = true end
   while at < to and work.left > 0 do

@@ -9,7 +9,7 @@ function run_start.hold(c, run, ordinal, at, delay)
   local core_key = key.exec_core(c, execution_id)
   at = at + (tonumber(delay) or 0)
   if at > c.now then
-    record.set_node(row.at(run, ordinal), 'delay_until', number.text(at))
+    row_record.set(row.at(run, ordinal), 'delay_until', number.text(at))
   else
     record.clear(core_key, 'delay_until')
   end

@@ -1,0 +1,227 @@
+package enginetest_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
+	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
+	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+)
+
+// TestTwoWaysOfSuccess takes two runs of one random graph through the same claims and completions. The calls take the
+// bytes of the rows of the first one as they are, since it is plain; the second one is not, so they read and write its
+// rows field by field. Both come to the same rows, results, events and replies. FLOWFABRIC_SEED repeats a graph.
+func TestTwoWaysOfSuccess(t *testing.T) {
+	t.Parallel()
+	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
+		if b.Kind == testserver.OnCluster {
+			t.Skip("single servers show the same")
+		}
+		direct := 0
+		for seed := range randseed.Trials(t, 25) {
+			x := &twoWays{t: t, r: rand.New(rand.NewPCG(seed, 7)), plain: newGraph(t, b), other: newGraph(t, b)}
+			t.Logf("FLOWFABRIC_SEED=%d", seed)
+			x.submit()
+			for x.step() {
+				if x.plain.leftHeader() {
+					direct++
+				}
+			}
+			b.Check(t, invariant.Quiescent)
+		}
+		require.Positive(t, direct, "no call has taken rows as they are")
+	})
+}
+
+// twoWays are two runs of one graph: one that is plain, and one that is not.
+type twoWays struct {
+	t            *testing.T
+	r            *rand.Rand
+	plain, other *graph
+	names        []string
+	count        int64 // how many executions a completion asks for
+}
+
+func (x *twoWays) sides() []*graph { return []*graph{x.plain, x.other} }
+
+func (x *twoWays) submit() {
+	x.other.p = x.plain.p
+	for i := range 1 + x.r.IntN(14) {
+		x.names = append(x.names, fmt.Sprintf("n%02d", i))
+	}
+	var edges [][2]string
+	for i, down := range x.names {
+		for _, up := range x.names[:i] {
+			if x.r.IntN(3) == 0 {
+				edges = append(edges, [2]string{up, down})
+			}
+		}
+	}
+	// A call that completes several nodes and asks for fewer than become ready may get others.
+	x.count = []int64{0, 100}[x.r.IntN(2)]
+	carries, priorities, timeouts := x.r.Uint64(), x.r.IntN(2), x.r.IntN(2)
+	input := []byte(strings.Repeat("i", []int{0, 1, 1024, 1025}[x.r.IntN(4)]))
+	ofFlow := make(map[string]bool)
+	for _, name := range x.names {
+		ofFlow[name] = x.r.IntN(3) == 0
+	}
+	for _, g := range x.sides() {
+		run := g.describe(x.names, edges...)
+		run.Input = input
+		for i := range run.Edges {
+			run.Edges[i].Carries = carries>>(i%64)&1 == 1
+			if !run.Edges[i].Carries {
+				run.Nodes[run.Ordinal(run.Edges[i].Down)-1].InputCount--
+			}
+		}
+		for i := range run.Nodes {
+			n := &run.Nodes[i]
+			n.UsesFlowInput = ofFlow[n.Name]
+			n.Priority = int64(priorities * i % 3)
+			if timeouts == 1 {
+				n.AttemptTimeout = time.Hour
+			}
+		}
+		g.submit(run)
+	}
+	x.other.forgetPlain()
+	x.compare()
+	for _, g := range x.sides() {
+		g.claim()
+	}
+	x.compare()
+}
+
+// step completes some nodes of both runs. It reports whether there were any.
+func (x *twoWays) step() bool {
+	active := slices.Sorted(maps.Keys(x.plain.leases))
+	require.Equal(x.t, active, slices.Sorted(maps.Keys(x.other.leases)), "what was leased")
+	if len(active) == 0 {
+		require.Equal(x.t, x.plain.result().Outcome, x.other.result().Outcome)
+		require.Equal(x.t, "success", x.plain.result().Outcome)
+		return false
+	}
+	x.r.Shuffle(len(active), func(i, j int) { active[i], active[j] = active[j], active[i] })
+	ended := active[:1+x.r.IntN(min(3, len(active)))]
+	result := []byte(strings.Repeat("r", []int{0, 1, 1024, 1025}[x.r.IntN(4)]))
+	var replies []string
+	for _, g := range x.sides() {
+		call := g.completions(ended...)
+		call.Count = x.count
+		for i := range call.Completions {
+			call.Completions[i].Result = result
+		}
+		for _, name := range ended {
+			delete(g.leases, name)
+		}
+		outcomes, nodes := g.completeMany(call)
+		replies = append(replies, fmt.Sprint(outcomes)+describe(nodes))
+	}
+	require.Equal(x.t, replies[0], replies[1], "replies to the end of %v", ended)
+	x.compare()
+	if len(x.plain.leases) == 0 {
+		for _, g := range x.sides() {
+			g.claim()
+		}
+		x.compare()
+	}
+	return true
+}
+
+// describe tells what leases of nodes bring, but for what is different in each run.
+func describe(nodes map[string]enginerpc.ClaimedExecution) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(nodes)) {
+		n := nodes[name]
+		fmt.Fprintf(&b, " %s: input %d, complete %t", name, len(n.FlowInput), n.InputsComplete)
+		for _, in := range n.Inputs {
+			fmt.Fprintf(&b, ", %s %d", in.Name, len(in.Result))
+		}
+	}
+	return b.String()
+}
+
+func (x *twoWays) compare() {
+	x.t.Helper()
+	states := make([]string, 2)
+	for i, g := range x.sides() {
+		head, rows := g.rows()
+		states[i] = fmt.Sprintf("open %d of %d\n", head.Open, head.Nodes)
+		for n, r := range rows {
+			states[i] += fmt.Sprintf("%s: %+v\n", x.names[n], withoutIDs(r))
+		}
+		results := g.hash(g.e.Keys().FlowResults(g.p, g.id))
+		for n, name := range x.names {
+			states[i] += fmt.Sprintf("%s gives %d bytes\n", name, len(rowread.Result(g.bytes(), results, n+1)))
+		}
+		states[i] += strings.Join(g.events(), "\n")
+	}
+	require.Equal(x.t, states[0], states[1])
+}
+
+// withoutIDs leaves out of a row what is different in each run: of times and of the lease, it keeps which there are.
+func withoutIDs(r rowread.Row) rowread.Row {
+	for _, at := range []*int64{&r.Expires, &r.Acquired, &r.Started, &r.Ended, &r.Changed} {
+		*at = min(*at, 1)
+	}
+	if r.Lease != "" {
+		r.Lease = "lease"
+	}
+	return r
+}
+
+// bytes is the string that has the rows of the run.
+func (g *graph) bytes() string {
+	g.t.Helper()
+	client := g.e.Client()
+	text, err := client.Do(g.ctx, client.B().Get().Key(g.e.Keys().FlowNodes(g.p, g.id)).Build()).ToString()
+	require.NoError(g.t, err)
+	return text
+}
+
+// events are the events of the run without their times.
+func (g *graph) events() []string {
+	g.t.Helper()
+	client := g.e.Client()
+	entries, err := client.Do(g.ctx, client.B().Lrange().Key(g.e.Keys().FlowEvents(g.p, g.id)).Start(0).Stop(-1).Build()).AsStrSlice()
+	require.NoError(g.t, err)
+	var lines []string
+	for _, entry := range entries {
+		_, events, _ := strings.Cut(entry, "\n")
+		lines = append(lines, strings.Split(events, "\n")...)
+	}
+	slices.Sort(lines) // calls log the events of several ends in another order
+	return lines
+}
+
+// forgetPlain takes from the run the mark that nothing has happened in it but successes.
+func (g *graph) forgetPlain() {
+	g.t.Helper()
+	at := rowread.RunHeadColumns["flags"][0]
+	flags := string([]byte{g.bytes()[at] &^ rowread.RunHeadPlain})
+	client := g.e.Client()
+	set := client.B().Setrange().Key(g.e.Keys().FlowNodes(g.p, g.id)).Offset(int64(at)).Value(flags).Build()
+	require.NoError(g.t, client.Do(g.ctx, set).Error())
+}
+
+// leftHeader reports whether calls have ended nodes without a write of the header, as those do that take rows as they
+// are.
+func (g *graph) leftHeader() bool {
+	stored := g.bytes()
+	head, _, err := rowread.Parse(stored)
+	require.NoError(g.t, err)
+	at := rowread.RunHeadColumns["open"]
+	return int(binary.LittleEndian.Uint32([]byte(stored[at[0]:]))) != head.Open
+}
