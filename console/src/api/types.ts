@@ -1956,7 +1956,7 @@ export interface GetLiveValueInput {
 
 export type GetLiveValueOutput = LiveValue;
 
-/** follow-logs: Follow what the attempts of a node log */
+/** follow-logs: Follow the log lines of a node's attempts */
 export interface FollowLogsInput {
   path: {
     /** Name of the flow. */
@@ -2304,7 +2304,7 @@ export interface SetScheduleInput {
 
 export type SetScheduleOutput = Schedule;
 
-/** edit-schedule: Change what is given of a schedule, and keep the rest */
+/** edit-schedule: Change the given settings of a schedule, and keep the others */
 export interface EditScheduleInput {
   path: {
     /** Name of the schedule. */
@@ -2367,7 +2367,7 @@ export interface DeleteScheduleInput {
 
 export type DeleteScheduleOutput = void;
 
-/** list-lanes: List the lanes with what waits in them */
+/** list-lanes: List the lanes with the work that waits in them */
 export interface ListLanesInput {
 }
 
@@ -2387,7 +2387,7 @@ export interface GetLaneQueueInput {
 
 export type GetLaneQueueOutput = LaneQueue;
 
-/** get-lane-history: Show what waited and ran in a lane during the last hour */
+/** get-lane-history: Show how many nodes waited and ran in a lane during the last hour */
 export interface GetLaneHistoryInput {
   path: {
     /** Name of the lane. */
@@ -2481,7 +2481,7 @@ export interface GetLimitUseInput {
 
 export type GetLimitUseOutput = LimitUse;
 
-/** set-limit: Set a limit instead of what flows declare */
+/** set-limit: Set a limit in place of the one that flows declare */
 export interface SetLimitInput {
   path: {
     /** Name of the limit. */
@@ -2599,7 +2599,7 @@ export interface SetBudgetInput {
 
 export type SetBudgetOutput = Budget;
 
-/** reset-budget: Set what is spent of a budget to nothing */
+/** reset-budget: Set the spent amount of a budget to zero */
 export interface ResetBudgetInput {
   path: {
     /** Name of the budget. */
@@ -2744,7 +2744,7 @@ export interface AppendLogsInput {
 
 export type AppendLogsOutput = void;
 
-/** report-usage: Count what a task has used in the budgets of its run */
+/** report-usage: Count the usage of a task in the budgets of its run */
 export interface ReportUsageInput {
   path: {
     /** Token of the task. */
@@ -2832,7 +2832,7 @@ export interface GetBulkJobInput {
 
 export type GetBulkJobOutput = BulkJob;
 
-/** preview-bulk-job: Count what a bulk job would handle; changes nothing */
+/** preview-bulk-job: Count the runs that a bulk job would handle; changes nothing */
 export interface PreviewBulkJobInput {
   body: BulkInputBody;
 }
@@ -2890,14 +2890,14 @@ export interface CountRunsInput {
 
 export type CountRunsOutput = Page<RunCount>;
 
-/** explain-runs: Say of up to 100 runs which node needs attention most, and why */
+/** explain-runs: Name the node that needs attention most in each of up to 100 runs, and why */
 export interface ExplainRunsInput {
   body: ExplainRunsInputBody;
 }
 
 export type ExplainRunsOutput = Page<RunNow>;
 
-/** follow-feed: Follow what happens to all runs */
+/** follow-feed: Follow the events of all runs */
 export interface FollowFeedInput {
   query?: {
     /** Cursor after which to begin; empty for the beginning. */
@@ -2921,7 +2921,7 @@ export interface FollowFeedInput {
 
 export type FollowFeedOutput = Events<FeedEvent>;
 
-/** list-audit: List who has changed what, the latest first */
+/** list-audit: List changes and their authors, the latest first */
 export interface ListAuditInput {
   query?: {
     /** Where the page begins; empty for the first page. */
@@ -2939,7 +2939,7 @@ export interface ListAuditInput {
 
 export type ListAuditOutput = Page<AuditEntry>;
 
-/** inspect: Find what can lose or stop work */
+/** inspect: Find problems that can lose or stop work */
 export interface InspectInput {
 }
 
@@ -2951,7 +2951,7 @@ export interface ListKeeperTasksInput {
 
 export type ListKeeperTasksOutput = Page<KeeperTask>;
 
-/** run-keeper-task: Carry out a task of keepers now */
+/** run-keeper-task: Run a task of keepers now */
 export interface RunKeeperTaskInput {
   path: {
     /** Name of the task. */
