@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
@@ -160,7 +161,7 @@ func audited(ctx context.Context, s *engine.Session, e fabrictype.AuditEntry, ac
 	defer cancel()
 	if _, err := store.Audit(within, note); err != nil {
 		s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the client could not note a failed action in the audit log",
-			engine.EventAuditFailed.Attr(), slog.String("action", call.Action), slog.String("name", call.Name),
+			observe.EventAuditFailed.Attr(), slog.String("action", call.Action), slog.String("name", call.Name),
 			slog.Any("error", err))
 	}
 	return failure

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -139,7 +140,7 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 	if len(calls) == 0 {
 		return nil
 	}
-	results, err := engine.SendAll(ctx, c.session.Core, calls)
+	results, err := batching.SendAll(ctx, c.session.Core, calls)
 	if err != nil {
 		return err
 	}

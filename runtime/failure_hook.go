@@ -14,7 +14,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 const (
@@ -79,10 +81,10 @@ func (h *failureHook) run(ctx context.Context) {
 			pause = time.Duration(reply.FreeInMs)*time.Millisecond + rand.N(h.hold/4)
 		case !errors.Is(err, errHookLost):
 			h.client.session.Logger.LogAttrs(ctx, slog.LevelWarn,
-				"flowfabric: the worker could not follow the runs that fail and retries", engine.EventFailureHookAway.Attr(),
+				"flowfabric: the worker could not follow the runs that fail and retries", observe.EventFailureHookAway.Attr(),
 				slog.String("worker", h.name), slog.Any("error", err))
 		}
-		engine.Sleep(ctx, pause)
+		sleep.For(ctx, pause)
 	}
 }
 
@@ -209,16 +211,16 @@ func (h *failureHook) handle(ctx context.Context, failure *RunError) error {
 			return nil
 		}
 		h.client.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: OnRunFailed failed and is called again",
-			engine.EventFailureHookFailed.Attr(), slog.String("worker", h.name), slog.String("flow", failure.Flow),
+			observe.EventFailureHookFailed.Attr(), slog.String("worker", h.name), slog.String("flow", failure.Flow),
 			slog.String("run", failure.Run), slog.Any("error", err))
-		engine.Sleep(holding, pause)
+		sleep.For(holding, pause)
 	}
 }
 
 // renewUntil renews the hold until ctx ends, and ends it when the hold is lost.
 func (h *failureHook) renewUntil(ctx context.Context, end context.CancelCauseFunc) {
 	last := time.Now()
-	for engine.Sleep(ctx, h.hold/3); ctx.Err() == nil; engine.Sleep(ctx, h.hold/3) {
+	for sleep.For(ctx, h.hold/3); ctx.Err() == nil; sleep.For(ctx, h.hold/3) {
 		reply, err := h.renew(ctx, "")
 		switch {
 		case err == nil && reply.Held:

@@ -10,7 +10,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
@@ -29,10 +30,10 @@ type FeedFilter struct {
 // Feed follows what happens to all runs of the client's namespace. It is for use by one goroutine. Close it.
 type Feed struct {
 	client   *Client
-	listener *engine.RunFeedListener
+	listener *feeds.Listener
 	at       map[enginecore.Partition]feedPosition
 	// left are the events of a page that have not been yielded yet.
-	left engine.RunFeedPage
+	left feeds.Page
 }
 
 // feedPosition is behind an entry of a partition's feed, and behind the first events of the entries that follow it.
@@ -54,7 +55,7 @@ func (c *Client) Feed(ctx context.Context, filter FeedFilter, cursor string) (*F
 	if err := c.ready(ctx); err != nil {
 		return nil, fmt.Errorf("feed of runs: %w", err)
 	}
-	wanted := engine.RunFeedFilter{Flow: filter.Flow, Children: filter.Children}
+	wanted := feeds.Filter{Flow: filter.Flow, Children: filter.Children}
 	for _, kind := range filter.Kinds {
 		if !slices.Contains(eventkind.Feed(), kind) {
 			return nil, fmt.Errorf("feed of runs: %w", invalid("kind %q: the feed has no such events", kind))
@@ -101,7 +102,7 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error
 		for f.yieldLeft(yield) {
 			page, err := f.listener.Next(ctx)
 			if err != nil {
-				if engine.IsUnreached(err) && ctx.Err() != nil {
+				if retry.IsUnreached(err) && ctx.Err() != nil {
 					err = context.Cause(ctx)
 				}
 				yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", err))
@@ -131,7 +132,7 @@ func (f *Feed) yieldLeft(yield func(fabrictype.FeedEvent, error) bool) bool {
 	}
 	if f.left.Next != "" {
 		f.at[f.left.Partition] = feedPosition{After: f.left.Next}
-		f.left = engine.RunFeedPage{}
+		f.left = feeds.Page{}
 	}
 	return true
 }
@@ -141,7 +142,7 @@ func isLater(n enginerpc.RunUpdate, at feedPosition) bool {
 	if n.Entry == at.Entry {
 		return n.Place > at.Place
 	}
-	return engine.IsEntryBefore(at.Entry, n.Entry)
+	return feeds.IsEntryBefore(at.Entry, n.Entry)
 }
 
 func readUpdate(n enginerpc.RunUpdate) fabrictype.FeedEvent {
@@ -160,7 +161,7 @@ func (f *Feed) Cursor() string {
 	for i, p := range f.client.session.Partitions() {
 		list[i] = f.at[p]
 		isYielded := len(f.left.Updates) == 0 || f.left.Partition != p
-		if isYielded && engine.IsEntryBefore(list[i].After, read[p]) {
+		if isYielded && feeds.IsEntryBefore(list[i].After, read[p]) {
 			list[i] = feedPosition{After: read[p]} // what lies between is not wanted
 		}
 	}
@@ -188,7 +189,7 @@ func (c *Client) parseFeedCursor(cursor string) (map[enginecore.Partition]feedPo
 		return nil, fault
 	}
 	for i, p := range partitions {
-		if !engine.IsEntry(list[i].After) {
+		if !feeds.IsEntry(list[i].After) {
 			return nil, fault
 		}
 		at[p] = list[i]

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -156,7 +157,7 @@ func (c *Client) resumeEverywhere(ctx context.Context, subject, name string) err
 		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})
 	}
 	for len(calls) > 0 {
-		answers, _ := engine.SendAll(ctx, c.session.Core, calls) // the answers have the errors
+		answers, _ := batching.SendAll(ctx, c.session.Core, calls) // the answers have the errors
 		var faults []error
 		var rest []enginerpc.ResumeCall
 		for i, a := range answers {

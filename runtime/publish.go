@@ -16,8 +16,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
 )
@@ -203,9 +205,9 @@ func publishAll(ctx context.Context, s *engine.Session, flows []Publication) {
 			}
 			if ctx.Err() == nil {
 				s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not publish a flow and retries",
-					engine.EventPublishFailed.Attr(), slog.String("flow", call.FlowName), slog.Any("error", err))
+					observe.EventPublishFailed.Attr(), slog.String("flow", call.FlowName), slog.Any("error", err))
 			}
-			engine.Sleep(ctx, publishPause)
+			sleep.For(ctx, publishPause)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
@@ -151,7 +152,7 @@ func (c *Client) yieldSchedules(
 			if errors.Is(err, schedule.ErrScheduleVersion) {
 				c.session.Logger.LogAttrs(ctx, slog.LevelWarn,
 					"flowfabric: the client omits a schedule that it cannot read from a list",
-					engine.EventScheduleFailed.Attr(),
+					observe.EventScheduleFailed.Attr(),
 					slog.Any("error", err))
 				continue
 			}

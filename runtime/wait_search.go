@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
@@ -189,7 +190,7 @@ func (s *waitSearch) ask(
 	for i, q := range questions {
 		calls[i] = s.call(q)
 	}
-	answers, err := engine.SendAll[enginerpc.ListWaitsReply](ctx, s.index, calls)
+	answers, err := batching.SendAll[enginerpc.ListWaitsReply](ctx, s.index, calls)
 	if err != nil {
 		return nil, err
 	}

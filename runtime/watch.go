@@ -10,7 +10,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // Numbers of events read at once: to be yielded, and to be looked through.
@@ -106,7 +109,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(fabrictype.
 		}
 		// The end may lie before the first event that was asked for, a run that has ended may have been run again, and
 		// of one that is purged nothing is heard any more.
-		if ended || time.Since(looked) > engine.TailLook {
+		if ended || time.Since(looked) > transport.TailLook {
 			if over, err = r.over(ctx); err != nil {
 				return err
 			}
@@ -124,7 +127,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(fabrictype.
 // because ctx has ended or the engine is closed. Other errors are returned as they are.
 func (r *RunRef) whyEnded(ctx context.Context, err error) error {
 	switch {
-	case !engine.IsUnreached(err):
+	case !retry.IsUnreached(err):
 		return err
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -148,7 +151,7 @@ func (r *RunRef) readEvents(ctx context.Context, after string, limit int64) (eng
 		case !errors.Is(err, enginecore.ErrUnavailable):
 			return reply, err
 		}
-		engine.Sleep(ctx, engine.TailPause)
+		sleep.For(ctx, transport.TailPause)
 	}
 }
 
@@ -159,7 +162,7 @@ func (r *RunRef) over(ctx context.Context) (bool, error) {
 		if ctx.Err() != nil || !errors.Is(err, enginecore.ErrUnavailable) {
 			return err == nil && !reply.ClosedAt.IsZero(), err
 		}
-		engine.Sleep(ctx, engine.TailPause)
+		sleep.For(ctx, transport.TailPause)
 	}
 }
 

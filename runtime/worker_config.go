@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
@@ -126,7 +126,7 @@ type BudgetBreach struct {
 const (
 	defaultWorkerName  = "worker"
 	defaultConcurrency = 16
-	defaultLease       = engine.DefaultLease
+	defaultLease       = transport.DefaultLease
 	defaultGrace       = 10 * time.Second
 
 	maxConcurrency  = 10_000

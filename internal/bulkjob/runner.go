@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -80,7 +81,7 @@ func (r *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 		if fault := recover(); fault != nil {
 			r.session.Logger.LogAttrs(ctx, slog.LevelError,
 				"flowfabric: the keeper recovered from a panic and continues",
-				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskBulkJob}),
+				observe.EventKeeperPanicked.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskBulkJob}),
 				slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 		}
 	}()
@@ -90,7 +91,7 @@ func (r *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 		return
 	}
 	r.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the keeper could not go on with a bulk job and retries",
-		engine.EventBulkJobFailed.Attr(), slog.String("bulk_job_id", string(id)), slog.Any("error", err))
+		observe.EventBulkJobFailed.Attr(), slog.String("bulk_job_id", string(id)), slog.Any("error", err))
 }
 
 // step is one step of a job that this keeper has taken.

@@ -13,25 +13,27 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // FollowEvents implements [engine.Backend]. The contract has no event log to wait for, so each wait is a poll interval.
-func (c *contract) FollowEvents(enginecore.Partition, enginecore.FlowID) engine.EventFollower {
+func (c *contract) FollowEvents(enginecore.Partition, enginecore.FlowID) feeds.Follower {
 	return eventPoller{c.config.Poll}
 }
 
 // eventPoller waits for the same time whenever it is asked to.
 type eventPoller struct{ every time.Duration }
 
-// Await implements [engine.EventFollower].
+// Await implements [feeds.Follower].
 func (p eventPoller) Await(ctx context.Context) error {
-	engine.Sleep(ctx, p.every)
+	sleep.For(ctx, p.every)
 	return context.Cause(ctx)
 }
 
-// Close implements [engine.EventFollower].
+// Close implements [feeds.Follower].
 func (eventPoller) Close() {}
 
 // ReadEvents composes the events of a run from its records and the lease histories of its nodes, up to the last

@@ -7,7 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 )
 
@@ -32,12 +32,12 @@ func (list findings) report() fabrictype.Inspection {
 }
 
 // errFull is why an engine is not ready that refuses writes.
-var errFull = fmt.Errorf("%w: %w", engine.ErrNotReady, enginecore.ErrFull)
+var errFull = fmt.Errorf("%w: %w", observe.ErrNotReady, enginecore.ErrFull)
 
 // refusal returns an error that names the findings with which an engine is not ready; nil if there are none.
 func (list findings) refusal(volatile bool) error {
 	var bad []fabrictype.Finding
-	reason := engine.ErrNotReady
+	reason := observe.ErrNotReady
 	for _, f := range list {
 		switch f.Code {
 		case findingcode.MemoryFull, findingcode.WriteRefused:

@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/lua"
@@ -66,11 +67,11 @@ func Warn(ctx context.Context, s *engine.Session) {
 	})
 	if len(bad) > 0 {
 		s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: with its settings the server can lose work or stall",
-			engine.EventServerMisconfigured.Attr(), slog.Any("findings", texts(bad)))
+			observe.EventServerMisconfigured.Attr(), slog.Any("findings", texts(bad)))
 	}
 }
 
-// Ready reports whether the servers of a session accept work and keep it. The error matches engine.ErrNotReady. An
+// Ready reports whether the servers of a session accept work and keep it. The error matches observe.ErrNotReady. An
 // engine in this process is always ready here; Embedded tells its state.
 func Ready(ctx context.Context, s *engine.Session) error {
 	if s.InProcess != nil {
@@ -82,10 +83,10 @@ func Ready(ctx context.Context, s *engine.Session) error {
 }
 
 // Embedded returns why an engine in this process refuses calls; nil if it does not. The error matches
-// engine.ErrNotReady.
+// observe.ErrNotReady.
 func Embedded(e *embedded.Engine) error {
 	if err := e.Err(); err != nil {
-		return fmt.Errorf("%w: %w", engine.ErrNotReady, err)
+		return fmt.Errorf("%w: %w", observe.ErrNotReady, err)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 )
@@ -186,7 +186,7 @@ func (s *Runner) StartTriggered(
 		case err != nil:
 			return err
 		case !more && r.starting() >= 0:
-			engine.Sleep(ctx, keeperPause) // a keeper starts it
+			sleep.For(ctx, keeperPause) // a keeper starts it
 		case !more && r.isWaiting(fire):
 			// The write notifies the keepers, so that one of them waits for the end of the run.
 			r.urgent = true
@@ -260,7 +260,7 @@ func (s *Runner) finishDelete(ctx context.Context, p enginecore.Partition, id en
 		case err != nil:
 			return err
 		case !more:
-			engine.Sleep(ctx, keeperPause)
+			sleep.For(ctx, keeperPause)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

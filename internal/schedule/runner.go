@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -102,7 +103,7 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 		if fault := recover(); fault != nil {
 			s.session.Logger.LogAttrs(ctx, slog.LevelError,
 				"flowfabric: the keeper recovered from a panic and continues",
-				engine.EventKeeperPanicked.Attr(),
+				observe.EventKeeperPanicked.Attr(),
 				slog.Any("tasks", []string{"schedule"}), slog.Any("panic", fault),
 				slog.String("stack", string(debug.Stack())))
 		}
@@ -125,7 +126,7 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 			if ctx.Err() == nil {
 				s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
 					"flowfabric: the keeper could not process a schedule and retries",
-					engine.EventScheduleFailed.Attr(), slog.String("schedule_id", string(id)), slog.Any("error", err))
+					observe.EventScheduleFailed.Attr(), slog.String("schedule_id", string(id)), slog.Any("error", err))
 			}
 			return
 		case !more:
@@ -283,7 +284,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 	existed = existed && isNew // not by another keeper that began this fire
 	if failure != nil {
 		s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper cannot start a fire of a schedule",
-			engine.EventFireFailed.Attr(),
+			observe.EventFireFailed.Attr(),
 			slog.String("schedule", r.Spec.Name), slog.Time("fire", at), slog.Any("error", failure))
 	}
 	if !r.finish(serial, flowName, existed, failure) {

@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -134,7 +135,7 @@ func (s Store) remove(ctx context.Context, r *Record) error {
 	for _, p := range s.Session.Partitions() {
 		forget = append(forget, enginerpc.ForgetFiresCall{Partition: p, ScheduleID: r.id})
 	}
-	_, err := engine.SendAll(ctx, s.Session.Core, forget)
+	_, err := batching.SendAll(ctx, s.Session.Core, forget)
 	return err
 }
 

@@ -7,13 +7,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
-// rowEdge is an edge of a graph that leads to a node, and how it stands: unsatisfied, satisfied or impossible.
-type rowEdge struct {
-	up          *execution
-	kind, state string
-	late        bool // it was satisfied when its join had been decided
-}
-
 // graphEdgeID is an id for the n-th edge of a graph that leads to a node, where others have that of their record.
 func graphEdgeID(ordinal, n int) string {
 	return graphEdgePrefix + strconv.Itoa(ordinal) + " " + strconv.Itoa(n)

@@ -177,7 +177,6 @@ func (s *Snapshot) fillRows(p *partition) {
 				e.parts["result"] = value{kind: "string", text: run.result}
 			}
 		}
-		p.fillEdges(f)
 	}
 }
 
@@ -292,4 +291,11 @@ func (f *flowRecord) more() map[int]map[string]string {
 		}
 	}
 	return f.moreFields
+}
+
+// rowEdge is an edge of a graph that leads to a node, and how it stands: unsatisfied, satisfied or impossible.
+type rowEdge struct {
+	up          *execution
+	kind, state string
+	late        bool // it was satisfied when its join had been decided
 }
