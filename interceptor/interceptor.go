@@ -9,9 +9,9 @@ import (
 )
 
 // Operation names an operation of a client: on a run, one of the constants; on anything else, its name in the audit
-// log, such as Operation(auditlog.SetSchedule), TriggerSchedule, StartBulkJob, SetLimit or PauseLane. Keepers perform
-// the operations of schedules and bulk jobs, and no interceptor sees these, so an interceptor that guards Start or
-// Rerun must guard schedules and bulk jobs as well.
+// log, such as Operation("set_schedule"), TriggerSchedule, StartBulkJob, SetLimit or PauseLane. Keepers perform the
+// operations of schedules and bulk jobs, and no interceptor sees these, so an interceptor that guards Start or Rerun
+// must guard schedules and bulk jobs as well.
 type Operation string
 
 // The operations that interceptors of clients see.
@@ -49,12 +49,12 @@ type ClientCall struct {
 	// Name names the changed object if it is not a run: a schedule, a bulk job, a limit with its key, a budget, a lane,
 	// an activity, a worker or a published flow. Detail describes the change, as in the audit log.
 	Name, Detail string
-	// Action is the bulk.Kind of auditlog.StartBulkJob, such as "rerun".
+	// Action is the fabrictype.BulkKind of "start_bulk_job", such as "rerun".
 	Action string
 	// Node is the node of CancelNode, MoveTimer, SkipTimer, SetNodePriority, ResumeWait, CancelWait, and of a signal to
 	// a wait by its name.
 	Node string
-	// Input is the encoded input of Start and of auditlog.SetSchedule. It must not be changed.
+	// Input is the encoded input of Start and of "set_schedule". It must not be changed.
 	Input []byte
 }
 

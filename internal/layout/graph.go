@@ -50,7 +50,8 @@ type Edge struct {
 	Data bool
 }
 
-// Kind is the kind of a node. The values are the same as of describe.Kind; the kinds from Start on are only in layouts.
+// Kind is the kind of a node. The values are the same as of fabrictype.NodeKind; the kinds from Start on are only in
+// layouts.
 type Kind string
 
 // The kinds of nodes.
