@@ -55,7 +55,7 @@ func (x inspector) inspectLag(ctx context.Context, i *findings) {
 	for _, lag := range lags {
 		if lag.Late > 0 {
 			i.add(findingcode.KeeperLag, fabrictype.SeverityWarning, "keepers",
-				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", lag.What, lag.Behind.Round(time.Second),
+				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", lag.Entries, lag.Overdue.Round(time.Second),
 					lag.Late, lag.Partitions),
 				"see that keepers run and what they log; flowfabric doctor --repair does what is due once")
 		}
