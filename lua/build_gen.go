@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "356-433cecd1609c8af5"
+const build = "357-2c56907b6a3be43f"
