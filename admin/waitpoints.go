@@ -57,7 +57,8 @@ func (c *Client) waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]W
 	var ids []string
 	for cursor := uint64(0); ; {
 		entry, err := c.client.Do(ctx,
-			c.client.B().Sscan().Key(c.keys.ExecWaitpoints(id)).Cursor(cursor).Count(waitpointPage).Build()).AsScanEntry()
+			c.client.B().Sscan().Key(c.keys.ExecWaitpoints(id)).Cursor(cursor).Count(waitpointPage).Build(),
+		).AsScanEntry()
 		if err != nil {
 			return nil, readError(ctx, err)
 		}

@@ -25,7 +25,7 @@ var (
 	GetRun = call[GetRunInput, RunDetail](Operation{
 		Name: "get-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}",
 		Right: View, Effect: Reads, Bound: true,
-		Summary: "Describe a run, its nodes, and why those that wait do",
+		Summary: "Describe a run, its nodes, and the reasons why nodes wait",
 	})
 	GetResult = call[GetResultInput, Result](Operation{
 		Name: "get-result", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/result",
@@ -50,7 +50,7 @@ var (
 	RerunRun = call[RerunInput, Empty](Operation{
 		Name: "rerun-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/rerun",
 		Right: Operate, Effect: Changes, Bound: true,
-		Summary: "Run nodes of a run that is over again",
+		Summary: "Run nodes of an ended run again",
 	})
 	PauseRun = call[ReasonInput, Empty](Operation{
 		Name: "pause-run", Group: "runs", Method: "POST", Path: "/runs/{flow}/{run}/pause",

@@ -19,7 +19,7 @@ var (
 	ListFires = call[ListFiresInput, Page[time.Time]](Operation{
 		Name: "list-fires", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}/fires",
 		Right: View, Effect: Reads,
-		Summary: "List the next times of a schedule, or those that it would have with another timing",
+		Summary: "List the next times of a schedule, or its next times with another timing",
 	})
 	SetSchedule = call[SetScheduleInput, Schedule](Operation{
 		Name: "set-schedule", Group: "schedules", Method: "PUT", Path: "/schedules/{schedule}",

@@ -40,7 +40,7 @@ var (
 	ResumeWait = call[ResumeWaitInput, Empty](Operation{
 		Name: "resume-wait", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/waits/{wait}/resume",
 		Right: Operate, Effect: Changes, Bound: true,
-		Summary: "End a wait with a payload, whatever it waits for",
+		Summary: "End a wait with a payload, without regard to its condition",
 	})
 	CancelWait = call[CancelWaitInput, Empty](Operation{
 		Name: "cancel-wait", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/waits/{wait}/cancel",

@@ -45,17 +45,14 @@ func signalLatency(ctx context.Context, s settings) (figures []figure, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	flows := idleSignals
-	if s.flows > 0 {
-		flows = min(s.flows, flows)
-	}
+	flows := s.atMost(idleSignals)
 	times := newHistogram()
-	for i := range warmUp + flows {
+	for i := range s.warmUp() + flows {
 		took, err := signalOne(ctx, l.Client(), def, i)
 		if err != nil {
 			return nil, err
 		}
-		if i >= warmUp {
+		if i >= s.warmUp() {
 			if err := times.RecordValue(took.Microseconds()); err != nil {
 				return nil, err
 			}

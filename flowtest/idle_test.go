@@ -174,11 +174,11 @@ func TestIdleMonthOfOthers(t *testing.T) {
 		"followers": func(t *flowtest.T) {
 			run := flowtest.Start(t, def, 1)
 			go func() {
-				for range run.Watch(ctx, "") { //nolint:revive // until the engine is closed
+				for range run.Watch(ctx, "") { // until the engine is closed
 				}
 			}()
 			go func() {
-				for range run.Logs(ctx, "n", runlog.Query{Follow: true}) { //nolint:revive // as above
+				for range run.Logs(ctx, "n", runlog.Query{Follow: true}) { // as above
 				}
 			}()
 		},

@@ -72,7 +72,8 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	}
 	child.Flow, child.Run, child.State = r.FlowName, r.RunID, runState(r.State, r.Outcome)
 	child.Total, child.Open = int(r.NodeCount), int(r.OpenNodes)
-	child.Failed, child.Expired, child.Cancelled, child.Skipped = int(r.NodesFailed), int(r.NodesExpired), int(r.NodesCancelled), int(r.NodesSkipped)
+	child.Failed, child.Expired = int(r.NodesFailed), int(r.NodesExpired)
+	child.Cancelled, child.Skipped = int(r.NodesCancelled), int(r.NodesSkipped)
 	child.Succeeded = child.Total - child.Open - child.Failed - child.Expired - child.Cancelled - child.Skipped
 	return nil
 }

@@ -68,7 +68,7 @@ func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 	if x.isExact {
 		x.Keeper(t)
 		x.Worker(t, handlers)
-		<-time.After(time.Hour) // by the virtual clock
+		time.Sleep(time.Hour) //nolint:forbidigo // by the virtual clock
 		return
 	}
 	x.Keeper(t, runtime.SweepingKeeper(x.keeperSweep))
@@ -389,7 +389,7 @@ func TestSubscribingHearsOfCancels(t *testing.T) {
 		require.NoError(t, run.Cancel(ctx, "no longer wanted"))
 		x.lostSome(t, workerChannel)
 		if x.isExact {
-			<-time.After(time.Minute) // by the virtual clock
+			time.Sleep(time.Minute) //nolint:forbidigo // by the virtual clock
 		}
 		require.Empty(t, ends, "the cancel was lost")
 		broken := time.Now()

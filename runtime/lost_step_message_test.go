@@ -39,7 +39,7 @@ func (x *lossy) carriedOut(t *testing.T, what string, is func() bool) time.Time 
 			return ""
 		}
 		if x.isExact {
-			<-time.After(time.Second) // by the virtual clock
+			time.Sleep(time.Second) //nolint:forbidigo // by the virtual clock
 		}
 		return what
 	})
@@ -154,7 +154,7 @@ func TestLostSetAsides(t *testing.T) {
 		startOne(enginetest.Context(t), t, x, single(t, block))
 		<-busy
 		x.Worker(t, []activity.Handler{addOne()})
-		<-time.After(time.Hour) // by the virtual clock
+		time.Sleep(time.Hour) //nolint:forbidigo // by the virtual clock
 		ctx := enginetest.Context(t)
 		var asides atomic.Int64
 		x.lost.Lose(func(channel, text string) bool {

@@ -156,7 +156,7 @@ func TestFullWorkerDoesNotSpin(t *testing.T) {
 			<-begun
 			before := commandsOf(t, ctx, b)
 			counting := time.Now()
-			time.Sleep(time.Second) // for which the commands are counted
+			time.Sleep(time.Second) //nolint:forbidigo // for which the commands are counted
 			spent := float64(commandsOf(t, ctx, b)-before) / time.Since(counting).Seconds()
 			close(gate)
 			t.Logf("%.0f commands in a second", spent)

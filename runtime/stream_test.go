@@ -184,7 +184,7 @@ func TestEmitAfterTheEnd(t *testing.T) {
 					close(done)
 					return 0, err
 				}
-				time.Sleep(time.Millisecond) // between two attempts to write
+				time.Sleep(time.Millisecond) //nolint:forbidigo // between two attempts to write
 			}
 		})
 		def := oneNode(t, "late", a)
@@ -213,7 +213,7 @@ func TestWatchShowsProgress(t *testing.T) {
 				case <-seen:
 				case <-ctx.Done():
 				}
-				time.Sleep(150 * time.Millisecond) // reports that follow each other closely may be dropped
+				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // reports that follow each other closely may be dropped
 			}
 			return n, nil
 		})

@@ -210,7 +210,7 @@ func TestHeartbeatTimeout(t *testing.T) {
 				return 0, context.Cause(ctx)
 			}
 			for range 60 {
-				time.Sleep(10 * time.Millisecond) // the work between two heartbeats
+				time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the work between two heartbeats
 				if err := activity.Heartbeat(ctx); err != nil {
 					return 0, err
 				}

@@ -300,6 +300,7 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[ope
 func receivedSignal(s enginerpc.ReceivedSignal) openwaits.Signal {
 	return openwaits.Signal{
 		ID: string(s.SignalID), Name: s.SignalName, Category: s.SignalCategory, SourceType: s.SourceType,
-		Source: s.SourceIdentity, CorrelationID: s.CorrelationID, At: s.AcceptedAt, Counts: s.Counts, Payload: s.Payload,
+		Source: s.SourceIdentity, CorrelationID: s.CorrelationID, At: s.AcceptedAt, Counts: s.Counts,
+		Payload: s.Payload,
 	}
 }

@@ -39,7 +39,7 @@ func TestMultitudeTimesOut(t *testing.T) {
 			return nil
 		})
 		due := time.Now().Add(patience)
-		time.Sleep(time.Until(due) - 20*time.Millisecond) // so that signals and timeouts meet
+		time.Sleep(time.Until(due) - 20*time.Millisecond) //nolint:forbidigo // so that signals and timeouts meet
 		resumed := make([]bool, count)
 		parallel(t, count, func(i int) error {
 			if i%4 != 0 || tokens[i].IsZero() {

@@ -236,7 +236,7 @@ func perform(t *testing.T, b *enginetest.Bench, a *activity.Activity[sceneTask, 
 			cancelled[i] = true
 			at := time.Duration(r.IntN(60)) * time.Millisecond
 			busy.Go(func() {
-				time.Sleep(at) // a random moment of the run
+				time.Sleep(at) //nolint:forbidigo // a random moment of the run
 				if err := run.Cancel(ctx, "enough"); err != nil && !errors.Is(err, runtime.ErrRunOver) {
 					t.Error(err)
 				}

@@ -17,7 +17,7 @@ import (
 
 // A run that is larger than the memory that Write needs is archived line by line. One that has changed while it was
 // read leaves nothing in the segment.
-func TestRunsAreStreamed(t *testing.T) { //nolint:paralleltest // it measures the heap
+func TestRunsAreStreamed(t *testing.T) { // it measures the heap
 	const pages, most = 8, 5 << 20 // of a MiB each, which compression does not shorten by much
 	random := rand.NewChaCha8([32]byte{1})
 	bytes := make([]byte, 3<<18)

@@ -89,7 +89,8 @@ func writeTotals(out io.Writer, r Ranking) {
 			break
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s (%s)\n", p.Dir, thousands(p.Files), thousands(p.Lines),
-			thousands(p.Functions), thousands(p.Imports), 100*p.CommentRatio(), p.Longest.Name, thousands(p.Longest.Lines))
+			thousands(p.Functions), thousands(p.Imports), 100*p.CommentRatio(), p.Longest.Name,
+			thousands(p.Longest.Lines))
 	}
 	_ = table.Flush() // standard output that is gone is no reason to fail
 }

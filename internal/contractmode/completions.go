@@ -210,7 +210,8 @@ func (c *contract) isFollowed(
 	for i, edge := range edges {
 		if down, err := downs[i].ToString(); err == nil {
 			commands = append(commands,
-				c.client.B().Sismember().Key(c.keys.ExecDepsUnresolved(enginecore.ExecutionID(down))).Member(string(edge)).Build())
+				c.client.B().Sismember().Key(c.keys.ExecDepsUnresolved(enginecore.ExecutionID(down))).
+					Member(string(edge)).Build())
 		}
 	}
 	open, err := c.read(ctx, commands...)

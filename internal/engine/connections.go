@@ -72,7 +72,9 @@ func (c connections) client(ctx context.Context) (rueidis.Client, *dialer, error
 
 // NewClient makes a client of servers without a session, whose connections may also lead to replicas, and whose answers
 // have no bound. It waits while the servers are not ready. The caller calls end.
-func NewClient(ctx context.Context, option rueidis.ClientOption, logins Logins) (c rueidis.Client, end func(), err error) {
+func NewClient(
+	ctx context.Context, option rueidis.ClientOption, logins Logins,
+) (c rueidis.Client, end func(), err error) {
 	made := connections{option: option, held: true, links: newLinks(), handshakes: handshakes{logins: logins}}
 	client, d, err := made.awaitClient(ctx, enginerpc.Options{})
 	if err != nil {

@@ -195,7 +195,9 @@ func (c connections) roles() *links {
 }
 
 // awaitClient makes a client, and waits while the servers are not ready.
-func (c connections) awaitClient(ctx context.Context, o enginerpc.Options) (client rueidis.Client, d *dialer, err error) {
+func (c connections) awaitClient(
+	ctx context.Context, o enginerpc.Options,
+) (client rueidis.Client, d *dialer, err error) {
 	err = enginerpc.WhileUnready(ctx, o, func() error {
 		client, d, err = c.client(ctx)
 		return enginerpc.ConnectError(err)

@@ -52,7 +52,8 @@ func newWatches(made connections, most int) *watches {
 	made.held = true
 	option := &made.option
 	option.BlockingPoolSize = most + maxFeedReaders
-	option.ReadBufferEachConn, option.WriteBufferEachConn, option.RingScaleEachConn = watchReadBuffer, watchWriteBuffer, watchRingScale
+	option.ReadBufferEachConn, option.WriteBufferEachConn = watchReadBuffer, watchWriteBuffer
+	option.RingScaleEachConn = watchRingScale
 	option.PipelineMultiplex = -1
 	w := &watches{
 		connections: made, most: int32(most), Held: tailBlock, making: make(chan struct{}, 1),

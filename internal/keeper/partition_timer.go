@@ -45,7 +45,8 @@ type PartitionTimer struct {
 // NewPartitionTimer returns a timer for a loop with the given interval, under which all partitions are owned and due.
 func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *PartitionTimer {
 	t := &PartitionTimer{
-		changed: make(chan struct{}, 1), every: every, began: time.Now(), foreign: foreignTurns * every, batch: BatchSize,
+		changed: make(chan struct{}, 1), every: every, began: time.Now(),
+		foreign: foreignTurns * every, batch: BatchSize,
 		next:   make(map[enginecore.Partition]time.Time, len(partitions)),
 		clocks: make(map[enginecore.Partition]engine.ClockReading, len(partitions)),
 		owned:  make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),

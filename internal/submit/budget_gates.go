@@ -30,9 +30,8 @@ func (u GateUpdate) Publish(ctx context.Context) error {
 	if err := u.Send(ctx, partitions); err != nil || u.Forget {
 		return err
 	}
-	_, err = u.Session.Core.BudgetDone(ctx, enginerpc.BudgetDoneCall{Partition: u.Partition, Done: []enginerpc.BudgetDoneDone{
-		{Text: enginerpc.GateTaskText{BudgetID: u.Budget}.Text(), Gate: u.Version},
-	}})
+	done := []enginerpc.BudgetDoneDone{{Text: enginerpc.GateTaskText{BudgetID: u.Budget}.Text(), Gate: u.Version}}
+	_, err = u.Session.Core.BudgetDone(ctx, enginerpc.BudgetDoneCall{Partition: u.Partition, Done: done})
 	return err
 }
 

@@ -76,7 +76,7 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 			if err != nil || len(amounts) != 1 || amounts[0].Reserved < 30 {
 				return "", fmt.Errorf("%+v %w", amounts, err)
 			}
-			time.Sleep(2 * time.Millisecond) // the work that the reservation is for
+			time.Sleep(2 * time.Millisecond) //nolint:forbidigo // the work that the reservation is for
 			mu.Lock()
 			taken -= 30
 			spent += 20

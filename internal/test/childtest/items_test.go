@@ -209,7 +209,7 @@ func TestMapItemsAtOnce(t *testing.T) {
 					break
 				}
 			}
-			time.Sleep(time.Millisecond) // the work of an item
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the work of an item
 			return 2 * n, nil
 		})
 		def := mapFlow(t, a, flow.ItemsAtOnce(3))

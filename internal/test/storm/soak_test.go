@@ -185,7 +185,7 @@ func (e *soaked) round(t *testing.T, r *rand.Rand, dir string, round int) {
 	}
 	end := time.Now().Add(min(soakRound, time.Until(e.begun.Add(e.lasts))))
 	for faults := 0; e.long() && time.Now().Before(end) || !e.long() && faults < smokeFaults; faults++ {
-		<-time.After(most/10 + time.Duration(r.Int64N(int64(most)))) // a random moment for the next fault
+		time.Sleep(most/10 + time.Duration(r.Int64N(int64(most)))) //nolint:forbidigo // a random moment for the next fault
 		if faults%2 == 0 {
 			p := s.processes[r.IntN(len(s.processes))]
 			s.tallies["process killed"]++
