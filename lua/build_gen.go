@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "357-2c56907b6a3be43f"
+const build = "358-2df1b1f0dcc2f589"
