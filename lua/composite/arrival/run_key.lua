@@ -7,7 +7,7 @@ local MAX_QUEUED = 10000
 local RUNS_PER_CALL = 64
 run_key.MAX_ROOTS = 256
 
--- A run in a queue has a start time that never comes (ms from now), as runs with a deferred start have one.
+-- Start time of a run in a queue (ms from now): it never comes, so the run waits like one with a later start.
 local NEVER_MS = 3155760000000
 
 -- A key with a queue is checked after this time (ms), in case a part of a call was lost.

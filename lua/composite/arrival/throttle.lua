@@ -27,7 +27,8 @@ function throttle.windows(text, most, longest)
   return windows
 end
 
--- Returns the earliest time from `at` on that comes after the previous starts by enough time for each window.
+-- Returns the earliest time from `at` on at which the n-th latest start has left each window, where n is the number of starts
+-- that the window allows.
 local function behind_all(c, starts_key, windows, at)
   for _, w in ipairs(windows) do
     local start = number.finite(redis.call('LINDEX', starts_key, w.starts - 1))

@@ -190,8 +190,8 @@ function F.ffx_end_errand(K, A)
   return reply.ok()
 end
 
--- Returns how a try of a node uses which run, by number: 'new' starts it, 'rerun' runs the nodes again that did not succeed. The
--- same input uses the same run, as long as that has not succeeded.
+-- Returns the mode and the number of the run for a try of a node: 'new' starts the run, 'rerun' runs the nodes again that did not
+-- succeed. The same input uses the same run, as long as that has not succeeded.
 local function choose(core, try, input_hash)
   local count = tonumber(core.child_number) or 0
   if not core.child_flow_id then return 'new', 1 end

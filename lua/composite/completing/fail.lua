@@ -45,9 +45,8 @@ end
 
 -- @function ffx_fail
 -- @summary  Ends the attempt with a failure: schedules the next attempt by the stored policy, or fails the execution and skips
---           the nodes that depend on it. In a flow that is over, there is no next attempt: the execution is cancelled. The stack
---           of a function that panicked is logged before its failure. `details` are the errors with names of a failure that is
---           final.
+--           the nodes that depend on it. In a flow that is over, the execution is cancelled instead. The stack of a function that
+--           panicked is logged before its failure. `details` are the errors with names of a failure that is final.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

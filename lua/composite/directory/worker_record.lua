@@ -128,9 +128,9 @@ end
 -- @record worker_record worker_instance_id:worker_instance_id state:text used:int reported_at:unix_ms expires_at:unix_ms drain_requested_at:unix_ms drain_by:text lanes:text kinds:text about:json started:json
 
 -- @function ffx_list_workers
--- @summary  Returns the records of live workers, with `gone` also those of workers that were seen within a day, by the time of
---           their last report, the oldest first: continue with next_cursor until it is empty. A worker that reports during the
---           listing may be listed twice.
+-- @summary  Returns the records of live workers, with `gone` also the records about workers that were seen within a day, by the
+--           time of their last report, the oldest first: continue with next_cursor until it is empty. A worker that reports
+--           during the listing may be listed twice.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      cursor             text optional

@@ -1,6 +1,6 @@
--- Quotas, in their own partition: which executions hold a permit, which wait for one, and in which order. The keys of
--- the contract (window, counter, guards, admitted set) are kept up to date, so its functions see the same quota.
--- quota_limits.lua has what a quota allows, quota_places.lua who holds its places, quota_queue.lua who waits.
+-- Quotas, in their own partition: which executions hold a permit, which wait for one, and in which order. The keys of the
+-- contract (window, counter, guards, admitted set) are kept up to date, so its functions use the same quota. quota_limits.lua has
+-- the limits, quota_places.lua the holders of places, quota_queue.lua the waiting executions.
 
 -- Intervals (ms) at which holders are verified: while executions wait, and otherwise.
 quota_permits.VERIFY_SOON_MS, quota_permits.VERIFY_LATER_MS = 1000, 15000
@@ -89,7 +89,7 @@ end
 -- earlier start with this place continues to count, under a separate name.
 local function may_renew(c, q, l, entry, added)
   local member = entry.execution .. ' ' .. entry.token
-  local in_use = quota_places.in_window(c, q, l) -- first, since it drops what has left the window
+  local in_use = quota_places.in_window(c, q, l) -- first, since it drops starts that have left the window
   local score = tonumber(redis.call('ZSCORE', q.window, member) or nil)
   if score and entry.again == '1' then
     local _, _, given, reserved = quota_queue.split(q.places[entry.execution])
@@ -129,8 +129,8 @@ end
 
 -- @function ffx_exchange
 -- @summary  Gives places of a quota back and requests others. Places go to waiting executions, in the order of their scores:
---           `granted` names the executions that got one, which may be others than those of the call. The others wait in the queue
---           of the quota; `contended` reports that any do. A request without a score does not wait: it gets a place for which no
+--           `granted` names the executions that got one, which may be others than the call's own. The others wait in the queue of
+--           the quota; `contended` reports that any do. A request without a score does not wait: it gets a place for which no
 --           execution waits, or none. `want` is how many the caller can use at once. `room` is how many more places there are
 --           before the limit comes near; 0 while any execution waits. `needs` are the other quotas of an execution, and `ready`
 --           means that it holds a place of them. `full` are quotas that have refused executions which give places back: for a

@@ -145,7 +145,7 @@ local function count_places(q, list, entries, given, renewed)
       earlier = earlier - 1
     end
   end
-  -- Executions whose earlier start counts from the same millisecond cannot be told apart from the others, but their number is
+  -- Executions whose earlier start counts from the same millisecond cannot be distinguished from the others, but their number is
   -- known.
   for i = 1, earlier do redis.call('ZADD', q.window, counts_at, same[i] .. ' ' .. given) end
   return #list

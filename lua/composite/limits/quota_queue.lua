@@ -65,7 +65,7 @@ local function is_skipped(q, needs)
   return false
 end
 
--- Removes the first `n` members that are not to be skipped from the queue. Returns them, and whether there are no more.
+-- Removes the first `n` members that are not to be skipped from the queue. Returns them, and whether the queue has no others.
 local function pop_unskipped(q, n)
   local taken, skipped = {}, 0
   local first = redis.call('ZRANGE', q.waiting, 0, MAX_LOOKED_AT - 1)

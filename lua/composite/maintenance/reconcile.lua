@@ -9,7 +9,7 @@ local function is_unstarted(core)
   return core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index)
 end
 
--- Returns the indexes of executions in addition to those of lanes: `fits` reports whether a record may be in the index.
+-- Returns the indexes of executions in addition to the lane indexes: `fits` reports whether a record may be in the index.
 function reconcile.timers(c)
   return {
     { name = 'lease_expiry', key = key.index_lease_expiry(c), fits = is_active },

@@ -106,7 +106,7 @@ local function repair_waiting(c, execution_id, core)
   end
 end
 
--- Closes waitpoints that were opened ahead of a wait which does not begin, and removes those of former generations.
+-- Closes waitpoints that were opened ahead of a wait which does not begin, and removes waitpoints from former generations.
 local function repair_waitpoints(c, execution_id)
   for _, waitpoint_id in ipairs(redis.call('SMEMBERS', key.exec_waitpoints(c, execution_id))) do
     local w = redis.call('HMGET', key.waitpoint_record(c, waitpoint_id), 'state', 'expires_at', 'spent')

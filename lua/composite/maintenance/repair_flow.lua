@@ -137,8 +137,8 @@ local function repair_open(c, flow_id, flow)
   end
 end
 
--- Enters a flow into all indexes that its record names. Returns roughly how many records were checked; nil when there is no such
--- flow.
+-- Enters a flow into all indexes that its record names. Returns roughly how many records were checked; nil when the flow does not
+-- exist.
 function repair_flow.flow(c, flow_id)
   local flow = repair_flow.read(c, flow_id)
   if not flow then return nil end

@@ -123,7 +123,7 @@ local function expire_suspensions(c, limit)
   return count
 end
 
--- Closes waitpoints that were opened ahead of a suspension that never began, and removes those of former generations.
+-- Closes waitpoints that were opened ahead of a suspension that never began, and removes waitpoints from former generations.
 local function close_pending_waitpoints(c, limit)
   local index_key = key.index_pending_waitpoint_expiry(c)
   local work = past.work()

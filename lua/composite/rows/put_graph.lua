@@ -23,7 +23,7 @@ local function stored_node(node, numbers)
   }
 end
 
--- Returns the graph fields in a call: those of chunk `at`, and the rows of its nodes.
+-- Returns the graph fields in a call, which belong to chunk `at`, and the rows of its nodes.
 local function fields_of(A, part, at)
   local chunk, rows, roots, joins, lanes, seen, waits = {}, {}, {}, {}, {}, {}, false
   local values, count, nodes = {}, 0, A.nodes

@@ -73,7 +73,7 @@ local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
--- Stored in place of a lease whose id has another length than those of this library.
+-- Stored in place of a lease whose id has another length than this library's ids.
 row.OTHER_LEASE = '++++++++++++++++++++++++++++++++++++'
 
 function row.is_extended(run) return run.flags % 2 == 1 end

@@ -168,7 +168,7 @@ function row_inputs.write_result(r, _, _, text)
   if text and not is_behind_row then
     redis.call('HSET', row.results_key(r.run), r.ordinal, text)
   elseif is_behind_row and r.total <= 1 and not row.is_replayed(r.run) then
-    return -- there was no other
+    return -- no earlier result
   elseif r.started > 0 or graph_store.of_row(r).wait then
     redis.call('HDEL', row.results_key(r.run), r.ordinal)
   end

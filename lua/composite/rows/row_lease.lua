@@ -42,7 +42,7 @@ local function is_known(request, node)
 end
 
 -- Reports whether a node may be leased although others wait in its lane, the first with the score `urgent`. An older execution
--- that is no less urgent comes first, and so do all where keys take turns.
+-- that is at least as urgent comes first, and so do all where keys take turns.
 local function may_pass(c, next_up, flow, node, urgent)
   if node.priority_number == 0 and (urgent < flow.created or next_up.fair) then return false end
   if node.priority_number == 0 and next_up.fair == false then return true end

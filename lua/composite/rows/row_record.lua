@@ -318,7 +318,7 @@ function WRITE.current_worker_instance_id(r, text)
   r.worker = is_set(text) and worker_registry.number(r.run, text, r.worker_id or '') or 0
 end
 
--- Reads those of some fields that may be in `more` with one command.
+-- Reads some fields with one command, if they may be in `more`.
 local function read_ahead(r, fields)
   local wanted = {}
   for i = 1, #fields do

@@ -12,7 +12,7 @@ local COUNTED_AS = {
 local TERMINAL = { 'members_completed', 'members_failed', 'members_cancelled', 'members_expired', 'members_skipped' }
 local HELD_UP = { 'members_suspended', 'members_delayed', 'members_rate_limited', 'members_waiting_children' }
 
--- The reason with which a join cancels upstreams once it has what it needs.
+-- The reason with which a satisfied join cancels its other upstreams.
 local NOT_NEEDED = 'sibling_quorum_satisfied'
 
 local function sum(counts, fields)

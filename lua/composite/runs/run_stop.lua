@@ -3,7 +3,7 @@
 -- Maximum number of members that are ended per call; the rest remains owed.
 local ENDED_PER_CALL = 64
 
--- Reports whether a worker holds a valid lease of an execution.
+-- Reports whether a worker has a lease of an execution.
 local function is_worked_on(core)
   return core.lifecycle_phase == 'active' and core.ownership_state == 'leased'
 end

@@ -1,4 +1,4 @@
--- Removes executions that ended some time ago and do not belong to a managed flow; those of managed flows are purged with their
+-- Removes executions that ended some time ago and do not belong to a managed flow; members of managed flows are purged with their
 -- run.
 
 -- Approximate number of keys that one call removes, and maximum number of records that it checks.
