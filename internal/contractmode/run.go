@@ -12,6 +12,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -368,7 +370,7 @@ func (c *contract) cancelMembers(
 		ids = ids[len(page):]
 		n, err := c.cancelSome(ctx, flow, reason, page)
 		ended += n
-		if faults = errors.Join(faults, err); engine.IsUnavailable(err) {
+		if faults = errors.Join(faults, err); retry.IsUnavailable(err) {
 			return ended, faults
 		}
 	}
@@ -380,11 +382,11 @@ func (c *contract) cancelSome(
 	ctx context.Context, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID,
 ) (ended int, faults error) {
 	ids, cores, faults := c.readable(ctx, ids, cancelFields)
-	if engine.IsUnavailable(faults) {
+	if retry.IsUnavailable(faults) {
 		return 0, faults
 	}
 	b := c.batch()
-	cancelled := make([]*engine.CallResult[enginerpc.CancelExecutionReply], len(ids))
+	cancelled := make([]*batching.CallResult[enginerpc.CancelExecutionReply], len(ids))
 	for i, id := range ids {
 		if cores[i].Exists() && !cores[i].IsTerminal() {
 			cancelled[i] = addAgain[enginerpc.CancelExecutionReply](b, cancelCall(id, cores[i], reason))

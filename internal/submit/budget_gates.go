@@ -5,6 +5,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -54,7 +55,7 @@ func (u GateUpdate) Send(ctx context.Context, partitions []enginecore.Partition)
 				{BudgetID: u.Budget, Gate: u.Version, Closed: u.Closed, Forget: u.Forget},
 			}}
 		}
-		answers, err := engine.SendAll(ctx, u.Session.Core, calls)
+		answers, err := batching.SendAll(ctx, u.Session.Core, calls)
 		if err != nil {
 			return err
 		}
