@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "358-2df1b1f0dcc2f589"
+const build = "359-b8e9f828a69b17f3"

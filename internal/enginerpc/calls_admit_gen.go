@@ -32,8 +32,8 @@ type AdmitReply struct {
 	Incomplete []Candidate
 }
 
-// Admit runs ffx2_admit. Handles executions that have been admitted under their limits: leases those
-// of the lane up to `count`, and makes the others ready. `gone` are those that no longer wait, whose
+// Admit runs ffx2_admit. Handles executions that have been admitted under their limits: leases up to
+// `count` of them in the lane, and makes the others ready. `gone` are those that no longer wait, whose
 // admissions must be given back; `incomplete` have more limits than the one that admitted them. After
 // a lost reply, send it again with `repeated`.
 //

@@ -60,10 +60,10 @@ type ExchangeReply struct {
 
 // Exchange runs ffx2_exchange. Gives places of a quota back and requests others. Places go to waiting
 // executions, in the order of their scores: `granted` names the executions that got one, which may be
-// others than those of the call. The others wait in the queue of the quota; `contended` reports that
-// any do. A request without a score does not wait: it gets a place for which no execution waits, or
-// none. `want` is how many the caller can use at once. `room` is how many more places there are before
-// the limit comes near; 0 while any execution waits. `needs` are the other quotas of an execution, and
+// others than the call's own. The others wait in the queue of the quota; `contended` reports that any
+// do. A request without a score does not wait: it gets a place for which no execution waits, or none.
+// `want` is how many the caller can use at once. `room` is how many more places there are before the
+// limit comes near; 0 while any execution waits. `needs` are the other quotas of an execution, and
 // `ready` means that it holds a place of them. `full` are quotas that have refused executions which
 // give places back: for a while, these places go to no execution that needs one of those too, until a
 // request is `ready`. With `begins`, the caller begins within `within_ms` of sending the call with the

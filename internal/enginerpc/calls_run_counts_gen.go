@@ -32,8 +32,8 @@ type CountRunsReply struct {
 }
 
 // CountRuns runs ffx2_count_runs. Returns how many runs of a partition there are, by flow and event:
-// `started` counts all runs that are not purged, success, failed, cancelled and expired those of them
-// that ended so; with `child_` in front, child runs. With `from_hour` and `to_hour`, hours since 1970,
+// `started` counts all runs that are not purged, success, failed, cancelled and expired the ones that
+// ended so; with `child_` in front, child runs. With `from_hour` and `to_hour`, hours since 1970,
 // returns how many were started and ended so in each of these hours, purged ones included; counts
 // before `kept_from` are no longer known. No run is read.
 //

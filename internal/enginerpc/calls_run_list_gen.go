@@ -55,10 +55,10 @@ type ListRunsReply struct {
 // tags, with a text in their id or the name of their flow, created at `before` or earlier and at
 // `after` or later. With the order `closed` both are times of the end, and only runs that are over are
 // returned. With `behind_id`, returns those after the run with that id and the time `before`, or
-// `after` when the oldest come first, whether or not it still exists. With `run_key`, returns those of
-// this key, with `queued` those that wait in the queue of their key. Checks a bounded number of runs
-// and may return fewer than there are: while `more`, continue after `next_at` and `next_id`. The tags
-// are names and values in turn. Child runs are left out without `children`, and runs of other
+// `after` when the oldest come first, whether or not it still exists. With `run_key`, returns the runs
+// with this key, with `queued` those that wait in the queue of their key. Checks a bounded number of
+// runs and may return fewer than there are: while `more`, continue after `next_at` and `next_id`. The
+// tags are names and values in turn. Child runs are left out without `children`, and runs of other
 // namespaces with `namespace`.
 //
 // It only reads. Error codes: ErrInvalidInput.

@@ -151,9 +151,10 @@ type ListWorkersReply struct {
 	Now        time.Time
 }
 
-// ListWorkers runs ffx2_list_workers. Returns the records of live workers, with `gone` also those of
-// workers that were seen within a day, by the time of their last report, the oldest first: continue
-// with next_cursor until it is empty. A worker that reports during the listing may be listed twice.
+// ListWorkers runs ffx2_list_workers. Returns the records of live workers, with `gone` also the
+// records about workers that were seen within a day, by the time of their last report, the oldest
+// first: continue with next_cursor until it is empty. A worker that reports during the listing may be
+// listed twice.
 //
 // It only reads.
 func (conn *Conn) ListWorkers(ctx context.Context, c ListWorkersCall) (ListWorkersReply, error) {
