@@ -1,45 +1,14 @@
-# FlowFabric for Go. `make` lists the targets; .ci/run and .github/workflows/ci.yml call `make test` and nothing else.
+# FlowFabric for Go. `make` lists the targets; .ci/run and .github/workflows/ci.yml call `make ci` and nothing else.
 
 GO         ?= go
-GOVULNCHECK = $(GO) tool -modfile=tools/go.mod govulncheck
+TOOL        = $(GO) tool -modfile=tools/go.mod
 GOFILES     = $$(find . -name '.?*' -prune -o -name '*.go' -print)
 FETCH       = $(GO) run ./internal/test/testserver/fetch
+TESTRUN     = $(GO) run ./internal/test/testrun
 
-# What a test needs beside Go: the real servers, and a C compiler for the race detector.
+# What the race detector needs beside Go: a C compiler.
+RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc
 ALL_ENGINES = FLOWFABRIC_TEST_ENGINES=embedded,redis,valkey
-RACE        = cc=$$($(FETCH) -cc) && CGO_ENABLED=1 CC=$$cc $(ALL_ENGINES)
-
-# What `make test` saves: nobody looks at a test with a debugger, and without its data all is compiled in three quarters of the time;
-# with some more memory, all programs spend less time on collecting garbage.
-NO_DEBUGGER = -gcflags=all=-dwarf=false
-
-# The Lua interpreter, the check of the keyspace and the constructors of commands work by themselves on what they have: watching
-# them for races would take a third of the time of all tests and find nothing.
-LIBRARY = github.com/flowfabric/flowfabric-go
-GCFLAGS = $(NO_DEBUGGER) '-gcflags=github.com/yuin/gopher-lua/...=-race=false -dwarf=false' \
-	'-gcflags=$(LIBRARY)/internal/test/invariant=-race=false -dwarf=false' \
-	'-gcflags=github.com/redis/rueidis/...=-d=checkptr=0 -dwarf=false' \
-	'-gcflags=github.com/redis/rueidis/internal/cmds=-race=false -dwarf=false'
-RACE_FLAGS = -race $(GCFLAGS)
-
-# Packages that make one call after the other and compare replies, that measure memory, that read sources, and the benchmarks, whose one
-# test runs each of them, run without the race detector. The longest packages start first.
-CALL_BY_CALL = ./internal/test/enginetest ./internal/test/conformance/... ./internal/test/contracttest ./bench ./internal/test/apidoc \
-	./internal/test/importtest ./internal/test/sizetest ./internal/test/sleeptest ./internal/test/wordtest ./codegen ./lua
-# Tests of the embedded engine that do the same: each command goes to it and to a server, and the replies are compared.
-DIFFERENTIAL = ^TestDifferential
-# Tests that count allocations, which the race detector changes, run without it in addition. Of package runtime they are compiled
-# by themselves: all its tests would take half a minute.
-ALLOCATIONS  = cost_allocs_internal_test.go cost_internal_test.go export_test.go
-LONGEST      = ./runtime ./internal/test/childtest ./examples/dag-pipeline ./internal/test/storm ./internal/test/clustertest
-OTHERS       = $$($(GO) list ./... | grep -vE '/(internal/test/(apidoc|conformance|contracttest|enginetest|importtest|sizetest|sleeptest|wordtest)|bench|codegen|lua)(/|$$)')
-
-# The timeout is a fail-safe, no measure: a machine may be busy. Tests wait a lot, so more packages run at a time than there are processors.
-# `make test` vets all packages once, with `analyze`.
-RUN = -count=1 -timeout 40m -vet=off
-
-# Suites that `make test` runs on a cluster as well, beside enginetest; `make test-cluster` runs all of them there.
-ON_CLUSTER = ./admin ./internal/test/accesstest ./internal/test/budgettest ./internal/test/scheduletest ./internal/test/childtest
 
 # Modules of their own below this one, so that its own dependencies stay few. go.work joins them for `go run ./cmd/flowfabric`; what
 # make does with this module does not see them.
@@ -50,9 +19,8 @@ PEERS   = bench/peers
 IN_EACH = for module in $(MODULES); do (cd $$module && export GOWORK="$(CURDIR)/go.work" &&
 export GOWORK := off
 
-# A checkout owned by somebody else, as in a container, would otherwise not build. Without its path in them, packages are compiled
-# once for all checkouts of a machine.
-export GOFLAGS := $(strip -buildvcs=false -trimpath $(GOFLAGS))
+# A checkout that another user owns, as in a container, would otherwise not build.
+export GOFLAGS := $(strip -buildvcs=false $(GOFLAGS))
 
 .DEFAULT_GOAL := help
 
@@ -60,39 +28,27 @@ export GOFLAGS := $(strip -buildvcs=false -trimpath $(GOFLAGS))
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+.PHONY: unit
+unit: ## Quick tests on the embedded engine, for the loop of editing and testing: a minute
+	@$(TESTRUN) unit
+
 .PHONY: test
-test: export GOFLAGS += $(NO_DEBUGGER)
-test: export GOGC = 200
-test: format servers ## Everything CI checks: lint, drift, and all tests with -race on embedded, Redis and Valkey, some on a cluster
-	@$(MAKE) --no-print-directory -j2 test-engines test-beside
+test: ## All tests on the embedded engine, the suites of engines on Redis and Valkey, the server, the command, the console
+	@$(TESTRUN) test
 
-# The two parts of `make test`, which run at the same time. The second one uses the cluster and looks at the sources last:
-# what they need has been compiled for the first one by then.
-.PHONY: test-engines test-beside
-test-engines:
-	$(RACE) $(GO) test $(RACE_FLAGS) $(RUN) -p 3 -skip '$(DIFFERENTIAL)' $(LONGEST) $(OTHERS)
+.PHONY: test-all
+test-all: ## The matrix: the race detector, every engine, a cluster, contract mode
+	@$(TESTRUN) all
 
-test-beside:
-	$(ALL_ENGINES) $(GO) test $(RUN) -p 2 $(CALL_BY_CALL)
-	$(ALL_ENGINES) $(GO) test $(RUN) -run '$(DIFFERENTIAL)' ./enginecore/embedded
-	$(GO) test $(RUN) -run Allocat ./internal/enginerpc
-	cd runtime && $(GO) test $(RUN) -run Allocat $$($(GO) list -f '{{join .GoFiles " "}}' .) $(ALLOCATIONS)
-	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RUN) ./internal/test/enginetest
-	$(RACE) FLOWFABRIC_TEST_ENGINES=cluster $(GO) test $(RACE_FLAGS) $(RUN) -p 2 $(ON_CLUSTER)
-	@$(MAKE) --no-print-directory test-modules verify types workflows analyze circles RACED=1
-
-.PHONY: test-modules
-test-modules: ## The tests of the server and the command, with -race on embedded, Redis and Valkey
-	$(RACE); export CGO_ENABLED CC FLOWFABRIC_TEST_ENGINES; $(IN_EACH) $(GO) test $(RACE_FLAGS) $(RUN) ./...) || exit; done
-	cd deploy/check && $(GO) test $(RUN) ./...
-	cd $(PEERS) && $(GO) test $(RUN) ./...
+.PHONY: ci
+ci: lint verify types test test-all ## Everything that must pass before a change lands
 
 .PHONY: fmt
 fmt: ## Format the code
 	$$($(GO) env GOROOT)/bin/gofmt -w $(GOFILES)
 
 .PHONY: lint
-lint: format workflows analyze circles ## Check format, go.mod, the workflows of GitHub, go vet, staticcheck and circles of files
+lint: format workflows golangci circles ## Check format, go.mod, workflows, circles of files, and the code as .golangci.yaml says
 
 .PHONY: format
 format:
@@ -105,25 +61,19 @@ format:
 # Without shellcheck and pyflakes, which not every machine has, the result is the same everywhere.
 .PHONY: workflows
 workflows:
-	$(GO) tool -modfile=tools/go.mod actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
+	$(TOOL) actionlint -shellcheck= -pyflakes= .github/workflows/*.yml
 
-# Vet and staticcheck need all packages compiled. `make test` lets them use those of the race detector, which it has.
-ANALYZE = $(if $(RACED),$(RACE); export CGO_ENABLED CC GOFLAGS="$$GOFLAGS $(RACE_FLAGS)";)
-.PHONY: analyze
-analyze:
-	$(ANALYZE) $(GO) vet ./... && $(IN_EACH) $(GO) vet ./...) || exit; done
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 1' INT TERM && \
-	$(GO) build -modfile=tools/go.mod -o "$$dir" honnef.co/go/tools/cmd/staticcheck && \
-	{ $(ANALYZE) echo staticcheck ./... && "$$dir/staticcheck" ./... && \
-	$(IN_EACH) "$$dir/staticcheck" ./...) || exit; done; } && \
-	cd $(PEERS) && $(GO) vet ./... && "$$dir/staticcheck" ./...
+.PHONY: golangci
+golangci:
+	@golangci=$$($(TOOL) -n golangci-lint) && echo "golangci-lint run ./..." && $$golangci run ./... && \
+	$(IN_EACH) echo "$$module: golangci-lint run ./..." && $$golangci run ./...) || exit; done && \
+	cd $(PEERS) && echo "$(PEERS): golangci-lint run ./..." && $$golangci run ./...
 
 # The files of a package that depend on each other in a circle have to be read together. See internal/test/circles.
 .PHONY: circles
 circles: ## Fail when files of a package depend on each other in a large circle
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && trap 'exit 1' INT TERM && \
-	$(GO) build -o "$$dir" ./internal/test/circles && { $(ANALYZE) "$$dir/circles" ./... && \
-	$(IN_EACH) "$$dir/circles" ./...) || exit; done; }
+	$(GO) build -o "$$dir" ./internal/test/circles && "$$dir/circles" ./... && $(IN_EACH) "$$dir/circles" ./...) || exit; done
 
 # The description of the HTTP API and the types of the console come from the table of operations, and the pages of the console are
 # built, by programs in modules of their own.
@@ -148,17 +98,14 @@ verify: ## Fail when generated code is not what `make generate` writes
 types: ## Check the types of the console's pages, if there is Node
 	@if command -v npm >/dev/null; then console/dev/types.sh; else echo "types: there is no npm, nothing was checked" >&2; fi
 
-.PHONY: unit
-unit: ## Quick tests: no race detector, no servers, embedded engine only
-	FLOWFABRIC_TEST_ENGINES=embedded $(GO) test ./...
-
 .PHONY: test-cluster
 test-cluster: servers ## The tests that the engines share, on a cluster of three Valkey servers
 	FLOWFABRIC_TEST_ENGINES=cluster $(GO) test -count=1 -timeout 15m ./...
 
-.PHONY: shake
-shake: servers ## Run a package's tests N times to find those that fail by chance (PKG=./runtime N=10 LOAD=2)
-	$(RACE) GOFLAGS="$$GOFLAGS $(GCFLAGS)" $(GO) run ./internal/test/shake -n $(or $(N),10) -load $(or $(LOAD),0) $(PKG)
+.PHONY: stress
+stress: servers ## Run a package's tests over and over to find those that fail by chance (PKG=./runtime N=10 P=2)
+	@mkdir -p .cache/stress && $(RACE) $(GO) test -race -c -o .cache/stress/tests $(PKG) && \
+	stress=$$($(TOOL) -n stress) && cd $(PKG) && $$stress -count $(or $(N),10) -p $(or $(P),2) "$(CURDIR)/.cache/stress/tests"
 
 .PHONY: e2e
 e2e: ## Click through the examples' pages in a headless Chromium (apt-get install chromium)
@@ -190,7 +137,7 @@ soak: servers ## An hour of all engines at once under faults, at a bounded rate 
 
 .PHONY: long-tests
 long-tests: servers ## All tests, with the long versions of property and crash tests
-	$(RACE) FLOWFABRIC_SOAK=1 $(GO) test -race -count=1 -timeout 3h ./...
+	$(RACE) $(ALL_ENGINES) FLOWFABRIC_SOAK=1 $(GO) test -race -count=1 -timeout 3h ./...
 
 .PHONY: fuzz
 fuzz: ## Run all fuzzers, one after the other (TIME=5m for each; FUZZ=enginecore/embedded or FUZZ=FuzzCron selects)
@@ -198,7 +145,7 @@ fuzz: ## Run all fuzzers, one after the other (TIME=5m for each; FUZZ=enginecore
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities (needs the vulnerability database's site)
-	$(GOVULNCHECK) ./...
+	$(TOOL) govulncheck ./...
 
 .PHONY: clean
 clean: ## Remove what the other targets made, including fetched servers

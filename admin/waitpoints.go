@@ -10,9 +10,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // Waitpoint is an open waitpoint of an execution.
@@ -57,7 +57,8 @@ func (c *Client) waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]W
 	var ids []string
 	for cursor := uint64(0); ; {
 		entry, err := c.client.Do(ctx,
-			c.client.B().Sscan().Key(c.keys.ExecWaitpoints(id)).Cursor(cursor).Count(waitpointPage).Build()).AsScanEntry()
+			c.client.B().Sscan().Key(c.keys.ExecWaitpoints(id)).Cursor(cursor).Count(waitpointPage).Build(),
+		).AsScanEntry()
 		if err != nil {
 			return nil, readError(ctx, err)
 		}
@@ -148,7 +149,7 @@ func (c *Client) CloseWaitpoint(
 	if err := errors.Join(c.checkID(id), checkReason(reason)); err != nil {
 		return err
 	}
-	err := c.audited(ctx, auditlog.CloseWaitpoint, string(waitpoint), reason, func() error {
+	err := c.audited(ctx, auditlink.CloseWaitpoint, string(waitpoint), reason, func() error {
 		_, err := c.core.CloseWaitpoint(ctx,
 			enginerpc.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
 		return err

@@ -6,7 +6,7 @@ import "time"
 var (
 	ListLanes = call[Empty, Page[Lane]](Operation{
 		Name: "list-lanes", Group: "lanes", Method: "GET", Path: "/lanes", Right: View, Effect: Reads,
-		Summary: "List the lanes with what waits in them",
+		Summary: "List the lanes with the work that waits in them",
 	})
 	GetLaneQueue = call[LaneQueueInput, LaneQueue](Operation{
 		Name: "get-lane-queue", Group: "lanes", Method: "GET", Path: "/lanes/{lane}/queue", Right: View, Effect: Reads,
@@ -15,7 +15,7 @@ var (
 	GetLaneHistory = call[LaneInput, LaneHistory](Operation{
 		Name: "get-lane-history", Group: "lanes", Method: "GET", Path: "/lanes/{lane}/history",
 		Right: View, Effect: Reads,
-		Summary: "Show what waited and ran in a lane during the last hour",
+		Summary: "Show how many nodes waited and ran in a lane during the last hour",
 	})
 	ListPauses = call[Empty, Page[Pause]](Operation{
 		Name: "list-pauses", Group: "lanes", Method: "GET", Path: "/pauses", Right: View, Effect: Reads,

@@ -18,7 +18,7 @@ var (
 	})
 	SetLimit = call[SetLimitInput, Limit](Operation{
 		Name: "set-limit", Group: "limits", Method: "PUT", Path: "/limits/{limit}", Right: Operate, Effect: Changes,
-		Summary: "Set a limit instead of what flows declare",
+		Summary: "Set a limit in place of the one that flows declare",
 	})
 	ResetLimit = call[LimitInput, Empty](Operation{
 		Name: "reset-limit", Group: "limits", Method: "DELETE", Path: "/limits/{limit}",
@@ -88,7 +88,7 @@ var (
 	ResetBudget = call[BudgetInput, Empty](Operation{
 		Name: "reset-budget", Group: "budgets", Method: "POST", Path: "/budgets/{budget}/reset",
 		Right: Operate, Effect: Changes,
-		Summary: "Set what is spent of a budget to nothing",
+		Summary: "Set the spent amount of a budget to zero",
 	})
 	DeleteBudget = call[BudgetInput, Empty](Operation{
 		Name: "delete-budget", Group: "budgets", Method: "DELETE", Path: "/budgets/{budget}",

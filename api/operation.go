@@ -2,7 +2,6 @@ package api
 
 import (
 	"reflect"
-	"slices"
 )
 
 // Prefix begins the path of every operation.
@@ -76,7 +75,7 @@ type Operation struct {
 const (
 	// QueryRuns is a query of runs: runtime.RunQuery writes its parameters and runtime.ParseRunQuery reads them.
 	QueryRuns = "runs"
-	// QueryWaits is a query of open waits: runtime.WaitQueryValues writes its parameters and runtime.ParseWaitQuery
+	// QueryWaits is a query of open waits: WaitQuery.Values writes its parameters and runtime.ParseWaitQuery
 	// reads them.
 	QueryWaits = "waits"
 )
@@ -92,31 +91,6 @@ type Entry interface{ Entry() Operation }
 
 // Entry implements Entry.
 func (o Operation) Entry() Operation { return o }
-
-// Operations returns the table, in the order of the documentation.
-func Operations() []Operation {
-	ops := make([]Operation, 0, 96)
-	for _, group := range [][]Entry{
-		runOperations(), nodeOperations(), waitOperations(), flowOperations(), scheduleOperations(), laneOperations(),
-		limitOperations(), budgetOperations(), workerOperations(), taskOperations(), bulkOperations(),
-		observeOperations(), executionOperations(), serverOperations(),
-	} {
-		for _, entry := range group {
-			ops = append(ops, entry.Entry())
-		}
-	}
-	return slices.Clip(ops)
-}
-
-// Find returns the operation of that name.
-func Find(name string) (Operation, bool) {
-	ops := Operations()
-	i := slices.IndexFunc(ops, func(o Operation) bool { return o.Name == name })
-	if i < 0 {
-		return Operation{}, false
-	}
-	return ops[i], true
-}
 
 func call[In, Out any](o Operation) Call[In, Out] {
 	o.Input, o.Output = reflect.TypeFor[In](), reflect.TypeFor[Out]()

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
 )
 
@@ -19,7 +20,7 @@ var (
 	ListFires = call[ListFiresInput, Page[time.Time]](Operation{
 		Name: "list-fires", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}/fires",
 		Right: View, Effect: Reads,
-		Summary: "List the next times of a schedule, or those that it would have with another timing",
+		Summary: "List the next times of a schedule, or its next times with another timing",
 	})
 	SetSchedule = call[SetScheduleInput, Schedule](Operation{
 		Name: "set-schedule", Group: "schedules", Method: "PUT", Path: "/schedules/{schedule}",
@@ -29,7 +30,7 @@ var (
 	EditSchedule = call[EditScheduleInput, Schedule](Operation{
 		Name: "edit-schedule", Group: "schedules", Method: "PATCH", Path: "/schedules/{schedule}",
 		Right: Operate, Effect: Changes,
-		Summary: "Change what is given of a schedule, and keep the rest",
+		Summary: "Change the given settings of a schedule, and keep the others",
 	})
 	BackfillSchedule = call[BackfillScheduleInput, Backfilled](Operation{
 		Name: "backfill-schedule", Group: "schedules", Method: "POST", Path: "/schedules/{schedule}/backfill",
@@ -189,7 +190,7 @@ type Schedule struct {
 	Missed       int64             `json:"missed"`
 	Failed       int64             `json:"failed"`
 	History      []Fire            `json:"history,omitempty"`
-	Input        *Value            `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
+	Input        *fabrictype.Value `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
 }
 
 // Fire is a fire of a schedule, or several in a row that were missed.

@@ -13,7 +13,7 @@ var (
 	})
 	ReportUsage = call[ReportUsageInput, ReportedUsage](Operation{
 		Name: "report-usage", Group: "tasks", Method: "POST", Path: "/tasks/{task}/usage", Right: Work, Effect: Changes,
-		Summary: "Count what a task has used in the budgets of its run",
+		Summary: "Count the usage of a task in the budgets of its run",
 	})
 	GetStep = call[StepInput, Step](Operation{
 		Name: "get-step", Group: "tasks", Method: "GET", Path: "/tasks/{task}/steps/{step}", Right: Work, Effect: Reads,

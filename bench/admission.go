@@ -46,7 +46,7 @@ func admission(ctx context.Context, s settings) (figures []figure, err error) {
 			if err != nil {
 				return nil, err
 			}
-			for i := range warmUp {
+			for i := range s.warmUp() {
 				if err := one(ctx, l.Client(), def, i); err != nil {
 					return nil, err
 				}

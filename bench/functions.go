@@ -151,7 +151,8 @@ func (c *costs) contract() error {
 	}}
 	steps := []func() error{
 		func() error {
-			return measured(c, enginerpc.FunctionName(enginerpc.CreateExecutionCall{}), func(i int) (enginerpc.CreateExecutionReply, error) {
+			name := enginerpc.FunctionName(enginerpc.CreateExecutionCall{})
+			return measured(c, name, func(i int) (enginerpc.CreateExecutionReply, error) {
 				return c.core.CreateExecution(c.ctx, enginerpc.CreateExecutionCall{
 					ExecutionID: ids[i], Namespace: "bench", LaneID: costLane, ExecutionKind: "noop",
 					CreatorIdentity: "bench",
@@ -161,13 +162,15 @@ func (c *costs) contract() error {
 			})
 		},
 		func() error {
-			return measured(c, enginerpc.FunctionName(enginerpc.IssueClaimGrantCall{}), func(i int) (enginerpc.IssueClaimGrantReply, error) {
+			name := enginerpc.FunctionName(enginerpc.IssueClaimGrantCall{})
+			return measured(c, name, func(i int) (enginerpc.IssueClaimGrantReply, error) {
 				grant.ExecutionID = ids[i]
 				return c.core.IssueClaimGrant(c.ctx, grant)
 			})
 		},
 		func() error {
-			return measured(c, enginerpc.FunctionName(enginerpc.ClaimExecutionCall{}), func(i int) (enginerpc.ClaimExecutionReply, error) {
+			name := enginerpc.FunctionName(enginerpc.ClaimExecutionCall{})
+			return measured(c, name, func(i int) (enginerpc.ClaimExecutionReply, error) {
 				reply, err := c.core.ClaimExecution(c.ctx, enginerpc.ClaimExecutionCall{
 					ExecutionID: ids[i], WorkerID: "w", WorkerInstanceID: "w-1", LaneID: costLane,
 					LeaseID: enginecore.LeaseID(uuid.NewString()), LeaseTTL: time.Minute, RenewBefore: 40 * time.Second,
@@ -178,7 +181,8 @@ func (c *costs) contract() error {
 			})
 		},
 		func() error {
-			return measured(c, enginerpc.FunctionName(enginerpc.RenewLeaseCall{}), func(i int) (enginerpc.RenewLeaseReply, error) {
+			name := enginerpc.FunctionName(enginerpc.RenewLeaseCall{})
+			return measured(c, name, func(i int) (enginerpc.RenewLeaseReply, error) {
 				return c.core.RenewLease(c.ctx, enginerpc.RenewLeaseCall{
 					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, AttemptID: leases[i].AttemptID,
 					LeaseID: leases[i].LeaseID, LeaseEpoch: leases[i].LeaseEpoch, LeaseTTL: time.Minute,
@@ -187,7 +191,8 @@ func (c *costs) contract() error {
 			})
 		},
 		func() error {
-			return measured(c, enginerpc.FunctionName(enginerpc.CompleteExecutionCall{}), func(i int) (enginerpc.CompleteExecutionReply, error) {
+			name := enginerpc.FunctionName(enginerpc.CompleteExecutionCall{})
+			return measured(c, name, func(i int) (enginerpc.CompleteExecutionReply, error) {
 				return c.core.CompleteExecution(c.ctx, enginerpc.CompleteExecutionCall{
 					ExecutionID: ids[i], AttemptIndex: leases[i].AttemptIndex, LaneID: costLane,
 					WorkerInstanceID: "w-1",

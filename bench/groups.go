@@ -24,7 +24,8 @@ func (c *costs) groups() error {
 			return err
 		}
 	}
-	err := measured(c, enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{}), func(i int) (enginerpc.SetEdgeGroupPolicyReply, error) {
+	name := enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{})
+	err := measured(c, name, func(i int) (enginerpc.SetEdgeGroupPolicyReply, error) {
 		return c.core.SetEdgeGroupPolicy(c.ctx, enginerpc.SetEdgeGroupPolicyCall{
 			FlowID: flows[i].id, DownstreamExecutionID: flows[i].join, PolicyVariant: "any_of",
 			OnSatisfied: "cancel_remaining",
@@ -38,7 +39,8 @@ func (c *costs) groups() error {
 			return err
 		}
 	}
-	err = measured(c, enginerpc.FunctionName(enginerpc.ReconcileSiblingCancelGroupCall{}), func(i int) (enginerpc.ReconcileSiblingCancelGroupReply, error) {
+	name = enginerpc.FunctionName(enginerpc.ReconcileSiblingCancelGroupCall{})
+	err = measured(c, name, func(i int) (enginerpc.ReconcileSiblingCancelGroupReply, error) {
 		return c.core.ReconcileSiblingCancelGroup(c.ctx, enginerpc.ReconcileSiblingCancelGroupCall{
 			FlowID: flows[i].id, DownstreamExecutionID: flows[i].join,
 		})
@@ -54,7 +56,8 @@ func (c *costs) groups() error {
 			return err
 		}
 	}
-	return measured(c, enginerpc.FunctionName(enginerpc.DrainSiblingCancelGroupCall{}), func(i int) (enginerpc.DrainSiblingCancelGroupReply, error) {
+	name = enginerpc.FunctionName(enginerpc.DrainSiblingCancelGroupCall{})
+	return measured(c, name, func(i int) (enginerpc.DrainSiblingCancelGroupReply, error) {
 		return c.core.DrainSiblingCancelGroup(c.ctx, enginerpc.DrainSiblingCancelGroupCall{
 			FlowID: flows[i].id, DownstreamExecutionID: flows[i].join,
 		})

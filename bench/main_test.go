@@ -20,7 +20,7 @@ func TestWorkloads(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	args := []string{"-engine", "embedded:", "-flows", "3", "-clients", "2", "-idle-time", "10ms", "-json", "-work", strings.Join(names, ",")}
+	args := []string{"-engine", "embedded:", "-flows", "3", "-clients", "2", "-time", "10ms", "-idle-time", "10ms", "-json", "-work", strings.Join(names, ",")}
 	if err := run(t.Context(), args, &out); err != nil {
 		t.Fatal(err)
 	}

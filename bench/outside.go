@@ -210,21 +210,18 @@ func rawIdle(ctx context.Context, s settings) (figures []figure, err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	o.core = engine.ConnOf(l.Engine().Internal())
-	times := idleSignals
-	if s.flows > 0 {
-		times = min(s.flows, times)
-	}
+	times := s.atMost(idleSignals)
 	for _, x := range []struct {
 		name string
 		once func(context.Context) (time.Duration, error)
 	}{{"create", o.created}, {"replay", o.replayed}, {"edge", o.followed}, {"late retry", o.retried}} {
 		h := newHistogram()
-		for i := range warmUp + times {
+		for i := range s.warmUp() + times {
 			took, err := x.once(ctx)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", x.name, err)
 			}
-			if i >= warmUp {
+			if i >= s.warmUp() {
 				if err := h.RecordValue(max(1, took.Microseconds())); err != nil {
 					return nil, err
 				}

@@ -140,7 +140,7 @@ func runCost(ctx context.Context, s settings, l *runtime.Local, sh shape) ([]fig
 		return nil, err
 	}
 	run := func(int) error { return sh.run(ctx, l.Client(), def) }
-	for i := range warmUp {
+	for i := range s.warmUp() {
 		if err := run(i); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -45,17 +46,14 @@ func signalLatency(ctx context.Context, s settings) (figures []figure, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	flows := idleSignals
-	if s.flows > 0 {
-		flows = min(s.flows, flows)
-	}
+	flows := s.atMost(idleSignals)
 	times := newHistogram()
-	for i := range warmUp + flows {
+	for i := range s.warmUp() + flows {
 		took, err := signalOne(ctx, l.Client(), def, i)
 		if err != nil {
 			return nil, err
 		}
-		if i >= warmUp {
+		if i >= s.warmUp() {
 			if err := times.RecordValue(took.Microseconds()); err != nil {
 				return nil, err
 			}
@@ -95,7 +93,7 @@ func openWait[T any](ctx context.Context, run *runtime.Run[T]) (runtime.Waitpoin
 		if err != nil {
 			return runtime.Waitpoint{}, err
 		}
-		if len(waits) == 1 && waits[0].State == runtime.WaitOpen {
+		if len(waits) == 1 && waits[0].State == fabrictype.WaitOpen {
 			return waits[0], nil
 		}
 		select {

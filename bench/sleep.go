@@ -44,7 +44,7 @@ func sleepLateness(ctx context.Context, s settings) (figures []figure, err error
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	node, function := newHistogram(), newHistogram()
-	for range timers {
+	for range s.atMost(timers) {
 		at := time.Now().Add(timerDelay).Truncate(time.Millisecond)
 		woken, err := resultOf(ctx, l.Client(), until, at)
 		if err == nil {

@@ -36,7 +36,7 @@ func timerLateness(ctx context.Context, s settings) (figures []figure, err error
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 	late := newHistogram()
-	for i := range timers {
+	for i := range s.atMost(timers) {
 		at := time.Now().Add(timerDelay).Truncate(time.Millisecond)
 		run, err := runtime.Start(ctx, l.Client(), def, i, runtime.StartAt(at))
 		if err != nil {

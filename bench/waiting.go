@@ -224,8 +224,9 @@ func claimCost(ctx context.Context, e *runtime.Engine) (float64, error) {
 				return 0, err
 			}
 			claims = append(claims, enginerpc.CompleteCall{
-				Partition: partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID, LeaseEpoch: claimed.LeaseEpoch,
-				AttemptID: claimed.AttemptID, Result: []byte("1"),
+				Partition: partition, ExecutionID: claimed.ExecutionID, LeaseID: claimed.LeaseID,
+				LeaseEpoch: claimed.LeaseEpoch,
+				AttemptID:  claimed.AttemptID, Result: []byte("1"),
 			})
 		}
 		after, err := serverStats(ctx, e)
@@ -340,7 +341,7 @@ func memory(nodes int) workload {
 		}
 		err = withEngine(ctx, s, func(e *runtime.Engine, client *runtime.Client) error {
 			return atWork(ctx, s, e, 1, func([]*runtime.Worker) error {
-				for range warmUp {
+				for range s.warmUp() {
 					if err := oneText(ctx, client, def); err != nil {
 						return err
 					}

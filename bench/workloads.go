@@ -90,7 +90,15 @@ func local(ctx context.Context, s settings, handlers ...activity.Handler) (*runt
 }
 
 // warmUp is how many runs go before the measured ones.
-const warmUp = 20
+func (s settings) warmUp() int { return s.atMost(20) }
+
+// atMost is a number of runs, or -flows if that is less.
+func (s settings) atMost(runs int) int {
+	if s.flows > 0 {
+		return min(s.flows, runs)
+	}
+	return runs
+}
 
 func loaded(build func() (*flow.Definition[int, int], error)) workload {
 	return func(ctx context.Context, s settings) ([]figure, error) { return measure(ctx, s, build, s.clients) }
@@ -113,7 +121,7 @@ func measure(
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	for i := range warmUp {
+	for i := range s.warmUp() {
 		if err := one(ctx, l.Client(), def, i); err != nil {
 			return nil, err
 		}

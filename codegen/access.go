@@ -136,7 +136,8 @@ func isNotAccess(root, path string) bool {
 
 // goCommands finds the commands that Go code in a folder builds.
 func goCommands(root, folder string, used map[string]bool, p *problems) error {
-	return filepath.WalkDir(filepath.Join(root, filepath.FromSlash(folder)), func(path string, d fs.DirEntry, err error) error {
+	top := filepath.Join(root, filepath.FromSlash(folder))
+	return filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -229,7 +230,7 @@ func spaced(name string) string {
 }
 
 const (
-	accessBegin = "<!-- What follows is written by `make generate`. -->\n"
+	accessBegin = "<!-- Written by `make generate`: -->\n"
 	accessEnd   = "<!-- Up to here. -->\n"
 )
 

@@ -117,7 +117,7 @@
 //	-- @values  phase  runnable active
 //	-- @column  flags  flags what there is besides
 //	-- @bit     flags  more it has further fields        bits from 1 on
-//	-- @piece   held   phase..flags lease   what the library reads or writes by itself: columns that follow each other;
+//	-- @piece   held   phase..flags lease   what the library reads or writes by itself: columns in a row;
 //	                                        those from one to another are one text
 //
 // Types are byte, state, flags (1 byte), short (2), long (4), time (6, Unix ms), all little endian, and text(n). In

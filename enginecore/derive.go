@@ -1,7 +1,7 @@
 package enginecore
 
 import (
-	"crypto/sha1" //nolint:gosec // UUIDv5 is defined by it
+	"crypto/sha1" // UUIDv5 is defined by it
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand"
+	"math/rand" //nolint:depguard // its Zipf has the name of another type
 	randv2 "math/rand/v2"
 	"strings"
 	"testing"

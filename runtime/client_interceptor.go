@@ -131,7 +131,8 @@ func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
 func (c *Client) interceptedSignal(
 	ctx context.Context, token activity.Token, s Signal,
 ) (result SignalResult, err error) {
-	err = c.intercept(ctx, interceptor.ClientCall{Operation: interceptor.Signal}, func(ctx context.Context) (err error) {
+	call := interceptor.ClientCall{Operation: interceptor.Signal}
+	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
 		result, err = c.plain().Signal(ctx, token, s)
 		return err
 	})

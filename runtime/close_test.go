@@ -79,7 +79,7 @@ func TestCloseEndsWaits(t *testing.T) {
 				for range waits {
 					<-begun
 				}
-				time.Sleep(50 * time.Millisecond) // a moment at which most of them wait: those that do not must end as well
+				time.Sleep(50 * time.Millisecond) //nolint:forbidigo // a moment at which most of them wait: those that do not must end as well
 				if whole == "client" {
 					c.Close()
 				} else {

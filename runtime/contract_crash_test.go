@@ -321,7 +321,7 @@ func TestContractInputsThatCannotBeRead(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 6), 0)
 		require.NoError(t, err)
 		<-stalled
-		time.Sleep(1500 * time.Millisecond) // longer than the lease, and so than the worker waits for an answer
+		time.Sleep(1500 * time.Millisecond) //nolint:forbidigo // longer than the lease, and so than the worker waits for an answer
 		p.Break()
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

@@ -5,6 +5,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -96,14 +98,14 @@ var ErrNoGrant = admission.ErrNoGrant
 
 // ErrNotReady is wrapped by the errors of Engine.Check, Worker.Check and Keeper.Check; their texts say what is
 // missing.
-var ErrNotReady = engine.ErrNotReady
+var ErrNotReady = observe.ErrNotReady
 
 // ErrInvalidToken is returned for a token that is malformed, altered, issued for another waitpoint, or signed with
 // a secret that is no longer valid. The error does not tell which. Nothing was changed.
 var ErrInvalidToken = engine.ErrInvalidToken
 
 // ErrTooManyWatches is yielded by Watch and Stream when OpenConfig.MaxWatches of them are active already.
-var ErrTooManyWatches = engine.ErrTooManyWatches
+var ErrTooManyWatches = transport.ErrTooManyWatches
 
 // described is an error of a call of the engine with a sentence for people in place of the call and its code.
 type described struct {

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 const (
@@ -80,10 +81,10 @@ func (h *failureHook) run(ctx context.Context) {
 			pause = time.Duration(reply.FreeInMs)*time.Millisecond + rand.N(h.hold/4)
 		case !errors.Is(err, errHookLost):
 			h.client.session.Logger.LogAttrs(ctx, slog.LevelWarn,
-				"flowfabric: the worker could not follow the runs that fail and retries", engine.EventFailureHookAway.Attr(),
+				"flowfabric: the worker could not follow the runs that fail and retries", observe.EventFailureHookAway.Attr(),
 				slog.String("worker", h.name), slog.Any("error", err))
 		}
-		engine.Sleep(ctx, pause)
+		sleep.For(ctx, pause)
 	}
 }
 
@@ -107,8 +108,10 @@ func (h *failureHook) release(ctx context.Context) {
 
 // follow calls the function for all failures behind the stored cursor until the hold is lost or ctx ends.
 func (h *failureHook) follow(ctx context.Context, from enginerpc.HoldFailureHookReply) error {
-	filter := runfeed.Filter{
-		Kinds: []runevent.Kind{runevent.FlowFailed, runevent.FlowExpired, runevent.FlowCancelled},
+	filter := FeedFilter{
+		Kinds: []fabrictype.EventKind{
+			fabrictype.EventRunFailed, fabrictype.EventRunExpired, fabrictype.EventRunCancelled,
+		},
 	}
 	feed, err := h.client.Feed(ctx, filter, from.Cursor)
 	if err != nil {
@@ -168,13 +171,14 @@ func (h *failureHook) handleAll(
 // catchUp calls the function for the runs that have failed since a time of which the feed has dropped events.
 func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 	query := RunQuery{
-		States: []RunState{RunFailed, RunExpired, RunCancelled}, FinishedFrom: since, Sort: FirstEndedFirst,
+		States:       []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired, fabrictype.RunCancelled},
+		FinishedFrom: since, Sort: FirstEndedFirst,
 	}
 	for run, err := range h.client.Runs(ctx, query) {
 		if err != nil {
 			return err
 		}
-		if run.State == RunCancelled && !h.client.cleanupFailed(ctx, run.FlowID, run.FailedNode) {
+		if run.State == fabrictype.RunCancelled && !h.client.cleanupFailed(ctx, run.FlowID, run.FailedNode) {
 			continue
 		}
 		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: flow.Outcome(run.State), Node: run.FailedNode}
@@ -207,16 +211,16 @@ func (h *failureHook) handle(ctx context.Context, failure *RunError) error {
 			return nil
 		}
 		h.client.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: OnRunFailed failed and is called again",
-			engine.EventFailureHookFailed.Attr(), slog.String("worker", h.name), slog.String("flow", failure.Flow),
+			observe.EventFailureHookFailed.Attr(), slog.String("worker", h.name), slog.String("flow", failure.Flow),
 			slog.String("run", failure.Run), slog.Any("error", err))
-		engine.Sleep(holding, pause)
+		sleep.For(holding, pause)
 	}
 }
 
 // renewUntil renews the hold until ctx ends, and ends it when the hold is lost.
 func (h *failureHook) renewUntil(ctx context.Context, end context.CancelCauseFunc) {
 	last := time.Now()
-	for engine.Sleep(ctx, h.hold/3); ctx.Err() == nil; engine.Sleep(ctx, h.hold/3) {
+	for sleep.For(ctx, h.hold/3); ctx.Err() == nil; sleep.For(ctx, h.hold/3) {
 		reply, err := h.renew(ctx, "")
 		switch {
 		case err == nil && reply.Held:

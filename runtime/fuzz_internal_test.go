@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 )
 
 // FuzzQueries reads any parameters of a URL as a query of runs and as one of waits. The parameters of what was read are
@@ -34,9 +35,9 @@ func FuzzQueries(f *testing.F) {
 			require.ErrorIs(t, err, ErrInvalid)
 		}
 		if q, err := ParseWaitQuery(values); err == nil {
-			again, err := ParseWaitQuery(WaitQueryValues(q))
+			again, err := ParseWaitQuery(q.Values())
 			require.NoError(t, err)
-			require.Equal(t, WaitQueryValues(q), WaitQueryValues(again))
+			require.Equal(t, q.Values(), again.Values())
 		} else {
 			require.ErrorIs(t, err, ErrInvalid)
 		}
@@ -65,7 +66,7 @@ func FuzzCursors(f *testing.F) {
 		} else if text != "" {
 			require.Len(t, at, len(partitions))
 			for _, p := range at {
-				require.True(t, engine.IsEntry(p.After), "%q", p.After)
+				require.True(t, feeds.IsEntry(p.After), "%q", p.After)
 			}
 		}
 		if frame, skip, err := splitLogCursor(text); err != nil {

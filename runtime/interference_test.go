@@ -21,12 +21,12 @@ import (
 func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, x *trial) {
 	switch x.meddling {
 	case cancelledByClient:
-		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond) // a random moment of the run
+		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond) //nolint:forbidigo // a random moment of the run
 		if err := x.run.Cancel(ctx, "the test says so"); err != nil && !errors.Is(err, runtime.ErrRunOver) {
 			t.Errorf("cancel: %v", err)
 		}
 	case cancelledByOthers:
-		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond) // a random moment of the run
+		time.Sleep(time.Duration(r.IntN(60)) * time.Millisecond) //nolint:forbidigo // a random moment of the run
 		_, err := engine.ConnOf(c.bench.Engine.Internal()).ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 			Partition: x.plan.Partition, FlowID: x.plan.FlowID, Reason: "others say so", CancellationPolicy: "cancel_all",
 			Grace: time.Duration(1+r.IntN(20)) * time.Millisecond,
@@ -37,7 +37,7 @@ func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, 
 	case operated:
 		o := &operator{t: t, ctx: ctx, r: r, workerPool: c, trial: x, core: engine.ConnOf(c.bench.Engine.Internal())}
 		for range 30 + r.IntN(60) {
-			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond) // a random moment of the run
+			time.Sleep(time.Duration(r.IntN(2000)) * time.Microsecond) //nolint:forbidigo // a random moment of the run
 			o.operate()
 		}
 		o.clear()

@@ -211,7 +211,7 @@ func (c *workerPool) randomDAGRound(t *testing.T, seed uint64) {
 
 // interrupt cancels a part of a run, or not.
 func (c *workerPool) interrupt(t *testing.T, ctx context.Context, r *rand.Rand, run *runtime.Run[string], w *randomDAG) {
-	time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond) // a random moment of the run
+	time.Sleep(time.Duration(r.IntN(20)) * time.Millisecond) //nolint:forbidigo // a random moment of the run
 	var err error
 	switch r.IntN(4) {
 	case 0:

@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // LaneState counts the executions of a lane, over all partitions.
@@ -132,9 +133,9 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string, opts [
 }
 
 // pauseEntry is the entry of the audit log for a pause, or the end of one.
-func pauseEntry(do, subject, name, actor, reason string) auditlog.Entry {
-	return auditlog.Entry{
-		Actor: actor, Action: auditlog.Action(do + "_" + subjectName(subject)), Name: name, Detail: reason,
+func pauseEntry(do, subject, name, actor, reason string) fabrictype.AuditEntry {
+	return fabrictype.AuditEntry{
+		Actor: actor, Action: fabrictype.AuditAction(do + "_" + subjectName(subject)), Name: name, Detail: reason,
 	}
 }
 
@@ -156,7 +157,7 @@ func (c *Client) resumeEverywhere(ctx context.Context, subject, name string) err
 		calls = append(calls, enginerpc.ResumeCall{Partition: p, Subject: subject, Name: name})
 	}
 	for len(calls) > 0 {
-		answers, _ := engine.SendAll(ctx, c.session.Core, calls) // the answers have the errors
+		answers, _ := batching.SendAll(ctx, c.session.Core, calls) // the answers have the errors
 		var faults []error
 		var rest []enginerpc.ResumeCall
 		for i, a := range answers {

@@ -219,7 +219,7 @@ func TestLimitCrashes(t *testing.T) {
 type modelQuota struct {
 	cap, rate int
 	holders   map[string]int64 // by execution
-	counted   map[string]bool  // starts in a window that is longer than the test; one for each lease of an execution
+	counted   map[string]int   // starts in a window that is longer than the test, by execution and lease
 	waiting   []modelWaiter
 	reserved  bool // places are not begun with, so that they count only while they are held
 }
@@ -237,7 +237,7 @@ func (m *modelQuota) release(execution string, token int64, refund bool) {
 	}
 	delete(m.holders, execution)
 	if refund || m.reserved {
-		delete(m.counted, placeName(execution, token))
+		m.counted[placeName(execution, token)]--
 	}
 }
 
@@ -257,17 +257,26 @@ func (m *modelQuota) request(execution string, token int64, score int) bool {
 	return false
 }
 
+// starts is how many starts count.
+func (m *modelQuota) starts() int {
+	n := 0
+	for _, starts := range m.counted {
+		n += starts
+	}
+	return n
+}
+
 func (m *modelQuota) grant() []string {
 	slices.SortStableFunc(m.waiting, func(a, b modelWaiter) int { return a.score - b.score })
 	var granted []string
-	for len(m.waiting) > 0 && len(m.holders) < m.cap && len(m.counted) < m.rate {
+	for len(m.waiting) > 0 && len(m.holders) < m.cap && m.starts() < m.rate {
 		w := m.waiting[0]
 		m.waiting = m.waiting[1:]
 		if held, ok := m.holders[w.execution]; ok && held >= w.token {
 			continue
 		}
 		m.holders[w.execution] = w.token
-		m.counted[placeName(w.execution, w.token)] = true
+		m.counted[placeName(w.execution, w.token)]++
 		granted = append(granted, placeName(w.execution, w.token))
 	}
 	return granted
@@ -282,7 +291,7 @@ func TestQuotaModel(t *testing.T) {
 		r := rand.New(rand.NewPCG(randseed.Of(t, 0), 1))
 		for round := range 10 {
 			m := &modelQuota{
-				cap: 1 + r.IntN(5), rate: 40 + r.IntN(100), holders: make(map[string]int64), counted: make(map[string]bool),
+				cap: 1 + r.IntN(5), rate: 40 + r.IntN(100), holders: make(map[string]int64), counted: make(map[string]int),
 				reserved: round%2 == 1,
 			}
 			id := enginecore.QuotaIDFor("model", "quota", strconv.Itoa(round))
@@ -333,7 +342,7 @@ func TestQuotaModel(t *testing.T) {
 			state, err := core.Quotas(ctx, enginerpc.QuotasCall{Partition: partition})
 			require.NoError(t, err)
 			i := slices.IndexFunc(state.Quotas, func(q enginerpc.QuotaState) bool { return q.QuotaPolicyID == id })
-			require.Equal(t, [3]int64{int64(len(m.holders)), int64(len(m.waiting)), int64(len(m.counted))},
+			require.Equal(t, [3]int64{int64(len(m.holders)), int64(len(m.waiting)), int64(m.starts())},
 				[3]int64{state.Quotas[i].Running, state.Quotas[i].Waiting, state.Quotas[i].InWindow})
 		}
 	})
@@ -372,7 +381,7 @@ func TestQuotaWindow(t *testing.T) {
 			} else {
 				recent := slices.DeleteFunc(slices.Clone(admitted), func(a span) bool { return s.from.Sub(a.to) > window+grain })
 				require.GreaterOrEqual(t, len(recent), most, "refused after %d admissions", len(admitted))
-				time.Sleep(3 * time.Millisecond) // between two requests
+				time.Sleep(3 * time.Millisecond) //nolint:forbidigo // between two requests
 			}
 			call.Requests = nil
 			call.Releases = []enginerpc.ExchangeRelease{{Execution: execution}}

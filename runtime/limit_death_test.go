@@ -39,7 +39,7 @@ func TestSeveralLimits(t *testing.T) {
 					g.enter()
 					defer g.leave()
 				}
-				time.Sleep(5 * time.Millisecond) // the work, during which others enter
+				time.Sleep(5 * time.Millisecond) //nolint:forbidigo // the work, during which others enter
 				return 0, nil
 			}, opts...)
 		}
@@ -83,7 +83,7 @@ func TestLimitsSurviveWorkers(t *testing.T) {
 		runs := startAll(ctx, t, b.Client, single(t, a, activity.Priority(1)), 60)
 		for range 4 {
 			w := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: -1})
-			time.Sleep(60 * time.Millisecond) // the life of a worker, which ends in the middle of its work
+			time.Sleep(60 * time.Millisecond) //nolint:forbidigo // the life of a worker, which ends in the middle of its work
 			require.NoError(t, w.Stop())
 		}
 		for _, run := range runs[:10] {

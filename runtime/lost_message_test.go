@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -68,7 +69,7 @@ func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 	if x.isExact {
 		x.Keeper(t)
 		x.Worker(t, handlers)
-		<-time.After(time.Hour) // by the virtual clock
+		time.Sleep(time.Hour) //nolint:forbidigo // by the virtual clock
 		return
 	}
 	x.Keeper(t, runtime.SweepingKeeper(x.keeperSweep))
@@ -142,7 +143,7 @@ type dueCase struct {
 func hasEnded(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool {
 	d, err := run.Describe(ctx)
 	require.NoError(t, err)
-	return d.State != runtime.RunRunning
+	return d.State != fabrictype.RunRunning
 }
 
 func isPurged(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool {
@@ -389,7 +390,7 @@ func TestSubscribingHearsOfCancels(t *testing.T) {
 		require.NoError(t, run.Cancel(ctx, "no longer wanted"))
 		x.lostSome(t, workerChannel)
 		if x.isExact {
-			<-time.After(time.Minute) // by the virtual clock
+			time.Sleep(time.Minute) //nolint:forbidigo // by the virtual clock
 		}
 		require.Empty(t, ends, "the cancel was lost")
 		broken := time.Now()

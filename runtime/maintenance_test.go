@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 )
 
@@ -214,7 +215,7 @@ func TestKeeperWhoseStepsFailIsNotReady(t *testing.T) {
 	becomes(true)
 	failing.Store(true)
 	becomes(false)
-	require.ErrorIs(t, k.Check(ctx), engine.ErrNotReady)
+	require.ErrorIs(t, k.Check(ctx), observe.ErrNotReady)
 	require.ErrorContains(t, k.Check(ctx), "the server is full")
 	sound.Store(true)
 	becomes(true)

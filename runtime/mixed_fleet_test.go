@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -67,7 +68,7 @@ func TestMixedFleet(t *testing.T) {
 			if i%20 == 10 && b.Kind != testserver.Embedded {
 				f.kill()
 			}
-			time.Sleep(10 * time.Millisecond) // the pace of the fleet
+			time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the pace of the fleet
 		}
 		f.finish()
 		vendor.finish()
@@ -227,7 +228,7 @@ func (f *fleet) kill() {
 	run, err := runtime.Start(f.ctx, f.bench.Client, f.flows["held"], -1)
 	require.NoError(f.t, err)
 	f.runs = append(f.runs, fleetRun{run: run, want: -1})
-	time.Sleep(300 * time.Millisecond) // it may or may not have claimed some
+	time.Sleep(300 * time.Millisecond) //nolint:forbidigo // it may or may not have claimed some
 	dying.kill(f.t)
 	f.kills++
 }
@@ -269,7 +270,7 @@ func (f *fleet) answer(run *runtime.Run[int], over <-chan struct{}) {
 		waits, err := run.Waitpoints(f.ctx)
 		require.NoError(f.t, err)
 		for _, w := range waits {
-			if w.State != runtime.WaitOpen {
+			if w.State != fabrictype.WaitOpen {
 				continue
 			}
 			if rand.IntN(2) == 0 {
@@ -361,7 +362,7 @@ func (v *vendor) start(i int) {
 func (v *vendor) run(ctx context.Context) error {
 	client, keys := v.core.Client(), v.core.Keys()
 	for ctx.Err() == nil {
-		time.Sleep(10 * time.Millisecond) // its poll interval
+		time.Sleep(10 * time.Millisecond) //nolint:forbidigo // its poll interval
 		for i := range v.core.Partitioning().Flow {
 			p := enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(i)}
 			for _, index := range []string{keys.LaneEligible(p, enginetest.ProgramLane), keys.IndexLeaseExpiry(p)} {

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
@@ -132,11 +133,11 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	if err := errors.Join(err, config.check(target.Contract), replicationErr, keeperErr); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
-	telemetry, err := engine.NewTelemetry(config.TracerProvider, config.MeterProvider)
+	telemetry, err := observe.NewTelemetry(config.TracerProvider, config.MeterProvider)
 	if err != nil {
 		return nil, fmt.Errorf("open engine: metrics: %w", err)
 	}
-	limiter := engine.NewRepeatLimiter(config.Logger.Handler())
+	limiter := observe.NewRepeatLimiter(config.Logger.Handler())
 	s := &engine.Session{
 		Keep:      config.Retention.keep(),
 		Volatile:  config.AllowVolatile,
@@ -163,7 +164,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 	}
 	if s.InMemory {
 		s.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the engine runs in this process and in memory: its data "+
-			"does not outlive the process, and other processes cannot use it", engine.EventEngineInMemory.Attr())
+			"does not outlive the process, and other processes cannot use it", observe.EventEngineInMemory.Attr())
 	}
 	inspect.Warn(ctx, s)
 	return e, nil

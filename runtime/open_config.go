@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
 	"github.com/flowfabric/flowfabric-go/internal/engineurl"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -291,7 +292,7 @@ func (c OpenConfig) check(contract bool) error {
 			fault("Propagators: element %d: %w", i+1, p.Check())
 		}
 	}
-	if err := engine.CheckMaxWatches(c.MaxWatches); err != nil {
+	if err := transport.CheckMaxWatches(c.MaxWatches); err != nil {
 		fault("MaxWatches %w", err)
 	}
 	if err := c.WaitpointSecret.given().Check(); err != nil {

@@ -25,7 +25,7 @@ func TestRestingWorkersStayReady(t *testing.T) {
 		b.Run(t, "worker", w.Run)
 		for range 2 {
 			for second := range 3600 {
-				<-time.After(time.Second) // by the virtual clock
+				time.Sleep(time.Second) //nolint:forbidigo // by the virtual clock
 				require.NoError(t, w.Check(t.Context()), "second %d", second)
 			}
 			_, err := startOne(enginetest.Context(t), t, &lossy{Bench: b}, single(t, work)).Result(enginetest.Context(t))

@@ -16,7 +16,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 )
 
@@ -110,7 +114,7 @@ func (r *RunRef) stream(
 		defer watches.End()
 	}
 	s := frameReader{
-		run: r, node: node, soFar: soFar, tail: engine.Tail{Watches: watches},
+		run: r, node: node, soFar: soFar, tail: transport.Tail{Watches: watches},
 		events: r.client.session.Backend.FollowEvents(r.partition, r.flowID),
 	}
 	defer s.tail.Close()
@@ -140,8 +144,8 @@ type frameReader struct {
 	node      string
 	execution enginecore.ExecutionID
 	soFar     bool
-	tail      engine.Tail
-	events    engine.EventFollower
+	tail      transport.Tail
+	events    feeds.Follower
 
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
@@ -221,7 +225,7 @@ func (s *frameReader) await(ctx context.Context) error {
 	framed := make(chan error, 1)
 	key := s.run.client.session.Core.Keys().StreamFrames(s.execution, s.attempt)
 	go func() {
-		framed <- s.tail.Await(waiting, key, cmp.Or(s.entry, engine.FromStart))
+		framed <- s.tail.Await(waiting, key, cmp.Or(s.entry, transport.FromStart))
 		stop()
 	}()
 	for {
@@ -243,7 +247,7 @@ func (s *frameReader) await(ctx context.Context) error {
 
 // lookAt tells now and then of a run that is not there, of which nothing would be heard any more.
 func (s *frameReader) lookAt(ctx context.Context) error {
-	if time.Since(s.looked) <= engine.TailLook {
+	if time.Since(s.looked) <= transport.TailLook {
 		return nil
 	}
 	_, err := s.run.over(ctx)
@@ -282,8 +286,8 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 		call.FromID = "(" + s.entry
 	}
 	reply, err := s.run.client.session.Core.ReadAttemptStream(ctx, call)
-	if engine.IsUnreached(err) && ctx.Err() == nil {
-		engine.Sleep(ctx, engine.TailPause)
+	if retry.IsUnreached(err) && ctx.Err() == nil {
+		sleep.For(ctx, transport.TailPause)
 		return true, nil
 	}
 	if ctx.Err() != nil {

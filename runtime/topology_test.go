@@ -89,7 +89,7 @@ func TestSentinelFailover(t *testing.T) {
 		b := enginetest.Open(t, kind, watched.URL(), enginetest.NewPrefix())
 		ctx := enginetest.Context(t)
 		a, sum := activity.New("add", func(_ context.Context, n int) (int, error) {
-			time.Sleep(5 * time.Millisecond) // so that there is something to interrupt
+			time.Sleep(5 * time.Millisecond) //nolint:forbidigo // so that there is something to interrupt
 			return n + 1, nil
 		}), adder()
 		def := wide(t, a, sum, 5)

@@ -120,7 +120,7 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 	for claim := range perPartition * (partitions - 1) {
 		// The first worker makes most claims, the last one few.
 		x := running[min(rand.IntN(10)/6+rand.IntN(10)/9, workers-1)]
-		time.Sleep(held - time.Since(x.since)) // the least time that an execution takes
+		time.Sleep(held - time.Since(x.since)) //nolint:forbidigo // the least time that an execution takes
 		close(x.end)
 		got := next()
 		require.Equal(t, x.worker, got.worker)

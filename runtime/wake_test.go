@@ -32,14 +32,14 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 			require.NoError(t, all[i].Register(a))
 			b.Run(t, "worker", all[i].Run)
 		}
-		time.Sleep(5 * time.Second) // the workers get to know each other, and settle on who hears what
+		time.Sleep(5 * time.Second) //nolint:forbidigo // the workers get to know each other, and settle on who hears what
 		before := total(all)
 		for i := range tasks {
 			run, err := runtime.Start(ctx, b.Client, single(t, a), i)
 			require.NoError(t, err)
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
-			time.Sleep(33 * time.Millisecond) // tasks come one by one, at any time of the ring
+			time.Sleep(33 * time.Millisecond) //nolint:forbidigo // tasks come one by one, at any time of the ring
 		}
 		after := total(all)
 		require.EqualValues(t, tasks, after.Executions-before.Executions)

@@ -189,7 +189,7 @@ func TestKeptRepliesOfPurgedRuns(t *testing.T) {
 		require.Less(t, p.do("POST", "/flows/order/runs/batch", many, nil, ann("m")...).StatusCode, 300)
 		for _, id := range []string{"one", "two"} {
 			ref := p.client.Run("order", id)
-			for range ref.Watch(enginetest.Context(t), "") { //nolint:revive // until it has ended
+			for range ref.Watch(enginetest.Context(t), "") { // until it has ended
 			}
 			require.NoError(t, ref.Purge(enginetest.Context(t)))
 		}

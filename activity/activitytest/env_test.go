@@ -263,7 +263,7 @@ func TestTokenIsRedacted(t *testing.T) {
 	if shown := out.String(); strings.Contains(shown, text) || strings.Contains(strings.ToLower(shown), hexed) {
 		t.Errorf("the token shows:\n%s", shown)
 	}
-	//lint:ignore SA9005 that it cannot be read is what is tested
+	//nolint:staticcheck // that it cannot be read is what is tested
 	if err := json.Unmarshal([]byte(`"x"`), &token); err == nil {
 		t.Error("a token was read from JSON")
 	}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // A run that is larger than the memory that Write needs is archived line by line. One that has changed while it was
 // read leaves nothing in the segment.
-func TestRunsAreStreamed(t *testing.T) { //nolint:paralleltest // it measures the heap
+func TestRunsAreStreamed(t *testing.T) { // it measures the heap
 	const pages, most = 8, 5 << 20 // of a MiB each, which compression does not shorten by much
 	random := rand.NewChaCha8([32]byte{1})
 	bytes := make([]byte, 3<<18)
@@ -26,7 +26,7 @@ func TestRunsAreStreamed(t *testing.T) { //nolint:paralleltest // it measures th
 		text, err := json.Marshal(bytes) // 1 MiB of base64
 		require.NoError(t, err)
 		d := &runtime.RunDescription{Flow: "large", Run: "r"}
-		d.Result = &describe.Value{Codec: "json", Data: text, Size: len(text)}
+		d.Result = &fabrictype.Value{Codec: "json", JSON: text, Size: len(text)}
 		return d
 	}
 	heap := func() uint64 {

@@ -118,7 +118,7 @@ func (p *postgres) ready(ctx context.Context) error {
 		}
 		connection, err := pgx.Connect(ctx, p.url())
 		if err != nil {
-			return false, nil //nolint:nilerr // it does not answer yet
+			return false, nil // it does not answer yet
 		}
 		return true, connection.Close(ctx)
 	})

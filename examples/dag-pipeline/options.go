@@ -147,8 +147,7 @@ func standardLibrary() (string, error) {
 	output, err := exec.Command("go", "env", "GOROOT").Output()
 	goroot := strings.TrimSpace(string(output))
 	if err != nil || goroot == "" {
-		//lint:ignore SA1019 the go command, which was asked first, is not on this machine
-		goroot = goruntime.GOROOT()
+		goroot = goruntime.GOROOT() //nolint:staticcheck // the go command is not there
 	}
 	path := filepath.Join(goroot, "src")
 	if goroot == "" || checkTree(path) != nil {

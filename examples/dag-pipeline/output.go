@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -63,7 +64,7 @@ func record(s *runtime.RunDescription) string {
 	b.WriteString("| Node | State | Attempts | After a failure | After a lost worker | Time |\n|---|---|--:|--:|--:|--:|\n")
 	for _, n := range s.Nodes {
 		took := ""
-		if n.State == runtime.NodeSucceeded {
+		if n.State == fabrictype.NodeSucceeded {
 			took = n.CompletedAt.Sub(n.StartedAt).Round(time.Millisecond).String()
 		}
 		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %s |\n", n.Name, n.State, n.Attempts, n.Retries, n.Reclaims, took)
@@ -89,7 +90,8 @@ func writeTotals(out io.Writer, r Ranking) {
 			break
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%.1f %%\t%s (%s)\n", p.Dir, thousands(p.Files), thousands(p.Lines),
-			thousands(p.Functions), thousands(p.Imports), 100*p.CommentRatio(), p.Longest.Name, thousands(p.Longest.Lines))
+			thousands(p.Functions), thousands(p.Imports), 100*p.CommentRatio(), p.Longest.Name,
+			thousands(p.Longest.Lines))
 	}
 	_ = table.Flush() // standard output that is gone is no reason to fail
 }

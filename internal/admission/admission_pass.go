@@ -9,7 +9,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -190,7 +190,7 @@ func (p *admissionPass) dropComplete() {
 func (p *admissionPass) warn(message string, err error) {
 	if p.ctx.Err() == nil {
 		p.Session.Logger.LogAttrs(p.ctx, slog.LevelWarn, "flowfabric: "+message,
-			engine.EventLimitsFailed.Attr(), slog.Any("error", err))
+			observe.EventLimitsFailed.Attr(), slog.Any("error", err))
 	}
 }
 

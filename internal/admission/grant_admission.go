@@ -118,7 +118,8 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	if err != nil {
 		return verdict{}, err
 	}
-	offered := client.B().Zadd().Key(keys.FfxUnadmitted(at)).ScoreMember().ScoreMember(float64(s.now.Add(offerAgain).UnixMilli()), string(x.id)).Build()
+	again := float64(s.now.Add(offerAgain).UnixMilli())
+	offered := client.B().Zadd().Key(keys.FfxUnadmitted(at)).ScoreMember().ScoreMember(again, string(x.id)).Build()
 	if err := client.Do(ctx, offered).Error(); err != nil {
 		return verdict{}, err
 	}

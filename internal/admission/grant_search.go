@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 )
@@ -283,7 +284,7 @@ func (s *grantSearch) admitAndGrant(
 		a.release(context.WithoutCancel(ctx)) // the call most likely failed because ctx ended
 		s.changed = true
 		s.session.Logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: the grant issuer could not grant an execution",
-			engine.EventGrantFailed.Attr(),
+			observe.EventGrantFailed.Attr(),
 			slog.String("execution", string(x.id)), slog.Any("error", err))
 		return IssuedGrant{}, false, nil
 	}

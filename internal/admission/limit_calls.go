@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -170,7 +171,7 @@ func (p *admissionPass) send(
 		limits = append(limits, call.limit)
 	}
 	sentAt := time.Now() // a call that the connection repeats counts from the first time
-	answers, _ := engine.SendAll[enginerpc.ExchangeReply](p.ctx, p.Session.Core, list)
+	answers, _ := batching.SendAll[enginerpc.ExchangeReply](p.ctx, p.Session.Core, list)
 	for i, a := range answers {
 		if a.Err != nil {
 			p.warn("the admission pass could not call a limit; keepers retry", a.Err)

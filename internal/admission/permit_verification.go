@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -60,7 +60,7 @@ func (p *admissionPass) verify(checks []enginerpc.QuotaCheck, limits map[enginec
 		list[i] = *calls[at]
 	}
 	// each answer has its error
-	answers, _ := engine.SendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.Session.Core, list)
+	answers, _ := batching.SendAll[enginerpc.VerifyAdmissionsReply](p.ctx, p.Session.Core, list)
 	for n, a := range answers {
 		if a.Err != nil {
 			p.warn("the permit verification could not read the states of executions", a.Err)
@@ -141,7 +141,7 @@ func (p *admissionPass) leasedAhead(instance enginecore.WorkerInstanceID) (int64
 			WorkerInstanceID: instance,
 		}
 	}
-	answers, _ := engine.SendAll[enginerpc.LeasedAheadReply](p.ctx, core, calls)
+	answers, _ := batching.SendAll[enginerpc.LeasedAheadReply](p.ctx, core, calls)
 	var count int64
 	for _, a := range answers {
 		if a.Err != nil {

@@ -4,7 +4,7 @@ package answer
 
 import (
 	"context"
-	"crypto/sha1" //nolint:gosec // names a schema, and protects nothing
+	"crypto/sha1" // names a schema, and protects nothing
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,7 +31,7 @@ type Checker struct {
 const maxSchemas = 64
 
 // Signal sends a signal whose payload satisfies the schema of its wait. Otherwise the error wraps engine.ErrInvalid and
-// a *valuefault.Error with all faults, and nothing has changed.
+// a *fabrictype.ValueError with all faults, and nothing has changed.
 func (c *Checker) Signal(
 	ctx context.Context, store engine.WaitStore, call enginerpc.SignalCall,
 ) (reply enginerpc.SignalReply, err error) {
@@ -97,7 +97,7 @@ func (c *Checker) send(
 
 // check holds a payload against a schema, and returns the name of the schema.
 func (c *Checker) check(subject, text string, payload []byte) (name string, err error) {
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+	sum := sha1.Sum([]byte(text))
 	name = hex.EncodeToString(sum[:])
 	schema, err := c.schema(name, text)
 	if err != nil {

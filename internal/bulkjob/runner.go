@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 const (
@@ -80,7 +81,7 @@ func (r *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 		if fault := recover(); fault != nil {
 			r.session.Logger.LogAttrs(ctx, slog.LevelError,
 				"flowfabric: the keeper recovered from a panic and continues",
-				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskBulkJob}),
+				observe.EventKeeperPanicked.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskBulkJob}),
 				slog.Any("panic", fault), slog.String("stack", string(debug.Stack())))
 		}
 	}()
@@ -90,7 +91,7 @@ func (r *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 		return
 	}
 	r.session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the keeper could not go on with a bulk job and retries",
-		engine.EventBulkJobFailed.Attr(), slog.String("bulk_job_id", string(id)), slog.Any("error", err))
+		observe.EventBulkJobFailed.Attr(), slog.String("bulk_job_id", string(id)), slog.Any("error", err))
 }
 
 // step is one step of a job that this keeper has taken.
@@ -154,7 +155,7 @@ func (s *step) save(ctx context.Context, due time.Time, completed bool) error {
 		return err
 	}
 	s.now = reply.Now
-	if bulk.State(reply.State) == bulk.Stopped {
+	if fabrictype.BulkState(reply.State) == fabrictype.BulkStopped {
 		return errStopped
 	}
 	return nil
@@ -281,8 +282,8 @@ func (s *step) handle(ctx context.Context, run enginerpc.Run) error {
 		s.progress.Skipped++
 	default:
 		s.progress.Failed++
-		if len(s.progress.Failures) < bulk.MaxFailures {
-			s.progress.Failures = append(s.progress.Failures, bulk.Failure{
+		if len(s.progress.Failures) < maxFailures {
+			s.progress.Failures = append(s.progress.Failures, fabrictype.BulkFailure{
 				Flow: run.FlowName, Run: run.RunID, Error: failureText(err),
 			})
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -71,7 +72,7 @@ func (c *contract) releaseRouted(
 	ctx context.Context, call enginerpc.AnnounceCall, ids []enginecore.ExecutionID,
 ) (released int64, err error) {
 	ids, cores, err := c.readable(ctx, ids, append([]string{"blocking_reason"}, engine.ClaimFields...))
-	if engine.IsUnavailable(err) {
+	if retry.IsUnavailable(err) {
 		return 0, err
 	}
 	request := enginerpc.ClaimRequest{LaneID: call.LaneID, Kinds: call.Kinds, Capabilities: call.Capabilities}
@@ -85,7 +86,7 @@ func (c *contract) releaseRouted(
 		}
 	}
 	for _, a := range sendContract[enginerpc.UnblockExecutionReply](ctx, c, calls) {
-		if engine.IsUnavailable(a.Err) {
+		if retry.IsUnavailable(a.Err) {
 			return released, a.Err
 		}
 		if a.Err == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -187,19 +188,19 @@ func idsOf[T ~string](result rueidis.RedisResult) []T {
 }
 
 // sendContract sends calls in pages and returns their answers in order.
-func sendContract[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, calls []C) []engine.CallResult[R] {
-	answers := make([]engine.CallResult[R], 0, len(calls))
+func sendContract[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, calls []C) []batching.CallResult[R] {
+	answers := make([]batching.CallResult[R], 0, len(calls))
 	for len(calls) > 0 {
 		page := calls[:min(len(calls), contractPage)]
 		calls = calls[len(page):]
-		got, _ := engine.SendAll[R](ctx, c.core, page) // each answer carries its error
+		got, _ := batching.SendAll[R](ctx, c.core, page) // each answer carries its error
 		answers = append(answers, got...)
 	}
 	return answers
 }
 
 // firstError returns the first error of the answers other than the accepted refusals.
-func firstError[R any](answers []engine.CallResult[R], accepted ...error) error {
+func firstError[R any](answers []batching.CallResult[R], accepted ...error) error {
 	for _, a := range answers {
 		if a.Err != nil && !isOneOf(a.Err, accepted) {
 			return a.Err

@@ -9,7 +9,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // contractBatch collects calls and reads to be sent in order in one round trip.
@@ -42,8 +45,8 @@ func (b *contractBatch) look(command rueidis.Completed) *rueidis.RedisResult {
 }
 
 // addOnce adds a call that is not idempotent, and so not repeated.
-func addOnce[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallResult[R] {
-	a := new(engine.CallResult[R])
+func addOnce[R any, C enginerpc.Call[R]](b *contractBatch, call C) *batching.CallResult[R] {
+	a := new(batching.CallResult[R])
 	command, err := enginerpc.Command[R](b.contract.core, call)
 	if err != nil {
 		a.Err = err
@@ -57,8 +60,8 @@ func addOnce[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallR
 }
 
 // addAgain adds an idempotent call, which is repeated while the engine is unreachable.
-func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.CallResult[R] {
-	a := new(engine.CallResult[R])
+func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *batching.CallResult[R] {
+	a := new(batching.CallResult[R])
 	command, err := enginerpc.Command[R](b.contract.core, call)
 	if err != nil {
 		a.Err = err
@@ -66,7 +69,7 @@ func addAgain[R any, C enginerpc.Call[R]](b *contractBatch, call C) *engine.Call
 	}
 	b.commands = append(b.commands, command)
 	b.settle = append(b.settle, func(ctx context.Context, r rueidis.RedisResult) {
-		if a.Reply, a.Err = enginerpc.Decode[R](ctx, call, r); engine.IsUnavailable(a.Err) {
+		if a.Reply, a.Err = enginerpc.Decode[R](ctx, call, r); retry.IsUnavailable(a.Err) {
 			a.Reply, a.Err = callAgain[R](ctx, b.contract, call)
 		}
 	})
@@ -93,7 +96,7 @@ func (b *contractBatch) run(ctx context.Context) error {
 		}
 	}
 	for _, result := range b.looks {
-		if err := readFault(ctx, *result); engine.IsUnavailable(err) && fault == nil {
+		if err := readFault(ctx, *result); retry.IsUnavailable(err) && fault == nil {
 			fault = err
 		}
 	}
@@ -110,10 +113,10 @@ const (
 func callAgain[R any, C enginerpc.Call[R]](ctx context.Context, c *contract, call C) (R, error) {
 	for end := time.Now().Add(contractPatience); ; {
 		reply, err := enginerpc.Do[R](ctx, c.core, call)
-		if !engine.IsUnavailable(err) || ctx.Err() != nil || time.Now().After(end) {
+		if !retry.IsUnavailable(err) || ctx.Err() != nil || time.Now().After(end) {
 			return reply, err
 		}
-		engine.Sleep(ctx, contractPause)
+		sleep.For(ctx, contractPause)
 	}
 }
 

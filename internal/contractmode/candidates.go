@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -160,7 +161,7 @@ func (s *candidateSearch) add(ctx context.Context, texts []string) error {
 		}
 	}
 	ids, cores, err := s.readable(ctx, ids, engine.ClaimFields)
-	if engine.IsUnavailable(err) {
+	if retry.IsUnavailable(err) {
 		return err
 	}
 	for i, id := range ids {

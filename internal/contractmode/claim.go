@@ -16,6 +16,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -162,12 +164,12 @@ func (c *contract) take(
 		if errors.Is(err, enginecore.ErrMaxRetriesExhausted) {
 			ended = append(ended, contractEnd{id: x.id, flow: enginecore.FlowID(x.core["flow_id"]), outcome: "failed"})
 		}
-		if engine.IsUnavailable(err) {
+		if retry.IsUnavailable(err) {
 			fault = err
 		}
 		if err != nil {
 			c.logger.LogAttrs(ctx, slog.LevelDebug, "flowfabric: another worker claimed the execution first",
-				engine.EventClaimLost.Attr(), slog.String("execution", string(x.id)),
+				observe.EventClaimLost.Attr(), slog.String("execution", string(x.id)),
 				slog.Any("error", err))
 			continue
 		}
@@ -254,7 +256,7 @@ func (x *contractClaim) damage(ctx context.Context) error {
 func (c *contract) warnOfDamage(ctx context.Context, id enginecore.ExecutionID, err error) {
 	if err != nil && ctx.Err() == nil {
 		c.logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker cannot read an execution, and leaves it out",
-			engine.EventClaimFailed.Attr(), slog.String("execution", string(id)), slog.Any("error", err))
+			observe.EventClaimFailed.Attr(), slog.String("execution", string(id)), slog.Any("error", err))
 	}
 }
 

@@ -13,7 +13,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 const (
@@ -72,16 +75,16 @@ func (c *contract) FollowCompletions(ctx context.Context) {
 	})
 	defer listening.Wait()
 	for ctx.Err() == nil {
-		engine.Sleep(ctx, followAfter)
+		sleep.For(ctx, followAfter)
 		batch := q.take()
 		if len(batch) == 0 {
 			continue
 		}
-		engine.Sleep(ctx, followAfter)
+		sleep.For(ctx, followAfter)
 		if err := c.follow(ctx, batch); err != nil && ctx.Err() == nil {
 			c.logger.LogAttrs(ctx, slog.LevelWarn,
 				"flowfabric: the worker could not process ended executions; the next reconciliation does",
-				engine.EventAttendFailed.Attr(),
+				observe.EventAttendFailed.Attr(),
 				slog.Any("error", err))
 		}
 	}
@@ -99,7 +102,7 @@ func (c *contract) follow(ctx context.Context, batch []completion) error {
 	var faults error
 	for p, ends := range byPartition {
 		for page := range slices.Chunk(ends, contractPage) {
-			if faults = errors.Join(faults, c.followPage(ctx, p, page)); engine.IsUnavailable(faults) {
+			if faults = errors.Join(faults, c.followPage(ctx, p, page)); retry.IsUnavailable(faults) {
 				return faults
 			}
 		}
@@ -126,7 +129,7 @@ func (c *contract) followPage(ctx context.Context, p enginecore.Partition, page 
 	}
 	ids, cores, faults := c.readable(ctx, ids, followFields)
 	for i, id := range ids {
-		if engine.IsUnavailable(faults) {
+		if retry.IsUnavailable(faults) {
 			return faults
 		}
 		outcome := cores[i]["terminal_outcome"]
@@ -210,7 +213,8 @@ func (c *contract) isFollowed(
 	for i, edge := range edges {
 		if down, err := downs[i].ToString(); err == nil {
 			commands = append(commands,
-				c.client.B().Sismember().Key(c.keys.ExecDepsUnresolved(enginecore.ExecutionID(down))).Member(string(edge)).Build())
+				c.client.B().Sismember().Key(c.keys.ExecDepsUnresolved(enginecore.ExecutionID(down))).
+					Member(string(edge)).Build())
 		}
 	}
 	open, err := c.read(ctx, commands...)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -206,7 +207,7 @@ func (t *contractTick) promote(ctx context.Context) error {
 		for i, a := range sendContract[enginerpc.PromoteDelayedReply](ctx, c, calls) {
 			ready, err := a.Reply.Outcome == "promoted", a.Err
 			switch {
-			case err != nil && !engine.IsUnavailable(err):
+			case err != nil && !retry.IsUnavailable(err):
 				ready, err = t.promoteUndated(ctx, calls[i], err)
 			case a.Reply.Outcome == "not_delayed_cleaned":
 				ready, err = t.restoreEligible(ctx, calls[i])
@@ -289,7 +290,7 @@ func (t *contractTick) makeEligible(ctx context.Context, call enginerpc.PromoteD
 func (t *contractTick) cancelOwed(ctx context.Context) error {
 	for _, flow := range t.cancels {
 		ended, err := t.cancelFlow(ctx, enginecore.FlowID(flow))
-		if engine.IsUnavailable(err) {
+		if retry.IsUnavailable(err) {
 			return err
 		}
 		t.count += ended

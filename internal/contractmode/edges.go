@@ -9,8 +9,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // maxStageRounds bounds the rounds of staging while other programs change the flow.
@@ -53,7 +55,7 @@ func (s *contractSubmission) stageEdges(ctx context.Context) error {
 		}
 		missing = left
 		if len(missing) > 0 {
-			engine.Sleep(ctx, contractPause)
+			sleep.For(ctx, contractPause)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -112,7 +114,7 @@ func (s *contractSubmission) applyEdges(ctx context.Context) error {
 		return err
 	}
 	b := c.batch()
-	applied := make([]*engine.CallResult[enginerpc.ApplyDependencyToChildReply], len(call.Edges))
+	applied := make([]*batching.CallResult[enginerpc.ApplyDependencyToChildReply], len(call.Edges))
 	for i, e := range call.Edges {
 		applied[i] = addAgain[enginerpc.ApplyDependencyToChildReply](b, enginerpc.ApplyDependencyToChildCall{
 			DownstreamExecutionID: e.DownstreamExecutionID, LaneID: cores[i].Lane(), FlowID: call.FlowID,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -85,7 +86,7 @@ func (c *contract) promoteSatisfied(
 		}
 	}
 	ids, cores, faults := c.readable(ctx, some, []string{"lane_id"})
-	if engine.IsUnavailable(faults) {
+	if retry.IsUnavailable(faults) {
 		return 0, faults
 	}
 	calls := make([]enginerpc.PromoteBlockedToEligibleCall, len(ids))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -126,7 +127,7 @@ func (c *contract) readEach(ctx context.Context, commands ...rueidis.Completed) 
 	}
 	results := c.client.DoMulti(ctx, commands...)
 	for i := range results {
-		if err := readFault(ctx, results[i]); engine.IsUnavailable(err) {
+		if err := readFault(ctx, results[i]); retry.IsUnavailable(err) {
 			return nil, err
 		}
 	}
@@ -177,7 +178,7 @@ func (t *contractTick) list() putOffList { return putOffList{t.call.Partition, t
 // failed puts an item of the current task off, so that the others are worked on, and reports it. It returns the error
 // if the engine could not be reached.
 func (t *contractTick) failed(item string, err error) error {
-	if err == nil || engine.IsUnavailable(err) {
+	if err == nil || retry.IsUnavailable(err) {
 		return err
 	}
 	failures := t.contract.putOff.failed(t.list(), item)

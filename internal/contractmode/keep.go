@@ -10,6 +10,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -38,8 +40,8 @@ func (*contract) TickTasks() []engine.TaskID {
 // the order of the calls; the error is one of theirs.
 func (c *contract) KeepAll(
 	ctx context.Context, calls []enginerpc.KeepCall,
-) ([]engine.CallResult[enginerpc.KeepReply], error) {
-	answers := make([]engine.CallResult[enginerpc.KeepReply], len(calls))
+) ([]batching.CallResult[enginerpc.KeepReply], error) {
+	answers := make([]batching.CallResult[enginerpc.KeepReply], len(calls))
 	if len(calls) == 0 {
 		return answers, nil
 	}
@@ -133,7 +135,7 @@ func (c *contract) keep(
 		if call.Task != "" && call.Task != string(d.task) {
 			continue
 		}
-		if engine.IsUnavailable(faults) {
+		if retry.IsUnavailable(faults) {
 			break
 		}
 		t.task, t.lane, t.count = d.task, "", 0

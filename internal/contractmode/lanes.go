@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 )
 
 // laneList is what a keeper has last read of the set of lanes in use. All programs of this project share that set, so
@@ -67,7 +67,7 @@ func (c *contract) KnownLanes(ctx context.Context, more []enginecore.LaneID) []e
 	if err = errors.Join(err, c.core.EnterLanes(ctx, more...)); err != nil && ctx.Err() == nil {
 		c.logger.LogAttrs(ctx, slog.LevelWarn,
 			"flowfabric: the keeper could not read which lanes are in use, and continues with those that it knows",
-			engine.EventTickFailed.Attr(), slog.Any("error", err))
+			observe.EventTickFailed.Attr(), slog.Any("error", err))
 	}
 	return c.lanes.with(append([]enginecore.LaneID{defaultLane, waitLane}, more...)...)
 }

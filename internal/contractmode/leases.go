@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -263,7 +264,7 @@ const renewHistoryGrace = 5 * time.Second
 func (c *contract) Renew(ctx context.Context, call enginerpc.RenewCall) (enginerpc.RenewReply, error) {
 	_, _ = c.readClock(ctx) // after a failure, the last reading is used
 	b := c.batch()
-	renewed := make([]*engine.CallResult[enginerpc.RenewLeaseReply], len(call.Leases))
+	renewed := make([]*batching.CallResult[enginerpc.RenewLeaseReply], len(call.Leases))
 	for i, l := range call.Leases {
 		var attempt enginecore.AttemptIndex
 		if lease := c.leases.get(l.LeaseID); lease != nil {

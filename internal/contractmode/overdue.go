@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -36,7 +37,7 @@ func (c *contract) resetBudgets(
 		switch {
 		case a.Err == nil:
 			count++
-		case engine.IsUnavailable(a.Err):
+		case retry.IsUnavailable(a.Err):
 			return count, a.Err
 		case !errors.As(a.Err, &refusal):
 			faults = errors.Join(faults, &engine.ItemError{Item: due[i], Err: a.Err})

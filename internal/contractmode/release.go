@@ -7,6 +7,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -33,14 +35,14 @@ func (s *contractSubmission) release(ctx context.Context) error {
 // delayed executions. The error joins an engine.ItemError for each that could not be released.
 func (c *contract) release(ctx context.Context, p enginecore.Partition, members []enginecore.ExecutionID) error {
 	members, cores, faults := c.readable(ctx, members, []string{"lane_id", "eligibility_state", "delay_until"})
-	if engine.IsUnavailable(faults) {
+	if retry.IsUnavailable(faults) {
 		return faults
 	}
 	lanes := make(map[enginecore.LaneID]bool)
 	for from := 0; from < len(members); from += contractPage {
 		to := min(from+contractPage, len(members))
 		b := c.batch()
-		promoted := make(map[int]*engine.CallResult[enginerpc.PromoteDelayedReply], to-from)
+		promoted := make(map[int]*batching.CallResult[enginerpc.PromoteDelayedReply], to-from)
 		for i := from; i < to; i++ {
 			if cores[i]["eligibility_state"] == "not_eligible_until_time" &&
 				!cores[i].Time("delay_until").Equal(heldUntil) {
@@ -55,7 +57,7 @@ func (c *contract) release(ctx context.Context, p enginecore.Partition, members 
 		}
 		for i, a := range promoted {
 			switch {
-			case engine.IsUnavailable(a.Err):
+			case retry.IsUnavailable(a.Err):
 				return a.Err
 			case a.Err != nil:
 				faults = errors.Join(faults, &engine.ItemError{Item: string(members[i]), Err: a.Err})

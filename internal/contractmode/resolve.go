@@ -13,6 +13,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
@@ -57,7 +59,7 @@ func (c *contract) propagateOnce(
 	var released []contractCandidate
 	var faults error
 	closing := make(map[enginecore.FlowID]bool)
-	for len(ends) > 0 && !engine.IsUnavailable(faults) {
+	for len(ends) > 0 && !retry.IsUnavailable(faults) {
 		end := ends[0]
 		ends = ends[1:]
 		if end.flow == "" {
@@ -72,7 +74,7 @@ func (c *contract) propagateOnce(
 		released = append(released, r.ready...)
 		ends = append(ends, r.skipped...)
 	}
-	if engine.IsUnavailable(faults) {
+	if retry.IsUnavailable(faults) {
 		return released, faults
 	}
 	c.tellReady(ctx, p, own, released)
@@ -115,7 +117,7 @@ func (c *contract) resolve(
 		page := edges[:min(len(edges), contractPage/3)]
 		edges = edges[len(page):]
 		b := c.batch()
-		resolved := make([]*engine.CallResult[enginerpc.ResolveDependencyReply], len(page))
+		resolved := make([]*batching.CallResult[enginerpc.ResolveDependencyReply], len(page))
 		cores := make([]*rueidis.RedisResult, len(page))
 		for i, e := range page {
 			resolved[i] = addAgain[enginerpc.ResolveDependencyReply](b, enginerpc.ResolveDependencyCall{

@@ -12,6 +12,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -275,7 +277,8 @@ func (c *contract) DescribeFlow(
 	reply.FlowName, reply.RunID, reply.Namespace = run.core["flow_kind"], run.tags[tagRunID], run.core["namespace"]
 	reply.State, reply.Outcome = run.state(), run.outcome
 	reply.CreatedAt, reply.ClosedAt, reply.DeadlineAt = run.core.Time("created_at"), run.over(), run.tags.Time(tagDeadline)
-	reply.NodeCount, reply.EdgeCount, reply.OpenNodes = run.core.Int("node_count"), run.core.Int("edge_count"), int64(run.open)
+	reply.NodeCount, reply.EdgeCount = run.core.Int("node_count"), run.core.Int("edge_count")
+	reply.OpenNodes = int64(run.open)
 	reply.FailedNode, reply.FailureReason, reply.FailureCategory = run.failure()
 	reply.CancelReason, reply.CancelledBy = run.core["cancel_reason"], run.tags[tagCancelledBy]
 	for _, n := range run.nodes {
@@ -367,7 +370,7 @@ func (c *contract) cancelMembers(
 		ids = ids[len(page):]
 		n, err := c.cancelSome(ctx, flow, reason, page)
 		ended += n
-		if faults = errors.Join(faults, err); engine.IsUnavailable(err) {
+		if faults = errors.Join(faults, err); retry.IsUnavailable(err) {
 			return ended, faults
 		}
 	}
@@ -379,11 +382,11 @@ func (c *contract) cancelSome(
 	ctx context.Context, flow enginecore.FlowID, reason string, ids []enginecore.ExecutionID,
 ) (ended int, faults error) {
 	ids, cores, faults := c.readable(ctx, ids, cancelFields)
-	if engine.IsUnavailable(faults) {
+	if retry.IsUnavailable(faults) {
 		return 0, faults
 	}
 	b := c.batch()
-	cancelled := make([]*engine.CallResult[enginerpc.CancelExecutionReply], len(ids))
+	cancelled := make([]*batching.CallResult[enginerpc.CancelExecutionReply], len(ids))
 	for i, id := range ids {
 		if cores[i].Exists() && !cores[i].IsTerminal() {
 			cancelled[i] = addAgain[enginerpc.CancelExecutionReply](b, cancelCall(id, cores[i], reason))
@@ -445,7 +448,8 @@ func (c *contract) ListRuns(ctx context.Context, call enginerpc.ListRunsCall) (e
 	fields := []string{"flow_kind", "created_at", "namespace"}
 	for cursor := uint64(0); ; {
 		entry, err := c.client.Do(ctx,
-			c.client.B().Sscan().Key(c.keys.IndexFlowIndex(call.Partition)).Cursor(cursor).Count(contractPage).Build()).AsScanEntry()
+			c.client.B().Sscan().Key(c.keys.IndexFlowIndex(call.Partition)).Cursor(cursor).Count(contractPage).Build(),
+		).AsScanEntry()
 		if err != nil {
 			return reply, engine.ReadError(ctx, "SSCAN", err)
 		}
@@ -492,7 +496,8 @@ func (c *contract) completeRuns(ctx context.Context, p enginecore.Partition, run
 		if err != nil {
 			return err
 		}
-		runs[i].RunID, runs[i].State, runs[i].Outcome, runs[i].ClosedAt = run.tags[tagRunID], run.state(), run.outcome, run.over()
+		runs[i].RunID, runs[i].ClosedAt = run.tags[tagRunID], run.over()
+		runs[i].State, runs[i].Outcome = run.state(), run.outcome
 		runs[i].FlowName, runs[i].NodeCount, runs[i].OpenNodes = run.core["flow_kind"], int64(len(run.nodes)), int64(run.open)
 		runs[i].FailedNode, _, _ = run.failure()
 		ends := run.ends()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
@@ -230,8 +231,8 @@ func (s *contractSubmission) createNodes(ctx context.Context) error {
 		return err
 	}
 	b := c.batch()
-	var created []*engine.CallResult[enginerpc.CreateExecutionReply]
-	var added []*engine.CallResult[enginerpc.AddExecutionToFlowReply]
+	var created []*batching.CallResult[enginerpc.CreateExecutionReply]
+	var added []*batching.CallResult[enginerpc.AddExecutionToFlowReply]
 	for _, n := range call.Nodes {
 		created = append(created, addAgain[enginerpc.CreateExecutionReply](b,
 			enginerpc.CreateDelayedCall{CreateExecutionCall: s.creation(n)}))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -116,7 +117,7 @@ func (c *contract) serveSoon(ctx context.Context, p enginecore.Partition, lanes 
 		}
 		if _, err := c.serveWaits(context.WithoutCancel(ctx), p); err != nil {
 			c.logger.Debug("flowfabric: waitpoint nodes are left to keepers",
-				engine.EventAttendFailed.Attr(), "error", err)
+				observe.EventAttendFailed.Attr(), "error", err)
 		}
 		return
 	}

@@ -72,7 +72,8 @@ func (t *contractTick) waitpointsOf(
 	for i, id := range ids {
 		if waitpoints[i] = enginecore.WaitpointID(cores[i]["current_waitpoint_id"]); waitpoints[i] == "" {
 			unnamed = append(unnamed, i)
-			commands = append(commands, c.client.B().Hget().Key(c.keys.ExecSuspension(id)).Field("waitpoint_id").Build())
+			read := c.client.B().Hget().Key(c.keys.ExecSuspension(id)).Field("waitpoint_id").Build()
+			commands = append(commands, read)
 		}
 	}
 	results, err := c.readEach(ctx, commands...)

@@ -44,7 +44,7 @@ func TestIsolate(t *testing.T) {
 
 		q.Add(b)
 		q.Isolate(a, time.Minute)
-		<-time.After(time.Minute) // by the virtual clock
+		time.Sleep(time.Minute) //nolint:forbidigo // by the virtual clock
 		synctest.Wait()
 		require.False(t, q.IsIsolating(), "what runs has not ended in time")
 		v, ok = q.Take()

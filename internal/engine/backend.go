@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -19,7 +21,7 @@ type Backend interface {
 	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)
 	ReadEvents(context.Context, enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error)
 	// FollowEvents returns what tells of new events of a run. The caller closes it.
-	FollowEvents(p enginecore.Partition, id enginecore.FlowID) EventFollower
+	FollowEvents(p enginecore.Partition, id enginecore.FlowID) feeds.Follower
 
 	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
 	ReadInputs(context.Context, enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error)
@@ -47,45 +49,18 @@ type Backend interface {
 	Tick(context.Context, enginerpc.TickCall) (enginerpc.TickReply, error)
 	// KeepAll carries out what is due in several partitions. The replies are in the order of the calls; the error joins
 	// theirs.
-	KeepAll(context.Context, []enginerpc.KeepCall) ([]CallResult[enginerpc.KeepReply], error)
+	KeepAll(context.Context, []enginerpc.KeepCall) ([]batching.CallResult[enginerpc.KeepReply], error)
 	EndLeases(context.Context, enginerpc.EndLeasesCall) (enginerpc.EndLeasesReply, error)
 }
 
 // TickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
 const TickLimit = 128
 
-// CallResult is the reply to one of several calls, or its error.
-type CallResult[R any] struct {
-	Reply R
-	Err   error
-}
-
-// pipeliner sends calls together; *enginerpc.Conn is one.
-type pipeliner interface {
-	Pipeline() *enginerpc.Pipeline
-}
-
-// SendAll sends independent calls in one pipeline. The results are in the order of the calls, each with its own error;
-// the returned error joins these.
-func SendAll[R any, C enginerpc.Call[R]](ctx context.Context, p pipeliner, calls []C) ([]CallResult[R], error) {
-	pipeline := p.Pipeline()
-	replies := make([]*enginerpc.Result[R], len(calls))
-	for i, call := range calls {
-		replies[i] = enginerpc.Add[R](pipeline, call)
-	}
-	err := pipeline.Run(ctx)
-	results := make([]CallResult[R], len(calls))
-	for i, reply := range replies {
-		results[i].Reply, results[i].Err = reply.Get()
-	}
-	return results, err
-}
-
 // nativeBackend is the backend of an engine with the whole library. It has all capabilities but OverdueIndexes,
 // LaneDirectory and CompletionFollower, which are parts of its tick and of its calls.
 type nativeBackend struct {
 	*enginerpc.Conn
-	feeds *feeds
+	feeds *feeds.Events
 }
 
 var _ interface {
@@ -116,13 +91,13 @@ var _ interface {
 // KeepAll implements [Backend].
 func (b nativeBackend) KeepAll(
 	ctx context.Context, calls []enginerpc.KeepCall,
-) ([]CallResult[enginerpc.KeepReply], error) {
-	return SendAll(ctx, b.Conn, calls)
+) ([]batching.CallResult[enginerpc.KeepReply], error) {
+	return batching.SendAll(ctx, b.Conn, calls)
 }
 
 // FollowEvents implements [Backend]. It hears of events by the feed of the partition.
-func (b nativeBackend) FollowEvents(p enginecore.Partition, id enginecore.FlowID) EventFollower {
-	return b.feeds.follow(p, id)
+func (b nativeBackend) FollowEvents(p enginecore.Partition, id enginecore.FlowID) feeds.Follower {
+	return b.feeds.Follow(p, id)
 }
 
 // Claimable implements [Backend]: the keys are the eligible and the abandoned executions.

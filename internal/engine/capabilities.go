@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -39,7 +40,7 @@ type RunControl interface {
 
 // RunIndex finds runs by flow, tag and state in indexes, which ListRuns searches.
 type RunIndex interface {
-	pipeliner
+	batching.Pipeliner
 	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
 }
 
@@ -64,7 +65,7 @@ type NamedWaits interface {
 
 // WaitIndex finds the waits of all runs.
 type WaitIndex interface {
-	pipeliner
+	batching.Pipeliner
 	ListWaits(context.Context, enginerpc.ListWaitsCall) (enginerpc.ListWaitsReply, error)
 	ReadWaitpoint(context.Context, enginerpc.ReadWaitpointCall) (enginerpc.ReadWaitpointReply, error)
 }
@@ -175,7 +176,7 @@ type CompositeLibrary interface {
 // Maintenance repairs records and indexes and removes what was kept long enough. Its calls are sent together for
 // several partitions.
 type Maintenance interface {
-	pipeliner
+	batching.Pipeliner
 	DropAdmissions(context.Context, enginerpc.DropAdmissionsCall) (enginerpc.DropAdmissionsReply, error)
 	VerifyBudgetUse(context.Context, enginerpc.VerifyBudgetUseCall) (enginerpc.VerifyBudgetUseReply, error)
 	BudgetDone(context.Context, enginerpc.BudgetDoneCall) (enginerpc.BudgetDoneReply, error)

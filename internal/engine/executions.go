@@ -13,9 +13,9 @@ import (
 
 // ReadExecutions reads fields of the records of executions, which may be in several partitions. The records have the
 // order of the ids; the record of an execution that does not exist is nil. The ids must be well formed.
-func (e *Session) ReadExecutions(ctx context.Context, ids []enginecore.ExecutionID, fields []string) ([]Record, error) {
-	if !Has[GraphStore](e.Backend) {
-		return e.readExecutionHashes(ctx, ids, fields)
+func (s *Session) ReadExecutions(ctx context.Context, ids []enginecore.ExecutionID, fields []string) ([]Record, error) {
+	if !Has[GraphStore](s.Backend) {
+		return s.readExecutionHashes(ctx, ids, fields)
 	}
 	places := make(map[enginecore.Partition][]enginecore.ExecutionID)
 	for _, id := range ids {
@@ -27,7 +27,7 @@ func (e *Session) ReadExecutions(ctx context.Context, ids []enginecore.Execution
 	}
 	found := make(map[enginecore.ExecutionID]Record, len(ids))
 	for p, some := range places {
-		reply, err := e.Core.ReadExecutions(ctx, enginerpc.ReadExecutionsCall{
+		reply, err := s.Core.ReadExecutions(ctx, enginerpc.ReadExecutionsCall{
 			Partition: p, Fields: strings.Join(fields, ","), Executions: some,
 		})
 		if err != nil {
@@ -49,15 +49,15 @@ func (e *Session) ReadExecutions(ctx context.Context, ids []enginecore.Execution
 }
 
 // readExecutionHashes reads the records of an engine in contract mode, which are all hashes.
-func (e *Session) readExecutionHashes(
+func (s *Session) readExecutionHashes(
 	ctx context.Context, ids []enginecore.ExecutionID, fields []string,
 ) ([]Record, error) {
 	reads := make(rueidis.Commands, len(ids))
 	for i, id := range ids {
-		reads[i] = e.Client.B().Hmget().Key(e.Core.Keys().ExecCore(id)).Field(fields...).Build()
+		reads[i] = s.Client.B().Hmget().Key(s.Core.Keys().ExecCore(id)).Field(fields...).Build()
 	}
 	records := make([]Record, len(ids))
-	for i, result := range e.Client.DoMulti(ctx, reads...) {
+	for i, result := range s.Client.DoMulti(ctx, reads...) {
 		if err := result.Error(); err != nil {
 			return nil, ReadError(ctx, "HMGET", err)
 		}

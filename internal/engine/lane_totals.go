@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -65,7 +66,7 @@ func InAllPartitions[R any, C enginerpc.Call[R]](
 	for _, p := range s.Partitions() {
 		calls = append(calls, callFor(p))
 	}
-	results, _ := SendAll[R](ctx, s.Core, calls) // the results have the errors
+	results, _ := batching.SendAll[R](ctx, s.Core, calls) // the results have the errors
 	replies := []R{}
 	var faults []error
 	for _, r := range results {

@@ -8,6 +8,8 @@ import (
 	"maps"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 )
 
 // MaxCarried bounds the values that a run carries from the context of its start, in their stored form (bytes).
@@ -73,7 +75,7 @@ func (s *Session) Resume(ctx context.Context, stored string) context.Context {
 		return ctx
 	}
 	trace, carried, _ := strings.Cut(stored, carriedSeparator)
-	ctx = ExtractTrace(ctx, trace)
+	ctx = observe.ExtractTrace(ctx, trace)
 	if carried == "" || len(s.Propagators) == 0 {
 		return ctx
 	}
@@ -93,7 +95,7 @@ func (s *Session) extract(ctx context.Context, p Propagator, values map[string]s
 		if r := recover(); r != nil || extended == nil {
 			s.Logger.LogAttrs(ctx, slog.LevelError,
 				"flowfabric: a context propagator failed; the activity runs without its values",
-				EventPropagatorFailed.Attr(), slog.Any("panic", r))
+				observe.EventPropagatorFailed.Attr(), slog.Any("panic", r))
 			extended = ctx
 		}
 	}()

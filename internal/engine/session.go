@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // DefaultNamespace is the namespace of programs that configure none.
@@ -27,13 +30,12 @@ type Session struct {
 	Core      *enginerpc.Conn
 	Backend   Backend
 	Client    rueidis.Client
-	dialer    *dialer // nil in this process
-	roles     *links  // see pinnedReads
-	Watches   *watches
-	feeds     *feeds
-	runFeeds  *runFeeds
+	transport *transport.Transport
+	Watches   *transport.Watches
+	feeds     *feeds.Events
+	runFeeds  *feeds.Runs
 	Silence   time.Duration // after which a server that does not answer is given up; 0 in this process
-	Hub       *hub
+	Hub       *transport.Hub
 	InProcess *embedded.Engine // nil when the engine is a server
 	Shared    bool             // InProcess belongs to somebody else, who closes it
 	InMemory  bool
@@ -44,8 +46,8 @@ type Session struct {
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger
-	Logged    *RepeatLimiter // behind the logger
-	Telemetry *Telemetry
+	Logged    *observe.RepeatLimiter // behind the logger
+	Telemetry *observe.Telemetry
 	// Propagators carry values of the contexts of starts to activities.
 	Propagators []Propagator
 	// closed ends with Close.
@@ -70,7 +72,7 @@ type Connection struct {
 	Client  rueidis.ClientOption
 	Watches int              // the most connections of watches
 	Secret  *WaitpointSecret // nil for a random one
-	Logins  Logins           // in place of those of Client
+	Logins  transport.Logins // in place of those of Client
 	// Wrap returns what to use in place of a connection that has been made. Nil means the connection itself.
 	Wrap func(net.Conn) (net.Conn, error)
 	// NewBackend makes the backend of the session. Nil means the backend of the whole library.
@@ -82,39 +84,23 @@ type Connection struct {
 func (s *Session) Connect(ctx context.Context, c Connection) error {
 	s.closed, s.end = context.WithCancel(context.Background())
 	c.Core.Closed = s.closed.Done()
-	option, isEmbedded := c.Client, s.InProcess != nil
+	isEmbedded := s.InProcess != nil
 	c.Core.InProcess = isEmbedded
-	if !isEmbedded {
-		s.Silence = timely(&option)
-	}
-	connections := connections{option: option, embedded: isEmbedded, wrap: c.Wrap}
-	if !isEmbedded {
-		connections.links = newLinks()
-		connections.handshakes = handshakes{logins: c.Logins, primaries: !isCluster(option)}
-	}
-	client, dialer, err := connections.awaitClient(ctx, c.Core)
+	var err error
+	s.transport, err = transport.Connect(ctx, s.closed, transport.Config{
+		Core: c.Core, Client: c.Client, Embedded: isEmbedded, Watches: c.Watches, Held: s.LookEvery, Logins: c.Logins,
+		Wrap: c.Wrap, Logger: s.Logger,
+	})
 	if err != nil {
 		return err
 	}
-	s.dialer, s.roles = dialer, connections.roles()
-	s.Client = pinnedReads{client, dialer, s.roles}
-	s.Watches = newWatches(connections, c.Watches)
-	s.Watches.Held = s.LookEvery(tailBlock)
-	s.Hub = newHub(s.Client, s.Logger, s.roles, option.AlwaysRESP2)
-	if connections.primaries {
-		dialer.begin(s.guardRoles)
-	}
-	if dialer != nil {
-		dialer.connecting.Store(true)
-	}
+	s.Client, s.Watches, s.Hub, s.Silence = s.transport.Client, s.transport.Watches, s.transport.Hub, s.transport.Silence
 	if s.Core, err = enginerpc.Connect(ctx, s.Client, c.Core); err != nil {
 		return err
 	}
-	if dialer != nil {
-		dialer.connecting.Store(false)
-	}
-	s.feeds = newFeeds(s.Watches, s.Core.Keys(), s.InCluster(), s.LookEvery(feedLook))
-	s.runFeeds = &runFeeds{session: s, listeners: make(map[*RunFeedListener]struct{})}
+	s.transport.Connected()
+	s.feeds = feeds.NewEvents(s.Watches, s.Core.Keys(), s.InCluster(), s.LookEvery(feeds.FeedLook))
+	s.runFeeds = feeds.NewRuns(s.feeds, s.Core, s.Namespace)
 	s.Backend = nativeBackend{s.Core, s.feeds}
 	if c.NewBackend != nil {
 		if s.Backend, err = c.NewBackend(ctx, s); err != nil {
@@ -212,11 +198,11 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	if s.InProcess != nil {
 		return
 	}
-	for Sleep(ctx, every); ctx.Err() == nil; Sleep(ctx, every) {
+	for sleep.For(ctx, every); ctx.Err() == nil; sleep.For(ctx, every) {
 		if err := s.Core.Check(ctx); err != nil && ctx.Err() == nil {
 			s.Logger.LogAttrs(ctx, slog.LevelWarn,
 				"flowfabric: the session could not check the server's library and retries",
-				EventLibraryUnchecked.Attr(), slog.Any("error", err))
+				observe.EventLibraryUnchecked.Attr(), slog.Any("error", err))
 		}
 	}
 }
@@ -227,20 +213,13 @@ func (s *Session) Probe(ctx context.Context) {
 	if s.InProcess != nil {
 		return
 	}
-	var asked sync.WaitGroup
-	for _, node := range s.Client.Nodes() {
-		asked.Go(func() {
-			// The calls that the connection serves report what is wrong with it.
-			_ = s.roles.checkRole(ctx, node)
-		})
-	}
-	asked.Wait()
+	s.transport.Probe(ctx)
 }
 
 // ReplicationMissed logs that a call of a worker or keeper goes on although its writes are on too few replicas.
 func (s *Session) ReplicationMissed(ctx context.Context, err error) {
 	s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: too few replicas have what was written; the work goes on",
-		EventReplicationMissed.Attr(), slog.Int("replicas", s.Replicas), slog.Any("error", err))
+		observe.EventReplicationMissed.Attr(), slog.Int("replicas", s.Replicas), slog.Any("error", err))
 }
 
 // ClosedErr returns an error that wraps enginecore.ErrClosed once the session is closed; nil before.
@@ -262,25 +241,30 @@ func (s *Session) Closed() context.Context {
 // Close closes the connections, and the engine if it is in this process. It may be called after a failed Connect.
 func (s *Session) Close() error {
 	if s.Logged != nil {
-		defer func() { s.Logged.finish(context.Background(), time.Now()) }()
+		defer func() { s.Logged.Finish(context.Background(), time.Now()) }()
 	}
 	if s.end != nil {
 		s.end()
 	}
-	s.dialer.end()
-	if s.Hub != nil {
-		s.Hub.close()
-	}
-	if s.Watches != nil {
-		s.Watches.close()
-		s.feeds.wait()
-		s.runFeeds.wait()
-	}
-	closeClient(s.Client, s.dialer)
+	s.transport.Stop()
+	s.feeds.Wait()
+	s.runFeeds.Wait()
+	s.transport.Close()
 	if s.InProcess != nil && !s.Shared {
 		if err := s.InProcess.Close(); err != nil {
 			return fmt.Errorf("close engine: %w", err)
 		}
 	}
 	return nil
+}
+
+// ListenToRuns opens the feed of runs and returns a listener, from the given positions on or, for partitions without
+// one, from now on. In contract mode the error is [ErrNotInContract].
+func (s *Session) ListenToRuns(
+	ctx context.Context, filter feeds.Filter, from map[enginecore.Partition]string,
+) (*feeds.Listener, error) {
+	if !Has[CompositeLibrary](s.Backend) {
+		return nil, ErrNotInContract
+	}
+	return s.runFeeds.Listen(ctx, filter, from)
 }

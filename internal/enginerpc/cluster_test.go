@@ -40,7 +40,7 @@ func startCluster(t *testing.T) (cluster rueidis.Client, nodes [2]rueidis.Client
 			if time.Now().After(deadline) {
 				t.Fatal("the cluster does not come together")
 			}
-			time.Sleep(20 * time.Millisecond) // gossip tells no one when it is done
+			time.Sleep(20 * time.Millisecond) //nolint:forbidigo // gossip tells no one when it is done
 		}
 	}
 	return clientFor(t, addresses[0]), nodes
@@ -115,7 +115,7 @@ func TestCluster(t *testing.T) {
 	command(t, nodes[0], "CLUSTER", "SETSLOT", fmt.Sprint(moving), "MIGRATING", ids[1])
 	arrived := make(chan error, 1)
 	go func() {
-		time.Sleep(200 * time.Millisecond) // for so long, calls meet the moving slot
+		time.Sleep(200 * time.Millisecond) //nolint:forbidigo // for so long, calls meet the moving slot
 		var errs []error
 		for _, n := range []int{1, 0} {
 			b := nodes[n].B()

@@ -126,7 +126,8 @@ func (conn *Conn) storeProtocol(ctx context.Context) error {
 	}
 	b := conn.client.B()
 	if err := conn.client.Do(ctx,
-		b.Set().Key(conn.keys.FfxProtocol()).Value(strconv.Itoa(conn.library.minProtocol)).Build()).Error(); err != nil {
+		b.Set().Key(conn.keys.FfxProtocol()).Value(strconv.Itoa(conn.library.minProtocol)).Build(),
+	).Error(); err != nil {
 		return fmt.Errorf("protocol of the stored data: %w", connectError(err))
 	}
 	return nil

@@ -137,7 +137,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // notNow are beginnings of server errors by which nothing has happened.
-var notNow = [...]string{"TRYAGAIN", "CLUSTERDOWN", loading, "MASTERDOWN", "BUSY ", "READONLY", "UNBLOCKED", "NOREPLICAS"}
+var notNow = [...]string{
+	"TRYAGAIN", "CLUSTERDOWN", loading, "MASTERDOWN", "BUSY ", "READONLY", "UNBLOCKED", "NOREPLICAS",
+}
 
 // loading begins the error of a server that reads its data, however long that takes.
 const loading = "LOADING"

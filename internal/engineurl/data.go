@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -52,7 +53,7 @@ func OpenData(ctx context.Context, url string, access Access) (*Data, error) {
 	if to.Embedded {
 		return openDirectory(ctx, to, access)
 	}
-	client, end, err := engine.NewClient(ctx, to.Option, to.Logins(nil, nil))
+	client, end, err := transport.NewClient(ctx, to.Option, to.Logins(nil, nil))
 	if err == nil {
 		err = enginerpc.WhileUnready(ctx, enginerpc.Options{}, func() error {
 			return enginerpc.ConnectError(client.Do(ctx, client.B().Ping().Build()).Error())

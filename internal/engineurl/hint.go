@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 )
 
 // withoutScheme is the error of a text without a scheme, with the URLs that it may stand for.
@@ -40,7 +40,7 @@ func (t Target) Explain(err error) error {
 	case t.Option.ForceSingleClient && ofCluster(err.Error()):
 		hint = "the server is a node of a cluster, of which the scheme is redis+cluster or valkey+cluster"
 	case !errors.Is(err, enginecore.ErrNotReachable):
-	case secure && (errors.Is(err, engine.ErrNoAnswer) || errors.As(err, &header)):
+	case secure && (errors.Is(err, transport.ErrNoAnswer) || errors.As(err, &header)):
 		hint = "the port may be one without TLS, of which the scheme is redis or valkey"
 	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
 		hint = "it took the connection and closed it unanswered: the port may be one with TLS, of which the scheme is rediss or valkeys"

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 )
 
 // errURL begins the errors about an engine URL that cannot be read.
@@ -155,14 +156,14 @@ func merged(ofURL, own *tls.Config) *tls.Config {
 }
 
 // Logins returns the credentials of connections: those of the program, which may be nil, in place of those of the URL.
-func (t Target) Logins(server, sentinel engine.Credentials) engine.Logins {
-	l := engine.Logins{Server: server, Sentinel: sentinel, Changing: server != nil || sentinel != nil}
+func (t Target) Logins(server, sentinel transport.Credentials) transport.Logins {
+	l := transport.Logins{Server: server, Sentinel: sentinel, Changing: server != nil || sentinel != nil}
 	if l.Server == nil && t.Option.Username+t.Option.Password != "" {
-		l.Server = engine.Fixed(t.Option.Username, t.Option.Password)
+		l.Server = transport.Fixed(t.Option.Username, t.Option.Password)
 	}
 	if l.Sentinel == nil && t.Sentinel != nil {
 		password, _ := t.Sentinel.Password()
-		l.Sentinel = engine.Fixed(t.Sentinel.Username(), password)
+		l.Sentinel = transport.Fixed(t.Sentinel.Username(), password)
 	}
 	return l
 }

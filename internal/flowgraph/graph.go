@@ -1,8 +1,10 @@
 package flowgraph
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -200,4 +202,39 @@ func (w *WaitSpec) clone() *WaitSpec {
 	c := *w
 	c.Wait, c.Timer = w.Wait.Clone(), w.Timer.clone()
 	return &c
+}
+
+// label is the text of an edge's kind in pictures; the default kind has none.
+func (k EdgeKind) label() string {
+	switch k {
+	case OnFailureOnly:
+		return "on failure"
+	case AnyOutcome:
+		return "always"
+	}
+	return ""
+}
+
+// text describes in words what a waitpoint waits for.
+func (w *WaitSpec) text() string {
+	text := "any signal"
+	if len(w.Signals) > 0 {
+		text = strings.Join(w.Signals, " or ")
+	}
+	switch {
+	case w.All:
+		text = strings.Join(w.Signals, " and ")
+	case w.Needed() > 1:
+		text = fmt.Sprintf("%d of %s", w.Needed(), text)
+	}
+	if w.Distinct {
+		text += " from different sources"
+	}
+	if len(w.Decisive) > 0 {
+		text += ", or 1 of " + strings.Join(w.Decisive, " or ")
+	}
+	if w.Timeout > 0 {
+		text += fmt.Sprintf(", %s after %s", w.OnTimeout, w.Timeout)
+	}
+	return "waits for " + text
 }

@@ -127,6 +127,9 @@ func (j Join) words(upstreams int) string {
 	return ""
 }
 
+// maxOutlined bounds the upstreams that Outline names for each node.
+const maxOutlined = 4
+
 // joinLabel describes the join of a node for a picture, "" where it has none.
 func (n *Node) joinLabel() string {
 	switch n.Join.Policy {

@@ -7,9 +7,6 @@ import (
 	"strings"
 )
 
-// maxOutlined bounds the upstreams that Outline names for each node.
-const maxOutlined = 4
-
 // Outline returns the graph as plain text, one line for each node: its level, which is the number of nodes before it on
 // the longest path, its name, its activity or signals, and its upstreams. Upstreams whose results it does not use are
 // in brackets. Nodes are ordered by level, those in or behind a cycle come first, with level "?".

@@ -5,6 +5,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -64,7 +65,7 @@ func (m *maintainer) unusedAdmissions(
 		// One of them may be the cause.
 		some, fault := m.Session.ReadExecutions(ctx, ids[i:i+1], admittedFields)
 		switch {
-		case engine.IsUnavailable(fault):
+		case retry.IsUnavailable(fault):
 			return nil, nil, fault
 		case fault != nil:
 			faults = append(faults, enginerpc.ItemFault{

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // farewellWithin bounds the time to publish the message of a stopping keeper.
@@ -29,12 +29,12 @@ func (k *Keeper) announce(ctx context.Context) {
 	listening.Go(func() {
 		subscribed := func() {
 			k.Members.listens()
-			engine.TrySend(atOnce)
+			sleep.Wake(atOnce)
 		}
 		k.Session.Hub.Listen(ctx, []string{channel}, subscribed, func(_, message string) {
 			if k.Members.Handle(message, time.Now()) {
 				k.share()
-				engine.TrySend(atOnce)
+				sleep.Wake(atOnce)
 			}
 		})
 	})

@@ -10,6 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -29,7 +31,7 @@ func (m *maintainer) budgetLoop() *MaintenanceLoop {
 			for i, p := range partitions {
 				calls[i] = enginerpc.BudgetTickCall{Partition: p}
 			}
-			answers, _ := engine.SendAll(ctx, m.maintenance, calls) // each answer has its error
+			answers, _ := batching.SendAll(ctx, m.maintenance, calls) // each answer has its error
 			heard := time.Now()
 			results := make([]StepResult, len(partitions))
 			for i, a := range answers {
@@ -74,7 +76,7 @@ func (m *maintainer) settleBudgets(
 	if s.failed != nil && ctx.Err() == nil {
 		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"flowfabric: the keeper could not settle the use of a budget and retries",
-			engine.EventBudgetFailed.Attr(), slog.Any("error", s.failed))
+			observe.EventBudgetFailed.Attr(), slog.Any("error", s.failed))
 	}
 	return o
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -52,7 +53,7 @@ func (r childRelay) deliverAll(ctx context.Context, from enginecore.Partition, n
 			if err := r.deliver(ctx, from, notice); err != nil {
 				r.session.Logger.LogAttrs(ctx, slog.LevelWarn,
 					"flowfabric: the keeper could not relay a notice between a node and its child run, and retries",
-					engine.EventRelayFailed.Attr(), slog.String("notice", notice.Kind),
+					observe.EventRelayFailed.Attr(), slog.String("notice", notice.Kind),
 					slog.String("flow_id", string(notice.FlowID)),
 					slog.Any("error", err))
 			}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 )
 
 const (
@@ -32,6 +32,6 @@ func (k *Keeper) clockSetBack(ctx context.Context, p enginecore.Partition, back 
 	k.clockLogged.Store(&now)
 	k.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 		"flowfabric: the server's clock was set back; due times are delayed by as much",
-		engine.EventClockSetBack.Attr(), slog.Duration("duration", back.Round(time.Millisecond)),
+		observe.EventClockSetBack.Attr(), slog.Duration("duration", back.Round(time.Millisecond)),
 		slog.String("partition", p.Tag()))
 }

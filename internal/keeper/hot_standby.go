@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 const (
@@ -56,7 +56,7 @@ func (h *hotStandby) run(ctx context.Context) {
 			before := h.others.Size()
 			h.others.Handle(message, time.Now())
 			if h.others.Size() < before {
-				engine.TrySend(lack)
+				sleep.Wake(lack)
 			}
 		})
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -35,7 +36,7 @@ func (m *maintainer) indexLoop() *MaintenanceLoop {
 				}
 				calls[i].Workers = workers[p]
 			}
-			answers, _ := engine.SendAll(ctx, m.maintenance, calls) // each answer has its error
+			answers, _ := batching.SendAll(ctx, m.maintenance, calls) // each answer has its error
 			for i, a := range answers {
 				if results[i].Err = a.Err; a.Err == nil {
 					results[i].more, results[i].Next = at.moved(partitions[i], a.Reply.NextCursor, every, byHand)

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
@@ -31,7 +32,7 @@ type Keeper struct {
 	// noteRestart begins the reconciliation of a partition whose server has started; nil if the backend does not
 	// report starts of a server.
 	noteRestart func(ctx context.Context, p enginecore.Partition, needed bool)
-	liveness    engine.Liveness
+	liveness    observe.Liveness
 	// becameActive receives a value when a keeper of workers leaves standby; standbyBeat is SharedKeeper.StandbyBeat.
 	becameActive chan struct{}
 	standbyBeat  time.Duration
@@ -115,13 +116,13 @@ func (k *Keeper) work(ctx context.Context) {
 }
 
 // Ready returns nil if the keeper runs and its last step succeeded in some owned partition. Otherwise the error wraps
-// engine.ErrNotReady. It sends nothing to the engine.
+// observe.ErrNotReady. It sends nothing to the engine.
 func (k *Keeper) Ready() error {
 	if err := k.liveness.Check("keeper", max(keeperSilence, SilentBeats*k.Heartbeat)); err != nil {
 		return err
 	}
 	if err := k.Loops[0].Timer.allFailing(); err != nil {
-		return fmt.Errorf("keeper: %w: its last step failed in each of its partitions: %w", engine.ErrNotReady, err)
+		return fmt.Errorf("keeper: %w: its last step failed in each of its partitions: %w", observe.ErrNotReady, err)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -20,7 +21,7 @@ func (m *maintainer) quotaLoop() *MaintenanceLoop {
 			for i, p := range partitions {
 				calls[i] = enginerpc.QuotaTickCall{Partition: p}
 			}
-			answers, _ := engine.SendAll(ctx, m.Session.Core, calls) // each answer has its error
+			answers, _ := batching.SendAll(ctx, m.Session.Core, calls) // each answer has its error
 			heard := time.Now()
 			results := make([]StepResult, len(partitions))
 			var passing sync.WaitGroup

@@ -7,6 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -64,7 +65,7 @@ func (m *maintainer) logRepaired(
 	}
 	m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 		"flowfabric: the keeper repaired indexes that disagreed with the records",
-		engine.EventIndexRepaired.Attr(), slog.String("partition", p.Tag()), slog.Any("entries", repaired))
+		observe.EventIndexRepaired.Attr(), slog.String("partition", p.Tag()), slog.Any("entries", repaired))
 	return repaired
 }
 

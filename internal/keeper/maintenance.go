@@ -10,6 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
@@ -194,7 +195,7 @@ func (k *Keeper) Step(ctx context.Context, l *MaintenanceLoop, partitions []engi
 	}
 	if failed != nil && ctx.Err() == nil {
 		k.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the keeper could not complete a task and retries",
-			engine.EventTickFailed.Attr(), slog.Any("tasks", l.tasks), slog.Any("error", failed))
+			observe.EventTickFailed.Attr(), slog.Any("tasks", l.tasks), slog.Any("error", failed))
 	}
 }
 
@@ -203,7 +204,7 @@ func (m *maintainer) logFaults(ctx context.Context, p enginecore.Partition, faul
 	for _, f := range faults {
 		m.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"flowfabric: the keeper could not work on an item, and tries it again later",
-			engine.EventItemFailed.Attr(), slog.String("task", f.Task), slog.String("partition", p.Tag()),
+			observe.EventItemFailed.Attr(), slog.String("task", f.Task), slog.String("partition", p.Tag()),
 			slog.String("item", f.Item), slog.String("error", f.Item+": "+f.Error)) // repeated records differ in their errors
 	}
 }
@@ -240,7 +241,7 @@ func (k *Keeper) guarded(
 		if fault := recover(); fault != nil {
 			k.Session.Logger.LogAttrs(ctx, slog.LevelError,
 				"flowfabric: the keeper recovered from a panic and continues",
-				engine.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault),
+				observe.EventKeeperPanicked.Attr(), slog.Any("tasks", tasks), slog.Any("panic", fault),
 				slog.String("stack", string(debug.Stack())))
 			results = failedEverywhere(len(partitions), fmt.Errorf("%w: %v", engine.ErrStepPanicked, fault))
 		}

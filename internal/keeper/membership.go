@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/stablehash"
 )
 
@@ -117,7 +117,7 @@ func (m *Membership) addPeer(here enginerpc.KeeperHereMessage, now time.Time) bo
 		return true // it stands by once it receives a message of this keeper, and owns nothing until then
 	}
 	m.peers[here.KeeperID] = peer{stablehash.Of(here.KeeperID), beat, now.Add(SilentBeats * beat), builtIn}
-	engine.TrySend(m.turned)
+	sleep.Wake(m.turned)
 	return !known
 }
 
@@ -127,7 +127,7 @@ func (m *Membership) removePeer(id string) bool {
 	defer m.mu.Unlock()
 	_, known := m.peers[id]
 	delete(m.peers, id)
-	engine.TrySend(m.turned)
+	sleep.Wake(m.turned)
 	return known
 }
 
@@ -144,7 +144,7 @@ func (m *Membership) ForgetSilent(now time.Time) bool {
 	if len(m.peers) == before {
 		return false
 	}
-	engine.TrySend(m.turned)
+	sleep.Wake(m.turned)
 	return true
 }
 
@@ -185,7 +185,7 @@ func (m *Membership) listens() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hears = true
-	engine.TrySend(m.turned)
+	sleep.Wake(m.turned)
 }
 
 // isListening reports whether messages of other keepers arrive.

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -45,7 +46,7 @@ func (k *Keeper) watchTasks() (stop func(), err error) {
 	registration, err := t.Meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(t.KeeperPartitions, int64(k.Partitions()))
 		for _, s := range k.TaskStats() {
-			task := metric.WithAttributes(engine.Named("task", string(s.Task)))
+			task := metric.WithAttributes(observe.Named("task", string(s.Task)))
 			o.ObserveInt64(t.TaskSteps, s.Steps, task)
 			o.ObserveInt64(t.TaskItems, s.Done, task)
 			o.ObserveInt64(t.TaskErrors, s.Errors, task)
@@ -56,22 +57,22 @@ func (k *Keeper) watchTasks() (stop func(), err error) {
 		siblings := k.Siblings()
 		for _, disposition := range dispositions {
 			o.ObserveInt64(t.Siblings, siblings[disposition],
-				metric.WithAttributes(engine.Named("disposition", disposition)))
+				metric.WithAttributes(observe.Named("disposition", disposition)))
 		}
 		dispatched, reconciled := k.siblingCancels()
 		for _, reason := range dispatchReasons {
-			label := metric.WithAttributes(engine.Named("reason", reason))
+			label := metric.WithAttributes(observe.Named("reason", reason))
 			o.ObserveInt64(t.SiblingsDispatched, dispatched[reason], label)
 		}
 		for _, action := range reconcileActions {
-			label := metric.WithAttributes(engine.Named("action", action))
+			label := metric.WithAttributes(observe.Named("action", action))
 			o.ObserveInt64(t.SiblingGroups, reconciled[action], label)
 		}
 		return nil
 	}, t.KeeperPartitions, t.Siblings, t.SiblingsDispatched, t.SiblingGroups,
 		t.TaskSteps, t.TaskItems, t.TaskErrors, t.TaskPanics,
 		t.TaskFailed, t.TaskLag)
-	return engine.Stopper(registration, err)
+	return observe.Stopper(registration, err)
 }
 
 // watchLanes exports the number of executions by lane and state. It queries the engine whenever metrics are
@@ -88,19 +89,19 @@ func (k *Keeper) watchLanes() (stop func(), err error) {
 		}
 		return nil
 	}, t.LaneDepth, t.LaneAge)
-	return engine.Stopper(registration, err)
+	return observe.Stopper(registration, err)
 }
 
 // observeLane records the depth and age of one lane.
-func observeLane(t *engine.Telemetry, o metric.Observer, lane enginerpc.LaneState) {
-	name := engine.Named("lane", string(lane.LaneID))
+func observeLane(t *observe.Telemetry, o metric.Observer, lane enginerpc.LaneState) {
+	name := observe.Named("lane", string(lane.LaneID))
 	for state, n := range map[string]int64{
 		"eligible": lane.Eligible, "delayed": lane.Delayed, "active": lane.Active, "suspended": lane.Suspended,
 		"blocked_by_dependencies": lane.BlockedDependencies, "blocked_by_budget": lane.BlockedBudget,
 		"blocked_by_quota": lane.BlockedQuota, "blocked_by_route": lane.BlockedRoute,
 		"blocked_by_operator": lane.BlockedOperator,
 	} {
-		o.ObserveInt64(t.LaneDepth, n, metric.WithAttributes(name, engine.Named("state", state)))
+		o.ObserveInt64(t.LaneDepth, n, metric.WithAttributes(name, observe.Named("state", state)))
 	}
 	age := 0.0
 	if !lane.OldestEligibleAt.IsZero() {

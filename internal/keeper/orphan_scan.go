@@ -13,6 +13,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -88,7 +91,7 @@ func (s *orphanScan) leaveOut(ctx context.Context, err error, more, byHand bool)
 	case err != nil && ctx.Err() == nil:
 		s.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"flowfabric: the keeper could not scan all keys; its next pass scans them",
-			engine.EventTickFailed.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskKeyReconciliation}),
+			observe.EventTickFailed.Attr(), slog.Any("tasks", []engine.TaskID{engine.TaskKeyReconciliation}),
 			slog.Any("error", err))
 	}
 	return nil
@@ -192,12 +195,12 @@ func (s *orphanScan) check(ctx context.Context) (map[string]int64, []enginerpc.I
 				enginerpc.CheckKeysFound{Kind: x.kind, Name: x.name, Cursor: x.cursor})
 		}
 	}
-	answers, err := engine.SendAll(ctx, s.maintenance, calls)
+	answers, err := batching.SendAll(ctx, s.maintenance, calls)
 	total := make(map[string]int64)
 	var faults []enginerpc.ItemFault
 	for i, a := range answers {
 		p := partitions[i]
-		if engine.IsUnreached(a.Err) {
+		if retry.IsUnreached(a.Err) {
 			delete(s.found, p)
 			continue
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -80,7 +81,7 @@ func itemFaults(task engine.TaskID, err error) (faults []enginerpc.ItemFault, re
 		return faults, rest
 	}
 	var item *engine.ItemError
-	if errors.As(err, &item) && !engine.IsUnavailable(err) {
+	if errors.As(err, &item) && !retry.IsUnavailable(err) {
 		return []enginerpc.ItemFault{{Task: string(task), Item: item.Item, Error: item.Err.Error()}}, nil
 	}
 	return nil, err

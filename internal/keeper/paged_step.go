@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -55,7 +56,7 @@ func inPages[R any, C enginerpc.Call[R]](maintenance engine.Maintenance, often p
 		for i, p := range partitions {
 			calls[i] = callFor(p, limit, at.get(p))
 		}
-		answers, _ := engine.SendAll[R](ctx, maintenance, calls) // each answer has its error
+		answers, _ := batching.SendAll[R](ctx, maintenance, calls) // each answer has its error
 		results := make([]StepResult, len(partitions))
 		for i, a := range answers {
 			p, o := partitions[i], &results[i]

@@ -7,6 +7,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // foreignTurns is the number of intervals after which a keeper visits a partition that it does not own, in case the
@@ -45,7 +47,8 @@ type PartitionTimer struct {
 // NewPartitionTimer returns a timer for a loop with the given interval, under which all partitions are owned and due.
 func NewPartitionTimer(partitions []enginecore.Partition, every time.Duration) *PartitionTimer {
 	t := &PartitionTimer{
-		changed: make(chan struct{}, 1), every: every, began: time.Now(), foreign: foreignTurns * every, batch: BatchSize,
+		changed: make(chan struct{}, 1), every: every, began: time.Now(),
+		foreign: foreignTurns * every, batch: BatchSize,
 		next:   make(map[enginecore.Partition]time.Time, len(partitions)),
 		clocks: make(map[enginecore.Partition]engine.ClockReading, len(partitions)),
 		owned:  make(map[enginecore.Partition]bool, len(partitions)), failures: make(map[enginecore.Partition]int),
@@ -162,7 +165,7 @@ func (t *PartitionTimer) Failed(p enginecore.Partition, now time.Time, err error
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.failing[p] = err
-	away := engine.IsUnreached(err)
+	away := retry.IsUnreached(err)
 	pause := MinPause
 	if !away {
 		pause = min(MaxPause, MinPause<<min(t.failures[p], 5))
@@ -190,7 +193,7 @@ func (t *PartitionTimer) NoteDue(p enginecore.Partition, at time.Time) {
 func (t *PartitionTimer) advance(p enginecore.Partition, at time.Time) {
 	if next := t.next[p]; t.owned[p] && t.failures[p] == 0 && at.Before(next) {
 		t.next[p] = at
-		engine.TrySend(t.changed)
+		sleep.Wake(t.changed)
 	}
 }
 
@@ -207,7 +210,7 @@ func (t *PartitionTimer) makeDue(p enginecore.Partition) {
 	defer t.mu.Unlock()
 	if t.failures[p] == 0 && time.Until(t.next[p]) > ShortSweep {
 		t.next[p] = time.Time{}
-		engine.TrySend(t.changed)
+		sleep.Wake(t.changed)
 	}
 }
 
@@ -220,7 +223,7 @@ func (t *PartitionTimer) AllDue() {
 			t.next[p] = time.Time{}
 		}
 	}
-	engine.TrySend(t.changed)
+	sleep.Wake(t.changed)
 }
 
 // share updates the ownership: newly owned partitions are due at once, those that another keeper owns are deferred.
@@ -236,7 +239,7 @@ func (t *PartitionTimer) share(now time.Time, mine func(enginecore.Partition) bo
 			t.next[p] = now.Add(t.pace(p))
 		}
 	}
-	engine.TrySend(t.changed)
+	sleep.Wake(t.changed)
 }
 
 // allFailing returns the error of one of the owned partitions if the last step failed in each of them, nil otherwise.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -92,7 +94,7 @@ func (s *restarts) noticed(ctx context.Context, p enginecore.Partition, needed b
 	if first && !known {
 		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo,
 			"flowfabric: the server has started since its records were checked; the keeper checks them now",
-			engine.EventRestartNoticed.Attr())
+			observe.EventRestartNoticed.Attr())
 	}
 	s.loop.Timer.makeDue(p)
 }
@@ -161,7 +163,7 @@ func restartCalls[R any, C enginerpc.Call[R]](s *restarts, ctx context.Context, 
 		passes[i] = s.pass(partitions[place])
 		calls[i] = ask(partitions[place], passes[i].cursor)
 	}
-	answers, _ := engine.SendAll[R](ctx, s.maintenance, calls) // each answer has its error
+	answers, _ := batching.SendAll[R](ctx, s.maintenance, calls) // each answer has its error
 	for i, a := range answers {
 		place := places[i]
 		if results[place].Err = a.Err; a.Err != nil {
@@ -208,7 +210,7 @@ func (s *restarts) moved(ctx context.Context, p enginecore.Partition, pass *rest
 	if delete(s.passes, p); len(s.passes) == 0 {
 		s.Session.Logger.LogAttrs(ctx, slog.LevelInfo,
 			"flowfabric: the keeper has checked the records after a start of the server",
-			engine.EventRestartReconciled.Attr(), slog.Int64("repaired", s.entries))
+			observe.EventRestartReconciled.Attr(), slog.Int64("repaired", s.entries))
 		s.entries = 0
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
@@ -32,7 +33,7 @@ func (m *maintainer) reviewSchedules(
 	for i, p := range partitions {
 		calls[i] = enginerpc.ListSchedulesCall{Partition: p, Cursor: cursors[p]}
 	}
-	answers, _ := engine.SendAll(ctx, m.maintenance, calls) // each answer has its error
+	answers, _ := batching.SendAll(ctx, m.maintenance, calls) // each answer has its error
 	schedules := schedule.NewRunner(m.Session, false)
 	defer schedules.Close()
 	results := make([]StepResult, len(partitions))

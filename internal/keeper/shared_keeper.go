@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // builtInSettle is how long the keeper of workers waits for answers of others before it begins, if there are any.
@@ -124,7 +126,7 @@ func (b *SharedKeeper) keep(ctx context.Context) {
 	}
 	b.session.Logger.LogAttrs(ctx, slog.LevelError,
 		"flowfabric: the keeper of the workers has ended; the workers continue without it",
-		engine.EventKeeperEnded.Attr(), slog.Any("error", err))
+		observe.EventKeeperEnded.Attr(), slog.Any("error", err))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.fault = err
@@ -210,7 +212,7 @@ func (k *Keeper) keepTurn(ctx context.Context) error {
 		return err
 	}
 	defer unwatch()
-	engine.TrySend(k.becameActive)
+	sleep.Wake(k.becameActive)
 	k.share()
 	turn, end := context.WithCancel(ctx)
 	var working sync.WaitGroup

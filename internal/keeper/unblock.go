@@ -13,6 +13,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -146,7 +148,7 @@ type unblocker struct {
 
 // failed notes an item that could not be worked on, and returns the error if the engine could not be reached.
 func (u *unblocker) failed(item string, err error) error {
-	if err == nil || engine.IsUnavailable(err) {
+	if err == nil || retry.IsUnavailable(err) {
 		return err
 	}
 	u.faults = append(u.faults,
@@ -211,7 +213,7 @@ func (u *unblocker) release(
 	for i := range calls {
 		calls[i].Now = now
 	}
-	answers, _ := engine.SendAll(ctx, u.Session.Core, calls) // each answer has its error
+	answers, _ := batching.SendAll(ctx, u.Session.Core, calls) // each answer has its error
 	count := int64(0)
 	for i, a := range answers {
 		var refusal *enginecore.Error

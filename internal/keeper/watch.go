@@ -5,7 +5,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 func (b *SharedKeeper) watchForKeepers(ctx context.Context) {
 	var warned time.Time
 	missed := 0
-	for engine.Sleep(ctx, b.LookEvery); ctx.Err() == nil; engine.Sleep(ctx, b.LookEvery) {
+	for sleep.For(ctx, b.LookEvery); ctx.Err() == nil; sleep.For(ctx, b.LookEvery) {
 		if seen, known := b.session.KeepersSeen(ctx); seen > 0 || !known {
 			missed = 0
 			continue
@@ -33,6 +34,6 @@ func (b *SharedKeeper) watchForKeepers(ctx context.Context) {
 		warned = time.Now()
 		b.session.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"flowfabric: the process detects no keeper: retries, delays, timeouts and expired leases wait for one; "+
-				"leave WorkerConfig.NoKeeper unset, or run a keeper", engine.EventKeeperMissing.Attr())
+				"leave WorkerConfig.NoKeeper unset, or run a keeper", observe.EventKeeperMissing.Attr())
 	}
 }

@@ -16,5 +16,5 @@ func descriptors() int {
 	if limit.Cur > math.MaxInt32 {
 		return math.MaxInt32
 	}
-	return int(limit.Cur) //nolint:unconvert // the type differs between systems
+	return int(limit.Cur) // the type differs between systems
 }

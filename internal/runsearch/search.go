@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
 )
@@ -95,7 +96,7 @@ func (s *Search) ask(
 	for i, q := range questions {
 		calls[i] = s.call(q)
 	}
-	answers, err := engine.SendAll[enginerpc.ListRunsReply](ctx, s.index, calls)
+	answers, err := batching.SendAll[enginerpc.ListRunsReply](ctx, s.index, calls)
 	if err != nil {
 		return nil, err
 	}

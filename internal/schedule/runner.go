@@ -13,7 +13,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -101,7 +103,7 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 		if fault := recover(); fault != nil {
 			s.session.Logger.LogAttrs(ctx, slog.LevelError,
 				"flowfabric: the keeper recovered from a panic and continues",
-				engine.EventKeeperPanicked.Attr(),
+				observe.EventKeeperPanicked.Attr(),
 				slog.Any("tasks", []string{"schedule"}), slog.Any("panic", fault),
 				slog.String("stack", string(debug.Stack())))
 		}
@@ -124,7 +126,7 @@ func (s *Runner) work(ctx context.Context, p enginecore.Partition, id enginecore
 			if ctx.Err() == nil {
 				s.session.Logger.LogAttrs(ctx, slog.LevelWarn,
 					"flowfabric: the keeper could not process a schedule and retries",
-					engine.EventScheduleFailed.Attr(), slog.String("schedule_id", string(id)), slog.Any("error", err))
+					observe.EventScheduleFailed.Attr(), slog.String("schedule_id", string(id)), slog.Any("error", err))
 			}
 			return
 		case !more:
@@ -146,17 +148,17 @@ func (s *Runner) step(ctx context.Context, r *Record, takesOver bool) (more bool
 		return s.start(ctx, r, i)
 	}
 	open := false
-	if r.Spec.Overlap != OverlapAllow && (r.isRipe() || r.nextFire() >= 0) {
+	if r.Spec.Overlap != fabrictype.OverlapAllow && (r.isRipe() || r.nextFire() >= 0) {
 		if open, err = s.store.isLastRunOpen(ctx, r); err != nil {
 			return false, err
 		}
 	}
 	r.settle(open)
-	if open && r.Spec.Overlap == OverlapSkip {
+	if open && r.Spec.Overlap == fabrictype.OverlapSkip {
 		r.skipWaiting("run " + r.State.Last.Run + " was open")
 	}
 	next := r.nextFire()
-	if b := r.backfill(); b != nil && (next < 0 || open && r.Spec.Overlap != OverlapAllow) {
+	if b := r.backfill(); b != nil && (next < 0 || open && r.Spec.Overlap != fabrictype.OverlapAllow) {
 		if waits, err := s.store.waitsForRun(ctx, r, b); err != nil || !waits {
 			return s.startBackfill(ctx, r, b, err)
 		}
@@ -167,7 +169,7 @@ func (s *Runner) step(ctx context.Context, r *Record, takesOver bool) (more bool
 	switch {
 	case next < 0:
 		return false, s.store.save(ctx, r, nil, false)
-	case !open || r.Spec.Overlap == OverlapAllow:
+	case !open || r.Spec.Overlap == fabrictype.OverlapAllow:
 		return s.start(ctx, r, next)
 	}
 	return s.await(ctx, r)
@@ -176,7 +178,7 @@ func (s *Runner) step(ctx context.Context, r *Record, takesOver bool) (more bool
 // await leaves fires waiting for the end of the previous run, which it cancels if the overlap policy demands it.
 func (s *Runner) await(ctx context.Context, r *Record) (more bool, err error) {
 	last := r.State.Last
-	if r.Spec.Overlap == OverlapCancelPrevious && !last.Cancelled {
+	if r.Spec.Overlap == fabrictype.OverlapCancelPrevious && !last.Cancelled {
 		if err := s.cancel(ctx, r); err != nil {
 			return false, err
 		}
@@ -282,7 +284,7 @@ func (s *Runner) start(ctx context.Context, r *Record, i int) (more bool, err er
 	existed = existed && isNew // not by another keeper that began this fire
 	if failure != nil {
 		s.session.Logger.LogAttrs(ctx, slog.LevelError, "flowfabric: the keeper cannot start a fire of a schedule",
-			engine.EventFireFailed.Attr(),
+			observe.EventFireFailed.Attr(),
 			slog.String("schedule", r.Spec.Name), slog.Time("fire", at), slog.Any("error", failure))
 	}
 	if !r.finish(serial, flowName, existed, failure) {

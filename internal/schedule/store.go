@@ -11,7 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -133,7 +135,7 @@ func (s Store) remove(ctx context.Context, r *Record) error {
 	for _, p := range s.Session.Partitions() {
 		forget = append(forget, enginerpc.ForgetFiresCall{Partition: p, ScheduleID: r.id})
 	}
-	_, err := engine.SendAll(ctx, s.Session.Core, forget)
+	_, err := batching.SendAll(ctx, s.Session.Core, forget)
 	return err
 }
 
@@ -160,7 +162,7 @@ func (s Store) settleDue(ctx context.Context, r *Record) error {
 		return nil
 	}
 	open := false
-	if r.Spec.Overlap != OverlapAllow {
+	if r.Spec.Overlap != fabrictype.OverlapAllow {
 		var err error
 		if open, err = s.isLastRunOpen(ctx, r); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -30,9 +31,8 @@ func (u GateUpdate) Publish(ctx context.Context) error {
 	if err := u.Send(ctx, partitions); err != nil || u.Forget {
 		return err
 	}
-	_, err = u.Session.Core.BudgetDone(ctx, enginerpc.BudgetDoneCall{Partition: u.Partition, Done: []enginerpc.BudgetDoneDone{
-		{Text: enginerpc.GateTaskText{BudgetID: u.Budget}.Text(), Gate: u.Version},
-	}})
+	done := []enginerpc.BudgetDoneDone{{Text: enginerpc.GateTaskText{BudgetID: u.Budget}.Text(), Gate: u.Version}}
+	_, err = u.Session.Core.BudgetDone(ctx, enginerpc.BudgetDoneCall{Partition: u.Partition, Done: done})
 	return err
 }
 
@@ -55,7 +55,7 @@ func (u GateUpdate) Send(ctx context.Context, partitions []enginecore.Partition)
 				{BudgetID: u.Budget, Gate: u.Version, Closed: u.Closed, Forget: u.Forget},
 			}}
 		}
-		answers, err := engine.SendAll(ctx, u.Session.Core, calls)
+		answers, err := batching.SendAll(ctx, u.Session.Core, calls)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
@@ -219,7 +220,7 @@ func ReadBudgets(ctx context.Context, core *enginerpc.Conn, list []StoredBudget)
 		}
 		calls[i] = enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{b.ID}}
 	}
-	answers, err := engine.SendAll(ctx, core, calls)
+	answers, err := batching.SendAll(ctx, core, calls)
 	if err != nil {
 		return nil, err
 	}

@@ -152,8 +152,9 @@ func (c *CompiledFlow) inNamespace(namespace enginecore.Namespace) (*CompiledFlo
 // another returns a form whose nodes may be changed.
 func (c *CompiledFlow) another() *CompiledFlow {
 	return &CompiledFlow{
-		Graph: c.Graph, Hash: c.Hash, Definition: c.Definition, Nodes: slices.Clone(c.Nodes), nodeNumbers: c.nodeNumbers,
-		Edges: c.Edges, tags: c.tags, waits: c.waits, budgets: c.budgets, budgetTexts: c.budgetTexts,
+		Graph: c.Graph, Hash: c.Hash, Definition: c.Definition, Nodes: slices.Clone(c.Nodes),
+		nodeNumbers: c.nodeNumbers,
+		Edges:       c.Edges, tags: c.tags, waits: c.waits, budgets: c.budgets, budgetTexts: c.budgetTexts,
 	}
 }
 

@@ -21,6 +21,6 @@
 // stored graphs creates the run node by node. AwaitResult then waits for the completion message, and asks the
 // engine whenever that message may have been missed.
 //
-// Of the packages of runtime, this one imports only engine. Admission, schedule, contractmode, worker and keeper import
-// it; it calls none of them.
+// The package uses engine (the connection), flowgraph (stored flows) and valueschema (schemas of the
+// answers to waits). Admission, schedule, contractmode, worker and keeper import it; it calls none of them.
 package submit

@@ -123,7 +123,8 @@ func (s *Submitter) ReadNodes(
 			return nil, fmt.Errorf("describe: %w", err)
 		}
 		for _, n := range reply.Nodes {
-			node := runNode{name: n.Node, id: n.ExecutionID, state: enginecore.PublicState(n.State), createdAt: n.CreatedAt}
+			state := enginecore.PublicState(n.State)
+			node := runNode{name: n.Node, id: n.ExecutionID, state: state, createdAt: n.CreatedAt}
 			if node.state == enginecore.PublicSkipped && n.ChildOutcome == "success" {
 				node.withoutResult, node.reason = true, n.FailureReason
 			}

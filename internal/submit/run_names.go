@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -30,7 +31,7 @@ func ReadRunNames(
 			}
 			calls[i] = enginerpc.DescribeFlowCall{Partition: p, FlowID: id, Cursor: firstNode, Limit: 1}
 		}
-		answers, _ := engine.SendAll(ctx, s.Core, calls) // each answer has its error
+		answers, _ := batching.SendAll(ctx, s.Core, calls) // each answer has its error
 		for i, a := range answers {
 			switch {
 			case errors.Is(a.Err, enginecore.ErrFlowNotFound), a.Err == nil && a.Reply.RunID == "":

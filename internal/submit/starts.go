@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -24,7 +25,7 @@ const (
 // starter submits runs to a backend that stores graphs. Those of one flow and partition share calls.
 type starter struct {
 	store engine.GraphStore
-	batch engine.Batcher[StartKey, *RunPlan, startResult]
+	batch batching.Batcher[StartKey, *RunPlan, startResult]
 }
 
 // StartKey is what runs of one call have in common.

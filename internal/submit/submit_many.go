@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 )
 
 // manyAtATime is how many calls of SubmitMany are under way at a time.
@@ -79,7 +79,7 @@ func (s *Submitter) submitCall(ctx context.Context, plans []*RunPlan, places []i
 		return
 	}
 	begun := time.Now()
-	trace := engine.InjectTrace(ctx)
+	trace := observe.InjectTrace(ctx)
 	trackings := make([]uint64, len(together))
 	for i, plan := range together {
 		var err error

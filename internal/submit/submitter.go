@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 )
 
 // Submitter starts runs from plans, waits for their end, and purges them. Clients, schedules, and map and sub-flow
@@ -63,10 +64,10 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 			attribute.String("flowfabric.flow_id", string(plan.FlowID))))
 	begun := time.Now()
 	defer func() {
-		engine.EndSpan(span, err)
+		observe.EndSpan(span, err)
 		s.measure(ctx, plan, begun, existed, err)
 	}()
-	if plan.trace, err = s.carry(ctx, plan, engine.InjectTrace(ctx)); err != nil {
+	if plan.trace, err = s.carry(ctx, plan, observe.InjectTrace(ctx)); err != nil {
 		return false, submitError(plan, err)
 	}
 	s.Completions.listenFor(ctx, plan)
@@ -100,16 +101,16 @@ func (s *Submitter) carry(ctx context.Context, plan *RunPlan, trace string) (str
 
 // measure records the duration and the outcome of a submission.
 func (s *Submitter) measure(ctx context.Context, plan *RunPlan, begun time.Time, existed bool, err error) {
-	outcome := engine.OutcomeStarted
+	outcome := observe.OutcomeStarted
 	switch {
 	case err != nil:
-		outcome = engine.OutcomeFailed
+		outcome = observe.OutcomeFailed
 	case existed:
-		outcome = engine.OutcomeExisted
+		outcome = observe.OutcomeExisted
 	}
 	telemetry := s.session.Telemetry
 	telemetry.Record(ctx, telemetry.Starts, time.Since(begun),
-		engine.Labels{Key: "flow", Value: plan.Flow, Outcome: outcome})
+		observe.Labels{Key: "flow", Value: plan.Flow, Outcome: outcome})
 }
 
 // checkBudgets refuses a run that names a budget which was not created and which its flow does not declare.

@@ -7,8 +7,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -61,9 +63,9 @@ func (r *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	r.peers.ObserveClaim(time.Since(sentAt))
 	r.worker.Counts.claimed(len(reply.Executions))
 	if len(reply.Executions) > 0 {
-		r.measureClaim(sentAt, v, engine.OutcomeFound)
+		r.measureClaim(sentAt, v, observe.OutcomeFound)
 	} else {
-		r.measureClaim(sentAt, v, engine.OutcomeEmpty)
+		r.measureClaim(sentAt, v, observe.OutcomeEmpty)
 	}
 	// The first task runs in this goroutine unless the candidates of the reply have to be admitted first.
 	alone := v.Alone && len(reply.Executions) == 1 && reply.Executions[0].AttemptType == attemptOfTakeOver
@@ -93,13 +95,13 @@ func (r *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 
 // claimFailed queues the shard of a failed claim again, after a pause.
 func (r *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt time.Time, err error) {
-	r.measureClaim(sentAt, v, engine.OutcomeUnanswered)
+	r.measureClaim(sentAt, v, observe.OutcomeUnanswered)
 	r.Doubt.Mark()
 	r.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not claim executions and retries",
-		engine.EventClaimFailed.Attr(),
+		observe.EventClaimFailed.Attr(),
 		slog.String("lane", string(v.Lane)),
 		slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
-	engine.Sleep(ctx, lease.ClaimPause)
+	sleep.For(ctx, lease.ClaimPause)
 	r.queue.FinishClaim(v.Slots)
 	if v.SetAside {
 		r.queue.AddSetAside(v.LaneShard)
@@ -110,17 +112,17 @@ func (r *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt ti
 
 // claimUntilKnown repeats a claim while it is unknown what the claim has leased and ctx is not done.
 func (r *Run) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
-	again := engine.RetryPolicy{
-		Pause: lease.ClaimPause, Retryable: engine.IsOutcomeUnknown, Failed: func(error) { r.Doubt.Mark() },
+	again := retry.Policy{
+		Pause: lease.ClaimPause, Retryable: retry.IsOutcomeUnknown, Failed: func(error) { r.Doubt.Mark() },
 	}
-	return engine.RetryUntilKnown(ctx, again, call)
+	return retry.UntilKnown(ctx, again, call)
 }
 
 // measureClaim records the duration and the outcome of a claim as a metric.
 func (r *Run) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome string) {
 	telemetry := r.Session.Telemetry
 	telemetry.Record(r.Base, telemetry.Claims, time.Since(sentAt),
-		engine.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
+		observe.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
 }
 
 // claimRequest returns the claim of up to count executions of a lane that goes with a call, under a claim id

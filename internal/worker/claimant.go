@@ -7,7 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -34,12 +34,12 @@ func (c runClaimant) Admit(
 ) ([]admission.LeasedExecution, enginerpc.AdmitReply, error) {
 	var sentAt time.Time
 	var reply enginerpc.AdmitReply
-	again := engine.RetryPolicy{
+	again := retry.Policy{
 		Pause:     lease.ClaimPause,
-		Retryable: func(err error) bool { return engine.IsOutcomeUnknown(err) && !c.run.queue.IsClosed() },
+		Retryable: func(err error) bool { return retry.IsOutcomeUnknown(err) && !c.run.queue.IsClosed() },
 		Failed:    func(error) { c.run.Doubt.Mark() },
 	}
-	err := engine.RetryUntilKnown(ctx, again, func(repeated bool) (err error) {
+	err := retry.UntilKnown(ctx, again, func(repeated bool) (err error) {
 		call.Repeated, sentAt = repeated, time.Now()
 		reply, err = c.run.Core.Admit(ctx, call)
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -43,7 +44,7 @@ func (d *drainer) start(ctx context.Context, p enginecore.Partition) {
 			if err != nil {
 				d.logger.LogAttrs(ctx, slog.LevelWarn,
 					"flowfabric: the worker could not drain a partition; a keeper completes it",
-					engine.EventDrainFailed.Attr(),
+					observe.EventDrainFailed.Attr(),
 					slog.String("partition", p.Tag()), slog.Any("error", err))
 				return
 			}

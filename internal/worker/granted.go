@@ -11,7 +11,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 	"github.com/flowfabric/flowfabric-go/internal/worker/task"
 )
@@ -59,9 +61,9 @@ func (r *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got in
 	failed := err != nil && !errors.Is(err, admission.ErrNoGrant) && ctx.Err() == nil
 	if failed {
 		r.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not claim with a grant",
-			engine.EventClaimFailed.Attr(),
+			observe.EventClaimFailed.Attr(),
 			slog.String("lane", string(v.Lane)), slog.String("partition", v.Partition.Tag()), slog.Any("error", err))
-		engine.Sleep(ctx, lease.ClaimPause)
+		sleep.For(ctx, lease.ClaimPause)
 	}
 	r.queue.FinishClaim(v.Slots - got)
 	if failed || err == nil {

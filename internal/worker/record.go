@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -111,7 +112,7 @@ func (r *Run) warnOfReport(ctx context.Context, err error) {
 	}
 	r.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 		"flowfabric: the worker could not report how it does and retries",
-		engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
+		observe.EventAnnounceFailed.Attr(), slog.Any("error", err))
 }
 
 // describe adds to a report what the worker serves and offers.
@@ -136,7 +137,7 @@ func (r *Run) drainOut(ctx context.Context) {
 		return
 	}
 	r.Session.Logger.LogAttrs(ctx, slog.LevelInfo, "flowfabric: the worker drains: it takes no more work",
-		engine.EventDraining.Attr(), slog.String("worker", string(r.worker.Instance)))
+		observe.EventDraining.Attr(), slog.String("worker", string(r.worker.Instance)))
 	r.queue.Close()
 	if r.worker.handover != nil {
 		r.worker.handover.Close()

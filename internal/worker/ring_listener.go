@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 const (
@@ -37,7 +37,7 @@ func (r *Run) listenToRing(ctx context.Context) {
 			return
 		case <-r.peers.Changed:
 		}
-		engine.Sleep(ctx, ringSettle)
+		sleep.For(ctx, ringSettle)
 		wanted := r.ringChannels()
 		if ctx.Err() != nil || maps.Equal(held, wanted) {
 			continue
@@ -71,7 +71,7 @@ func (r *Run) subscribeRing(ctx context.Context, slots map[string]ringSlot) bool
 	}
 	confirmed := make(chan struct{}, 1)
 	r.ringListeners.Go(func() {
-		r.Session.Hub.Listen(ctx, slices.Collect(maps.Keys(slots)), func() { engine.TrySend(confirmed) }, func(channel, message string) {
+		r.Session.Hub.Listen(ctx, slices.Collect(maps.Keys(slots)), func() { sleep.Wake(confirmed) }, func(channel, message string) {
 			at := slots[channel]
 			r.handleWake(ctx, at.lane, &at.slot, message)
 		})

@@ -13,7 +13,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
@@ -140,7 +142,7 @@ func (r *Run) run(ctx context.Context) error {
 	loops.Go(func() { r.Session.GuardLibrary(background, libraryCheck) })
 	loops.Go(func() { r.listenToRing(listening) })
 	loops.Go(func() { // what a new worker could not take over
-		if engine.Sleep(background, r.provenAfter()); background.Err() == nil {
+		if sleep.For(background, r.provenAfter()); background.Err() == nil {
 			r.sweep(background)
 		}
 	})
@@ -247,6 +249,6 @@ func (r *Run) warnOfShortLease(ctx context.Context) {
 		r.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 			"flowfabric: the worker's lease is short: a silent connection may cost it its leases; "+
 				"a smaller write_timeout in the engine's URL closes such a connection sooner",
-			engine.EventLeaseShort.Attr(), slog.Duration("lease", lease), slog.Duration("detection_time", silence))
+			observe.EventLeaseShort.Attr(), slog.Duration("lease", lease), slog.Duration("detection_time", silence))
 	}
 }

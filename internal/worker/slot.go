@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
@@ -99,7 +100,7 @@ func (r *Run) RunTask(t *task.Task, wantNext func() bool) *task.Task {
 		if t.Exited != nil {
 			t.FinishUp()
 			t.Report(t.OutcomeOf(nil, t.Exited), 0)
-			engine.EndSpan(span, t.Exited)
+			observe.EndSpan(span, t.Exited)
 		}
 	}()
 	for {
@@ -111,7 +112,7 @@ func (r *Run) RunTask(t *task.Task, wantNext func() bool) *task.Task {
 		if reported.Resumed && r.resume(t, ended, reported.Brought) {
 			continue
 		}
-		engine.EndSpan(span, ended.SpanError())
+		observe.EndSpan(span, ended.SpanError())
 		return r.Next(t, reported.Handoff)
 	}
 }
@@ -147,8 +148,8 @@ func (r *Run) mayBegin(t *task.Task, leased bool) bool {
 	case !leased:
 		t.Report(completion.Released(completion.ReasonStopped), 0)
 	case t.Settled.Load():
-		t.Ended(engine.OutcomeEndedByEngine)
-		t.Log(slog.LevelDebug, engine.EventAttemptEnded, "the engine ended the execution before its function began",
+		t.Ended(observe.OutcomeEndedByEngine)
+		t.Log(slog.LevelDebug, observe.EventAttemptEnded, "the engine ended the execution before its function began",
 			slog.Any("cause", context.Cause(t.Ctx)))
 	case !t.KeepsLease():
 		t.Report(t.OutcomeOf(nil, engine.ErrLeaseLost), 0)

@@ -13,7 +13,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 const (
@@ -134,7 +136,7 @@ func (r *Run) answerNewcomers(ctx context.Context) {
 		return
 	}
 	r.Background.Start(func() {
-		engine.Sleep(ctx, rand.N(dispatch.AnnounceWithin))
+		sleep.For(ctx, rand.N(dispatch.AnnounceWithin))
 		r.answering.Store(false)
 		if ctx.Err() == nil {
 			r.publishPresence(ctx)
@@ -211,7 +213,7 @@ func (r *Run) presenceLoop(ctx context.Context) {
 // pollLoop sweeps at a fixed interval until ctx ends, for backends that send no wake-ups for some work.
 func (r *Run) pollLoop(ctx context.Context, every time.Duration) {
 	for ctx.Err() == nil {
-		engine.Sleep(ctx, every)
+		sleep.For(ctx, every)
 		r.sweep(ctx)
 	}
 }
@@ -294,7 +296,7 @@ func (r *Run) leaveDirectory() {
 func (r *Run) warnOfAnnouncement(ctx context.Context, err error) {
 	r.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 		"flowfabric: the worker could not announce its capabilities and retries",
-		engine.EventAnnounceFailed.Attr(), slog.Any("error", err))
+		observe.EventAnnounceFailed.Attr(), slog.Any("error", err))
 }
 
 // laneShardsWith returns the shards that have one of the keys, and those for which the read failed. It costs a server

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
@@ -33,7 +34,7 @@ type Worker struct {
 	Instance enginecore.WorkerInstanceID
 	// Counts are the counters that metrics report.
 	Counts   Counts
-	liveness engine.Liveness
+	liveness observe.Liveness
 	// resting is set while the worker looks for the engine less often, having had nothing to do for a while.
 	resting atomic.Bool
 	// JoinKeeper announces a run to the keeper that the workers of a session share or, if keeperless, only to
@@ -202,13 +203,13 @@ func (w *Worker) Check() error {
 	return w.checkSlots()
 }
 
-// checkSlots returns engine.ErrNotReady if functions that do not return hold all slots.
+// checkSlots returns observe.ErrNotReady if functions that do not return hold all slots.
 func (w *Worker) checkSlots() error {
 	if w.Counts.Overstaying.Load() < int64(w.config.Slots) {
 		return nil
 	}
 	return fmt.Errorf("worker %s: %w: functions that do not return though their context has ended hold all of its %d slots; its log names them",
-		w.Instance, engine.ErrNotReady, w.config.Slots)
+		w.Instance, observe.ErrNotReady, w.config.Slots)
 }
 
 // Counts are the counters of a worker, read as metrics. Claims counts the calls that claim and
@@ -229,9 +230,9 @@ func (c *Counts) claimed(executions int) {
 // observe reports the counts of the worker as metrics until the returned function is called.
 func (w *Worker) observe(busySlots func() int) (stop func(), err error) {
 	t := w.session.Telemetry
-	name := engine.Named("worker", w.config.ID)
-	found := metric.WithAttributes(name, engine.Named("outcome", engine.OutcomeFound))
-	empty := metric.WithAttributes(name, engine.Named("outcome", engine.OutcomeEmpty))
+	name := observe.Named("worker", w.config.ID)
+	found := metric.WithAttributes(name, observe.Named("outcome", observe.OutcomeFound))
+	empty := metric.WithAttributes(name, observe.Named("outcome", observe.OutcomeEmpty))
 	all := metric.WithAttributes(name)
 	registration, err := t.Meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		c := &w.Counts
@@ -245,7 +246,7 @@ func (w *Worker) observe(busySlots func() int) (stop func(), err error) {
 		o.ObserveInt64(t.BusySlots, int64(busySlots()), all)
 		return nil
 	}, t.WorkerClaims, t.WorkerExecutions, t.WorkerOverstays, t.Overstaying, t.Slots, t.BusySlots)
-	return engine.Stopper(registration, err)
+	return observe.Stopper(registration, err)
 }
 
 // begin checks that the worker can run and has not been run before.

@@ -19,15 +19,6 @@ export interface Events<T> {
   end?: boolean;
 }
 
-export interface Action {
-  kind: string;
-  reason?: string;
-  scope?: string;
-  priority?: number;
-  signal?: string;
-  payload?: unknown;
-}
-
 export interface ActivityReasonInputBody {
   reason?: string;
 }
@@ -155,12 +146,27 @@ export interface Build {
   library?: string;
 }
 
+export interface BulkAction {
+  kind: string;
+  reason?: string;
+  scope?: string;
+  priority?: number;
+  signal?: string;
+  payload?: unknown;
+}
+
+export interface BulkFailure {
+  flow: string;
+  run: string;
+  error: string;
+}
+
 export interface BulkInputBody {
   /** Selects the runs, with the parameters of list-runs: flow=order&state=failed. */
   query?: string;
   /** Required if the query selects all runs. */
   every_run?: boolean;
-  action: Action;
+  action: BulkAction;
   /** Id of the job; the same job again with the same id has no further effect. */
   id?: string;
   /** Most runs a second; 0 is no bound. */
@@ -171,7 +177,7 @@ export interface BulkInputBody {
 
 export interface BulkJob {
   id: string;
-  action: Action;
+  action: BulkAction;
   query: string;
   rate?: number;
   most?: number;
@@ -180,7 +186,7 @@ export interface BulkJob {
   created_at: string;
   closed_at?: string;
   stopped_by?: string;
-  progress: Progress;
+  progress: BulkProgress;
 }
 
 export interface BulkPreview {
@@ -189,6 +195,13 @@ export interface BulkPreview {
   sample: BulkRun[];
   /** There are more runs than were counted. */
   more?: boolean;
+}
+
+export interface BulkProgress {
+  done: number;
+  skipped: number;
+  failed: number;
+  failures?: BulkFailure[];
 }
 
 export interface BulkRun {
@@ -284,22 +297,6 @@ export interface Delivery {
   counts: boolean;
 }
 
-export interface Description {
-  name: string;
-  hash: string;
-  doc?: string;
-  codec: string;
-  input_type: string;
-  result_type: string;
-  nodes: number;
-  published_at: string;
-  published_by?: string;
-  input_schema?: Raw;
-  result_schema?: Raw;
-  definition: Raw;
-  history: Version[];
-}
-
 export interface Drawing {
   format: string;
   text: string;
@@ -315,6 +312,18 @@ export interface EditScheduleInputBody {
   fire_time_field?: string;
   /** Replaces all tags. */
   tags?: Record<string, string>;
+}
+
+export interface Event {
+  id: string;
+  at: string;
+  kind: string;
+  node?: string;
+  attempt?: number;
+  detail?: string;
+  category?: string;
+  percent?: number;
+  message?: string;
 }
 
 export interface ExceededBudget {
@@ -400,17 +409,12 @@ export interface FailedTask {
   retries: boolean;
 }
 
-export interface Failure {
-  flow: string;
-  run: string;
-  error: string;
-}
-
 export interface FeedEvent {
   cursor: string;
   kind: string;
   flow: string;
   run: string;
+  flow_id?: string;
   child?: boolean;
   node?: string;
   detail?: string;
@@ -449,6 +453,22 @@ export interface Flow {
   published_by?: string;
 }
 
+export interface FlowDetail {
+  name: string;
+  hash: string;
+  doc?: string;
+  codec: string;
+  input_type: string;
+  result_type: string;
+  nodes: number;
+  published_at: string;
+  published_by?: string;
+  input_schema?: Raw;
+  result_schema?: Raw;
+  definition: Raw;
+  history: FlowVersion[];
+}
+
 export interface FlowStatistics {
   /** Runs that were looked at. Of a flow with many nodes, these are fewer than asked for. */
   runs: number;
@@ -459,6 +479,12 @@ export interface FlowStatistics {
   nodes: NodeStatistics[];
   /** Versions that the runs have, the latest run first. */
   versions: VersionRuns[];
+}
+
+export interface FlowVersion {
+  hash: string;
+  published_at: string;
+  published_by?: string;
 }
 
 export interface ForkRunInputBody {
@@ -871,13 +897,6 @@ export interface ProblemFault {
   message: string;
 }
 
-export interface Progress {
-  done: number;
-  skipped: number;
-  failed: number;
-  failures?: Failure[];
-}
-
 export interface PushWorker {
   worker: string;
   principal?: string;
@@ -915,6 +934,7 @@ export interface ReceivedSignal {
   id: string;
   name: string;
   category?: string;
+  source_type?: string;
   source?: string;
   correlation_id?: string;
   at: string;
@@ -1101,18 +1121,6 @@ export interface RunDetail {
   nodes: Node[];
   /** Cursor of the next page of nodes. */
   next?: string;
-}
-
-export interface RunEvent {
-  id: string;
-  at: string;
-  kind: string;
-  node?: string;
-  attempt?: number;
-  detail?: string;
-  category?: string;
-  percent?: number;
-  message?: string;
 }
 
 export interface RunLayout {
@@ -1528,12 +1536,6 @@ export interface Value {
   truncated?: boolean;
 }
 
-export interface Version {
-  hash: string;
-  published_at: string;
-  published_by?: string;
-}
-
 export interface VersionRuns {
   /** Beginning of the hash of the graph, 32 digits. */
   hash: string;
@@ -1721,7 +1723,7 @@ export interface FollowRunInput {
   };
 }
 
-export type FollowRunOutput = Events<RunEvent>;
+export type FollowRunOutput = Events<Event>;
 
 /** get-run-graph: Draw the graph of a run */
 export interface GetRunGraphInput {
@@ -1954,7 +1956,7 @@ export interface GetLiveValueInput {
 
 export type GetLiveValueOutput = LiveValue;
 
-/** follow-logs: Follow what the attempts of a node log */
+/** follow-logs: Follow the log lines of a node's attempts */
 export interface FollowLogsInput {
   path: {
     /** Name of the flow. */
@@ -2198,7 +2200,7 @@ export interface GetFlowInput {
   };
 }
 
-export type GetFlowOutput = Description;
+export type GetFlowOutput = FlowDetail;
 
 /** get-flow-graph: Draw the graph of a published flow */
 export interface GetFlowGraphInput {
@@ -2302,7 +2304,7 @@ export interface SetScheduleInput {
 
 export type SetScheduleOutput = Schedule;
 
-/** edit-schedule: Change what is given of a schedule, and keep the rest */
+/** edit-schedule: Change the given settings of a schedule, and keep the others */
 export interface EditScheduleInput {
   path: {
     /** Name of the schedule. */
@@ -2365,7 +2367,7 @@ export interface DeleteScheduleInput {
 
 export type DeleteScheduleOutput = void;
 
-/** list-lanes: List the lanes with what waits in them */
+/** list-lanes: List the lanes with the work that waits in them */
 export interface ListLanesInput {
 }
 
@@ -2385,7 +2387,7 @@ export interface GetLaneQueueInput {
 
 export type GetLaneQueueOutput = LaneQueue;
 
-/** get-lane-history: Show what waited and ran in a lane during the last hour */
+/** get-lane-history: Show how many nodes waited and ran in a lane during the last hour */
 export interface GetLaneHistoryInput {
   path: {
     /** Name of the lane. */
@@ -2479,7 +2481,7 @@ export interface GetLimitUseInput {
 
 export type GetLimitUseOutput = LimitUse;
 
-/** set-limit: Set a limit instead of what flows declare */
+/** set-limit: Set a limit in place of the one that flows declare */
 export interface SetLimitInput {
   path: {
     /** Name of the limit. */
@@ -2597,7 +2599,7 @@ export interface SetBudgetInput {
 
 export type SetBudgetOutput = Budget;
 
-/** reset-budget: Set what is spent of a budget to nothing */
+/** reset-budget: Set the spent amount of a budget to zero */
 export interface ResetBudgetInput {
   path: {
     /** Name of the budget. */
@@ -2742,7 +2744,7 @@ export interface AppendLogsInput {
 
 export type AppendLogsOutput = void;
 
-/** report-usage: Count what a task has used in the budgets of its run */
+/** report-usage: Count the usage of a task in the budgets of its run */
 export interface ReportUsageInput {
   path: {
     /** Token of the task. */
@@ -2830,7 +2832,7 @@ export interface GetBulkJobInput {
 
 export type GetBulkJobOutput = BulkJob;
 
-/** preview-bulk-job: Count what a bulk job would handle; changes nothing */
+/** preview-bulk-job: Count the runs that a bulk job would handle; changes nothing */
 export interface PreviewBulkJobInput {
   body: BulkInputBody;
 }
@@ -2888,14 +2890,14 @@ export interface CountRunsInput {
 
 export type CountRunsOutput = Page<RunCount>;
 
-/** explain-runs: Say of up to 100 runs which node needs attention most, and why */
+/** explain-runs: Name the node that needs attention most in each of up to 100 runs, and why */
 export interface ExplainRunsInput {
   body: ExplainRunsInputBody;
 }
 
 export type ExplainRunsOutput = Page<RunNow>;
 
-/** follow-feed: Follow what happens to all runs */
+/** follow-feed: Follow the events of all runs */
 export interface FollowFeedInput {
   query?: {
     /** Cursor after which to begin; empty for the beginning. */
@@ -2919,7 +2921,7 @@ export interface FollowFeedInput {
 
 export type FollowFeedOutput = Events<FeedEvent>;
 
-/** list-audit: List who has changed what, the latest first */
+/** list-audit: List changes and their authors, the latest first */
 export interface ListAuditInput {
   query?: {
     /** Where the page begins; empty for the first page. */
@@ -2937,7 +2939,7 @@ export interface ListAuditInput {
 
 export type ListAuditOutput = Page<AuditEntry>;
 
-/** inspect: Find what can lose or stop work */
+/** inspect: Find problems that can lose or stop work */
 export interface InspectInput {
 }
 
@@ -2949,7 +2951,7 @@ export interface ListKeeperTasksInput {
 
 export type ListKeeperTasksOutput = Page<KeeperTask>;
 
-/** run-keeper-task: Carry out a task of keepers now */
+/** run-keeper-task: Run a task of keepers now */
 export interface RunKeeperTaskInput {
   path: {
     /** Name of the task. */
@@ -3076,7 +3078,7 @@ export interface Operations {
   "follow-run": {
     method: "GET"; path: readonly ["runs", string, string, "events"];
     right: "view"; effect: "reads"; input: FollowRunInput; output: FollowRunOutput;
-    event: RunEvent;
+    event: Event;
   };
   "get-run-graph": {
     method: "GET"; path: readonly ["runs", string, string, "graph"];

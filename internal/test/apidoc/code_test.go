@@ -1,3 +1,4 @@
+// Package apidoc checks the documentation of what users see, as far as no linter does.
 package apidoc
 
 import (
@@ -149,16 +150,16 @@ func TestProgramOfREADME(t *testing.T) {
 // checker returns a function that returns the compiler's errors, except for unused names.
 func checker(t *testing.T) func(source string) []error {
 	t.Helper()
-	open := exportData(t)
+	files := token.NewFileSet()
+	packages := importer.ForCompiler(files, "gc", exportData(t))
 	return func(source string) []error {
-		files := token.NewFileSet()
 		file, err := parser.ParseFile(files, "page.go", source, 0)
 		if err != nil {
 			return []error{err}
 		}
 		var faults []error
 		config := types.Config{
-			Importer: importer.ForCompiler(files, "gc", open),
+			Importer: packages,
 			Error: func(err error) {
 				var fault types.Error
 				if !errors.As(err, &fault) || !fault.Soft {

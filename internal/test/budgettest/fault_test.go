@@ -62,7 +62,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 					x := s.Amount("tokens")
 					assert.LessOrEqual(t, x.Spent+x.Reserved, int64(hard))
 				}
-				time.Sleep(time.Millisecond) // between two probes
+				time.Sleep(time.Millisecond) //nolint:forbidigo // between two probes
 			}
 		}()
 		time.AfterFunc(50*time.Millisecond, func() { _ = stopped.Stop() })

@@ -230,7 +230,7 @@ func randomRound(t *testing.T, b *enginetest.Bench, seed uint64) {
 	}
 	for range 3 {
 		passing := b.Worker(t, handlers, runtime.WorkerConfig{Concurrency: 2, Grace: -1})
-		time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond) // a random moment in the work
+		time.Sleep(time.Duration(r.IntN(8)) * time.Millisecond) //nolint:forbidigo // a random moment in the work
 		require.NoError(t, passing.Stop())
 		require.NoError(t, keeper.Stop())
 		keeper = b.Keeper(t)

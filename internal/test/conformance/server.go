@@ -91,7 +91,7 @@ func connect(ctx context.Context, address string, patience time.Duration) (rueid
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return nil, err
 		}
-		time.Sleep(20 * time.Millisecond) // between two attempts to connect
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two attempts to connect
 	}
 }
 

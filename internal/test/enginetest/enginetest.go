@@ -317,7 +317,7 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 			tb.Errorf("the keyspace is not in order:\n%v", report.Err())
 			return s
 		}
-		time.Sleep(20 * time.Millisecond) // between two looks at the keyspace
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at the keyspace
 	}
 }
 
@@ -364,7 +364,7 @@ func EventuallyWithin(tb testing.TB, within time.Duration, condition func() stri
 		if time.Now().After(deadline) {
 			tb.Fatalf("not within %s: %s; before that: %s", within, last, before)
 		}
-		time.Sleep(2 * time.Millisecond) // between two probes
+		time.Sleep(2 * time.Millisecond) //nolint:forbidigo // between two probes
 	}
 }
 

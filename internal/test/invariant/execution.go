@@ -250,9 +250,6 @@ func (c *checker) result(e *execution) {
 	}
 }
 
-// pauseMark is at the head of an eligible set while its lane or an activity is paused.
-const pauseMark = "paused"
-
 // laneIndexes checks that every execution is in the index of its state and in no other.
 func (c *checker) laneIndexes(p *partition) {
 	found := make(map[string]bool)
@@ -332,8 +329,6 @@ func (e *execution) number(field string) float64 {
 	n, _ := strconv.ParseFloat(e.get(field), 64)
 	return n
 }
-
-func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // leases checks the leases of executions and workers.
 func (c *checker) leases(p *partition) {

@@ -133,11 +133,6 @@ func (f *flowRecord) hasKinds() bool {
 	return false
 }
 
-func number(text string) int {
-	n, _ := strconv.Atoi(text)
-	return n
-}
-
 // flow checks counters and edges of a flow.
 func (c *checker) flow(p *partition, f *flowRecord) {
 	expect := func(field string, want int) {

@@ -1,7 +1,7 @@
 package invariant
 
 import (
-	"maps"
+	"sort"
 	"strings"
 )
 
@@ -123,21 +123,6 @@ func members(v value) set {
 		out[m] = true
 	}
 	return out
-}
-
-func newSnapshot(prefix string, values map[string]value) *Snapshot {
-	maps.DeleteFunc(values, func(_ string, v value) bool { return v.kind == gone })
-	s := &Snapshot{prefix: prefix, values: values, partitions: make(map[string]*partition)}
-	for key, v := range values {
-		if fault := s.sort(key, v); fault != "" {
-			s.faults = append(s.faults, Violation{RuleKeys, key, fault})
-		}
-	}
-	s.spreadLanes()
-	for _, p := range s.partitions {
-		s.fillRows(p)
-	}
-	return s
 }
 
 func (s *Snapshot) partition(tag string) *partition {
@@ -500,4 +485,19 @@ func (p *partition) sortComposite(key, text string, v value) string {
 	}
 	p.indexes[text] = v
 	return wrongType(v, want)
+}
+
+func (e *execution) keyNames() string {
+	var names []string
+	for part := range e.parts {
+		names = append(names, part)
+	}
+	for edge := range e.deps {
+		names = append(names, "dep:"+edge)
+	}
+	for number := range e.attempts {
+		names = append(names, "attempt "+number)
+	}
+	sort.Strings(names)
+	return strings.Join(names, ", ")
 }

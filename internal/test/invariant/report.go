@@ -3,64 +3,11 @@ package invariant
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sort"
 	"strings"
 
 	"github.com/redis/rueidis"
 )
-
-// Mode selects the invariants to check.
-type Mode int
-
-const (
-	// AnyTime selects the invariants that hold at every moment, also during work.
-	AnyTime Mode = iota
-	// Quiescent is what holds when all flows are closed and everything postponed is done.
-	Quiescent
-)
-
-// Rule names one thing that must hold.
-type Rule string
-
-// The rules.
-const (
-	RuleKeys        Rule = "keys"         // every key is documented and belongs to something that exists
-	RuleState       Rule = "state"        // the fields of a state fit together
-	RuleLaneIndex   Rule = "lane-index"   // an execution is in the lane index of its state and in no other
-	RuleFairness    Rule = "fairness"     // where keys take turns, what is eligible stands in the queue of its key, and nothing else does
-	RuleScore       Rule = "score"        // an index orders by what the record says
-	RuleLease       Rule = "lease"        // lease, its record, expiry index and the worker's set agree
-	RuleTimers      Rule = "timers"       // nothing is due for what cannot need it
-	RuleAttempts    Rule = "attempts"     // attempts, their records and their index agree
-	RuleDeps        Rule = "deps"         // both sides of every edge agree, and with the upstream's outcome
-	RuleRows        Rule = "rows"         // the rows of a run, its graph and what belongs to them agree
-	RuleFlow        Rule = "flow"         // counters and lists of a flow agree with its members and edges
-	RuleClosed      Rule = "closed"       // a flow is closed exactly when all members have ended, with their outcome
-	RuleHeld        Rule = "held"         // nothing of a flow that is submitted call by call can be claimed before all of it is
-	RuleStuck       Rule = "stuck"        // whatever waits has something that it waits for
-	RuleOrder       Rule = "order"        // nothing starts before its upstreams succeeded, or after the flow was stopped
-	RuleEvents      Rule = "events"       // the event log tells each attempt and each end once
-	RuleResult      Rule = "result"       // what succeeded has a result, nothing else has
-	RuleWaits       Rule = "waits"        // what is suspended has an open waitpoint, and nothing else has; journals fit their size
-	RuleRunKeys     Rule = "run keys"     // the places and the queue of a key and the records of its runs agree
-	RuleBulkJobs    Rule = "bulk jobs"    // a bulk job and its indexes agree
-	RuleSchedules   Rule = "schedules"    // a schedule, its indexes and what it starts agree
-	RuleBudgets     Rule = "budgets"      // what is reserved of a budget are its reservations, and everybody knows whether it is used up
-	RuleQuiescent   Rule = "quiescent"    // nothing is left over when all is done
-	RuleUnsettled   Rule = "unsettled"    // a partition kept changing
-	RuleUnknownFlow Rule = "unknown-flow" // a flow id leads to a flow
-)
-
-// Violation is one thing that does not hold.
-type Violation struct {
-	Rule   Rule
-	Key    string
-	Detail string
-}
-
-// String names rule, key and fault.
-func (v Violation) String() string { return fmt.Sprintf("[%s] %s: %s", v.Rule, v.Key, v.Detail) }
 
 // Report is the result of a check.
 type Report struct {
@@ -115,15 +62,6 @@ func (s *Snapshot) Check(mode Mode) *Report {
 		return a.String() < b.String()
 	})
 	return report
-}
-
-type checker struct {
-	snapshot   *Snapshot
-	violations []Violation
-}
-
-func (c *checker) fault(rule Rule, key, format string, args ...any) {
-	c.violations = append(c.violations, Violation{rule, key, fmt.Sprintf(format, args...)})
 }
 
 func (c *checker) partition(p *partition, mode Mode) {
@@ -184,19 +122,4 @@ func (c *checker) partition(p *partition, mode Mode) {
 		c.quiescent(p)
 		c.settledChildren(p)
 	}
-}
-
-func (e *execution) keyNames() string {
-	var names []string
-	for part := range e.parts {
-		names = append(names, part)
-	}
-	for edge := range e.deps {
-		names = append(names, "dep:"+edge)
-	}
-	for number := range e.attempts {
-		names = append(names, "attempt "+number)
-	}
-	sort.Strings(names)
-	return strings.Join(names, ", ")
 }

@@ -177,7 +177,6 @@ func (s *Snapshot) fillRows(p *partition) {
 				e.parts["result"] = value{kind: "string", text: run.result}
 			}
 		}
-		p.fillEdges(f)
 	}
 }
 
@@ -267,7 +266,8 @@ func (p *partition) leaseFields(r *row, core map[string]string) {
 	}
 }
 
-// splitWorker splits what the registry of workers says of a number: the length of the instance, the instance and the worker.
+// splitWorker splits what the registry of workers says of a number: the length of the instance, the instance and the
+// worker.
 func splitWorker(text string) (instance, worker string, ok bool) {
 	length, both, found := strings.Cut(text, " ")
 	n, err := strconv.Atoi(length)
@@ -291,4 +291,11 @@ func (f *flowRecord) more() map[int]map[string]string {
 		}
 	}
 	return f.moreFields
+}
+
+// rowEdge is an edge of a graph that leads to a node, and how it stands: unsatisfied, satisfied or impossible.
+type rowEdge struct {
+	up          *execution
+	kind, state string
+	late        bool // it was satisfied when its join had been decided
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 func single(t *testing.T, a *activity.Activity[int, int], options ...flow.NodeOption) *flow.Definition[int, int] {
@@ -67,8 +68,8 @@ func TestOthersSurviveAPoison(t *testing.T) {
 	})
 }
 
-// A program that crashes soon after each of its starts fails nothing: a run loses two workers, and then it waits for one
-// that lives.
+// A program that crashes soon after each of its starts fails nothing: a run loses two workers, and then it waits for
+// one that lives.
 func TestCrashLoopFailsNothing(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
@@ -121,8 +122,8 @@ func (m mortal) claim(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], 
 	})
 }
 
-// Who may take over, and how often: a new worker only what was lost once, a worker in company no suspect, and one worker
-// at a time is asked to be alone for one.
+// Who may take over, and how often: a new worker only what was lost once, a worker in company no suspect, and one
+// worker at a time is asked to be alone for one.
 func TestTakeOvers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -165,7 +166,8 @@ func TestNoLostWorker(t *testing.T) {
 	})
 }
 
-// An execution that an operator takes from its workers has lost none of them: a worker of any age takes it over at once.
+// An execution that an operator takes from its workers has lost none of them: a worker of any age takes it over at
+// once.
 func TestRevokedLeasesAreNoLosses(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -205,12 +207,12 @@ func TestWhyItIsHeldBack(t *testing.T) {
 			require.NoError(t, err)
 		}
 		run := start(t, b, single(t, kind(0), activity.LostWorkers(20)), 1)[0]
-		explained := func(workers int) (e why.Explanation) {
+		explained := func(workers int) (e fabrictype.Explanation) {
 			enginetest.Eventually(t, func() string {
 				expire()
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				if e = d.Nodes[0].Waiting; e.Reason != why.WorkerLost || e.Have != workers {
+				if e = d.Nodes[0].Waiting; e.Reason != waitreason.WorkerLost || e.Have != workers {
 					return fmt.Sprintf("after %d lost workers: %+v", workers, e)
 				}
 				require.Equal(t, e.Until, d.Nodes[0].DueAt)

@@ -55,7 +55,7 @@ func poison(fatal bool) *activity.Activity[int, int] {
 
 func kind(takes time.Duration) *activity.Activity[int, int] {
 	return activity.New("kind", func(_ context.Context, n int) (int, error) {
-		<-time.After(takes) // what others run meanwhile
+		time.Sleep(takes) //nolint:forbidigo // what others run meanwhile
 		return n, nil
 	})
 }

@@ -79,7 +79,7 @@ func play(r role) error {
 		if err == nil {
 			break
 		}
-		time.Sleep(20 * time.Millisecond) // between two attempts to connect
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two attempts to connect
 	}
 	own := newActivities(d)
 	random := rand.New(rand.NewPCG(seed, 9))

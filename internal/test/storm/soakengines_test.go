@@ -165,7 +165,7 @@ func (e *soakedServer) strike(t *testing.T, s *storm, r *rand.Rand) {
 	if r.IntN(3) == 0 {
 		s.tallies["server killed"]++
 		e.server.Kill()
-		<-time.After(time.Duration(r.Int64N(int64(time.Second)))) // how long the server is away
+		time.Sleep(time.Duration(r.Int64N(int64(time.Second)))) //nolint:forbidigo // how long the server is away
 		e.server.Restart()
 		return
 	}

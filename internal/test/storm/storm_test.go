@@ -92,7 +92,7 @@ func serverIsKilled(t *testing.T) {
 		}
 		s.tallies["server"]++
 		server.Kill()
-		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond) // how long the server is away
+		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond) //nolint:forbidigo // how long the server is away
 		server.Restart()
 	})
 }
@@ -135,19 +135,19 @@ func (s *storm) breakNetwork(p *proxy.Proxy, r *rand.Rand) {
 		p.Reset()
 	case "delay":
 		p.Delay(time.Duration(r.IntN(60)) * time.Millisecond)
-		time.Sleep(outage) // how long the fault lasts
+		time.Sleep(outage) //nolint:forbidigo // how long the fault lasts
 		p.Delay(0)
 	case "cut":
 		p.Intercept(proxy.CutCalls(10))
-		time.Sleep(outage) // how long the fault lasts
+		time.Sleep(outage) //nolint:forbidigo // how long the fault lasts
 		p.Intercept(nil)
 	case "blackhole":
 		p.Blackhole()
-		time.Sleep(outage) // how long the fault lasts
+		time.Sleep(outage) //nolint:forbidigo // how long the fault lasts
 		p.Restore()
 	case "deafen":
 		p.Deafen()
-		time.Sleep(outage) // how long the fault lasts
+		time.Sleep(outage) //nolint:forbidigo // how long the fault lasts
 		p.Restore()
 	}
 }
@@ -192,7 +192,7 @@ func (s *storm) rage(t *testing.T, more trouble) {
 	s.awaitRuns(t)
 	r := rand.New(rand.NewPCG(s.seed, 10))
 	for end := time.Now().Add(s.lasts); time.Now().Before(end); {
-		time.Sleep(time.Duration(50+r.IntN(300)) * time.Millisecond) // a random moment for the next fault
+		time.Sleep(time.Duration(50+r.IntN(300)) * time.Millisecond) //nolint:forbidigo // a random moment for the next fault
 		if more != nil && r.IntN(2) == 0 {
 			more(t, s, r)
 			continue

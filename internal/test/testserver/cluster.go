@@ -337,7 +337,7 @@ func within(patience time.Duration, condition func() bool) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		time.Sleep(20 * time.Millisecond) // gossip tells nobody when it is done
+		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // gossip tells nobody when it is done
 	}
 	return true
 }

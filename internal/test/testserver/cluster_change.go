@@ -137,7 +137,7 @@ func (c *Cluster) KillBehind(tb testing.TB, primary *Server, behind time.Duratio
 	replica := c.Replica(tb, primary)
 	if behind > 0 {
 		primary.DetachReplicas(tb)
-		time.Sleep(behind) // writes of so long reach the primary alone
+		time.Sleep(behind) //nolint:forbidigo // writes of so long reach the primary alone
 	}
 	primary.Kill()
 	c.Promoted(tb, replica)

@@ -11,6 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -55,7 +57,7 @@ func (a *Attempt) Name() string {
 }
 
 // Log writes a log record with the attributes of the attempt.
-func (a *Attempt) Log(level slog.Level, event engine.LogEvent, message string, attrs ...slog.Attr) {
+func (a *Attempt) Log(level slog.Level, event observe.LogEvent, message string, attrs ...slog.Attr) {
 	attrs = append(attrs, event.Attr(), slog.String("flow", a.Claimed.FlowName), slog.String("run", a.Claimed.RunID),
 		slog.String("node", a.Claimed.Node), slog.String("execution", string(a.Claimed.ExecutionID)),
 		slog.Int("attempt", int(a.Claimed.AttemptIndex)+1))
@@ -66,28 +68,28 @@ func (a *Attempt) Log(level slog.Level, event engine.LogEvent, message string, a
 func (a *Attempt) Ended(outcome string) {
 	telemetry := a.Run.Session.Telemetry
 	telemetry.Record(a.Run.Base, telemetry.Attempts, time.Since(a.Begun),
-		engine.Labels{Key: "activity", Value: a.Claimed.Kind, Outcome: outcome})
+		observe.Labels{Key: "activity", Value: a.Claimed.Kind, Outcome: outcome})
 }
 
 // unreported has the log event and message of an end that the engine may not know, by the kind of the end.
 var unreported = map[completion.Kind]struct {
-	event   engine.LogEvent
+	event   observe.LogEvent
 	message string
 }{
-	completion.KindCompleted: {engine.EventResultLost, "the engine did not commit the result"},
-	completion.KindFailed:    {engine.EventFailureLost, "the engine did not record the failure"},
-	completion.KindSuspended: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
-	completion.KindAwaitsChild: {engine.EventSuspensionLost,
+	completion.KindCompleted: {observe.EventResultLost, "the engine did not commit the result"},
+	completion.KindFailed:    {observe.EventFailureLost, "the engine did not record the failure"},
+	completion.KindSuspended: {observe.EventSuspensionLost, "the engine did not suspend the execution"},
+	completion.KindAwaitsChild: {observe.EventSuspensionLost,
 		"the engine did not suspend the execution for its child run"},
-	completion.KindSkipped:   {engine.EventResultLost, "the engine did not skip the node"},
-	completion.KindContinued: {engine.EventSuspensionLost, "the engine did not let the execution go on as new"},
-	completion.KindCancelled: {engine.EventFailureLost, "the engine did not cancel the execution"},
-	completion.KindDelayed:   {engine.EventSuspensionLost, "the engine did not delay the execution"},
-	completion.KindAwaitsChildren: {engine.EventSuspensionLost,
+	completion.KindSkipped:   {observe.EventResultLost, "the engine did not skip the node"},
+	completion.KindContinued: {observe.EventSuspensionLost, "the engine did not let the execution go on as new"},
+	completion.KindCancelled: {observe.EventFailureLost, "the engine did not cancel the execution"},
+	completion.KindDelayed:   {observe.EventSuspensionLost, "the engine did not delay the execution"},
+	completion.KindAwaitsChildren: {observe.EventSuspensionLost,
 		"the engine did not suspend the execution for its dependencies"},
-	completion.KindAwaitsSignals: {engine.EventSuspensionLost, "the engine did not suspend the execution"},
+	completion.KindAwaitsSignals: {observe.EventSuspensionLost, "the engine did not suspend the execution"},
 	completion.KindReleased: {
-		engine.EventReturnFailed, "the worker could not release the execution, whose lease expires instead",
+		observe.EventReturnFailed, "the worker could not release the execution, whose lease expires instead",
 	},
 }
 
@@ -99,7 +101,7 @@ func (a *Attempt) Reported(kind completion.Kind, r *completion.Report) {
 	if kind == completion.KindCompleted && r.Refused == nil {
 		telemetry := a.Run.Session.Telemetry
 		telemetry.Record(a.Run.Base, telemetry.Commits, r.Committing,
-			engine.Labels{Key: "activity", Value: a.Claimed.Kind, Outcome: r.Metric})
+			observe.Labels{Key: "activity", Value: a.Claimed.Kind, Outcome: r.Metric})
 	}
 	if r.Err != nil {
 		a.OutcomeUnknown.Store(true)
@@ -157,10 +159,10 @@ func (a *Attempt) RetryUntilKnown(ctx context.Context, send func() error) error 
 	if over := context.Cause(a.Run.Base); over != nil {
 		return over // the run has returned before the function
 	}
-	again := engine.RetryPolicy{Pause: lease.ReportPause, Retryable: func(err error) bool {
-		return engine.IsUnavailable(err) && (a.Ctx.Err() == nil || time.Now().Before(a.LeaseEnd()))
+	again := retry.Policy{Pause: lease.ReportPause, Retryable: func(err error) bool {
+		return retry.IsUnavailable(err) && (a.Ctx.Err() == nil || time.Now().Before(a.LeaseEnd()))
 	}}
-	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return send() })
+	err := retry.UntilKnown(ctx, again, func(bool) error { return send() })
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -186,13 +188,13 @@ func (a *Attempt) OutcomeOf(result []byte, err error) completion.Outcome {
 	switch {
 	case errors.Is(cause, engine.ErrLeaseLost):
 		a.OutcomeUnknown.Store(true)
-		a.Ended(engine.OutcomeLeaseLost)
-		a.Log(slog.LevelWarn, engine.EventLeaseLost, "the worker lost the lease and drops the result of the attempt",
+		a.Ended(observe.OutcomeLeaseLost)
+		a.Log(slog.LevelWarn, observe.EventLeaseLost, "the worker lost the lease and drops the result of the attempt",
 			slog.Any("cause", cause), slog.Any("error", err))
 		return dropped
 	case !mayReport:
-		a.Ended(engine.OutcomeEndedByEngine)
-		a.Log(slog.LevelDebug, engine.EventAttemptEnded,
+		a.Ended(observe.OutcomeEndedByEngine)
+		a.Log(slog.LevelDebug, observe.EventAttemptEnded,
 			"the worker reports nothing, as the engine has ended the attempt",
 			slog.Any("cause", cause))
 		return dropped
@@ -212,13 +214,13 @@ func (a *Attempt) OutcomeOf(result []byte, err error) completion.Outcome {
 	case marked && o.Err == nil:
 		return o
 	case marked:
-		a.Log(slog.LevelInfo, engine.EventBudgetWait, "the worker released an execution that waits for a budget",
+		a.Log(slog.LevelInfo, observe.EventBudgetWait, "the worker released an execution that waits for a budget",
 			slog.Any("error", err))
 		return o
 	case errors.Is(err, engine.ErrDeadline):
 		a.Awaited.Store(true) // by the engine, which ends the execution by its own clock
-		a.Ended(engine.OutcomeEndedByEngine)
-		a.Log(slog.LevelInfo, engine.EventAttemptDeadline, "the deadline of the run ended the attempt")
+		a.Ended(observe.OutcomeEndedByEngine)
+		a.Log(slog.LevelInfo, observe.EventAttemptDeadline, "the deadline of the run ended the attempt")
 		return dropped
 	case errors.Is(err, engine.ErrStartToClose):
 		err = activity.Category(err, activity.CategoryTimeout)
@@ -229,7 +231,7 @@ func (a *Attempt) OutcomeOf(result []byte, err error) completion.Outcome {
 
 // LogFailure logs the failure of the attempt with its category.
 func (a *Attempt) LogFailure(err error) {
-	a.Log(slog.LevelWarn, engine.EventAttemptFailed, "the attempt failed", slog.Any("error", err),
+	a.Log(slog.LevelWarn, observe.EventAttemptFailed, "the attempt failed", slog.Any("error", err),
 		slog.String("category", activity.CategoryOf(err)))
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 )
@@ -36,7 +37,7 @@ func (e *refusingEngine) Fail(_ context.Context, call enginerpc.FailCall) (engin
 // An attempt whose result the engine refuses as too large fails.
 func TestRefusedResultFailsTheAttempt(t *testing.T) {
 	t.Parallel()
-	telemetry, err := engine.NewTelemetry(otel.GetTracerProvider(), otel.GetMeterProvider())
+	telemetry, err := observe.NewTelemetry(otel.GetTracerProvider(), otel.GetMeterProvider())
 	require.NoError(t, err)
 	refusing := new(refusingEngine)
 	session := &engine.Session{Backend: refusing, Logger: slog.New(slog.DiscardHandler), Telemetry: telemetry}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 )
 
 // overstay detects a function that does not return after its context has ended. Such a function keeps its
@@ -50,7 +51,7 @@ func (a *Attempt) FunctionEnded() {
 func (a *Attempt) endOverstay() {
 	if a.overstay.state.Load() == overstays && a.overstay.state.CompareAndSwap(overstays, overstayEnded) {
 		a.Run.Overstays.Overstaying.Add(-1)
-		a.Log(slog.LevelInfo, engine.EventOverstayEnded,
+		a.Log(slog.LevelInfo, observe.EventOverstayEnded,
 			"the function returned long after its context had ended")
 	}
 }
@@ -72,7 +73,7 @@ func (a *Attempt) CheckOverstay(now time.Time, patience time.Duration) {
 	counts.Overstays.Add(1)
 	counts.Overstaying.Add(1)
 	a.overstay.state.Store(overstays)
-	a.Log(slog.LevelWarn, engine.EventOverstays,
+	a.Log(slog.LevelWarn, observe.EventOverstays,
 		"the function has not returned although its context has ended, and keeps its slot",
 		slog.String("activity", a.Claimed.Kind), slog.Any("cause", a.causeOfEnd(until)),
 		slog.Duration("duration", now.Sub(a.overstay.noticed)))

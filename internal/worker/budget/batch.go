@@ -7,7 +7,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -18,7 +19,7 @@ const maxUses = 64
 // order in which they were made.
 type Batcher struct {
 	send  func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
-	batch engine.Batcher[useKey, enginerpc.UseBudgetCall, useResult]
+	batch batching.Batcher[useKey, enginerpc.UseBudgetCall, useResult]
 	// OnBreach is called when an activity exceeds a limit of a budget; nil if there is no such function.
 	OnBreach func(context.Context, Breach)
 }
@@ -78,7 +79,7 @@ func (b *Batcher) sendCalls(ctx context.Context, calls []enginerpc.UseBudgetCall
 	if err == nil && len(reply.Uses) != len(calls) {
 		err = errors.New("the reply tells of another number of uses")
 	}
-	if len(calls) > 1 && err != nil && !engine.IsUnavailable(err) && ctx.Err() == nil {
+	if len(calls) > 1 && err != nil && !retry.IsUnavailable(err) && ctx.Err() == nil {
 		for i := range calls {
 			results[i] = b.sendCalls(ctx, calls[i:i+1])[0]
 		}

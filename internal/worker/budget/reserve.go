@@ -9,7 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -183,7 +183,7 @@ func (u *Use) ReleaseReservations() {
 	defer cancel()
 	for _, r := range open {
 		if err := r.Release(ctx); err != nil {
-			u.attempt.Log(slog.LevelWarn, engine.EventBudgetFailed,
+			u.attempt.Log(slog.LevelWarn, observe.EventBudgetFailed,
 				"the worker could not release a reservation; keepers release it",
 				slog.Any("error", err))
 			return

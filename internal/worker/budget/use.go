@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -215,7 +215,7 @@ func (u *Use) publishGate(
 func (u *Use) publishElsewhere(update submit.GateUpdate) {
 	u.attempt.Run.Background.Start(func() {
 		if err := update.Publish(u.attempt.Run.Base); err != nil {
-			u.attempt.Log(slog.LevelWarn, engine.EventBudgetFailed,
+			u.attempt.Log(slog.LevelWarn, observe.EventBudgetFailed,
 				"the worker could not publish the state of a budget; keepers publish it", slog.Any("error", err))
 		}
 	})
@@ -239,7 +239,7 @@ func (u *Use) reportBreach(
 			enginerpc.BudgetDoneCall{Partition: p, Done: []enginerpc.BudgetDoneDone{{Text: text}}})
 	}
 	if err != nil {
-		u.attempt.Log(slog.LevelWarn, engine.EventBudgetFailed,
+		u.attempt.Log(slog.LevelWarn, observe.EventBudgetFailed,
 			"the worker could not record a breach of a budget; keepers record it", slog.Any("error", err))
 	}
 	report := u.calls.OnBreach

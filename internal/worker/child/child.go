@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -159,8 +160,8 @@ func (c *childRun) locateChild() (err error) {
 // retryUntilKnown repeats a call while the engine is unavailable and ctx is not done. If the execution has
 // ended or belongs to another worker, the attempt is settled, so that no end is reported for it.
 func (c *childRun) retryUntilKnown(ctx context.Context, call func() error) error {
-	again := engine.RetryPolicy{Pause: lease.ReportPause, Failed: func(error) { c.Run.Doubt.Mark() }}
-	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return call() })
+	again := retry.Policy{Pause: lease.ReportPause, Failed: func(error) { c.Run.Doubt.Mark() }}
+	err := retry.UntilKnown(ctx, again, func(bool) error { return call() })
 	if lease.IsFence(err) {
 		c.OutcomeUnknown.Store(true)
 		c.Settle()

@@ -12,8 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -233,7 +235,7 @@ func (c *childRun) rerun(ctx context.Context, try string) error {
 			if err := c.end(ctx); err != nil {
 				return err
 			}
-			engine.Sleep(ctx, closingPause)
+			sleep.For(ctx, closingPause)
 			continue
 		case err != nil:
 			return err
@@ -242,11 +244,11 @@ func (c *childRun) rerun(ctx context.Context, try string) error {
 		case reply.State == "begun":
 			return nil
 		}
-		if err = c.beginRerun(ctx, submitter, call); !engine.IsUnavailable(err) || ctx.Err() != nil {
+		if err = c.beginRerun(ctx, submitter, call); !retry.IsUnavailable(err) || ctx.Err() != nil {
 			return err
 		}
 		c.Run.Doubt.Mark()
-		engine.Sleep(ctx, lease.ReportPause)
+		sleep.For(ctx, lease.ReportPause)
 	}
 }
 
@@ -261,7 +263,7 @@ func (c *childRun) beginRerun(ctx context.Context, submitter *submit.Submitter, 
 	if err == nil {
 		err = submitter.SendRerun(ctx, call, nodes)
 	}
-	if err == nil || engine.IsUnavailable(err) || ctx.Err() != nil {
+	if err == nil || retry.IsUnavailable(err) || ctx.Err() != nil {
 		return err
 	}
 	return activity.NonRetryable(fmt.Errorf("rerun run %s of flow %s: %w", c.runID, c.name, err))

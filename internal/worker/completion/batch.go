@@ -9,6 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -26,7 +28,7 @@ const (
 type Batcher struct {
 	completer *Completer
 	send      func(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
-	batch     engine.Batcher[dispatch.LaneShard, Request, Result]
+	batch     batching.Batcher[dispatch.LaneShard, Request, Result]
 	// together is set where a call may commit results of several partitions. The keys of batch have partition 0 then.
 	together bool
 }
@@ -158,10 +160,10 @@ func (b *Batcher) sendUntilKnown(
 	c := b.completer
 	call.ClaimRequest = c.ClaimRequest(at.Lane, slots)
 	lastLeaseEnd := func() time.Time { return lastLeaseEnd(batch) }
-	again := engine.RetryPolicy{
+	again := retry.Policy{
 		Pause: lease.ReportPause, Until: lastLeaseEnd, Failed: func(error) { c.MarkUncertain() },
 	}
-	err = engine.RetryUntilKnown(c.Base, again, func(repeated bool) error {
+	err = retry.UntilKnown(c.Base, again, func(repeated bool) error {
 		ctx, cancel := context.WithDeadline(c.Base, lastLeaseEnd())
 		defer cancel()
 		call.Repeated, sentAt = repeated, time.Now()

@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -89,13 +90,13 @@ func (c *Completer) skip(l *lease.Lease, reason *ResultSkipped, slots int) (r Re
 		sentAt := time.Now()
 		reply, err := c.Session.Core.Skip(ctx, call)
 		r = Report{
-			Metric:  engine.OutcomeSkipped,
+			Metric:  observe.OutcomeSkipped,
 			Handoff: handoffOf(reply.Executions, reply.Candidates, false, reply.Remaining > 0, sentAt),
 		}
 		return err
 	})
 	if err != nil {
-		return Report{Metric: engine.OutcomeNotCommitted, Err: err}
+		return Report{Metric: observe.OutcomeNotCommitted, Err: err}
 	}
 	return r
 }
@@ -142,7 +143,7 @@ func (c *Completer) continueAsNew(l *lease.Lease, next *Continuation, slots int)
 		sentAt := time.Now()
 		reply, err := store.ContinueAsNew(ctx, call)
 		r = Report{
-			Metric:  engine.OutcomeSuspended,
+			Metric:  observe.OutcomeSuspended,
 			Handoff: handoffOf(reply.Executions, reply.Candidates, false, reply.Remaining > 0, sentAt),
 		}
 		return err

@@ -11,6 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -94,12 +96,12 @@ func (c *Completer) complete(l *lease.Lease, result []byte, slots int) Report {
 		done = c.completeOne(mine)
 		done.handoff.Add(leftover)
 	}
-	r := Report{Metric: engine.OutcomeSucceeded, Committing: time.Since(begun), Err: done.err, Handoff: done.handoff}
+	r := Report{Metric: observe.OutcomeSucceeded, Committing: time.Since(begun), Err: done.err, Handoff: done.handoff}
 	if refused := tooLargeTogether(done.err); refused != nil {
 		return Report{Refused: refused, Handoff: done.handoff}
 	}
 	if done.err != nil {
-		r.Metric = engine.OutcomeNotCommitted
+		r.Metric = observe.OutcomeNotCommitted
 	}
 	return r
 }
@@ -139,8 +141,8 @@ func (c *Completer) completeOne(x Request) (done Result) {
 // UntilKnown repeats a call while the engine is unavailable and the lease lasts. The context of each try ends
 // with the lease as renewed by then.
 func (c *Completer) UntilKnown(l *lease.Lease, call func(ctx context.Context, repeated bool) error) error {
-	again := engine.RetryPolicy{Pause: lease.ReportPause, Until: l.LeaseEnd, Failed: func(error) { c.MarkUncertain() }}
-	return engine.RetryUntilKnown(c.Base, again, func(repeated bool) error {
+	again := retry.Policy{Pause: lease.ReportPause, Until: l.LeaseEnd, Failed: func(error) { c.MarkUncertain() }}
+	return retry.UntilKnown(c.Base, again, func(repeated bool) error {
 		ctx, cancel := context.WithDeadline(c.Base, l.LeaseEnd())
 		defer cancel()
 		return call(ctx, repeated)
@@ -165,11 +167,11 @@ func (c *Completer) fail(l *lease.Lease, o Outcome) (r Report) {
 	}
 	r.Err = c.UntilKnown(l, func(ctx context.Context, _ bool) error {
 		reply, err := c.Session.Backend.Fail(ctx, call)
-		r.Metric, r.Handoff.More = engine.OutcomeOfFailure(reply), reply.More
+		r.Metric, r.Handoff.More = observe.OutcomeOfFailure(reply), reply.More
 		return err
 	})
 	if r.Err != nil {
-		return Report{Metric: engine.OutcomeNotCommitted, Err: r.Err}
+		return Report{Metric: observe.OutcomeNotCommitted, Err: r.Err}
 	}
 	return r
 }
@@ -182,5 +184,5 @@ func (c *Completer) release(l *lease.Lease, reason string) Report {
 		Partition: l.Shard.Partition, ExecutionID: l.Claimed.ExecutionID, LeaseID: l.Claimed.LeaseID,
 		LeaseEpoch: l.Claimed.LeaseEpoch, AttemptID: l.Claimed.AttemptID, Reason: reason,
 	})
-	return Report{Metric: engine.OutcomeReleased, Err: err}
+	return Report{Metric: observe.OutcomeReleased, Err: err}
 }

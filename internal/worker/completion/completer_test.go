@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
@@ -32,7 +33,7 @@ func (c *fullCalls) refuse(ctx context.Context) error {
 	if !time.Now().Before(c.until) {
 		return nil
 	}
-	engine.Sleep(ctx, time.Second) // as the engine retries by itself
+	sleep.For(ctx, time.Second) // as the engine retries by itself
 	return fmt.Errorf("full: %w: %w", enginecore.ErrFull, enginecore.ErrUnavailable)
 }
 

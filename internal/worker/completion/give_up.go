@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -37,7 +39,7 @@ func (c *Completer) cancel(l *lease.Lease, reason string) Report {
 		ExecutionID: l.Claimed.ExecutionID, Reason: recordtext.Text(reason, engine.MaxReason), Source: sourceWorker,
 		LeaseID: l.Claimed.LeaseID, LeaseEpoch: l.Claimed.LeaseEpoch,
 	}
-	return c.giveUp(l, engine.OutcomeCancelled, "terminal_outcome", "cancelled", func(ctx context.Context) error {
+	return c.giveUp(l, observe.OutcomeCancelled, "terminal_outcome", "cancelled", func(ctx context.Context) error {
 		_, err := c.Session.Backend.CancelExecution(ctx, call)
 		return err
 	})
@@ -50,7 +52,7 @@ func (c *Completer) delay(l *lease.Lease, until time.Time) Report {
 		ExecutionID: l.Claimed.ExecutionID, LeaseID: l.Claimed.LeaseID, LeaseEpoch: l.Claimed.LeaseEpoch,
 		AttemptID: l.Claimed.AttemptID, DelayUntil: dueTime(until),
 	}
-	return c.giveUp(l, engine.OutcomeDelayed, "lifecycle_phase", "runnable", func(ctx context.Context) error {
+	return c.giveUp(l, observe.OutcomeDelayed, "lifecycle_phase", "runnable", func(ctx context.Context) error {
 		_, err := c.Session.Backend.DelayExecution(ctx, call)
 		return err
 	})
@@ -58,7 +60,7 @@ func (c *Completer) delay(l *lease.Lease, until time.Time) Report {
 
 // ReleaseUntilKnown gives an execution back. Where completer.release tries that once, it repeats the call.
 func (c *Completer) ReleaseUntilKnown(l *lease.Lease, reason string) Report {
-	return c.giveUp(l, engine.OutcomeReleased, "lifecycle_phase", "runnable", func(context.Context) error {
+	return c.giveUp(l, observe.OutcomeReleased, "lifecycle_phase", "runnable", func(context.Context) error {
 		return c.release(l, reason).Err
 	})
 }
@@ -79,7 +81,7 @@ func (c *Completer) awaitChildren(l *lease.Lease) Report {
 		ExecutionID: l.Claimed.ExecutionID, LeaseID: l.Claimed.LeaseID, LeaseEpoch: l.Claimed.LeaseEpoch,
 		AttemptID: l.Claimed.AttemptID,
 	}
-	return c.giveUp(l, engine.OutcomeSuspended, "lifecycle_phase", "runnable", func(ctx context.Context) error {
+	return c.giveUp(l, observe.OutcomeSuspended, "lifecycle_phase", "runnable", func(ctx context.Context) error {
 		_, err := c.Session.Backend.MoveToWaitingChildren(ctx, call)
 		return err
 	})
@@ -91,9 +93,9 @@ func reportOf(metric string, err error) Report {
 	switch {
 	case err == nil:
 		return Report{Metric: metric}
-	case lease.IsFence(err) || engine.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) ||
+	case lease.IsFence(err) || retry.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, context.Canceled):
-		return Report{Metric: engine.OutcomeNotCommitted, Err: err}
+		return Report{Metric: observe.OutcomeNotCommitted, Err: err}
 	}
 	return Report{Refused: err}
 }

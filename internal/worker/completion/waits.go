@@ -13,6 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -50,7 +52,7 @@ func (c *Completer) suspend(l *lease.Lease, o Outcome, slots int) (r Report) {
 		})
 		failure = lease.StepError(ctx, err)
 		r = Report{
-			Metric:  engine.OutcomeSuspended,
+			Metric:  observe.OutcomeSuspended,
 			Handoff: handoffOf(reply.Executions, reply.Candidates, false, reply.Remaining > 0, sentAt),
 		}
 		if reply.Status == enginerpc.StatusAlreadySatisfied {
@@ -61,10 +63,10 @@ func (c *Completer) suspend(l *lease.Lease, o Outcome, slots int) (r Report) {
 	switch {
 	case err == nil:
 		return r
-	case lease.IsFence(err) || engine.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) ||
+	case lease.IsFence(err) || retry.IsUnavailable(err) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, context.Canceled):
 		// The engine may not know of the wait, but has not refused it either. The lease runs out.
-		return Report{Metric: engine.OutcomeNotCommitted, Err: err}
+		return Report{Metric: observe.OutcomeNotCommitted, Err: err}
 	}
 	return Report{Refused: fmt.Errorf("await %q: %w", s.Step, failure)}
 }
@@ -112,7 +114,7 @@ func (c *Completer) suspendHeld(l *lease.Lease, w *HeldWait) Report {
 			return err
 		})
 	})
-	r := reportOf(engine.OutcomeSuspended, err)
+	r := reportOf(observe.OutcomeSuspended, err)
 	if err == nil {
 		r.Token, r.Err = engine.SealToken(l.Claimed.ExecutionID, w.waitpoint, signature)
 	}

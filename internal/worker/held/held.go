@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/journal"
@@ -109,7 +110,7 @@ func (h *Handover) Serve(run Run, t *task.Task, to chan<- *Task) (taken bool) {
 	held, end, err := prepare(ctx, run, t)
 	if err != nil {
 		t.Report(t.OutcomeOf(nil, err), 0)
-		engine.EndSpan(span, err)
+		observe.EndSpan(span, err)
 		return false
 	}
 	defer end()
@@ -118,7 +119,7 @@ func (h *Handover) Serve(run Run, t *task.Task, to chan<- *Task) (taken bool) {
 		if t.Settle() {
 			t.Report(completion.Released(reason), 0)
 		}
-		engine.EndSpan(span, nil)
+		observe.EndSpan(span, nil)
 		return false
 	}
 	defer h.leave()
@@ -128,12 +129,12 @@ func (h *Handover) Serve(run Run, t *task.Task, to chan<- *Task) (taken bool) {
 		if t.Settle() {
 			t.Report(completion.Released(completion.ReasonNoRoom), 0)
 		}
-		engine.EndSpan(span, nil)
+		observe.EndSpan(span, nil)
 		return true
 	}
 	close(held.begun)
 	held.serve()
-	engine.EndSpan(span, nil)
+	observe.EndSpan(span, nil)
 	return true
 }
 
@@ -267,7 +268,7 @@ func (h *Task) Drop() {
 	h.mu.Unlock()
 	h.returned()
 	if !settled {
-		h.task.Log(slog.LevelWarn, engine.EventAttemptEnded,
+		h.task.Log(slog.LevelWarn, observe.EventAttemptEnded,
 			"the program dropped a task without settling it; it is released")
 		h.ask(completion.Released("the program dropped the task"))
 	}

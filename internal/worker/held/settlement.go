@@ -9,6 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
@@ -91,7 +92,7 @@ func (h *Task) carryOut() bool {
 		// The engine, the heartbeat watch or the end of the worker came first.
 		if errors.Is(cause, engine.ErrLeaseLost) {
 			t.OutcomeUnknown.Store(true)
-			t.Ended(engine.OutcomeLeaseLost)
+			t.Ended(observe.OutcomeLeaseLost)
 		}
 		if cause == nil {
 			cause = engine.ErrStopping
@@ -179,7 +180,7 @@ func (h *Task) Fail(ctx context.Context, failure error) (retries bool, err error
 	}
 	r, err := h.settle(ctx, o)
 	if !marked {
-		return err == nil && r.Metric == engine.OutcomeRetried, err
+		return err == nil && r.Metric == observe.OutcomeRetried, err
 	}
 	return err == nil && o.Kind != completion.KindCancelled, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 )
 
 // StepError returns the error that a function gets if the engine did not record its step.
@@ -20,7 +21,7 @@ func StepError(ctx context.Context, err error) error {
 	case errors.Is(err, enginecore.ErrJournalFull):
 		err = fmt.Errorf("%w: activity.ContinueAsNew goes on with an empty journal", err)
 		return activity.NonRetryable(activity.Category(err, engine.CategoryJournalFull))
-	case engine.IsUnavailable(err):
+	case retry.IsUnavailable(err):
 		return err
 	case IsFence(err):
 		return fmt.Errorf("%w: %w", engine.ErrLeaseLost, err)

@@ -3,7 +3,7 @@ package lease
 import (
 	"sync/atomic"
 
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 // Uncertainty is set by a failed call, after which the engine may have leases that the worker does not know. The next
@@ -21,7 +21,7 @@ func (u *Uncertainty) Mark() {
 }
 
 // Wake wakes renewals that rest.
-func (u *Uncertainty) Wake() { engine.TrySend(u.Woken) }
+func (u *Uncertainty) Wake() { sleep.Wake(u.Woken) }
 
 // Take reports whether leases are to be compared, and expects that they are.
 func (u *Uncertainty) Take() bool { return u.set.Swap(false) }

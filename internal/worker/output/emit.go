@@ -12,7 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -196,24 +199,24 @@ func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 		switch {
 		case err == nil:
 			continue
-		case engine.IsUnavailable(err) && !a.LeaseEnded():
+		case retry.IsUnavailable(err) && !a.LeaseEnded():
 			// The frame may have been stored. Readers recognise the repetition by its number. ctx may have ended:
 			// the lease has been renewed since the batch was sent.
 			a.Run.Doubt.Mark()
-			engine.Sleep(a.Run.Base, lease.ReportPause)
+			sleep.For(a.Run.Base, lease.ReportPause)
 			return i, nil
 		case errors.Is(err, enginecore.ErrStreamClosed), errors.Is(err, enginecore.ErrStaleOwnerCannotAppend):
 			err = fmt.Errorf("%w: the stream takes no more frames", engine.ErrLeaseLost)
 		case errors.Is(err, enginecore.ErrRetentionLimitExceeded), errors.Is(err, enginecore.ErrInvalidInput):
 			f := &batch[i]
-			a.Log(slog.LevelWarn, engine.EventFramesLost, "the engine refused a frame", slog.Int("frames", 1),
+			a.Log(slog.LevelWarn, observe.EventFramesLost, "the engine refused a frame", slog.Int("frames", 1),
 				slog.String("kind", f.Kind), slog.Int("bytes", len(f.Payload)), slog.Any("error", err))
 			if f.refused != nil {
 				f.refused()
 			}
 			continue
 		}
-		a.Log(slog.LevelWarn, engine.EventFramesLost, "the engine did not store frames",
+		a.Log(slog.LevelWarn, observe.EventFramesLost, "the engine did not store frames",
 			slog.Int("frames", len(batch)-i),
 			slog.Any("error", err))
 		return i, err

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 )
@@ -108,7 +108,7 @@ func recordProgress(a *attempt.Attempt, report *progress) bool {
 		ProgressPct: strconv.FormatFloat(report.percent, 'f', -1, 64), ProgressMessage: report.message,
 	})
 	if err != nil && a.Ctx.Err() == nil {
-		a.Log(slog.LevelDebug, engine.EventProgressLost, "the engine did not record the progress",
+		a.Log(slog.LevelDebug, observe.EventProgressLost, "the engine did not record the progress",
 			slog.Any("error", err))
 	}
 	return err == nil

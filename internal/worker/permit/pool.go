@@ -7,8 +7,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
@@ -127,7 +128,7 @@ func (p *pool) reportIfDue() {
 	wait := p.untilReport()
 	switch {
 	case p.running && wait == 0:
-		engine.TrySend(p.wakeup)
+		sleep.Wake(p.wakeup)
 	case !p.running && wait >= 0:
 		p.running = true
 		p.slots.Go(p.reportLoop)
@@ -189,7 +190,7 @@ func (p *pool) reportLoop() {
 				p.abandon()
 				return
 			}
-			engine.Sleep(p.base, lease.ClaimPause)
+			sleep.For(p.base, lease.ClaimPause)
 		}
 	}
 }
@@ -249,7 +250,7 @@ func (p *pool) report() bool {
 	if err != nil {
 		p.session.Logger.LogAttrs(p.base, slog.LevelWarn,
 			"flowfabric: the worker could not acquire permits of a limit",
-			engine.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
+			observe.EventLimitsFailed.Attr(), slog.String("limit", sent.Name), slog.Any("error", err))
 	}
 	var state admission.LimitState // unknown without a reply
 	if err == nil {

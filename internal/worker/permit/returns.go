@@ -6,7 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
 const (
@@ -94,7 +94,7 @@ func (r *returnQueue) flush() {
 		r.mu.Lock()
 		if len(r.pending) > 0 && !r.limits.isContended(r.pending) && !r.queue.IsClosed() {
 			r.mu.Unlock()
-			engine.Sleep(r.base, returnDelay)
+			sleep.For(r.base, returnDelay)
 			r.mu.Lock()
 		}
 		list, lane := r.pending, r.lane

@@ -11,7 +11,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
+	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
@@ -60,7 +64,7 @@ type Config struct {
 	// Manual leaves the renewal of leases to the program.
 	Manual bool
 	// Liveness records when the engine has answered, resting that the worker looks for it less often.
-	Liveness *engine.Liveness
+	Liveness *observe.Liveness
 	Resting  *atomic.Bool
 }
 
@@ -79,7 +83,7 @@ func New(s *attempt.Shared, config Config) *Manager {
 // while the engine is unavailable. If the engine's memory is full, the worker runs without the key; only a
 // refused authorisation is an error.
 func (b *Manager) Register(ctx context.Context) error {
-	again := engine.RetryPolicy{
+	again := retry.Policy{
 		Pause: lease.ClaimPause,
 		Retryable: func(err error) bool {
 			return !errors.Is(err, enginecore.ErrFull) && !errors.Is(err, enginecore.ErrUnauthorized)
@@ -87,10 +91,10 @@ func (b *Manager) Register(ctx context.Context) error {
 		Failed: func(err error) {
 			b.run.Session.Logger.LogAttrs(ctx, slog.LevelWarn,
 				"flowfabric: the worker cannot reach the engine and retries",
-				engine.EventEngineAway.Attr(), slog.Any("error", err))
+				observe.EventEngineAway.Attr(), slog.Any("error", err))
 		},
 	}
-	err := engine.RetryUntilKnown(ctx, again, func(bool) error { return b.setLiveKey(ctx) })
+	err := retry.UntilKnown(ctx, again, func(bool) error { return b.setLiveKey(ctx) })
 	switch {
 	case err == nil:
 		b.Known.Store(true)
@@ -116,7 +120,7 @@ func (b *Manager) Deregister() {
 	if err := client.Do(ctx, client.B().Del().Key(b.liveKey()).Build()).Error(); err != nil {
 		b.run.Session.Logger.LogAttrs(ctx, slog.LevelDebug,
 			"flowfabric: the worker could not remove its live key, which expires",
-			engine.EventLiveKeyLeft.Attr(), slog.Any("error", err))
+			observe.EventLiveKeyLeft.Attr(), slog.Any("error", err))
 	}
 }
 
@@ -334,7 +338,7 @@ func (b *Manager) Keep(ctx context.Context) {
 // renewal learns of their ends as well.
 func (b *Manager) RenewSoon() {
 	if !b.isIdle() {
-		engine.TrySend(b.asked)
+		sleep.Wake(b.asked)
 	}
 }
 
@@ -347,7 +351,7 @@ const (
 
 // probes returns the ticker of the probes of the servers. In a quiet session it never ticks.
 func (b *Manager) probes() *time.Ticker {
-	t := time.NewTicker(engine.ProbeEvery)
+	t := time.NewTicker(transport.ProbeEvery)
 	if b.run.Session.Quiet || b.run.Session.InProcess != nil {
 		t.Stop()
 	}
@@ -456,7 +460,7 @@ func (b *Manager) renew(ctx context.Context) {
 	if err := enginerpc.JoinSame("partitions", errs); err != nil && ctx.Err() == nil {
 		b.run.Doubt.Mark()
 		b.run.Session.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: the worker could not renew leases and retries",
-			engine.EventRenewalFailed.Attr(), slog.Any("error", err))
+			observe.EventRenewalFailed.Attr(), slog.Any("error", err))
 	}
 }
 
@@ -552,7 +556,7 @@ func (b *Manager) releaseUnknown(p enginecore.Partition, unknown []enginerpc.Hel
 			})
 			b.run.Session.Logger.LogAttrs(b.run.Base, slog.LevelInfo,
 				"flowfabric: the worker released an execution whose claim had no reply",
-				engine.EventUnknownReleased.Attr(), slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
+				observe.EventUnknownReleased.Attr(), slog.String("execution", string(lease.ExecutionID)), slog.Any("error", err))
 		}
 	}
 	b.mu.Lock()

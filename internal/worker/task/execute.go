@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -157,13 +158,13 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 			if p, elsewhere := r.(*activitycontext.Panic); elsewhere {
 				r, t.Stack = p.Value, string(p.Stack)
 			}
-			t.Log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity panicked",
+			t.Log(slog.LevelError, observe.EventActivityPanicked, "the function of the activity panicked",
 				slog.Any("panic", r), slog.String("stack", t.Stack))
 			t.Output.Panicked(r, t.Stack)
 			result, err = nil, activity.Category(fmt.Errorf("panic: %v", r), activity.CategoryPanic)
 		case !returned:
 			t.Stack = stackOfPanic()
-			t.Log(slog.LevelError, engine.EventActivityPanicked, "the function of the activity ended its goroutine",
+			t.Log(slog.LevelError, observe.EventActivityPanicked, "the function of the activity ended its goroutine",
 				slog.Any("panic", errExited), slog.String("stack", t.Stack))
 			t.Exited = errExited
 			if ctx.Err() != nil {

@@ -209,7 +209,7 @@ func intervalID(s string, end bool) (datatype.StreamID, resp.Reply, bool) {
 		s = s[1:]
 	}
 	var id datatype.StreamID
-	ok := true
+	var ok bool
 	switch {
 	case s == "-" && !open:
 		return id, resp.Reply{}, true

@@ -145,7 +145,7 @@ func (p *Proxy) swallows(from direction) bool {
 	delay := p.delay
 	p.mu.Unlock()
 	if delay > 0 {
-		time.Sleep(delay) // how slow the network is
+		time.Sleep(delay) //nolint:forbidigo // how slow the network is
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

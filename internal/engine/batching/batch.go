@@ -1,0 +1,337 @@
+package batching
+
+import (
+	"context"
+	goruntime "runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// maxBatchesInFlight bounds the calls for one key that are in flight at a time, where overflow allows more than one.
+const maxBatchesInFlight = 2
+
+// maxYields bounds how often a caller that is to send lets others run first.
+const maxYields = 4
+
+// Batcher joins requests of several goroutines that have a key in common into one call (group commit). A request is
+// sent at once while no call for its key is in flight, after one Gosched, so that goroutines that became runnable
+// together share the call. Requests that arrive while a call is in flight wait and go with the next one, before which
+// its sender yields as well: what the call in flight brings makes goroutines runnable that soon have requests, too. A
+// sender that has gained others by yielding yields again, a few times, until Overflow of them share the call.
+//
+// Single, Multi and MaxRequests must be set before the first Do; the other fields are optional. It is safe for
+// concurrent use.
+type Batcher[K comparable, Req, Res any] struct {
+	// Single sends one request, in the goroutine and with the context of its caller.
+	Single func(context.Context, K, Req) Res
+	// Multi sends several requests and returns their results in the same order. Its context lives while that of any
+	// caller does.
+	Multi func(context.Context, K, []Req) []Res
+	// MaxRequests bounds the requests of one call.
+	MaxRequests func(K) int
+	// Size returns the size of a request, of which the requests of one call that carries several have at most MaxBytes
+	// in total. Without Size there is no such bound.
+	Size     func(*Req) int
+	MaxBytes int
+	// Overflow is the number of waiting requests from which a second call is sent beside the one in flight; 0 means
+	// never.
+	Overflow int
+
+	mu        sync.Mutex
+	lines     map[K]batchLine[Req, Res] // the keys with a call in flight
+	mailboxes sync.Pool                 // channels of requests that have been answered
+}
+
+// batchLine is the state of one key.
+type batchLine[Req, Res any] struct {
+	inFlight int
+	waiting  []*batchEntry[Req, Res]
+}
+
+// batchEntry is one request on its way.
+type batchEntry[Req, Res any] struct {
+	ctx     context.Context
+	req     Req
+	taken   bool                         // it is part of a call, or its caller is to send the next one
+	mailbox chan batchDelivery[Req, Res] // nil until the caller has to wait
+}
+
+// batchDelivery is what a waiting caller receives: its result, or the batch that it is to send, itself first.
+type batchDelivery[Req, Res any] struct {
+	batch []*batchEntry[Req, Res]
+	res   Res
+}
+
+// Do sends a request and returns its result. The error is the cause of ctx if ctx ends while the request waits or is
+// part of a call with others; the request may have been sent nevertheless. Errors of the call itself are part of the
+// result.
+func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, error) {
+	mine := &batchEntry[Req, Res]{ctx: ctx, req: req}
+	if b.tryLead(key, mine) {
+		return b.lead(key, mine, nil)
+	}
+	return b.await(key, mine)
+}
+
+// lead sends the batch that a request is the first of, with what can be gathered, and returns its result. A batch of
+// one may be nil.
+func (b *Batcher[K, Req, Res]) lead(key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res]) (Res, error) {
+	batch = b.gather(key, mine, batch)
+	switch {
+	case len(batch) <= 1:
+		return b.sendSingle(key, mine), nil
+	case canSendItself(mine):
+		return b.sendBatch(key, batch), nil
+	}
+	mine.mailbox = b.mailbox()
+	go b.sendForAll(key, batch)
+	return b.await(key, mine)
+}
+
+// gather adds to a batch, which is about to be sent, what comes while others run. Alone, mine needs no batch: nil.
+func (b *Batcher[K, Req, Res]) gather(
+	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
+) []*batchEntry[Req, Res] {
+	enough := b.MaxRequests(key)
+	if b.Overflow > 0 {
+		enough = min(enough, b.Overflow)
+	}
+	for range maxYields {
+		if max(len(batch), 1) >= enough {
+			break
+		}
+		goruntime.Gosched()
+		others := b.takeOthers(key, mine, batch)
+		if len(others) == 0 {
+			break
+		}
+		if batch == nil {
+			batch = append(batch, mine)
+		}
+		batch = append(batch, others...)
+	}
+	return batch
+}
+
+// tryLead reports whether no call for the key is in flight, so that the caller sends one. Otherwise the request waits.
+func (b *Batcher[K, Req, Res]) tryLead(key K, mine *batchEntry[Req, Res]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line, busy := b.lines[key]
+	if !busy {
+		if b.lines == nil {
+			b.lines = make(map[K]batchLine[Req, Res])
+		}
+		mine.taken = true
+		b.lines[key] = batchLine[Req, Res]{inFlight: 1}
+		return true
+	}
+	mine.mailbox = b.mailbox()
+	line.waiting = append(line.waiting, mine)
+	b.lines[key] = b.flush(key, line)
+	return false
+}
+
+// takeOthers takes the requests that go with those of a batch, or with mine where that is nil.
+func (b *Batcher[K, Req, Res]) takeOthers(
+	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
+) []*batchEntry[Req, Res] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line := b.lines[key]
+	if len(line.waiting) == 0 {
+		return nil
+	}
+	count, bytes := 1, 0
+	if batch == nil {
+		bytes = b.sizeOf(mine)
+	} else {
+		count = len(batch)
+	}
+	for _, entry := range batch {
+		bytes += b.sizeOf(entry)
+	}
+	var others []*batchEntry[Req, Res]
+	others, line.waiting = b.split(key, line.waiting, count, bytes)
+	b.lines[key] = line
+	return others
+}
+
+// split divides the waiting requests into those that share a call with `count` others of so many bytes, and the rest.
+// It needs the lock.
+func (b *Batcher[K, Req, Res]) split(
+	key K, waiting []*batchEntry[Req, Res], count, bytes int,
+) (taken, rest []*batchEntry[Req, Res]) {
+	room := b.MaxRequests(key) - count
+	n := 0
+	for n < min(room, len(waiting)) {
+		bytes += b.sizeOf(waiting[n])
+		if b.Size != nil && bytes > b.MaxBytes && (n > 0 || count > 0) {
+			break
+		}
+		waiting[n].taken = true
+		n++
+	}
+	return waiting[:n:n], waiting[n:]
+}
+
+func (b *Batcher[K, Req, Res]) sizeOf(entry *batchEntry[Req, Res]) int {
+	if b.Size == nil {
+		return 0
+	}
+	return b.Size(&entry.req)
+}
+
+// flush lets waiting requests go when no call is in flight, or when enough of them wait for another call. It needs the
+// lock.
+func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[Req, Res] {
+	enough := b.Overflow > 0 && len(line.waiting) >= b.Overflow && line.inFlight < maxBatchesInFlight
+	if len(line.waiting) == 0 || line.inFlight > 0 && !enough {
+		return line
+	}
+	var batch []*batchEntry[Req, Res]
+	batch, line.waiting = b.split(key, line.waiting, 0, 0)
+	line.inFlight++
+	batch[0].mailbox <- batchDelivery[Req, Res]{batch: batch}
+	return line
+}
+
+// canSendItself reports whether a caller can send the requests of others with its own: nothing ends its context.
+func canSendItself[Req, Res any](entry *batchEntry[Req, Res]) bool { return entry.ctx.Done() == nil }
+
+// release ends a call and lets the requests go that came meanwhile.
+func (b *Batcher[K, Req, Res]) release(key K) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	line := b.lines[key]
+	line.inFlight--
+	if line = b.flush(key, line); line.inFlight == 0 {
+		delete(b.lines, key)
+		return
+	}
+	b.lines[key] = line
+}
+
+// await waits for the result of a request, or for its turn to send a batch.
+func (b *Batcher[K, Req, Res]) await(key K, mine *batchEntry[Req, Res]) (Res, error) {
+	var delivery batchDelivery[Req, Res]
+	select {
+	case delivery = <-mine.mailbox:
+		b.mailboxes.Put(mine.mailbox)
+	case <-mine.ctx.Done():
+		if !b.withdraw(key, mine, &delivery) {
+			return delivery.res, context.Cause(mine.ctx)
+		}
+	}
+	if len(delivery.batch) == 0 {
+		return delivery.res, nil
+	}
+	return b.lead(key, mine, delivery.batch)
+}
+
+// withdraw takes back a request whose caller waits no more. It reports whether something has been delivered to it
+// already.
+func (b *Batcher[K, Req, Res]) withdraw(
+	key K, mine *batchEntry[Req, Res], delivery *batchDelivery[Req, Res],
+) (delivered bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if mine.taken {
+		select {
+		case *delivery = <-mine.mailbox:
+			return true
+		default:
+			return false
+		}
+	}
+	line := b.lines[key]
+	if i := slices.Index(line.waiting, mine); i >= 0 {
+		line.waiting = slices.Concat(line.waiting[:i], line.waiting[i+1:])
+		b.lines[key] = line
+	}
+	return false
+}
+
+// Load returns the number of calls in flight and of the requests that wait for one.
+func (b *Batcher[K, Req, Res]) Load() (inFlight, waiting int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, line := range b.lines {
+		inFlight += line.inFlight
+		waiting += len(line.waiting)
+	}
+	return inFlight, waiting
+}
+
+func (b *Batcher[K, Req, Res]) sendSingle(key K, mine *batchEntry[Req, Res]) Res {
+	defer b.release(key)
+	return b.Single(mine.ctx, key, mine.req)
+}
+
+// sendBatch sends several requests, delivers the results of all but the first, and returns that of the first.
+func (b *Batcher[K, Req, Res]) sendBatch(key K, batch []*batchEntry[Req, Res]) Res {
+	ctx := batch[0].ctx
+	if !canSendItself(batch[0]) {
+		joint, cancel := anyAlive(batch, func(entry *batchEntry[Req, Res]) context.Context { return entry.ctx })
+		defer cancel()
+		ctx = joint
+	}
+	requests := make([]Req, len(batch))
+	for i, entry := range batch {
+		requests[i] = entry.req
+	}
+	results := b.sendMulti(ctx, key, requests)
+	for i, entry := range batch[1:] {
+		entry.mailbox <- batchDelivery[Req, Res]{res: results[i+1]}
+	}
+	return results[0]
+}
+
+func (b *Batcher[K, Req, Res]) sendMulti(ctx context.Context, key K, requests []Req) []Res {
+	defer b.release(key)
+	return b.Multi(ctx, key, requests)
+}
+
+// sendForAll sends a batch whose callers all wait.
+func (b *Batcher[K, Req, Res]) sendForAll(key K, batch []*batchEntry[Req, Res]) {
+	batch[0].mailbox <- batchDelivery[Req, Res]{res: b.sendBatch(key, batch)}
+}
+
+func (b *Batcher[K, Req, Res]) mailbox() chan batchDelivery[Req, Res] {
+	if used, ok := b.mailboxes.Get().(chan batchDelivery[Req, Res]); ok {
+		return used
+	}
+	return make(chan batchDelivery[Req, Res], 1)
+}
+
+// anyAlive returns a context for a call on behalf of several callers: it ends when the contexts of all of them have, or
+// with cancel, which has to be called when the call is over.
+func anyAlive[T any](callers []T, contextOf func(T) context.Context) (ctx context.Context, cancel context.CancelFunc) {
+	ctx, end := context.WithCancel(context.Background())
+	var left atomic.Int64
+	left.Store(1)
+	over := func() {
+		if left.Add(-1) == 0 {
+			end()
+		}
+	}
+	var stops []func() bool
+	var before <-chan struct{}
+	for _, one := range callers {
+		own := contextOf(one)
+		if own.Done() == before && before != nil {
+			continue // it ends together with the one before, as is the rule
+		}
+		before = own.Done()
+		left.Add(1)
+		stops = append(stops, context.AfterFunc(own, over))
+	}
+	over()
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		end()
+	}
+}

@@ -1,0 +1,2 @@
+// Package sleep lets goroutines sleep for a time or until a channel wakes them.
+package sleep

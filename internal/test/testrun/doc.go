@@ -1,0 +1,7 @@
+// Command testrun runs the tests of all modules of this repository: "make unit", "make test" and "make test-all" are
+// its three plans.
+//
+// A plan has lanes, which run at the same time: tests wait a lot, and while the last package of one lane keeps one
+// processor busy, the other one has work. A lane is a list of steps, each of them one call of go test. The command says
+// what each step runs, how it ended, and how much time of processors it took.
+package main
