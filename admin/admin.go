@@ -12,13 +12,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrInvalid matches errors about invalid arguments. Nothing was sent.
@@ -64,7 +64,9 @@ func (c *Client) As(actor string) *Client {
 }
 
 // audited records an action, carries it out, and records its failure.
-func (c *Client) audited(ctx context.Context, action auditlog.Action, name, detail string, act func() error) error {
+func (c *Client) audited(
+	ctx context.Context, action fabrictype.AuditAction, name, detail string, act func() error,
+) error {
 	entry := auditlink.Entry{
 		Actor: cmp.Or(c.actor, defaultActor), Action: string(action), Name: name, Detail: detail,
 	}

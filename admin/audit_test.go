@@ -6,8 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // What an operator does is in the audit log with the name of the actor, and so is what has failed.
@@ -26,14 +27,14 @@ func TestActionsAreAudited(t *testing.T) {
 		require.NoError(t, err)
 		_, err = d.ReplayExecution(d.ctx, id)
 		require.Error(t, err)
-		var got []auditlog.Entry
-		for e, err := range b.Client.Audit(d.ctx, auditlog.Query{Name: string(id)}) {
+		var got []fabrictype.AuditEntry
+		for e, err := range b.Client.Audit(d.ctx, runtime.AuditQuery{Name: string(id)}) {
 			require.NoError(t, err)
 			got = append(got, e)
 		}
 		require.Len(t, got, 6)
 		require.NotEmpty(t, got[0].Failure)
-		entry := func(e auditlog.Entry) []string { return []string{e.Actor, string(e.Action), e.Detail} }
+		entry := func(e fabrictype.AuditEntry) []string { return []string{e.Actor, string(e.Action), e.Detail} }
 		require.Equal(t, []string{"admin", "replay_execution", ""}, entry(got[0]))
 		require.Equal(t, []string{"admin", "replay_execution", ""}, entry(got[2]))
 		require.Equal(t, []string{"ann", "cancel_execution", "enough"}, entry(got[3]))

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // maxAmount is the largest amount that the engine counts exactly.
@@ -116,7 +116,7 @@ func (c *Client) CreateBudget(ctx context.Context, n BudgetSpec) (id enginecore.
 		})
 	}
 	var reply enginerpc.CreateBudgetReply
-	err = c.audited(ctx, auditlog.CreateBudget, string(n.ID), "", func() (err error) {
+	err = c.audited(ctx, auditlink.CreateBudget, string(n.ID), "", func() (err error) {
 		reply, err = c.core.CreateBudget(ctx, call)
 		return err
 	})
@@ -202,7 +202,7 @@ func (c *Client) ResetBudget(ctx context.Context, id enginecore.BudgetID) (next 
 		return time.Time{}, of(err, "reset", "budget", string(id))
 	}
 	var reply enginerpc.ResetBudgetReply
-	err = c.audited(ctx, auditlog.ResetBudget, string(id), "", func() (err error) {
+	err = c.audited(ctx, auditlink.ResetBudget, string(id), "", func() (err error) {
 		reply, err = c.core.ResetBudget(ctx, enginerpc.ResetBudgetCall{Partition: p, BudgetID: id, Now: now})
 		return err
 	})

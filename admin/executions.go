@@ -12,9 +12,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ExecutionSpec describes an execution for CreateExecution.
@@ -389,7 +389,7 @@ func (c *Client) CancelExecutionWith(
 	call.Source = cmp.Or(how.Source, sourceOperator)
 	call.LeaseID, call.LeaseEpoch = how.Lease, how.Epoch
 	var reply enginerpc.CancelExecutionReply
-	err = c.audited(ctx, auditlog.CancelExecution, string(id), how.Reason, func() (err error) {
+	err = c.audited(ctx, auditlink.CancelExecution, string(id), how.Reason, func() (err error) {
 		reply, err = c.core.CancelExecution(ctx, call)
 		return err
 	})
@@ -416,7 +416,7 @@ func (c *Client) ChangePriority(ctx context.Context, id enginecore.ExecutionID, 
 		return 0, of(err, "change priority of", "execution", string(id))
 	}
 	var reply enginerpc.ChangePriorityReply
-	err = c.audited(ctx, auditlog.SetPriority, string(id), strconv.Itoa(priority), func() (err error) {
+	err = c.audited(ctx, auditlink.SetPriority, string(id), strconv.Itoa(priority), func() (err error) {
 		reply, err = c.core.ChangePriority(ctx, enginerpc.ChangePriorityCall{
 			LaneID: r.Lane(), ExecutionID: id, NewPriority: int64(priority),
 		})
@@ -456,7 +456,7 @@ func (c *Client) replay(ctx context.Context, id enginecore.ExecutionID) (enginec
 		}
 	}
 	var reply enginerpc.ReplayExecutionReply
-	err = c.audited(ctx, auditlog.ReplayExecution, string(id), "", func() (err error) {
+	err = c.audited(ctx, auditlink.ReplayExecution, string(id), "", func() (err error) {
 		reply, err = c.core.ReplayExecution(ctx, call)
 		return err
 	})
@@ -500,7 +500,7 @@ func (c *Client) RevokeLease(
 		reason = "operator_revoke"
 	}
 	var reply enginerpc.RevokeLeaseReply
-	err = c.audited(ctx, auditlog.RevokeLease, string(id), reason, func() (err error) {
+	err = c.audited(ctx, auditlink.RevokeLease, string(id), reason, func() (err error) {
 		reply, err = c.core.RevokeLease(ctx, enginerpc.RevokeLeaseCall{
 			WorkerInstanceID: enginecore.WorkerInstanceID(r["current_worker_instance_id"]), ExecutionID: id,
 			ExpectedLeaseID: expected, RevokeReason: reason,

@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrPartition is returned by AddExecution for an execution in another partition than the flow, because the two cannot
@@ -329,7 +329,7 @@ func (c *Client) cancelFlow(
 		return FlowCancelled{}, err
 	}
 	var reply enginerpc.ContractCancelFlowReply
-	err = c.audited(ctx, auditlog.CancelFlow, string(id), string(how.Policy)+" "+how.Reason, func() (err error) {
+	err = c.audited(ctx, auditlink.CancelFlow, string(id), string(how.Policy)+" "+how.Reason, func() (err error) {
 		reply, err = c.core.ContractCancelFlow(ctx, enginerpc.ContractCancelFlowCall{
 			Partition: p, FlowID: id, Reason: how.Reason, CancellationPolicy: string(how.Policy), Now: now,
 			Grace: grace,

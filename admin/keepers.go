@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrUnknownKeeperTask is returned for a keeper task that does not exist, or that the engine lacks in contract mode.
@@ -99,7 +99,7 @@ func (c *Client) RunKeeperTask(
 		return KeeperTaskReport{Task: name}, err
 	}
 	report := keeper.TaskReport{Task: name}
-	err = c.audited(ctx, auditlog.RunKeeperTask, name, "", func() (err error) {
+	err = c.audited(ctx, auditlink.RunKeeperTask, name, "", func() (err error) {
 		report, err = keeper.Of(k.Internal()).RunTask(ctx, name)
 		return err
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // QuotaSpec describes a quota policy for CreateQuota.
@@ -67,7 +67,7 @@ func (c *Client) CreateQuota(ctx context.Context, n QuotaSpec) (id enginecore.Qu
 		return "", false, of(err, "create", "quota", string(n.ID))
 	}
 	var reply enginerpc.CreateQuotaPolicyReply
-	err = c.audited(ctx, auditlog.CreateQuota, string(n.ID), "", func() (err error) {
+	err = c.audited(ctx, auditlink.CreateQuota, string(n.ID), "", func() (err error) {
 		reply, err = c.core.CreateQuotaPolicy(ctx, enginerpc.CreateQuotaPolicyCall{
 			Partition: p, QuotaPolicyID: n.ID, WindowSeconds: int64(n.Window / time.Second),
 			MaxRequestsPerWindow: n.MaxStarts, MaxConcurrent: n.MaxConcurrent, Now: now,

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 )
 
 // Secret is a secret that signs the tokens of waitpoints.
@@ -53,7 +53,7 @@ func (c *Client) RotateSecret(ctx context.Context, secret Secret, grace time.Dur
 		return SecretRotation{}, err
 	}
 	var rotation SecretRotation
-	err := c.audited(ctx, auditlog.RotateSecrets, secret.KID, grace.String(), func() error {
+	err := c.audited(ctx, auditlink.RotateSecrets, secret.KID, grace.String(), func() error {
 		changed, err := c.core.RotateSecret(ctx, secret.KID, secret.Hex, grace)
 		rotation = SecretRotation(changed)
 		return err

@@ -54,7 +54,7 @@ type Delivery struct {
 // reply asks for it. An execution takes 10,000 signals, of which the stream of the waitpoint keeps the last 1,000. For
 // waitpoints of runs, use runtime.Client.Signal; their payload must be JSON, and satisfy the schema of the wait, here,
 // too. Name, category, source and keys have at most 256 bytes without control characters; otherwise the error matches
-// ErrInvalid, for a payload with a *valuefault.Error.
+// ErrInvalid, for a payload with a *fabrictype.ValueError.
 //
 // The error wraps enginecore.ErrInvalidToken, enginecore.ErrTokenExpired, enginecore.ErrWaitpointNotFound,
 // enginecore.ErrWaitpointClosed, enginecore.ErrTargetNotSignalable, enginecore.ErrSignalLimitExceeded,

@@ -6,8 +6,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // TagExecution adds tags to an execution in any phase, in one atomic step, replacing those with the same keys. The
@@ -18,7 +18,7 @@ func (c *Client) TagExecution(ctx context.Context, id enginecore.ExecutionID, ta
 	}
 	list, err := tagList(tags)
 	if err == nil {
-		err = c.audited(ctx, auditlog.SetTags, string(id), strings.Join(list, " "), func() error {
+		err = c.audited(ctx, auditlink.SetTags, string(id), strings.Join(list, " "), func() error {
 			_, err := c.core.SetExecutionTags(ctx, enginerpc.SetExecutionTagsCall{ExecutionID: id, Tags: list})
 			return err
 		})
@@ -35,7 +35,7 @@ func (c *Client) TagFlow(ctx context.Context, id enginecore.FlowID, tags map[str
 	}
 	list, err := tagList(tags)
 	if err == nil {
-		err = c.audited(ctx, auditlog.SetTags, string(id), strings.Join(list, " "), func() error {
+		err = c.audited(ctx, auditlink.SetTags, string(id), strings.Join(list, " "), func() error {
 			_, err := c.core.SetFlowTags(ctx, enginerpc.SetFlowTagsCall{Partition: p, FlowID: id, Tags: list})
 			return err
 		})

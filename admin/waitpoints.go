@@ -10,9 +10,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // Waitpoint is an open waitpoint of an execution.
@@ -149,7 +149,7 @@ func (c *Client) CloseWaitpoint(
 	if err := errors.Join(c.checkID(id), checkReason(reason)); err != nil {
 		return err
 	}
-	err := c.audited(ctx, auditlog.CloseWaitpoint, string(waitpoint), reason, func() error {
+	err := c.audited(ctx, auditlink.CloseWaitpoint, string(waitpoint), reason, func() error {
 		_, err := c.core.CloseWaitpoint(ctx,
 			enginerpc.CloseWaitpointCall{ExecutionID: id, WaitpointID: waitpoint, Reason: reason})
 		return err

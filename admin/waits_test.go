@@ -13,11 +13,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 func (d *desk) rotate() {
@@ -91,7 +91,7 @@ func TestSignalsToRunsAreChecked(t *testing.T) {
 			signal.Payload = []byte(bad)
 			_, err = d.DeliverSignal(d.ctx, signal)
 			require.ErrorIs(t, err, admin.ErrInvalid, bad)
-			_, found := errors.AsType[*valuefault.Error](err)
+			_, found := errors.AsType[*fabrictype.ValueError](err)
 			require.True(t, found, bad)
 		}
 		signal.Payload = []byte(`{"n":5}`)

@@ -1,26 +1,24 @@
 package api
 
 import (
-	"time"
-
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations of bulk jobs.
 var (
-	ListBulkJobs = call[Empty, Page[BulkJob]](Operation{
+	ListBulkJobs = call[Empty, Page[fabrictype.BulkJob]](Operation{
 		Name: "list-bulk-jobs", Group: "bulk", Method: "GET", Path: "/bulk", Right: View, Effect: Reads,
 		Summary: "List the bulk jobs",
 	})
-	GetBulkJob = call[BulkJobInput, BulkJob](Operation{
+	GetBulkJob = call[BulkJobInput, fabrictype.BulkJob](Operation{
 		Name: "get-bulk-job", Group: "bulk", Method: "GET", Path: "/bulk/{job}", Right: View, Effect: Reads,
 		Summary: "Describe a bulk job with its progress",
 	})
-	PreviewBulkJob = call[BulkInput, BulkPreview](Operation{
+	PreviewBulkJob = call[BulkInput, fabrictype.BulkPreview](Operation{
 		Name: "preview-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk/preview", Right: View, Effect: Reads,
 		Summary: "Count the runs that a bulk job would handle; changes nothing",
 	})
-	StartBulkJob = call[BulkInput, BulkJob](Operation{
+	StartBulkJob = call[BulkInput, fabrictype.BulkJob](Operation{
 		Name: "start-bulk-job", Group: "bulk", Method: "POST", Path: "/bulk", Right: Administer, Effect: Destroys,
 		Summary: "Act on all runs that a query selects",
 	})
@@ -42,42 +40,11 @@ type BulkJobInput struct {
 // BulkInput is an action for many runs.
 type BulkInput struct {
 	Body struct {
-		Query    string      `json:"query,omitempty" doc:"Selects the runs, with the parameters of list-runs: flow=order&state=failed."`
-		EveryRun bool        `json:"every_run,omitempty" doc:"Required if the query selects all runs."`
-		Action   bulk.Action `json:"action"`
-		ID       string      `json:"id,omitempty" doc:"Id of the job; the same job again with the same id has no further effect."`
-		Rate     float64     `json:"rate,omitempty" minimum:"0" doc:"Most runs a second; 0 is no bound."`
-		Most     int         `json:"most,omitempty" minimum:"0" doc:"Most runs; 0 is all."`
+		Query    string                `json:"query,omitempty" doc:"Selects the runs, with the parameters of list-runs: flow=order&state=failed."`
+		EveryRun bool                  `json:"every_run,omitempty" doc:"Required if the query selects all runs."`
+		Action   fabrictype.BulkAction `json:"action"`
+		ID       string                `json:"id,omitempty" doc:"Id of the job; the same job again with the same id has no further effect."`
+		Rate     float64               `json:"rate,omitempty" minimum:"0" doc:"Most runs a second; 0 is no bound."`
+		Most     int                   `json:"most,omitempty" minimum:"0" doc:"Most runs; 0 is all."`
 	}
-}
-
-// BulkJob is a bulk job.
-type BulkJob struct {
-	ID        string        `json:"id"`
-	Action    bulk.Action   `json:"action"`
-	Query     string        `json:"query"`
-	Rate      float64       `json:"rate,omitempty"`
-	Most      int           `json:"most,omitempty"`
-	Actor     string        `json:"actor"`
-	State     bulk.State    `json:"state"`
-	CreatedAt time.Time     `json:"created_at"`
-	ClosedAt  time.Time     `json:"closed_at,omitzero"`
-	StoppedBy string        `json:"stopped_by,omitempty"`
-	Progress  bulk.Progress `json:"progress"`
-}
-
-// BulkPreview is what a bulk job would handle.
-type BulkPreview struct {
-	Runs   int            `json:"runs"`
-	States map[string]int `json:"states"`
-	Sample []BulkRun      `json:"sample"`
-	More   bool           `json:"more,omitempty" doc:"There are more runs than were counted."`
-}
-
-// BulkRun is a run of a sample.
-type BulkRun struct {
-	Flow      string    `json:"flow"`
-	Run       string    `json:"run"`
-	State     string    `json:"state"`
-	CreatedAt time.Time `json:"created_at"`
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/url"
 	"time"
@@ -71,18 +70,6 @@ func (f Follow) Cursor() string {
 // Conditional has the condition under which a change is made.
 type Conditional struct {
 	IfMatch string `header:"If-Match" doc:"ETag of the state that the change is based on; another state is refused with status 412."`
-}
-
-// Value is an encoded value: an input, a result or a payload.
-type Value struct {
-	Codec string `json:"codec" doc:"Name of the codec of the value."`
-	Size  int    `json:"size" doc:"Bytes of the whole value; -1 if it is not known."`
-	// JSON is the value if it is whole and JSON: as it was written, with large numbers and the order of keys.
-	JSON json.RawMessage `json:"json,omitempty" doc:"The value, if it is whole and JSON."`
-	// Text is the beginning of truncated JSON, Data anything else.
-	Text      string `json:"text,omitempty" doc:"The beginning of JSON that is truncated."`
-	Data      []byte `json:"data,omitempty" doc:"Anything else, in base64."`
-	Truncated bool   `json:"truncated,omitempty"`
 }
 
 // Problem is the reply to a request that failed (RFC 9457).

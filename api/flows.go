@@ -1,14 +1,16 @@
 package api
 
-import "github.com/flowfabric/flowfabric-go/runtime/catalogue"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+)
 
 // Operations of flows.
 var (
-	ListFlows = call[Empty, Page[catalogue.Flow]](Operation{
+	ListFlows = call[Empty, Page[fabrictype.Flow]](Operation{
 		Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows", Right: View, Effect: Reads, Bound: true,
 		Summary: "List the published flows",
 	})
-	GetFlow = call[FlowInput, catalogue.Description](Operation{
+	GetFlow = call[FlowInput, fabrictype.FlowDetail](Operation{
 		Name: "get-flow", Group: "flows", Method: "GET", Path: "/flows/{flow}", Right: View, Effect: Reads, Bound: true,
 		Summary: "Show a published flow with its graph, schemas and history",
 	})

@@ -3,7 +3,7 @@ package api
 import (
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations that place graphs for drawing, and what lists and comparisons of runs show.
@@ -107,9 +107,9 @@ type RunNow struct {
 	// Node needs attention most; empty for a run that is over.
 	Node string `json:"node,omitempty"`
 	// NodeState is its state, Waiting why it waits, if it does, and Wait what for, if it is for signals.
-	NodeState string           `json:"node_state,omitempty"`
-	Waiting   *why.Explanation `json:"waiting,omitempty"`
-	Wait      *Wait            `json:"wait,omitempty"`
+	NodeState string                  `json:"node_state,omitempty"`
+	Waiting   *fabrictype.Explanation `json:"waiting,omitempty"`
+	Wait      *Wait                   `json:"wait,omitempty"`
 	// Message is its progress, or the reason for which the run failed.
 	Message string `json:"message,omitempty"`
 	// Waits counts nodes by the reason of their wait.
@@ -136,12 +136,12 @@ type RunComparison struct {
 
 // RunSide is one of two runs.
 type RunSide struct {
-	Flow   string   `json:"flow"`
-	Run    string   `json:"run"`
-	State  string   `json:"state"`
-	Took   Duration `json:"took,omitzero"`
-	Input  *Value   `json:"input,omitempty"`
-	Result *Value   `json:"result,omitempty"`
+	Flow   string            `json:"flow"`
+	Run    string            `json:"run"`
+	State  string            `json:"state"`
+	Took   Duration          `json:"took,omitzero"`
+	Input  *fabrictype.Value `json:"input,omitempty"`
+	Result *fabrictype.Value `json:"result,omitempty"`
 }
 
 // NodeDiff compares a node of two runs. A or B is absent where the graph does not have it.
@@ -154,9 +154,9 @@ type NodeDiff struct {
 
 // NodeSide is a node in one of two runs.
 type NodeSide struct {
-	State    string   `json:"state"`
-	Attempts int      `json:"attempts"`
-	Took     Duration `json:"took,omitzero"`
-	Result   *Value   `json:"result,omitempty"`
-	Reason   string   `json:"reason,omitempty"`
+	State    string            `json:"state"`
+	Attempts int               `json:"attempts"`
+	Took     Duration          `json:"took,omitzero"`
+	Result   *fabrictype.Value `json:"result,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
 }

@@ -4,8 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations of nodes.
@@ -20,7 +19,7 @@ var (
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "List the items of a map",
 	})
-	FollowLogs = stream[FollowLogsInput, LogLine](Operation{
+	FollowLogs = stream[FollowLogsInput, fabrictype.LogLine](Operation{
 		Name: "follow-logs", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/logs",
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Follow the log lines of a node's attempts",
@@ -63,38 +62,38 @@ type GetNodeInput struct {
 
 // Node is the state of a node.
 type Node struct {
-	Node           string             `json:"node"`
-	Kind           string             `json:"kind"`
-	Activity       string             `json:"activity,omitempty"`
-	Lane           string             `json:"lane,omitempty"`
-	Capabilities   []string           `json:"capabilities,omitempty"`
-	Execution      string             `json:"execution"`
-	State          string             `json:"state"`
-	Waiting        *why.Explanation   `json:"waiting,omitempty" doc:"Why the node does not run."`
-	Attempts       int                `json:"attempts"`
-	Retries        int                `json:"retries,omitempty"`
-	Reclaims       int                `json:"reclaims,omitempty" doc:"Attempts after the loss of a worker."`
-	Replays        int                `json:"replays,omitempty"`
-	Worker         string             `json:"worker,omitempty"`
-	Percent        float64            `json:"percent,omitempty"`
-	Message        string             `json:"message,omitempty"`
-	Reason         string             `json:"reason,omitempty"`
-	Category       string             `json:"category,omitempty"`
-	CreatedAt      time.Time          `json:"created_at,omitzero"`
-	StartedAt      time.Time          `json:"started_at,omitzero"`
-	ClaimedAt      time.Time          `json:"claimed_at,omitzero"`
-	CompletedAt    time.Time          `json:"completed_at,omitzero"`
-	DueAt          time.Time          `json:"due_at,omitzero" doc:"Next attempt, or end of a delay."`
-	LeaseExpiresAt time.Time          `json:"lease_expires_at,omitzero"`
-	Overdue        Duration           `json:"overdue,omitzero"`
-	Child          *Child             `json:"child,omitempty" doc:"The child run of a map or sub-flow."`
-	Waits          []Wait             `json:"waits,omitempty"`
-	SleepsUntil    time.Time          `json:"sleeps_until,omitzero"`
-	Generation     int                `json:"generation,omitempty" doc:"1, and one more each time that the function continued as new; of a loop, its turn."`
-	LiveValues     []LiveValue        `json:"live_values,omitempty" doc:"What the node has published, without the values."`
-	Input          *Value             `json:"input,omitempty"`
-	Result         *Value             `json:"result,omitempty"`
-	History        []describe.Attempt `json:"history,omitempty"`
+	Node           string                  `json:"node"`
+	Kind           string                  `json:"kind"`
+	Activity       string                  `json:"activity,omitempty"`
+	Lane           string                  `json:"lane,omitempty"`
+	Capabilities   []string                `json:"capabilities,omitempty"`
+	Execution      string                  `json:"execution"`
+	State          string                  `json:"state"`
+	Waiting        *fabrictype.Explanation `json:"waiting,omitempty" doc:"Why the node does not run."`
+	Attempts       int                     `json:"attempts"`
+	Retries        int                     `json:"retries,omitempty"`
+	Reclaims       int                     `json:"reclaims,omitempty" doc:"Attempts after the loss of a worker."`
+	Replays        int                     `json:"replays,omitempty"`
+	Worker         string                  `json:"worker,omitempty"`
+	Percent        float64                 `json:"percent,omitempty"`
+	Message        string                  `json:"message,omitempty"`
+	Reason         string                  `json:"reason,omitempty"`
+	Category       string                  `json:"category,omitempty"`
+	CreatedAt      time.Time               `json:"created_at,omitzero"`
+	StartedAt      time.Time               `json:"started_at,omitzero"`
+	ClaimedAt      time.Time               `json:"claimed_at,omitzero"`
+	CompletedAt    time.Time               `json:"completed_at,omitzero"`
+	DueAt          time.Time               `json:"due_at,omitzero" doc:"Next attempt, or end of a delay."`
+	LeaseExpiresAt time.Time               `json:"lease_expires_at,omitzero"`
+	Overdue        Duration                `json:"overdue,omitzero"`
+	Child          *Child                  `json:"child,omitempty" doc:"The child run of a map or sub-flow."`
+	Waits          []Wait                  `json:"waits,omitempty"`
+	SleepsUntil    time.Time               `json:"sleeps_until,omitzero"`
+	Generation     int                     `json:"generation,omitempty" doc:"1, and one more each time that the function continued as new; of a loop, its turn."`
+	LiveValues     []LiveValue             `json:"live_values,omitempty" doc:"What the node has published, without the values."`
+	Input          *fabrictype.Value       `json:"input,omitempty"`
+	Result         *fabrictype.Value       `json:"result,omitempty"`
+	History        []fabrictype.Attempt    `json:"history,omitempty"`
 }
 
 // LiveValue is a value that a node has published under a key.
@@ -129,13 +128,13 @@ type ListItemsInput struct {
 
 // Item is an item of a map.
 type Item struct {
-	Index    int    `json:"index"`
-	Name     string `json:"name"`
-	State    string `json:"state"`
-	Attempts int    `json:"attempts"`
-	Result   *Value `json:"result,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Category string `json:"category,omitempty"`
+	Index    int               `json:"index"`
+	Name     string            `json:"name"`
+	State    string            `json:"state"`
+	Attempts int               `json:"attempts"`
+	Result   *fabrictype.Value `json:"result,omitempty"`
+	Reason   string            `json:"reason,omitempty"`
+	Category string            `json:"category,omitempty"`
 }
 
 // FollowLogsInput selects lines.
@@ -144,19 +143,6 @@ type FollowLogsInput struct {
 	Follow
 	Attempt int  `query:"attempt" minimum:"0" doc:"Only this attempt; 0 is all of them."`
 	Present bool `query:"present" doc:"End after the lines that there are."`
-}
-
-// LogLine is a record that an attempt logged.
-type LogLine struct {
-	Cursor    string          `json:"cursor"`
-	Attempt   int             `json:"attempt"`
-	At        time.Time       `json:"at,omitzero"`
-	Level     string          `json:"level"`
-	Message   string          `json:"message"`
-	Attrs     json.RawMessage `json:"attrs,omitempty"`
-	Shortened bool            `json:"shortened,omitempty"`
-	Dropped   int             `json:"dropped,omitempty" doc:"Frames before this line that are not kept any more."`
-	Cut       int             `json:"cut,omitempty" doc:"Lines that were not stored, in the last line of an attempt that logged too much."`
 }
 
 // FollowFramesInput says where the frames begin.

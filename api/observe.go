@@ -3,25 +3,25 @@ package api
 import (
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations that look at all runs and at the deployment.
 var (
-	CountRuns = call[CountRunsInput, Page[RunCount]](Operation{
+	CountRuns = call[CountRunsInput, Page[fabrictype.RunCount]](Operation{
 		Name: "count-runs", Group: "observe", Method: "GET", Path: "/counts",
 		Right: View, Effect: Reads, Bound: true, Query: QueryRuns,
 		Summary: "Count runs by flow, state and hour",
 	})
-	FollowFeed = stream[FollowFeedInput, FeedEvent](Operation{
+	FollowFeed = stream[FollowFeedInput, fabrictype.FeedEvent](Operation{
 		Name: "follow-feed", Group: "observe", Method: "GET", Path: "/feed", Right: View, Effect: Reads, Bound: true,
 		Summary: "Follow the events of all runs",
 	})
-	ListAudit = call[ListAuditInput, Page[AuditEntry]](Operation{
+	ListAudit = call[ListAuditInput, Page[fabrictype.AuditEntry]](Operation{
 		Name: "list-audit", Group: "observe", Method: "GET", Path: "/audit", Right: View, Effect: Reads,
 		Summary: "List changes and their authors, the latest first",
 	})
-	Inspect = call[Empty, Inspection](Operation{
+	Inspect = call[Empty, fabrictype.Inspection](Operation{
 		Name: "inspect", Group: "observe", Method: "GET", Path: "/inspection", Right: View, Effect: Reads,
 		Summary: "Find problems that can lose or stop work",
 	})
@@ -46,32 +46,12 @@ type CountRunsInput struct {
 	Query Values   `json:"-"`
 }
 
-// RunCount is how many runs there are in a group.
-type RunCount struct {
-	Flow  string    `json:"flow,omitempty"`
-	State string    `json:"state,omitempty"`
-	Hour  time.Time `json:"hour,omitzero"`
-	Runs  int       `json:"runs"`
-}
-
 // FollowFeedInput selects events.
 type FollowFeedInput struct {
 	Follow
 	Flow     string   `query:"flow" doc:"Only runs of this flow."`
 	Kinds    []string `query:"kind" doc:"Only events of these kinds."`
 	Children bool     `query:"children" doc:"With child runs of maps and sub-flows."`
-}
-
-// FeedEvent is something that happened to a run.
-type FeedEvent struct {
-	Cursor string    `json:"cursor"`
-	Kind   string    `json:"kind"`
-	Flow   string    `json:"flow"`
-	Run    string    `json:"run"`
-	Child  bool      `json:"child,omitempty"`
-	Node   string    `json:"node,omitempty"`
-	Detail string    `json:"detail,omitempty"`
-	At     time.Time `json:"at"`
 }
 
 // ListAuditInput selects entries.
@@ -82,24 +62,6 @@ type ListAuditInput struct {
 	Name   string    `query:"name" doc:"What was changed."`
 	From   time.Time `query:"from"`
 	Before time.Time `query:"before"`
-}
-
-// AuditEntry is one action.
-type AuditEntry struct {
-	ID      string    `json:"id"`
-	At      time.Time `json:"at"`
-	Actor   string    `json:"actor"`
-	Action  string    `json:"action"`
-	Name    string    `json:"name,omitempty"`
-	Detail  string    `json:"detail,omitempty"`
-	Failure string    `json:"failure,omitempty" doc:"Why the action was not carried out, or not all of it."`
-}
-
-// Inspection is what was found.
-type Inspection struct {
-	// Worst is the worst severity: info, warning or error.
-	Worst    string               `json:"worst"`
-	Findings []inspection.Finding `json:"findings"`
 }
 
 // KeeperTask is one kind of a keeper's work.

@@ -75,7 +75,7 @@ type Operation struct {
 const (
 	// QueryRuns is a query of runs: runtime.RunQuery writes its parameters and runtime.ParseRunQuery reads them.
 	QueryRuns = "runs"
-	// QueryWaits is a query of open waits: runtime.WaitQueryValues writes its parameters and runtime.ParseWaitQuery
+	// QueryWaits is a query of open waits: WaitQuery.Values writes its parameters and runtime.ParseWaitQuery
 	// reads them.
 	QueryWaits = "waits"
 )

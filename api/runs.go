@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
 )
 
@@ -32,7 +33,7 @@ var (
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Wait for the end of a run and return its result",
 	})
-	FollowRun = stream[FollowRunInput, RunEvent](Operation{
+	FollowRun = stream[FollowRunInput, fabrictype.Event](Operation{
 		Name: "follow-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/events",
 		Right: View, Effect: Reads, Bound: true,
 		Summary: "Follow the events of a run",
@@ -251,7 +252,7 @@ type GetResultInput struct {
 type Result struct {
 	State string `json:"state"`
 	// Value is the result of a run that succeeded.
-	Value *Value `json:"value,omitempty"`
+	Value *fabrictype.Value `json:"value,omitempty"`
 	// FailedNode, Reason and Category say why a run did not.
 	FailedNode string `json:"failed_node,omitempty"`
 	Reason     string `json:"reason,omitempty"`
@@ -262,20 +263,6 @@ type Result struct {
 type FollowRunInput struct {
 	RunName
 	Follow
-}
-
-// RunEvent is something that happened in a run.
-type RunEvent struct {
-	ID      string    `json:"id"`
-	At      time.Time `json:"at"`
-	Kind    string    `json:"kind"`
-	Node    string    `json:"node,omitempty"`
-	Attempt int       `json:"attempt,omitempty"`
-	Detail  string    `json:"detail,omitempty"`
-	// Category is the category of the failure of a retry, failed or expired event.
-	Category string  `json:"category,omitempty"`
-	Percent  float64 `json:"percent,omitempty"`
-	Message  string  `json:"message,omitempty"`
 }
 
 // GetRunGraphInput says how a graph is drawn.
@@ -334,41 +321,41 @@ type MoveStartInput struct {
 
 // RunDetail is the state of a run at one moment.
 type RunDetail struct {
-	Flow         string          `json:"flow"`
-	Run          string          `json:"run"`
-	FlowID       string          `json:"flow_id"`
-	State        string          `json:"state"`
-	FailedNode   string          `json:"failed_node,omitempty"`
-	Reason       string          `json:"reason,omitempty"`
-	Category     string          `json:"category,omitempty"`
-	StartedBy    string          `json:"started_by,omitempty"`
-	CancelReason string          `json:"cancel_reason,omitempty"`
-	CancelledBy  string          `json:"cancelled_by,omitempty"`
-	CreatedAt    time.Time       `json:"created_at"`
-	StartsAt     time.Time       `json:"starts_at,omitzero"`
-	ClosedAt     time.Time       `json:"closed_at,omitzero"`
-	DeadlineAt   time.Time       `json:"deadline_at,omitzero"`
-	Memo         json.RawMessage `json:"memo,omitempty"`
-	Overdue      Duration        `json:"overdue,omitzero" doc:"How far the run is past its deadline without having expired."`
-	NoKeeper     bool            `json:"no_keeper,omitempty" doc:"Something is overdue and no keeper is connected."`
-	PausedAt     time.Time       `json:"paused_at,omitzero"`
-	PausedBy     string          `json:"paused_by,omitempty"`
-	PauseReason  string          `json:"pause_reason,omitempty"`
-	Reruns       int             `json:"reruns,omitempty"`
-	LastRerun    *Rerun          `json:"last_rerun,omitempty"`
-	Schedule     string          `json:"schedule,omitempty"`
-	FireAt       time.Time       `json:"fire_at,omitzero"`
-	Parent       string          `json:"parent,omitempty" doc:"Execution of the node whose child run it is."`
-	Key          string          `json:"key,omitempty" doc:"Key that bounds the arrival of runs."`
-	QueuePlace   int             `json:"queue_place,omitempty" doc:"Place in the queue of the key, from 1 on."`
-	ForkedFrom   string          `json:"forked_from,omitempty" doc:"Id of the run that this one is a fork of."`
-	KeptNodes    int             `json:"kept_nodes,omitempty" doc:"Nodes whose results the fork has kept."`
-	OpenNodes    int             `json:"open_nodes"`
-	Budgets      []Budget        `json:"budgets,omitempty"`
-	Input        *Value          `json:"input,omitempty"`
-	Result       *Value          `json:"result,omitempty"`
-	Nodes        []Node          `json:"nodes"`
-	Next         string          `json:"next,omitempty" doc:"Cursor of the next page of nodes."`
+	Flow         string            `json:"flow"`
+	Run          string            `json:"run"`
+	FlowID       string            `json:"flow_id"`
+	State        string            `json:"state"`
+	FailedNode   string            `json:"failed_node,omitempty"`
+	Reason       string            `json:"reason,omitempty"`
+	Category     string            `json:"category,omitempty"`
+	StartedBy    string            `json:"started_by,omitempty"`
+	CancelReason string            `json:"cancel_reason,omitempty"`
+	CancelledBy  string            `json:"cancelled_by,omitempty"`
+	CreatedAt    time.Time         `json:"created_at"`
+	StartsAt     time.Time         `json:"starts_at,omitzero"`
+	ClosedAt     time.Time         `json:"closed_at,omitzero"`
+	DeadlineAt   time.Time         `json:"deadline_at,omitzero"`
+	Memo         json.RawMessage   `json:"memo,omitempty"`
+	Overdue      Duration          `json:"overdue,omitzero" doc:"How far the run is past its deadline without having expired."`
+	NoKeeper     bool              `json:"no_keeper,omitempty" doc:"Something is overdue and no keeper is connected."`
+	PausedAt     time.Time         `json:"paused_at,omitzero"`
+	PausedBy     string            `json:"paused_by,omitempty"`
+	PauseReason  string            `json:"pause_reason,omitempty"`
+	Reruns       int               `json:"reruns,omitempty"`
+	LastRerun    *Rerun            `json:"last_rerun,omitempty"`
+	Schedule     string            `json:"schedule,omitempty"`
+	FireAt       time.Time         `json:"fire_at,omitzero"`
+	Parent       string            `json:"parent,omitempty" doc:"Execution of the node whose child run it is."`
+	Key          string            `json:"key,omitempty" doc:"Key that bounds the arrival of runs."`
+	QueuePlace   int               `json:"queue_place,omitempty" doc:"Place in the queue of the key, from 1 on."`
+	ForkedFrom   string            `json:"forked_from,omitempty" doc:"Id of the run that this one is a fork of."`
+	KeptNodes    int               `json:"kept_nodes,omitempty" doc:"Nodes whose results the fork has kept."`
+	OpenNodes    int               `json:"open_nodes"`
+	Budgets      []Budget          `json:"budgets,omitempty"`
+	Input        *fabrictype.Value `json:"input,omitempty"`
+	Result       *fabrictype.Value `json:"result,omitempty"`
+	Nodes        []Node            `json:"nodes"`
+	Next         string            `json:"next,omitempty" doc:"Cursor of the next page of nodes."`
 }
 
 // Rerun is how a run was run again the last time.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
 )
 
@@ -189,7 +190,7 @@ type Schedule struct {
 	Missed       int64             `json:"missed"`
 	Failed       int64             `json:"failed"`
 	History      []Fire            `json:"history,omitempty"`
-	Input        *Value            `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
+	Input        *fabrictype.Value `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
 }
 
 // Fire is a fire of a schedule, or several in a row that were missed.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
 )
 
@@ -77,21 +78,21 @@ type ClaimedTask struct {
 // Task is a node of a run that a worker carries out under a lease.
 type Task struct {
 	// Token names the task and proves that the caller holds its lease. Each claim has another one.
-	Token      string            `json:"token" doc:"Names the task in requests, and proves that the caller holds its lease."`
-	LeaseEnds  time.Time         `json:"lease_ends_at" doc:"When the task is lost unless its lease is renewed, by the clock of the server."`
-	LeaseLeft  Duration          `json:"lease_left" doc:"The same as a time from now, for programs with another clock."`
-	Flow       string            `json:"flow,omitempty" doc:"Absent for an execution outside runs."`
-	Run        string            `json:"run,omitempty"`
-	Node       string            `json:"node,omitempty"`
-	Execution  string            `json:"execution"`
-	Activity   string            `json:"activity"`
-	Lane       string            `json:"lane"`
-	Attempt    int               `json:"attempt" doc:"Counts from 1."`
-	LeaseEpoch int64             `json:"lease_epoch" doc:"Grows with each lease of the node: a fencing token for other systems."`
-	Deadline   time.Time         `json:"deadline,omitzero" doc:"When the attempt ends at the latest."`
-	Tags       map[string]string `json:"tags,omitempty"`
-	Input      json.RawMessage   `json:"input" doc:"What the flow composes for the node from its upstreams."`
-	Signals    []ReceivedSignal  `json:"signals,omitempty" doc:"The signals that ended the last wait of the attempt."`
+	Token      string                      `json:"token" doc:"Names the task in requests, and proves that the caller holds its lease."`
+	LeaseEnds  time.Time                   `json:"lease_ends_at" doc:"When the task is lost unless its lease is renewed, by the clock of the server."`
+	LeaseLeft  Duration                    `json:"lease_left" doc:"The same as a time from now, for programs with another clock."`
+	Flow       string                      `json:"flow,omitempty" doc:"Absent for an execution outside runs."`
+	Run        string                      `json:"run,omitempty"`
+	Node       string                      `json:"node,omitempty"`
+	Execution  string                      `json:"execution"`
+	Activity   string                      `json:"activity"`
+	Lane       string                      `json:"lane"`
+	Attempt    int                         `json:"attempt" doc:"Counts from 1."`
+	LeaseEpoch int64                       `json:"lease_epoch" doc:"Grows with each lease of the node: a fencing token for other systems."`
+	Deadline   time.Time                   `json:"deadline,omitzero" doc:"When the attempt ends at the latest."`
+	Tags       map[string]string           `json:"tags,omitempty"`
+	Input      json.RawMessage             `json:"input" doc:"What the flow composes for the node from its upstreams."`
+	Signals    []fabrictype.ReceivedSignal `json:"signals,omitempty" doc:"The signals that ended the last wait of the attempt."`
 }
 
 // TaskInput names the task that an operation is about.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"time"
 )
 
@@ -32,7 +33,7 @@ var (
 		Right: Approve, Effect: Reads, Bound: true,
 		Summary: "Describe the wait that a token belongs to",
 	})
-	ListSignals = call[WaitInput, Page[ReceivedSignal]](Operation{
+	ListSignals = call[WaitInput, Page[fabrictype.ReceivedSignal]](Operation{
 		Name: "list-signals", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits/{wait}/signals",
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "List the signals that a wait has received",
@@ -141,20 +142,6 @@ type WaitName struct {
 
 // WaitInput names the wait that an operation is about.
 type WaitInput struct{ WaitName }
-
-// ReceivedSignal is a signal that a wait has received.
-type ReceivedSignal struct {
-	ID            string    `json:"id"`
-	Name          string    `json:"name"`
-	Category      string    `json:"category,omitempty"`
-	Source        string    `json:"source,omitempty"`
-	CorrelationID string    `json:"correlation_id,omitempty"`
-	At            time.Time `json:"at"`
-	Counts        bool      `json:"counts"`
-	// JSON is the payload if it is JSON; Data anything else.
-	JSON json.RawMessage `json:"json,omitempty"`
-	Data []byte          `json:"data,omitempty"`
-}
 
 // ResumeWaitInput ends a wait.
 type ResumeWaitInput struct {

@@ -1,14 +1,12 @@
 package api
 
 import (
-	"time"
-
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Operations of workers.
 var (
-	ListWorkers = call[Empty, Page[Worker]](Operation{
+	ListWorkers = call[Empty, Page[fabrictype.Worker]](Operation{
 		Name: "list-workers", Group: "workers", Method: "GET", Path: "/workers", Right: View, Effect: Reads,
 		Summary: "List the live workers",
 	})
@@ -24,25 +22,4 @@ func workerOperations() []Entry { return []Entry{ListWorkers, DrainWorker} }
 // WorkerInput names the worker that an operation is about.
 type WorkerInput struct {
 	Worker string `path:"worker" doc:"Instance of the worker."`
-}
-
-// Worker is a live worker by its last report.
-type Worker struct {
-	Instance         string      `json:"instance"`
-	Name             string      `json:"name"`
-	State            fleet.State `json:"state"`
-	Host             string      `json:"host,omitempty"`
-	PID              int         `json:"pid,omitempty"`
-	Build            fleet.Build `json:"build"`
-	Lanes            []string    `json:"lanes"`
-	Activities       []string    `json:"activities"`
-	Capabilities     []string    `json:"capabilities,omitempty"`
-	Slots            int         `json:"slots"`
-	Used             int         `json:"used"`
-	Since            time.Time   `json:"since"`
-	ReportedAt       time.Time   `json:"reported_at"`
-	DrainRequestedAt time.Time   `json:"drain_requested_at,omitzero"`
-	DrainRequestedBy string      `json:"drain_requested_by,omitempty"`
-
-	Started map[string]int64 `json:"started,omitempty" doc:"Attempts that it has begun, by lane."`
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // A flood from more addresses than are remembered keeps nobody out, takes bounded memory, and does not free those that
@@ -132,7 +132,7 @@ func status(h *Handler, r *http.Request) int {
 // What a browser says of the page that a form comes from must not name another site.
 func TestOriginOfForms(t *testing.T) {
 	t.Parallel()
-	h, err := newHandler(outcome(runtime.SignalAccepted), []Option{quiet})
+	h, err := newHandler(outcome(fabrictype.SignalAccepted), []Option{quiet})
 	require.NoError(t, err)
 	path := "/" + wellFormed('1')
 	cookie, seal := given(t, h, path)
@@ -162,7 +162,7 @@ func TestOriginOfForms(t *testing.T) {
 func TestPlantedCookie(t *testing.T) {
 	t.Parallel()
 	key := Key([]byte(strings.Repeat("k", 32)))
-	h, err := newHandler(outcome(runtime.SignalAccepted), []Option{HTTPS(), key, quiet})
+	h, err := newHandler(outcome(fabrictype.SignalAccepted), []Option{HTTPS(), key, quiet})
 	require.NoError(t, err)
 	path := "/" + wellFormed('1')
 	cookie, seal := given(t, h, path)
@@ -178,7 +178,7 @@ func TestPlantedCookie(t *testing.T) {
 func TestFormsBelongToTheirVisitor(t *testing.T) {
 	t.Parallel()
 	who := "mallory"
-	h, err := newHandler(outcome(runtime.SignalAccepted), []Option{Identity(func(*http.Request) (string, bool) { return who, true }), quiet})
+	h, err := newHandler(outcome(fabrictype.SignalAccepted), []Option{Identity(func(*http.Request) (string, bool) { return who, true }), quiet})
 	require.NoError(t, err)
 	path := "/" + wellFormed('1')
 	cookie, seal := given(t, h, path)

@@ -8,11 +8,11 @@ import (
 	"net/http"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/answerlog"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // maxActor and maxFrom bound what an entry of the audit log says about the visitor, in bytes.
@@ -43,7 +43,7 @@ func (h *Handler) auditEntry(r *http.Request, d Decision) auditlink.Entry {
 		how = "by login"
 	}
 	return auditlink.Entry{
-		Actor: recordtext.Line(d.By, maxActor), Action: string(auditlog.AnswerWait),
+		Actor: recordtext.Line(d.By, maxActor), Action: string(auditlink.AnswerWait),
 		Detail: fmt.Sprintf("%s, through a link; name %s; from %s", d.Choice, how,
 			cmp.Or(recordtext.Line(h.config.address(r), maxFrom), "an unknown address")),
 	}
@@ -61,7 +61,7 @@ func recordIn(client *runtime.Client) record {
 			return deliver()
 		case err != nil:
 			return result, err
-		case w.State == runtime.WaitClosed:
+		case w.State == fabrictype.WaitClosed:
 			return deliver()
 		}
 		answer.Name = w.Flow + "/" + w.Run + "/" + w.Node

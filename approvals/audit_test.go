@@ -6,8 +6,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Each answer by a link is in the audit log: who answered, what, of which wait, how they were identified and from
@@ -31,7 +32,7 @@ func TestAnswersAreAudited(t *testing.T) {
 
 		type answer struct{ actor, name, detail, failure string }
 		var got []answer
-		for e, err := range b.Client.Audit(ctx, auditlog.Query{Action: auditlog.AnswerWait}) {
+		for e, err := range b.Client.Audit(ctx, runtime.AuditQuery{Action: auditlink.AnswerWait}) {
 			require.NoError(t, err)
 			got = append(got, answer{e.Actor, e.Name, e.Detail, e.Failure})
 			require.NotContains(t, e.Detail+e.Name+e.Failure, path[1:], "the token")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -39,7 +40,7 @@ type counted struct{ signals int }
 
 func (c *counted) Signal(context.Context, activity.Token, runtime.Signal) (runtime.SignalResult, error) {
 	c.signals++
-	return runtime.SignalResult{Outcome: runtime.SignalAccepted}, nil
+	return runtime.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
 }
 
 // FuzzForm sends any form to a link, with any cookie. Nothing is signalled, since no form was given out with that

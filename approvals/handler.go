@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -28,7 +29,7 @@ type Handler struct {
 }
 
 // New makes a handler that signals through the client, and records each answer in the audit log of its namespace before
-// it is delivered (auditlog.AnswerWait). Its error joins everything that is wrong with the options, and
+// it is delivered ("answer_wait"). Its error joins everything that is wrong with the options, and
 // matches ErrOption.
 func New(client *runtime.Client, opts ...Option) (*Handler, error) {
 	if client == nil {
@@ -227,20 +228,20 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 func (h *Handler) answer(delivery runtime.SignalResult, d Decision) (int, page) {
 	given := fmt.Sprintf("Your answer: %s.", h.label(d.Choice))
 	switch delivery.Outcome {
-	case runtime.SignalAccepted:
+	case fabrictype.SignalAccepted:
 		return http.StatusOK, page{
 			Heading: "Thank you", Text: []string{given, "It is recorded. Answers of others may still be needed."},
 		}
-	case runtime.SignalResumed:
+	case fabrictype.SignalResumed:
 		return http.StatusOK, page{
 			Heading: "Thank you", Text: []string{given, "It was the one that was waited for: it is decided now."},
 		}
-	case runtime.SignalDuplicate:
+	case fabrictype.SignalDuplicate:
 		return http.StatusOK, page{
 			Heading: "You have answered already",
 			Text:    []string{given, "It was recorded the first time. Nothing has changed."},
 		}
-	case runtime.SignalExpired:
+	case fabrictype.SignalExpired:
 		return http.StatusGone, page{
 			Heading: "It is too late", Text: []string{"The time for an answer has passed. Yours was not recorded."},
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -35,7 +36,7 @@ func untouched(t *testing.T) signalFunc {
 	}
 }
 
-func outcome(o runtime.SignalOutcome) signalFunc {
+func outcome(o fabrictype.SignalOutcome) signalFunc {
 	return func(runtime.Signal) (runtime.SignalResult, error) { return runtime.SignalResult{Outcome: o}, nil }
 }
 
@@ -64,7 +65,7 @@ func TestLookingChangesNothing(t *testing.T) {
 
 func TestNothingLeaks(t *testing.T) {
 	t.Parallel()
-	s := serve(t, outcome(runtime.SignalAccepted))
+	s := serve(t, outcome(fabrictype.SignalAccepted))
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
 	for _, page := range []answer{v.open(path), v.send(path, "approve", "Ann", ""), v.open("/nothing"), v.post(path, nil)} {
@@ -148,11 +149,11 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 		status int
 		says   string
 	}{
-		{outcome(runtime.SignalAccepted), http.StatusOK, "Answers of others may still be needed"},
-		{outcome(runtime.SignalResumed), http.StatusOK, "it is decided now"},
-		{outcome(runtime.SignalDuplicate), http.StatusOK, "You have answered already"},
-		{outcome(runtime.SignalExpired), http.StatusGone, "It is too late"},
-		{outcome(runtime.SignalClosed), http.StatusConflict, "It is decided already"},
+		{outcome(fabrictype.SignalAccepted), http.StatusOK, "Answers of others may still be needed"},
+		{outcome(fabrictype.SignalResumed), http.StatusOK, "it is decided now"},
+		{outcome(fabrictype.SignalDuplicate), http.StatusOK, "You have answered already"},
+		{outcome(fabrictype.SignalExpired), http.StatusGone, "It is too late"},
+		{outcome(fabrictype.SignalClosed), http.StatusConflict, "It is decided already"},
 		{func(runtime.Signal) (runtime.SignalResult, error) {
 			return runtime.SignalResult{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
 		}, http.StatusConflict, "No more answers are taken"},
@@ -196,7 +197,7 @@ func TestWhatIsSent(t *testing.T) {
 	var sent []runtime.Signal
 	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.SignalResult, error) {
 		sent = append(sent, s)
-		return runtime.SignalResult{Outcome: runtime.SignalAccepted}, nil
+		return runtime.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
 	}))
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
@@ -218,7 +219,7 @@ func TestIdentityOfTheHost(t *testing.T) {
 	var sent runtime.Signal
 	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.SignalResult, error) {
 		sent = s
-		return runtime.SignalResult{Outcome: runtime.SignalResumed}, nil
+		return runtime.SignalResult{Outcome: fabrictype.SignalResumed}, nil
 	}), Identity(func(r *http.Request) (string, bool) {
 		cookie, err := r.Cookie("session")
 		return "Ann@example.com", err == nil && cookie.Value == "good"
@@ -243,7 +244,7 @@ func TestIdentityOfTheHost(t *testing.T) {
 
 func TestOtherChoices(t *testing.T) {
 	t.Parallel()
-	s := serve(t, outcome(runtime.SignalAccepted), Title("Shop"), Choices(Choice{"refund", "Pay back"}, Choice{"wait", "Wait a day"}))
+	s := serve(t, outcome(fabrictype.SignalAccepted), Title("Shop"), Choices(Choice{"refund", "Pay back"}, Choice{"wait", "Wait a day"}))
 	v := s.visit(t)
 	page := v.open("/" + wellFormed('1'))
 	require.Contains(t, page.body, "– Shop</title>")
@@ -255,7 +256,7 @@ func TestOtherChoices(t *testing.T) {
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	address := func(r *http.Request) string { return r.Header.Get("From") }
-	s := serve(t, outcome(runtime.SignalAccepted), RemoteAddress(address), AddressLimit(3, time.Hour), TokenLimit(1, time.Hour))
+	s := serve(t, outcome(fabrictype.SignalAccepted), RemoteAddress(address), AddressLimit(3, time.Hour), TokenLimit(1, time.Hour))
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
 	require.Equal(t, http.StatusOK, v.send(path, "approve", "Ann", "").status)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -92,7 +93,7 @@ func openWait[T any](ctx context.Context, run *runtime.Run[T]) (runtime.Waitpoin
 		if err != nil {
 			return runtime.Waitpoint{}, err
 		}
-		if len(waits) == 1 && waits[0].State == runtime.WaitOpen {
+		if len(waits) == 1 && waits[0].State == fabrictype.WaitOpen {
 			return waits[0], nil
 		}
 		select {

@@ -11,8 +11,8 @@ type Outcome = flowgraph.Outcome
 
 // The outcomes.
 const (
-	// Succeeded has the text "success". The state of a run with this outcome is runtime.RunSucceeded ("succeeded"),
-	// that of a node runtime.NodeSucceeded ("completed").
+	// Succeeded has the text "success". The state of a run with this outcome is fabrictype.RunSucceeded ("succeeded"),
+	// that of a node fabrictype.NodeSucceeded ("completed").
 	Succeeded = flowgraph.Succeeded
 	Failed    = flowgraph.Failed
 	Cancelled = flowgraph.Cancelled

@@ -9,10 +9,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	runtimefleet "github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 // Flow is a definition of package flow, of any types.
@@ -137,7 +137,7 @@ func (f *fleet) areListed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !slices.ContainsFunc(f.members, func(m *member) bool {
-		return !slices.ContainsFunc(listed, func(w runtimefleet.Worker) bool { return w.Instance == m.instance })
+		return !slices.ContainsFunc(listed, func(w fabrictype.Worker) bool { return w.Instance == string(m.instance) })
 	})
 }
 

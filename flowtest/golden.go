@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // update makes tests write golden files. Its name leaves the flag "update" to programs that have one of their own,
@@ -52,7 +52,7 @@ func (r *TestRun) snapshot() string {
 			fmt.Fprintf(&text, ", attempts %s", attempts(n))
 		}
 		text.WriteString("\n")
-		if n.State != runtime.NodeSucceeded {
+		if n.State != fabrictype.NodeSucceeded {
 			if reason := strings.TrimPrefix(n.Category+": "+n.Reason, ": "); reason != "" {
 				fmt.Fprintf(&text, "  %q\n", reason)
 			}

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Timers pass in virtual time, to the millisecond, and can be stopped at.
@@ -28,12 +28,12 @@ func TestMonthsOfSleep(t *testing.T) {
 	flowtest.Run(t, func(t *flowtest.T) {
 		begun := time.Now()
 		run := flowtest.Start(t, def, begun.Add(100*24*time.Hour))
-		run.Node("sleep").Is(runtime.NodeSuspended)
+		run.Node("sleep").Is(fabrictype.NodeSuspended)
 		t.Advance(89 * 24 * time.Hour)
-		run.Node("sleep").Is(runtime.NodeSuspended)
+		run.Node("sleep").Is(fabrictype.NodeSuspended)
 		t.Advance(25 * time.Hour)
-		run.Node("sleep").Is(runtime.NodeSucceeded)
-		run.Node("nap").Is(runtime.NodeSuspended)
+		run.Node("sleep").Is(fabrictype.NodeSucceeded)
+		run.Node("nap").Is(fabrictype.NodeSuspended)
 		if got := run.MustResult(); got != 7 {
 			t.Errorf("the result is %d", got)
 		}

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // month is how long the runs of these tests wait.
@@ -161,7 +161,7 @@ func TestIdleMonthOfOthers(t *testing.T) {
 			flowtest.Start(t, def, 2, queue)
 		},
 		"limit": func(t *flowtest.T) {
-			flowtest.Start(t, holds, 1).Node("n").Is(runtime.NodeSuspended)
+			flowtest.Start(t, holds, 1).Node("n").Is(fabrictype.NodeSuspended)
 			flowtest.Start(t, holds, 2)
 		},
 		"paused run": func(t *flowtest.T) {
@@ -178,14 +178,14 @@ func TestIdleMonthOfOthers(t *testing.T) {
 				}
 			}()
 			go func() {
-				for range run.Logs(ctx, "n", runlog.Query{Follow: true}) { // as above
+				for range run.Logs(ctx, "n", runtime.LogQuery{Follow: true}) { // as above
 				}
 			}()
 		},
 		"schedule": func(t *flowtest.T) {
 			t.Serve(def)
 			_, err := runtime.Schedule(ctx, t.Client(), "s", def, 1, runtime.ScheduleConfig{
-				Every: 25 * 24 * time.Hour, Overlap: runtime.OverlapQueue,
+				Every: 25 * 24 * time.Hour, Overlap: fabrictype.OverlapQueue,
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -15,7 +16,7 @@ func TestStartTomorrow(t *testing.T) {
 		fakes(t)
 		tomorrow := time.Now().Add(24 * time.Hour)
 		run := flowtest.Start(t, refund(t), order{ID: 7}, runtime.StartAt(tomorrow))
-		run.Node("approve").Is(runtime.NodeDelayed)
+		run.Node("approve").Is(fabrictype.NodeDelayed)
 		run.Node("approve").Waiting().Signal("approve", "ann")
 		run.MustResult()
 		if late := time.Since(tomorrow); late < 0 || late > time.Second {

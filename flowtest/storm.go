@@ -12,9 +12,9 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // StormConfig configures Storm.
@@ -226,7 +226,7 @@ func (r *TestRun) answer(with func(runtime.Waitpoint) runtime.Signal) {
 			r.t.Errorf("flowtest: run %s has not ended: %v\n%s", r.ID(), err, r.Table())
 			return
 		}
-		if e.Kind == runevent.Suspended && with != nil {
+		if e.Kind == fabrictype.EventSuspended && with != nil {
 			r.answerAll(ctx, with)
 		}
 	}
@@ -238,7 +238,7 @@ func (r *TestRun) answerAll(ctx context.Context, with func(runtime.Waitpoint) ru
 		r.t.Errorf("flowtest: %v", err)
 	}
 	for _, w := range waits {
-		if w.State != runtime.WaitOpen {
+		if w.State != fabrictype.WaitOpen {
 			continue
 		}
 		if _, err := r.t.client.Signal(ctx, w.Token, with(w)); err != nil {
@@ -271,7 +271,7 @@ func (r *TestRun) afterStorm(want map[string]string) (faults []string) {
 	}
 	slices.Sort(faults)
 	for _, n := range r.describe().Nodes {
-		if n.State == runtime.NodeSucceeded && n.Child == nil && !r.returned(n.Name) {
+		if n.State == fabrictype.NodeSucceeded && n.Child == nil && !r.returned(n.Name) {
 			faults = append(faults, fmt.Sprintf("no call returned the result of node %s", n.Name))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -79,7 +80,7 @@ func since(start, at time.Time) string {
 // outcome is the result of a node, or why it has none.
 func (r *TestRun) outcome(n runtime.NodeDescription) string {
 	switch {
-	case n.State == runtime.NodeSucceeded:
+	case n.State == fabrictype.NodeSucceeded:
 		data, err := (&TestNode{r, n.Name}).result()
 		if err != nil {
 			return "-"

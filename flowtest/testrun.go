@@ -8,11 +8,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // TestRun is a run under test. Its assertions end the test when they fail, and show the run.
@@ -60,7 +61,7 @@ func (r *TypedRun[Out]) MustResult() Out {
 // MustSucceed waits until the run has succeeded.
 func (r *TestRun) MustSucceed() *TestRun {
 	r.t.Helper()
-	return r.mustEnd(runtime.RunSucceeded)
+	return r.mustEnd(fabrictype.RunSucceeded)
 }
 
 // MustFail waits until the run has failed, and returns how.
@@ -84,17 +85,17 @@ func (r *TypedRun[Out]) MustEnd(outcome flow.Outcome) *runtime.RunError {
 }
 
 // MustBe waits until the run has ended, in that state.
-func (r *TestRun) MustBe(state runtime.RunState) *TestRun {
+func (r *TestRun) MustBe(state fabrictype.RunState) *TestRun {
 	r.t.Helper()
 	return r.mustEnd(state)
 }
 
 // mustEnd waits until the run has ended in a state.
-func (r *TestRun) mustEnd(want runtime.RunState) *TestRun {
+func (r *TestRun) mustEnd(want fabrictype.RunState) *TestRun {
 	r.t.Helper()
 	r.await(fmt.Sprintf("the end of the run, which was to be %s", want), "",
 		func(d *runtime.RunDescription) (bool, string) {
-			if d.State != runtime.RunRunning && d.State != want {
+			if d.State != fabrictype.RunRunning && d.State != want {
 				return false, fmt.Sprintf("the run is %s and was to be %s", d.State, want)
 			}
 			return d.State == want && !d.ClosedAt.IsZero(), ""
@@ -145,8 +146,8 @@ func (r *TestRun) began() map[string]int {
 	r.t.Helper()
 	place := make(map[string]int)
 	for i, e := range r.events() {
-		switch runevent.Kind(e.Event) {
-		case runevent.Started, runevent.Suspended, runevent.Sleeping, runevent.WaitingChildren:
+		switch fabrictype.EventKind(e.Event) {
+		case fabrictype.EventStarted, fabrictype.EventSuspended, eventkind.Sleeping, eventkind.WaitingChildren:
 			if _, ok := place[e.Node]; !ok {
 				place[e.Node] = i
 			}
@@ -267,28 +268,28 @@ func (n *TestNode) of(d *runtime.RunDescription) runtime.NodeDescription {
 // Succeeded waits until the node has ended, and asserts that it has a result.
 func (n *TestNode) Succeeded() *TestNode {
 	n.run.t.Helper()
-	return n.ends(runtime.NodeSucceeded)
+	return n.ends(fabrictype.NodeSucceeded)
 }
 
 // Failed waits until the node has ended, and asserts that it has failed.
 func (n *TestNode) Failed() *TestNode {
 	n.run.t.Helper()
-	return n.ends(runtime.NodeFailed)
+	return n.ends(fabrictype.NodeFailed)
 }
 
 // Skipped waits until the node has ended, and asserts that it did not run because of the outcomes of its upstreams.
 func (n *TestNode) Skipped() *TestNode {
 	n.run.t.Helper()
-	return n.ends(runtime.NodeSkipped)
+	return n.ends(fabrictype.NodeSkipped)
 }
 
 // Ends waits until the node has ended, and asserts its state.
-func (n *TestNode) Ends(state runtime.NodeState) *TestNode {
+func (n *TestNode) Ends(state fabrictype.NodeState) *TestNode {
 	n.run.t.Helper()
 	return n.ends(state)
 }
 
-func (n *TestNode) ends(want runtime.NodeState) *TestNode {
+func (n *TestNode) ends(want fabrictype.NodeState) *TestNode {
 	n.run.t.Helper()
 	n.run.await(fmt.Sprintf("the end of node %s", n.name), n.name, func(d *runtime.RunDescription) (bool, string) {
 		state := n.of(d).State
@@ -301,9 +302,9 @@ func (n *TestNode) ends(want runtime.NodeState) *TestNode {
 }
 
 // Is asserts the state that the node has without more time: it skips no more than what messages take.
-func (n *TestNode) Is(state runtime.NodeState) *TestNode {
+func (n *TestNode) Is(state fabrictype.NodeState) *TestNode {
 	n.run.t.Helper()
-	var is runtime.NodeState
+	var is fabrictype.NodeState
 	if !n.run.t.soon(func() bool { is = n.Description().State; return is == state }) {
 		n.run.fatal(fmt.Sprintf("node %s is %s and was to be %s", n.name, is, state))
 	}

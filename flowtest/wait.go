@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -25,14 +26,14 @@ func (n *TestNode) Waiting() *TestWait {
 			if state.Ended() {
 				return false, fmt.Sprintf("node %s is %s and was to wait for signals", n.name, state)
 			}
-			return state == runtime.NodeSuspended, ""
+			return state == fabrictype.NodeSuspended, ""
 		})
 	waits, err := n.run.Waitpoints(context.Background())
 	if err != nil {
 		n.run.t.Fatalf("flowtest: %v", err)
 	}
 	for _, w := range waits {
-		if w.Node == n.name && w.State == runtime.WaitOpen {
+		if w.Node == n.name && w.State == fabrictype.WaitOpen {
 			return &TestWait{node: n, point: w}
 		}
 	}
@@ -66,7 +67,7 @@ func (w *TestWait) Send(s runtime.Signal) *TestNode {
 	switch {
 	case err != nil:
 		w.node.run.fatal(err.Error())
-	case reply.Outcome == runtime.SignalClosed || reply.Outcome == runtime.SignalExpired:
+	case reply.Outcome == fabrictype.SignalClosed || reply.Outcome == fabrictype.SignalExpired:
 		w.node.run.fatal(fmt.Sprintf("signal %q to node %s: the wait is over: %s", s.Name, w.node.name, reply.Outcome))
 	}
 	return w.node

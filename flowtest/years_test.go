@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -42,7 +43,7 @@ func TestAnswersOfPeople(t *testing.T) {
 	flowtest.Run(t, func(t *flowtest.T) {
 		run := flowtest.Start(t, def, 7)
 		run.Node("approve").Waiting().As("ann").Signal("approve", true)
-		run.Node("approve").Waiting().As("ann").Signal("approve", true).Is(runtime.NodeSuspended)
+		run.Node("approve").Waiting().As("ann").Signal("approve", true).Is(fabrictype.NodeSuspended)
 		run.Node("approve").Waiting().As("bob").Signal("approve", true)
 		run.MustResult()
 	})
@@ -76,7 +77,7 @@ func TestWorkersOfALongTest(t *testing.T) {
 		}
 		waits := flowtest.Start(t, def, 2)
 		t.Advance(48 * time.Hour)
-		require.Equal(t, runtime.NodeSuspended, run.Node("n").Description().State)
+		require.Equal(t, fabrictype.NodeSuspended, run.Node("n").Description().State)
 		table := waits.Table()
 		require.Contains(t, table, "years")
 		require.False(t, strings.Contains(table, "no live worker"), table)

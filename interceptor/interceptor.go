@@ -9,7 +9,7 @@ import (
 )
 
 // Operation is what a client does: to a run, one of the constants; to anything else, what the audit log calls it, such
-// as Operation(auditlog.SetSchedule), TriggerSchedule, StartBulkJob, SetLimit or PauseLane. Keepers carry out what
+// as Operation("set_schedule"), TriggerSchedule, StartBulkJob, SetLimit or PauseLane. Keepers carry out what
 // schedules and bulk jobs ask for, and no interceptor sees that, so one that guards Start or Rerun has to see to these.
 type Operation string
 
@@ -48,12 +48,12 @@ type ClientCall struct {
 	// Name names what is changed that is no run: a schedule, a bulk job, a limit with its key, a budget, a lane, an
 	// activity, a worker or a published flow. Detail says how, as in the audit log.
 	Name, Detail string
-	// Action is the bulk.Kind of auditlog.StartBulkJob, such as "rerun".
+	// Action is the fabrictype.BulkKind of "start_bulk_job", such as "rerun".
 	Action string
 	// Node is the node of CancelNode, MoveTimer, SkipTimer, SetNodePriority, ResumeWait, CancelWait, and of a signal to
 	// a wait by its name.
 	Node string
-	// Input is the encoded input of Start and of auditlog.SetSchedule. It must not be changed.
+	// Input is the encoded input of Start and of "set_schedule". It must not be changed.
 	Input []byte
 }
 

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "356-433cecd1609c8af5"
+const build = "359-b8e9f828a69b17f3"

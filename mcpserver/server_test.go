@@ -15,7 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/mcpserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -40,7 +39,7 @@ func newModel(t *testing.T, config mcpserver.Config) *model {
 	flow.Return(g, flow.Waitpoint[int](g, "ask", flow.After(flow.Node(g, "double", double, g.Input()))))
 	asks, err := g.Build()
 	require.NoError(t, err)
-	require.NoError(t, local.Client().Publish(t.Context(), catalogue.Publication{Flow: def}, catalogue.Publication{Flow: asks}))
+	require.NoError(t, local.Client().Publish(t.Context(), runtime.Publication{Flow: def}, runtime.Publication{Flow: asks}))
 	srv, err := server.New(server.Config{Engine: local.Engine()})
 	require.NoError(t, err)
 	t.Cleanup(srv.Close)

@@ -12,13 +12,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // keyedFlow is a flow whose runs end when their gates are opened; it notes the order in which they begin.
@@ -143,7 +143,7 @@ func TestKeyQueue(t *testing.T) {
 		require.Zero(t, d.StartsAt)
 		require.Zero(t, d.DeadlineAt)
 		waiting := d.Nodes[0].Waiting
-		require.Equal(t, why.Queue, waiting.Reason)
+		require.Equal(t, waitreason.Queue, waiting.Reason)
 		require.Equal(t, runs[0].ID(), waiting.Subject)
 		require.Equal(t, fmt.Sprintf(`the run is number 2 in the queue of key "k", behind run %s`, runs[0].ID()), d.Nodes[0].Why)
 		require.ErrorIs(t, runs[2].MoveStart(ctx, time.Time{}), runtime.ErrRunQueued)
@@ -311,10 +311,10 @@ func TestKeyQuery(t *testing.T) {
 		require.Empty(t, found(runtime.RunQuery{Key: "k", Queued: true, Sort: runtime.LastEndedFirst}))
 
 		q := runtime.RunQuery{Key: "k", Queued: true}
-		preview, err := b.Client.PreviewBulkJob(ctx, q, bulk.Cancel("late"), bulk.Options{})
+		preview, err := b.Client.PreviewBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, preview.Runs)
-		job, err := b.Client.StartBulkJob(ctx, q, bulk.Cancel("late"), bulk.Options{})
+		job, err := b.Client.StartBulkJob(ctx, q, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "late"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		require.Equal(t, 2, awaitJob(t, b, job.ID, isOver).Progress.Done)
 		for _, run := range []*runtime.Run[int]{second, third} {
@@ -471,7 +471,7 @@ func TestDebounce(t *testing.T) {
 		require.False(t, moved.StartsAt.Before(d.StartsAt))
 		require.Equal(t, moved.StartsAt.Add(time.Hour), moved.DeadlineAt)
 		require.Equal(t, "k", moved.Key)
-		require.Equal(t, why.Start, moved.Nodes[0].Waiting.Reason)
+		require.Equal(t, waitreason.Start, moved.Nodes[0].Waiting.Reason)
 		late, err := runtime.Debounce(ctx, b.Client, g.def, "k", 3,
 			runtime.DebouncePolicy{Quiet: 2 * time.Hour, AtMost: 3 * time.Hour})
 		require.NoError(t, err)

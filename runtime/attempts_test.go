@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // panicBelow panics with so many frames of its own on the stack.
@@ -25,9 +25,9 @@ func panicBelow(depth int) int {
 }
 
 // attemptsOf returns the attempts of the only node of a run.
-func attemptsOf(ctx context.Context, t *testing.T, run *runtime.Run[int]) []describe.Attempt {
+func attemptsOf(ctx context.Context, t *testing.T, run *runtime.Run[int]) []fabrictype.Attempt {
 	t.Helper()
-	d, err := run.Describe(ctx, describe.Attempts())
+	d, err := run.Describe(ctx, runtime.WithAttempts())
 	require.NoError(t, err)
 	return d.Nodes[0].History
 }
@@ -85,7 +85,7 @@ func TestAttemptsKeepStackAndBuild(t *testing.T) {
 		require.Equal(t, got, n.History)
 
 		require.NoError(t, b.Client.Run("shaky", run.ID()).Purge(ctx))
-		_, err = run.Describe(ctx, describe.Attempts())
+		_, err = run.Describe(ctx, runtime.WithAttempts())
 		require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		b.Settle(t)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
@@ -20,7 +21,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 const (
@@ -32,14 +32,28 @@ const (
 	failureWithin = 5 * time.Second
 )
 
+// AuditQuery selects entries of the audit log. An entry must satisfy all fields that are set; the zero value selects
+// all.
+type AuditQuery struct {
+	// Actor and Action select by these.
+	Actor  string
+	Action fabrictype.AuditAction
+	// Name selects the entries of the thing with this name.
+	Name string
+	// From (inclusive) and Before (exclusive) bound the time.
+	From, Before time.Time
+	// After continues after the entry with this cursor, towards older ones.
+	After string
+}
+
 // Audit yields the entries of the namespace's audit log that satisfy the query, the last one first: who has changed
 // limits, budgets, schedules, pauses of lanes and activities, workers, bulk jobs and secrets, and who purged runs. The
 // engine keeps about 10,000 entries of a namespace, for 90 days. What belongs to all namespaces, such as lanes, is in
 // the log of the namespace whose client has changed it. An error ends the sequence; in contract mode it matches
 // ErrNotInContract, and ErrCursor for a cursor that is none.
-func (c *Client) Audit(ctx context.Context, q auditlog.Query) iter.Seq2[auditlog.Entry, error] {
-	return func(yield func(auditlog.Entry, error) bool) {
-		fail := func(err error) { yield(auditlog.Entry{}, fmt.Errorf("audit log: %w", err)) }
+func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[fabrictype.AuditEntry, error] {
+	return func(yield func(fabrictype.AuditEntry, error) bool) {
+		fail := func(err error) { yield(fabrictype.AuditEntry{}, fmt.Errorf("audit log: %w", err)) }
 		store, err := offered[engine.AuditLog](ctx, c)
 		if err != nil {
 			fail(err)
@@ -71,10 +85,10 @@ func (c *Client) Audit(ctx context.Context, q auditlog.Query) iter.Seq2[auditlog
 	}
 }
 
-func auditEntry(e enginerpc.AuditEntry) auditlog.Entry {
+func auditEntry(e enginerpc.AuditEntry) fabrictype.AuditEntry {
 	at, _ := auditTime(e.Position)
-	return auditlog.Entry{
-		ID: e.EntryID, At: at, Actor: e.Actor, Action: auditlog.Action(e.Action), Name: e.Name, Detail: e.Detail,
+	return fabrictype.AuditEntry{
+		ID: e.EntryID, At: at, Actor: e.Actor, Action: fabrictype.AuditAction(e.Action), Name: e.Name, Detail: e.Detail,
 		Failure: e.Failure, Cursor: e.Position,
 	}
 }
@@ -92,7 +106,7 @@ func auditTime(position string) (time.Time, bool) {
 	return time.UnixMilli(at).UTC(), true
 }
 
-func selectsEntry(q auditlog.Query, e auditlog.Entry) bool {
+func selectsEntry(q AuditQuery, e fabrictype.AuditEntry) bool {
 	return (q.Actor == "" || q.Actor == e.Actor) && (q.Action == "" || q.Action == e.Action) &&
 		(q.Name == "" || q.Name == e.Name)
 }
@@ -107,13 +121,13 @@ func (c *Client) actorName() string {
 
 // audited writes an entry into the audit log, then carries the action out, and notes its failure. In contract mode
 // there is no log. All of that goes through the interceptors of the client; those of an action on a run have seen it.
-func (c *Client) audited(ctx context.Context, e auditlog.Entry, act func(context.Context) error) error {
+func (c *Client) audited(ctx context.Context, e fabrictype.AuditEntry, act func(context.Context) error) error {
 	return c.auditedCall(ctx, e, interceptor.ClientCall{}, act)
 }
 
 // auditedCall is audited with what interceptors see beside the entry.
 func (c *Client) auditedCall(
-	ctx context.Context, e auditlog.Entry, call interceptor.ClientCall, act func(context.Context) error,
+	ctx context.Context, e fabrictype.AuditEntry, call interceptor.ClientCall, act func(context.Context) error,
 ) error {
 	if !c.isIntercepted() {
 		return audited(ctx, c.session, e, act)
@@ -122,7 +136,7 @@ func (c *Client) auditedCall(
 	return c.intercept(ctx, call, func(ctx context.Context) error { return audited(ctx, c.session, e, act) })
 }
 
-func audited(ctx context.Context, s *engine.Session, e auditlog.Entry, act func(context.Context) error) error {
+func audited(ctx context.Context, s *engine.Session, e fabrictype.AuditEntry, act func(context.Context) error) error {
 	store, err := engine.Capability[engine.AuditLog](s.Backend)
 	if err != nil {
 		return act(ctx)
@@ -157,8 +171,8 @@ func audited(ctx context.Context, s *engine.Session, e auditlog.Entry, act func(
 func (c *Client) answered(
 	ctx context.Context, actor, wait string, s *Signal, send func(context.Context) (SignalResult, error),
 ) (result SignalResult, err error) {
-	entry := auditlog.Entry{
-		Actor: actor, Action: auditlog.AnswerWait, Name: wait,
+	entry := fabrictype.AuditEntry{
+		Actor: actor, Action: auditlink.AnswerWait, Name: wait,
 		Detail: recordtext.Line(s.Name, activityspec.MaxSignalText) + ", by a client of the engine",
 	}
 	if source := recordtext.Line(s.Source, activityspec.MaxSignalText); source != "" && source != actor {
@@ -188,8 +202,8 @@ func cut(text string) string {
 }
 
 // auditEntry is an entry for an action on the run, or on one of its nodes.
-func (r *RunRef) auditEntry(action auditlog.Action, node string) auditlog.Entry {
-	e := auditlog.Entry{Actor: r.client.actorName(), Action: action, Name: r.flow + "/" + r.id}
+func (r *RunRef) auditEntry(action fabrictype.AuditAction, node string) fabrictype.AuditEntry {
+	e := fabrictype.AuditEntry{Actor: r.client.actorName(), Action: action, Name: r.flow + "/" + r.id}
 	if node != "" {
 		e.Name += "/" + node
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -132,8 +133,8 @@ func TestBatchFailsWhole(t *testing.T) {
 	})
 }
 
-// An item whose run is cancelled leaves the others alone, before the call and in it; when all are cancelled, the context
-// of the function ends.
+// An item whose run is cancelled leaves the others alone, before the call and in it; when all are cancelled, the
+// context of the function ends.
 func TestBatchCancel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -155,7 +156,7 @@ func TestBatchCancel(t *testing.T) {
 		for _, run := range runs {
 			enginetest.Eventually(t, func() string {
 				d, err := run.Describe(ctx)
-				if err != nil || d.Nodes[0].State != runtime.NodeActive {
+				if err != nil || d.Nodes[0].State != fabrictype.NodeActive {
 					return fmt.Sprint(d.Nodes[0].State, err)
 				}
 				return ""
@@ -174,14 +175,14 @@ func TestBatchCancel(t *testing.T) {
 		close(proceed)
 		enginetest.Eventually(t, func() string { // of those that came into the batch
 			for _, run := range rest {
-				if d, err := run.Describe(ctx); err == nil && d.State == runtime.RunSucceeded {
+				if d, err := run.Describe(ctx); err == nil && d.State == fabrictype.RunSucceeded {
 					return ""
 				}
 			}
 			return "no other item of the batch has ended"
 		})
 		for _, run := range rest {
-			if d, err := run.Describe(ctx); err == nil && d.State == runtime.RunRunning {
+			if d, err := run.Describe(ctx); err == nil && d.State == fabrictype.RunRunning {
 				require.NoError(t, run.Cancel(ctx, "the end"))
 			}
 		}
@@ -231,7 +232,7 @@ func TestBatchOfAStoppingWorker(t *testing.T) {
 			worker := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: time.Hour})
 			enginetest.Eventually(t, func() string {
 				d, err := runs[0].Describe(ctx)
-				if err != nil || d.Nodes[0].State != runtime.NodeActive {
+				if err != nil || d.Nodes[0].State != fabrictype.NodeActive {
 					return fmt.Sprint("not claimed yet: ", err)
 				}
 				return ""

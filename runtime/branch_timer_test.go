@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -28,16 +29,16 @@ func TestTimersInBranches(t *testing.T) {
 		b.KeepingWorker(t, append(def.Handlers(), sayNode), runtime.WorkerConfig{Concurrency: 8})
 		result, d := runToSuccess(t, b, def, listing{Size: 1000, Kind: string(image)})
 		require.Equal(t, "say", result)
-		require.Equal(t, runtime.NodeSucceeded, node(t, d, "short").State)
-		require.Equal(t, runtime.NodeSkipped, node(t, d, "long").State)
+		require.Equal(t, fabrictype.NodeSucceeded, node(t, d, "short").State)
+		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "long").State)
 		require.Contains(t, node(t, d, "long").Reason, "condition")
 
 		run, err := runtime.Start(enginetest.Context(t), b.Client, def, listing{Size: 1, Kind: string(video)})
 		require.NoError(t, err)
-		eventuallyState(t, run, "long", runtime.NodeSuspended)
+		eventuallyState(t, run, "long", fabrictype.NodeSuspended)
 		require.NoError(t, run.SkipTimer(enginetest.Context(t), "long"))
 		_, d = successOf(t, run)
-		require.Equal(t, runtime.NodeSkipped, node(t, d, "short").State)
+		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "short").State)
 		b.Settle(t)
 	})
 }

@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // CreateBudget creates a budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when
@@ -115,10 +116,10 @@ func budgetName(ref BudgetRef) string {
 }
 
 // setBudgetEntry is the entry of the audit log for the limits of a budget.
-func setBudgetEntry(actor string, ref BudgetRef, onlyNew bool, b submit.StoredBudget) auditlog.Entry {
-	e := auditlog.Entry{Actor: actor, Action: auditlog.SetBudget, Name: budgetName(ref)}
+func setBudgetEntry(actor string, ref BudgetRef, onlyNew bool, b submit.StoredBudget) fabrictype.AuditEntry {
+	e := fabrictype.AuditEntry{Actor: actor, Action: auditlink.SetBudget, Name: budgetName(ref)}
 	if onlyNew {
-		e.Action = auditlog.CreateBudget
+		e.Action = auditlink.CreateBudget
 	}
 	var set []string
 	for _, d := range b.Dimensions {
@@ -152,7 +153,9 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fault(err)
 	}
-	err = c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.ResetBudget, Name: budgetName(ref)},
+	err = c.audited(ctx, fabrictype.AuditEntry{
+		Actor: c.actorName(), Action: auditlink.ResetBudget, Name: budgetName(ref),
+	},
 		func(ctx context.Context) error { return c.resetBudget(ctx, core, p, id) })
 	if err != nil {
 		return fault(err)
@@ -189,7 +192,9 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
 	}
-	err = c.audited(ctx, auditlog.Entry{Actor: c.actorName(), Action: auditlog.DeleteBudget, Name: budgetName(ref)},
+	err = c.audited(ctx, fabrictype.AuditEntry{
+		Actor: c.actorName(), Action: auditlink.DeleteBudget, Name: budgetName(ref),
+	},
 		func(ctx context.Context) error { return c.removeBudget(ctx, core, p, id) })
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)

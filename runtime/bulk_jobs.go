@@ -14,14 +14,44 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+)
+
+// Errors of bulk jobs, for errors.Is.
+var (
+	// ErrBulkJobNotFound is returned when the namespace has no job with that id, or not any more: a job that is over is
+	// kept for a week.
+	ErrBulkJobNotFound = errors.New("no such bulk job")
+	// ErrBulkJobConflict is returned by StartBulkJob when the id belongs to a job with another query, action or
+	// options.
+	ErrBulkJobConflict = errors.New("bulk job id is taken by another job")
+)
+
+// BulkOptions adjust a bulk job.
+type BulkOptions struct {
+	// ID is the id of the job, unique within the namespace: 1 to 256 bytes of UTF-8 without control characters.
+	// Starting the same job again with the same id has no further effect. Defaults to a random UUID.
+	ID string
+	// Rate is the most runs a second that the job handles, on average; 0 is no bound. Up to a fifth of a second's runs,
+	// and at least one, are handled together.
+	Rate float64
+	// Most is how many runs the job handles at most; 0 is all.
+	Most int
+	// Actor names who acts, for the records of the job and of the runs. Defaults to "client".
+	Actor string
+}
+
+// maxPreview is how many runs a preview counts, and maxSample how many it lists.
+const (
+	maxPreview = 100_000
+	maxSample  = 20
 )
 
 // maxBulkJobID is the most bytes of the id of a bulk job.
@@ -36,13 +66,15 @@ const maxBulkJobID = 256
 // one repeats this run, which changes nothing: a cancelled run stays cancelled, and reruns and signals of the job are
 // known.
 //
-// With Options.ID, the call can be repeated: while there is a job with that id, also one that is over, it returns that
-// job and begins nothing. The error matches ErrInvalid for a query, an action or options that cannot be used,
-// bulk.ErrConflict when the id belongs to another job, or in contract mode ErrNotInContract.
+// With BulkOptions.ID, the call can be repeated: while there is a job with that id, also one that is over, it returns
+// that job and begins nothing. The error matches ErrInvalid for a query, an action or options that cannot be used,
+// ErrBulkJobConflict when the id belongs to another job, or in contract mode ErrNotInContract.
 func (c *Client) StartBulkJob(
-	ctx context.Context, q RunQuery, a bulk.Action, o bulk.Options,
-) (*bulk.Job, error) {
-	fail := func(err error) (*bulk.Job, error) { return nil, fmt.Errorf("start bulk job %s: %w", o.ID, err) }
+	ctx context.Context, q RunQuery, a fabrictype.BulkAction, o BulkOptions,
+) (*fabrictype.BulkJob, error) {
+	fail := func(err error) (*fabrictype.BulkJob, error) {
+		return nil, fmt.Errorf("start bulk job %s: %w", o.ID, err)
+	}
 	store, err := offered[engine.BulkJobCalls](ctx, c)
 	if err != nil {
 		return fail(err)
@@ -60,14 +92,14 @@ func (c *Client) StartBulkJob(
 	if err != nil {
 		return fail(err)
 	}
-	entry := auditlog.Entry{Actor: o.Actor, Action: auditlog.StartBulkJob, Name: o.ID, Detail: bulkDetail(spec)}
+	entry := fabrictype.AuditEntry{Actor: o.Actor, Action: auditlink.StartBulkJob, Name: o.ID, Detail: bulkDetail(spec)}
 	call := interceptor.ClientCall{Flow: q.Flow, Action: string(a.Kind)}
 	err = c.auditedCall(ctx, entry, call, func(ctx context.Context) error {
 		reply, err := store.StartBulkJob(ctx, enginerpc.StartBulkJobCall{
 			Partition: p, BulkJobID: id, Namespace: c.session.Namespace, Spec: data,
 		})
 		if err == nil && !bytes.Equal(reply.Spec, data) {
-			err = bulk.ErrConflict
+			err = ErrBulkJobConflict
 		}
 		return err
 	})
@@ -80,8 +112,8 @@ func (c *Client) StartBulkJob(
 // PreviewBulkJob tells on which runs a job would act, and changes nothing: it counts the runs that the query selects
 // now, by state, and lists the first of them. It reads each of these runs. The errors are those of StartBulkJob.
 func (c *Client) PreviewBulkJob(
-	ctx context.Context, q RunQuery, a bulk.Action, o bulk.Options,
-) (*bulk.Preview, error) {
+	ctx context.Context, q RunQuery, a fabrictype.BulkAction, o BulkOptions,
+) (*fabrictype.BulkPreview, error) {
 	_, err := offered[engine.BulkJobCalls](ctx, c)
 	if err == nil {
 		o.ID = cmp.Or(o.ID, "preview")
@@ -90,11 +122,11 @@ func (c *Client) PreviewBulkJob(
 	if err != nil {
 		return nil, fmt.Errorf("preview a bulk job: %w", err)
 	}
-	most := bulk.MaxPreview
+	most := maxPreview
 	if o.Most > 0 {
 		most = min(most, o.Most)
 	}
-	preview := &bulk.Preview{States: make(map[string]int)}
+	preview := &fabrictype.BulkPreview{States: make(map[fabrictype.RunState]int), Sample: []fabrictype.BulkRun{}}
 	for run, err := range c.Runs(ctx, q) {
 		if err != nil {
 			return nil, fmt.Errorf("preview a bulk job: %w", err)
@@ -104,19 +136,19 @@ func (c *Client) PreviewBulkJob(
 			break
 		}
 		preview.Runs++
-		preview.States[string(run.State)]++
-		if len(preview.Sample) < bulk.MaxSample {
-			preview.Sample = append(preview.Sample, bulk.Run{
-				Flow: run.Flow, Run: run.Run, State: string(run.State), CreatedAt: run.CreatedAt,
+		preview.States[run.State]++
+		if len(preview.Sample) < maxSample {
+			preview.Sample = append(preview.Sample, fabrictype.BulkRun{
+				Flow: run.Flow, Run: run.Run, State: run.State, CreatedAt: run.CreatedAt,
 			})
 		}
 	}
 	return preview, nil
 }
 
-// DescribeBulkJob returns a job with its progress. The error wraps bulk.ErrNotFound, or in contract mode
+// DescribeBulkJob returns a job with its progress. The error wraps ErrBulkJobNotFound, or in contract mode
 // ErrNotInContract.
-func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*bulk.Job, error) {
+func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*fabrictype.BulkJob, error) {
 	store, err := offered[engine.BulkJobCalls](ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("bulk job %s: %w", id, err)
@@ -135,8 +167,8 @@ func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*bulk.Job, err
 // BulkJobs yields the jobs of the client's namespace, in no particular order: those that run, and those that ended
 // within a week. It reads them in pages; a job that begins or is removed during the iteration may be included or not.
 // An error ends the iteration; in contract mode it wraps ErrNotInContract.
-func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*bulk.Job, error] {
-	return func(yield func(*bulk.Job, error) bool) {
+func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*fabrictype.BulkJob, error] {
+	return func(yield func(*fabrictype.BulkJob, error) bool) {
 		store, err := offered[engine.BulkJobCalls](ctx, c)
 		if err != nil {
 			yield(nil, fmt.Errorf("list bulk jobs: %w", err))
@@ -157,7 +189,7 @@ func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*bulk.Job, error] {
 
 // yieldBulkJobs yields those of a partition, each once.
 func (c *Client) yieldBulkJobs(
-	ctx context.Context, store engine.BulkJobCalls, p enginecore.Partition, yield func(*bulk.Job, error) bool,
+	ctx context.Context, store engine.BulkJobCalls, p enginecore.Partition, yield func(*fabrictype.BulkJob, error) bool,
 ) (bool, error) {
 	call := enginerpc.ListBulkJobsCall{Partition: p, Namespace: c.session.Namespace}
 	seen := make(map[enginecore.BulkJobID]bool)
@@ -186,7 +218,7 @@ func (c *Client) yieldBulkJobs(
 }
 
 // StopBulkJob stops a job for good: the run that a keeper acts on at this moment is the last one. What was done to runs
-// stays. Stopping a job that is over is not an error. The error wraps bulk.ErrNotFound, ErrInvalid for an actor that
+// stays. Stopping a job that is over is not an error. The error wraps ErrBulkJobNotFound, ErrInvalid for an actor that
 // cannot be used, or in contract mode ErrNotInContract.
 func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOption) error {
 	store, err := offered[engine.BulkJobCalls](ctx, c)
@@ -196,7 +228,7 @@ func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOptio
 	by, err := c.actionOf(opts)
 	stored, p, locateErr := c.locateBulkJob(id)
 	if err = errors.Join(err, locateErr); err == nil {
-		entry := auditlog.Entry{Actor: by.actor, Action: auditlog.StopBulkJob, Name: id}
+		entry := fabrictype.AuditEntry{Actor: by.actor, Action: auditlink.StopBulkJob, Name: id}
 		err = c.audited(ctx, entry, func(ctx context.Context) error {
 			_, err := store.StopBulkJob(ctx,
 				enginerpc.StopBulkJobCall{Partition: p, BulkJobID: stored, Actor: by.actor})
@@ -221,7 +253,7 @@ func (c *Client) locateBulkJob(name string) (enginecore.BulkJobID, enginecore.Pa
 
 func bulkJobFault(err error) error {
 	if errors.Is(err, enginecore.ErrBulkJobNotFound) {
-		return bulk.ErrNotFound
+		return ErrBulkJobNotFound
 	}
 	return err
 }
@@ -240,7 +272,7 @@ func checkBulkJobID(id string) error {
 }
 
 // bulkSpec checks what a job is to do, and returns it in its stored form: the same job has the same.
-func bulkSpec(q RunQuery, a bulk.Action, o bulk.Options) (bulkjob.Spec, error) {
+func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec, error) {
 	o.Actor = cmp.Or(o.Actor, "client")
 	err := errors.Join(q.Check(), checkBulkAction(a), checkBulkJobID(o.ID),
 		engine.CheckText("actor", o.Actor, engine.MaxActor))
@@ -272,7 +304,7 @@ func bulkDetail(s bulkjob.Spec) string {
 			text += " " + part
 		}
 	}
-	if s.Action.Kind == bulk.KindPriority {
+	if s.Action.Kind == fabrictype.BulkPriority {
 		text += " " + strconv.Itoa(s.Action.Priority)
 	}
 	text += " of runs with " + s.Query
@@ -295,20 +327,20 @@ func bulkDetail(s bulkjob.Spec) string {
 const minBulkRate = 1.0 / 3600
 
 // checkBulkAction checks what an action needs; what it does not need must be empty.
-func checkBulkAction(a bulk.Action) error {
+func checkBulkAction(a fabrictype.BulkAction) error {
 	rest := a
 	rest.Kind = ""
 	var err error
 	switch a.Kind {
-	case bulk.KindCancel, bulk.KindCancelPending, bulk.KindPause:
+	case fabrictype.BulkCancel, fabrictype.BulkCancelPending, fabrictype.BulkPause:
 		err, rest.Reason = engine.CheckReason(a.Reason), ""
-	case bulk.KindRerun:
+	case fabrictype.BulkRerun:
 		err, rest.Scope = RerunScope(a.Scope).check(), ""
-	case bulk.KindPriority:
+	case fabrictype.BulkPriority:
 		err, rest.Priority = checkPriority(a.Priority), 0
-	case bulk.KindSignal:
+	case fabrictype.BulkSignal:
 		err, rest.Signal, rest.Payload = checkBulkSignal(a), "", nil
-	case bulk.KindPurge, bulk.KindResume:
+	case fabrictype.BulkPurge, fabrictype.BulkResume:
 	default:
 		return invalid("action %q: must be made by a function of package bulk", a.Kind)
 	}
@@ -319,7 +351,7 @@ func checkBulkAction(a bulk.Action) error {
 	return err
 }
 
-func checkBulkSignal(a bulk.Action) error {
+func checkBulkSignal(a fabrictype.BulkAction) error {
 	if err := activityspec.CheckName(a.Signal); err != nil {
 		return invalid("signal %q: %w", a.Signal, err)
 	}
@@ -335,7 +367,7 @@ func checkBulkSignal(a bulk.Action) error {
 	return nil
 }
 
-func describeBulkJob(stored enginerpc.BulkJobRecord) (*bulk.Job, error) {
+func describeBulkJob(stored enginerpc.BulkJobRecord) (*fabrictype.BulkJob, error) {
 	spec, err := bulkjob.ReadSpec(stored.Spec)
 	if err != nil {
 		return nil, err
@@ -344,9 +376,9 @@ func describeBulkJob(stored enginerpc.BulkJobRecord) (*bulk.Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &bulk.Job{
+	return &fabrictype.BulkJob{
 		ID: spec.ID, Action: spec.Action, Query: spec.Query, Rate: spec.Rate, Most: spec.Most, Actor: spec.Actor,
-		State: bulk.State(stored.State), CreatedAt: stored.CreatedAt, ClosedAt: stored.ClosedAt,
+		State: fabrictype.BulkState(stored.State), CreatedAt: stored.CreatedAt, ClosedAt: stored.ClosedAt,
 		StoppedBy: stored.StoppedBy, Progress: progress,
 	}, nil
 }

@@ -13,14 +13,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // startWaiting starts runs that wait for the signal "go".
@@ -39,7 +38,7 @@ func startWaiting(t *testing.T, b *enginetest.Bench, from, to int) (runs []*runt
 }
 
 // awaitJob waits until a job is as the test wants it.
-func awaitJob(t *testing.T, b *enginetest.Bench, id string, wanted func(*bulk.Job) bool) (job *bulk.Job) {
+func awaitJob(t *testing.T, b *enginetest.Bench, id string, wanted func(*fabrictype.BulkJob) bool) (job *fabrictype.BulkJob) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		var err error
@@ -53,10 +52,10 @@ func awaitJob(t *testing.T, b *enginetest.Bench, id string, wanted func(*bulk.Jo
 	return job
 }
 
-func isOver(job *bulk.Job) bool { return job.State != bulk.Running }
+func isOver(job *fabrictype.BulkJob) bool { return job.State != fabrictype.BulkRunning }
 
 // eventsOf counts the events of a kind in the log of a run.
-func eventsOf(t *testing.T, run *runtime.RunRef, kind runevent.Kind) (n int) {
+func eventsOf(t *testing.T, run *runtime.RunRef, kind fabrictype.EventKind) (n int) {
 	t.Helper()
 	ctx, stop := context.WithCancel(enginetest.Context(t))
 	defer stop()
@@ -70,12 +69,12 @@ func eventsOf(t *testing.T, run *runtime.RunRef, kind runevent.Kind) (n int) {
 }
 
 // requireStates compares the numbers of runs of a flow by state.
-func requireStates(t *testing.T, b *enginetest.Bench, name string, want map[string]int) {
+func requireStates(t *testing.T, b *enginetest.Bench, name string, want map[fabrictype.RunState]int) {
 	t.Helper()
-	got := make(map[string]int)
+	got := make(map[fabrictype.RunState]int)
 	for run, err := range b.Client.Runs(enginetest.Context(t), runtime.RunQuery{Flow: name}) {
 		require.NoError(t, err)
-		got[string(run.State)]++
+		got[run.State]++
 	}
 	require.Equal(t, want, got)
 }
@@ -87,44 +86,44 @@ func TestBulkCancel(t *testing.T) {
 		runs := startWaiting(t, b, 0, 12)
 		require.NoError(t, runs[0].Cancel(ctx, "before"))
 		query := runtime.RunQuery{Flow: "wait"}
-		action, options := bulk.Cancel("enough"), bulk.Options{ID: "clean", Actor: "ann"}
+		action, options := fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "enough"}, runtime.BulkOptions{ID: "clean", Actor: "ann"}
 
 		preview, err := b.Client.PreviewBulkJob(ctx, query, action, options)
 		require.NoError(t, err)
 		require.Equal(t, 12, preview.Runs)
-		require.Equal(t, map[string]int{"running": 11, "cancelled": 1}, preview.States)
+		require.Equal(t, map[fabrictype.RunState]int{fabrictype.RunRunning: 11, fabrictype.RunCancelled: 1}, preview.States)
 		require.Len(t, preview.Sample, 12)
 		require.False(t, preview.More)
 		requireStates(t, b, "wait", preview.States)
 		_, err = b.Client.DescribeBulkJob(ctx, "clean")
-		require.ErrorIs(t, err, bulk.ErrNotFound)
+		require.ErrorIs(t, err, runtime.ErrBulkJobNotFound)
 
 		job, err := b.Client.StartBulkJob(ctx, query, action, options)
 		require.NoError(t, err)
-		require.Equal(t, bulk.Running, job.State)
+		require.Equal(t, fabrictype.BulkRunning, job.State)
 		require.Equal(t, "flow=wait", job.Query)
 		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0)
 		startWaiting(t, b, 12, 14) // too late for the job
 		b.Keeper(t)
 		job = awaitJob(t, b, "clean", isOver)
-		require.Equal(t, bulk.Completed, job.State)
-		require.Equal(t, bulk.Progress{Done: 11, Skipped: 1}, job.Progress)
+		require.Equal(t, fabrictype.BulkCompleted, job.State)
+		require.Equal(t, fabrictype.BulkProgress{Done: 11, Skipped: 1}, job.Progress)
 		require.False(t, job.ClosedAt.Before(job.CreatedAt))
-		requireStates(t, b, "wait", map[string]int{"running": 2, "cancelled": 12})
+		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 2, "cancelled": 12})
 
 		again, err := b.Client.StartBulkJob(ctx, query, action, options)
 		require.NoError(t, err)
 		require.Equal(t, job, again)
-		_, err = b.Client.StartBulkJob(ctx, query, bulk.Purge(), options)
-		require.ErrorIs(t, err, bulk.ErrConflict)
+		_, err = b.Client.StartBulkJob(ctx, query, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, options)
+		require.ErrorIs(t, err, runtime.ErrBulkJobConflict)
 		require.NoError(t, b.Client.StopBulkJob(ctx, "clean"), "it is over")
 		require.Equal(t, job, awaitJob(t, b, "clean", isOver))
-		var listed []*bulk.Job
+		var listed []*fabrictype.BulkJob
 		for job, err := range b.Client.BulkJobs(ctx) {
 			require.NoError(t, err)
 			listed = append(listed, job)
 		}
-		require.Equal(t, []*bulk.Job{job}, listed)
+		require.Equal(t, []*fabrictype.BulkJob{job}, listed)
 	})
 }
 
@@ -135,21 +134,21 @@ func TestBulkActions(t *testing.T) {
 		ctx := enginetest.Context(t)
 		runs := startWaiting(t, b, 0, 3)
 		b.Keeper(t)
-		job := func(query runtime.RunQuery, a bulk.Action) bulk.Progress {
-			started, err := b.Client.StartBulkJob(ctx, query, a, bulk.Options{Actor: "ann"})
+		job := func(query runtime.RunQuery, a fabrictype.BulkAction) fabrictype.BulkProgress {
+			started, err := b.Client.StartBulkJob(ctx, query, a, runtime.BulkOptions{Actor: "ann"})
 			require.NoError(t, err)
 			return awaitJob(t, b, started.ID, isOver).Progress
 		}
 		all := runtime.RunQuery{Flow: "wait"}
-		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Pause("later")))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: "later"}))
 		for _, run := range runs {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			require.False(t, d.PausedAt.IsZero())
 			require.Equal(t, "ann", d.PausedBy)
 		}
-		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Resume()))
-		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Priority(7)))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkResume}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: 7}))
 		for _, run := range runs {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
@@ -165,24 +164,24 @@ func TestBulkActions(t *testing.T) {
 				return ""
 			})
 		}
-		require.Equal(t, bulk.Progress{Skipped: 3}, job(all, bulk.Signal("other", nil)))
-		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.Signal("go", []byte("5"))))
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "other"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte("5")}))
 		for _, run := range runs {
 			require.Equal(t, 0, eventsOf(t, run, "none"), "the run ends")
 		}
-		requireStates(t, b, "wait", map[string]int{"succeeded": 3})
-		require.Equal(t, bulk.Progress{Skipped: 3}, job(all, bulk.Cancel("no")))
-		require.Equal(t, bulk.Progress{Skipped: 3}, job(all, bulk.RerunFailed()))
-		failed := job(all, bulk.RerunFrom("nobody"))
+		requireStates(t, b, "wait", map[fabrictype.RunState]int{"succeeded": 3})
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "no"}))
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}))
+		failed := job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "from nobody"})
 		require.Equal(t, 3, failed.Failed)
 		require.Len(t, failed.Failures, 3)
 		require.Contains(t, failed.Failures[0].Error, "no such node")
-		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.RerunAll()))
-		requireStates(t, b, "wait", map[string]int{"running": 3})
-		require.Equal(t, bulk.Progress{Skipped: 3}, job(all, bulk.Purge()))
-		require.Equal(t, bulk.Progress{Done: 3}, job(all, bulk.CancelPending("enough")))
-		require.Equal(t, bulk.Progress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: runtime.FirstEndedFirst}, bulk.Purge()))
-		requireStates(t, b, "wait", map[string]int{})
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "all"}))
+		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 3})
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: "enough"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(runtime.RunQuery{Flow: "wait", Sort: runtime.FirstEndedFirst}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
+		requireStates(t, b, "wait", map[fabrictype.RunState]int{})
 	})
 }
 
@@ -204,19 +203,19 @@ func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 			require.ErrorIs(t, err, runtime.ErrRunFailed)
 		}
 		beginner := enginetest.NewClient(t, b.Engine)
-		_, err := beginner.StartBulkJob(ctx, runtime.RunQuery{States: []runtime.RunState{runtime.RunFailed}},
-			bulk.RerunFailed(), bulk.Options{ID: "again", Rate: 20})
+		_, err := beginner.StartBulkJob(ctx, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunFailed}},
+			fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, runtime.BulkOptions{ID: "again", Rate: 20})
 		require.NoError(t, err)
 		beginner.Close()
 		first := b.Keeper(t)
-		awaitJob(t, b, "again", func(job *bulk.Job) bool { return job.Progress.Done > 0 })
+		awaitJob(t, b, "again", func(job *fabrictype.BulkJob) bool { return job.Progress.Done > 0 })
 		require.NoError(t, first.Stop()) // in mid-job unless the machine stalls for as long as the rate makes it last
 		b.Keeper(t)
 		job := awaitJob(t, b, "again", isOver)
-		require.Equal(t, bulk.Progress{Done: count}, job.Progress)
+		require.Equal(t, fabrictype.BulkProgress{Done: count}, job.Progress)
 		for i := range count {
 			run := b.Client.Run("chain", fmt.Sprintf("r-%02d", i))
-			require.Equal(t, 1, eventsOf(t, run, runevent.FlowRerun))
+			require.Equal(t, 1, eventsOf(t, run, fabrictype.EventRunRerun))
 		}
 	})
 }
@@ -228,7 +227,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	ctx := enginetest.Context(t)
 	runs := startWaiting(t, b, 0, 5)
-	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), bulk.Options{ID: "j"})
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
 	require.NoError(t, err)
 	core := engine.ConnOf(b.Engine.Internal())
 	id := enginecore.BulkJobIDFor("default", "j")
@@ -247,8 +246,8 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	require.NoError(t, err)
 	job, err = b.Client.DescribeBulkJob(ctx, "j")
 	require.NoError(t, err)
-	require.Equal(t, bulk.Completed, job.State)
-	require.Equal(t, bulk.Progress{Done: 4, Skipped: 1}, job.Progress)
+	require.Equal(t, fabrictype.BulkCompleted, job.State)
+	require.Equal(t, fabrictype.BulkProgress{Done: 4, Skipped: 1}, job.Progress)
 	// The first one was only slow: it can save nothing any more.
 	_, err = core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
 		Partition: p, BulkJobID: id, Claimant: "killed", Progress: []byte("{}"),
@@ -259,7 +258,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	_, err = b.RunKeeperTask(ctx, "bulk_job")
 	require.NoError(t, err)
 	_, err = b.Client.DescribeBulkJob(ctx, "j")
-	require.ErrorIs(t, err, bulk.ErrNotFound)
+	require.ErrorIs(t, err, runtime.ErrBulkJobNotFound)
 }
 
 // A keeper that starts takes over the jobs that a killed one has taken, or has been told of, without waiting until its
@@ -272,7 +271,7 @@ func TestBulkJobIsTakenOver(t *testing.T) {
 			b, _ := enginetest.WithClock(t)
 			ctx := enginetest.Context(t)
 			startWaiting(t, b, 0, 3)
-			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), bulk.Options{ID: "j"})
+			_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
 			require.NoError(t, err)
 			core := engine.ConnOf(b.Engine.Internal())
 			id := enginecore.BulkJobIDFor("default", "j")
@@ -289,10 +288,10 @@ func TestBulkJobIsTakenOver(t *testing.T) {
 			require.NoError(t, err)
 			job, err := b.Client.DescribeBulkJob(ctx, "j")
 			require.NoError(t, err)
-			require.Equal(t, bulk.Running, job.State)
+			require.Equal(t, fabrictype.BulkRunning, job.State)
 			b.Keeper(t)
 			job = awaitJob(t, b, "j", isOver)
-			require.Equal(t, bulk.Progress{Done: 3}, job.Progress)
+			require.Equal(t, fabrictype.BulkProgress{Done: 3}, job.Progress)
 		})
 	}
 }
@@ -303,23 +302,23 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		query  runtime.RunQuery
-		action bulk.Action
+		action fabrictype.BulkAction
 		act    func(ctx context.Context, run *runtime.RunRef) error
 		// acted reports whether the keeper was killed after it had acted on the run.
 		acted bool
 	}{
 		"purge": {
-			action: bulk.Purge(), acted: true,
+			action: fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, acted: true,
 			act: func(ctx context.Context, run *runtime.RunRef) error { return run.Purge(ctx) },
 		},
-		"purge before": {action: bulk.Purge()},
+		"purge before": {action: fabrictype.BulkAction{Kind: fabrictype.BulkPurge}},
 		"cancel": {
-			query: runtime.RunQuery{States: []runtime.RunState{runtime.RunRunning}}, action: bulk.Cancel("x"),
+			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
 			act:   func(ctx context.Context, run *runtime.RunRef) error { return run.Cancel(ctx, "x") },
 			acted: true,
 		},
 		"cancel before": {
-			query: runtime.RunQuery{States: []runtime.RunState{runtime.RunRunning}}, action: bulk.Cancel("x"),
+			query: runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}}, action: fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -329,12 +328,12 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			var runs []*runtime.RunRef
 			for i := range 5 {
 				runs = append(runs, startWaiting(t, b, i, i+1)...)
-				if c.action.Kind == bulk.KindPurge {
+				if c.action.Kind == fabrictype.BulkPurge {
 					require.NoError(t, runs[i].Cancel(ctx, "x"))
 				}
 				clock.Jump(time.Second)
 			}
-			_, err := b.Client.StartBulkJob(ctx, c.query, c.action, bulk.Options{ID: "j", Most: 3})
+			_, err := b.Client.StartBulkJob(ctx, c.query, c.action, runtime.BulkOptions{ID: "j", Most: 3})
 			require.NoError(t, err)
 			core := engine.ConnOf(b.Engine.Internal())
 			id := enginecore.BulkJobIDFor("default", "j")
@@ -360,19 +359,19 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			require.NoError(t, err)
 			job, err := b.Client.DescribeBulkJob(ctx, "j")
 			require.NoError(t, err)
-			require.Equal(t, bulk.Completed, job.State)
-			require.Equal(t, bulk.Progress{Done: 3}, job.Progress)
+			require.Equal(t, fabrictype.BulkCompleted, job.State)
+			require.Equal(t, fabrictype.BulkProgress{Done: 3}, job.Progress)
 			for i, run := range runs {
 				d, err := run.Describe(ctx)
 				switch {
 				case i < 2:
 					require.NoError(t, err)
-					require.Equal(t, c.action.Kind == bulk.KindPurge, d.State == runtime.RunCancelled, "beyond the most")
-				case c.action.Kind == bulk.KindPurge:
+					require.Equal(t, c.action.Kind == fabrictype.BulkPurge, d.State == fabrictype.RunCancelled, "beyond the most")
+				case c.action.Kind == fabrictype.BulkPurge:
 					require.ErrorIs(t, err, runtime.ErrRunNotFound)
 				default:
 					require.NoError(t, err)
-					require.Equal(t, runtime.RunCancelled, d.State)
+					require.Equal(t, fabrictype.RunCancelled, d.State)
 				}
 			}
 		})
@@ -385,10 +384,10 @@ func TestBulkJobRateAndStop(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	ctx := enginetest.Context(t)
 	startWaiting(t, b, 0, 4)
-	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: runtime.OldestFirst}, bulk.Cancel("x"),
-		bulk.Options{ID: "slow", Rate: 1.0 / 3600})
+	_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{Sort: runtime.OldestFirst}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"},
+		runtime.BulkOptions{ID: "slow", Rate: 1.0 / 3600})
 	require.NoError(t, err)
-	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Pause("x"), bulk.Options{ID: "two", Most: 2})
+	_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: "x"}, runtime.BulkOptions{ID: "two", Most: 2})
 	require.NoError(t, err)
 	for hour := range 3 {
 		for range 3 {
@@ -396,25 +395,25 @@ func TestBulkJobRateAndStop(t *testing.T) {
 			require.NoError(t, err)
 			job, err := b.Client.DescribeBulkJob(ctx, "slow")
 			require.NoError(t, err)
-			require.Equal(t, bulk.Progress{Done: hour + 1}, job.Progress)
+			require.Equal(t, fabrictype.BulkProgress{Done: hour + 1}, job.Progress)
 		}
 		clock.Jump(time.Hour + time.Second)
 	}
 	two, err := b.Client.DescribeBulkJob(ctx, "two")
 	require.NoError(t, err)
-	require.Equal(t, bulk.Completed, two.State)
-	require.Equal(t, bulk.Progress{Done: 2}, two.Progress)
+	require.Equal(t, fabrictype.BulkCompleted, two.State)
+	require.Equal(t, fabrictype.BulkProgress{Done: 2}, two.Progress)
 
 	require.NoError(t, b.Client.StopBulkJob(ctx, "slow", runtime.WithActor("bob")))
 	_, err = b.RunKeeperTask(ctx, "bulk_job")
 	require.NoError(t, err)
 	job, err := b.Client.DescribeBulkJob(ctx, "slow")
 	require.NoError(t, err)
-	require.Equal(t, bulk.Stopped, job.State)
+	require.Equal(t, fabrictype.BulkStopped, job.State)
 	require.Equal(t, "bob", job.StoppedBy)
-	require.Equal(t, bulk.Progress{Done: 3}, job.Progress)
-	requireStates(t, b, "wait", map[string]int{"running": 1, "cancelled": 3})
-	require.ErrorIs(t, b.Client.StopBulkJob(ctx, "none"), bulk.ErrNotFound)
+	require.Equal(t, fabrictype.BulkProgress{Done: 3}, job.Progress)
+	requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 1, "cancelled": 3})
+	require.ErrorIs(t, b.Client.StopBulkJob(ctx, "none"), runtime.ErrBulkJobNotFound)
 }
 
 // A job that was stopped while a keeper has it gets the last counts, and stays stopped.
@@ -422,7 +421,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{ID: "j"})
+		_, err := b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "j"})
 		require.NoError(t, err)
 		core := engine.ConnOf(b.Engine.Internal())
 		id := enginecore.BulkJobIDFor("default", "j")
@@ -442,9 +441,9 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 		require.ErrorIs(t, err, enginecore.ErrBulkJobOver)
 		job, err := b.Client.DescribeBulkJob(ctx, "j")
 		require.NoError(t, err)
-		require.Equal(t, bulk.Stopped, job.State)
+		require.Equal(t, fabrictype.BulkStopped, job.State)
 		require.Equal(t, 1, job.Progress.Done)
-		_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{ID: "running"})
+		_, err = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "running"})
 		require.NoError(t, err)
 		b.Settle(t)
 	})
@@ -461,12 +460,12 @@ func TestBulkJobOfAnotherNamespace(t *testing.T) {
 		theirs := enginetest.Open(t, ours.Kind, ours.URL, ours.Prefix, runtime.OpenConfig{Namespace: "theirs"})
 		startWaiting(t, ours, 0, 2)
 		startWaiting(t, theirs, 0, 2)
-		_, err := theirs.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("x"), bulk.Options{ID: "j"})
+		_, err := theirs.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "x"}, runtime.BulkOptions{ID: "j"})
 		require.NoError(t, err)
 		ours.Keeper(t)
-		require.Equal(t, bulk.Progress{Done: 2}, awaitJob(t, theirs, "j", isOver).Progress)
-		requireStates(t, ours, "wait", map[string]int{"running": 2})
-		requireStates(t, theirs, "wait", map[string]int{"cancelled": 2})
+		require.Equal(t, fabrictype.BulkProgress{Done: 2}, awaitJob(t, theirs, "j", isOver).Progress)
+		requireStates(t, ours, "wait", map[fabrictype.RunState]int{"running": 2})
+		requireStates(t, theirs, "wait", map[fabrictype.RunState]int{"cancelled": 2})
 	})
 }
 
@@ -474,24 +473,24 @@ func TestBulkJobRefused(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)
-	ok := bulk.Purge()
+	ok := fabrictype.BulkAction{Kind: fabrictype.BulkPurge}
 	for want, c := range map[string]struct {
 		query   runtime.RunQuery
-		action  bulk.Action
-		options bulk.Options
+		action  fabrictype.BulkAction
+		options runtime.BulkOptions
 	}{
-		`state "gone"`:                    {runtime.RunQuery{States: []runtime.RunState{"gone"}}, ok, bulk.Options{}},
-		`action ""`:                       {runtime.RunQuery{}, bulk.Action{}, bulk.Options{}},
-		`action "purge": has fields`:      {runtime.RunQuery{}, bulk.Action{Kind: bulk.KindPurge, Reason: "x"}, bulk.Options{}},
-		`priority -1`:                     {runtime.RunQuery{}, bulk.Priority(-1), bulk.Options{}},
-		`scope "some"`:                    {runtime.RunQuery{}, bulk.Action{Kind: bulk.KindRerun, Scope: "some"}, bulk.Options{}},
-		`reason`:                          {runtime.RunQuery{}, bulk.Cancel("a\x00b"), bulk.Options{}},
-		`signal "go": the payload is not`: {runtime.RunQuery{}, bulk.Signal("go", []byte("{")), bulk.Options{}},
-		`signal ""`:                       {runtime.RunQuery{}, bulk.Signal("", nil), bulk.Options{}},
-		`rate -1`:                         {runtime.RunQuery{}, ok, bulk.Options{Rate: -1}},
-		`most -1`:                         {runtime.RunQuery{}, ok, bulk.Options{Most: -1}},
-		`bulk job id`:                     {runtime.RunQuery{}, ok, bulk.Options{ID: strings.Repeat("x", 257)}},
-		`actor`:                           {runtime.RunQuery{}, ok, bulk.Options{Actor: "a\nb"}},
+		`state "gone"`:                    {runtime.RunQuery{States: []fabrictype.RunState{"gone"}}, ok, runtime.BulkOptions{}},
+		`action ""`:                       {runtime.RunQuery{}, fabrictype.BulkAction{}, runtime.BulkOptions{}},
+		`action "purge": has fields`:      {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge, Reason: "x"}, runtime.BulkOptions{}},
+		`priority -1`:                     {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: -1}, runtime.BulkOptions{}},
+		`scope "some"`:                    {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "some"}, runtime.BulkOptions{}},
+		`reason`:                          {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "a\x00b"}, runtime.BulkOptions{}},
+		`signal "go": the payload is not`: {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte("{")}, runtime.BulkOptions{}},
+		`signal ""`:                       {runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: ""}, runtime.BulkOptions{}},
+		`rate -1`:                         {runtime.RunQuery{}, ok, runtime.BulkOptions{Rate: -1}},
+		`most -1`:                         {runtime.RunQuery{}, ok, runtime.BulkOptions{Most: -1}},
+		`bulk job id`:                     {runtime.RunQuery{}, ok, runtime.BulkOptions{ID: strings.Repeat("x", 257)}},
+		`actor`:                           {runtime.RunQuery{}, ok, runtime.BulkOptions{Actor: "a\nb"}},
 	} {
 		_, err := b.Client.StartBulkJob(ctx, c.query, c.action, c.options)
 		require.ErrorIs(t, err, runtime.ErrInvalid, want)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -21,7 +22,7 @@ import (
 )
 
 // awaitState waits until a node is in a state.
-func awaitState(t testing.TB, run *runtime.Run[string], node string, want runtime.NodeState) {
+func awaitState(t testing.TB, run *runtime.Run[string], node string, want fabrictype.NodeState) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(context.Background())
@@ -62,17 +63,17 @@ func TestCancelPendingSparesWhatRuns(t *testing.T) {
 		flow.Return(f, flow.Node(f, "after", act, runs))
 		b.Worker(t, []activity.Handler{act}, runtime.WorkerConfig{Concurrency: 2})
 		run := startOf(t, b, f)
-		awaitState(t, run, "runs", runtime.NodeActive)
-		awaitState(t, run, "fails", runtime.NodeActive)
+		awaitState(t, run, "runs", fabrictype.NodeActive)
+		awaitState(t, run, "fails", fabrictype.NodeActive)
 		require.NoError(t, run.CancelPending(ctx, "no more", runtime.WithActor("ann")))
 		got := states(t, run)
-		require.Equal(t, map[string]runtime.NodeState{"runs": "active", "fails": "active", "waits": "cancelled", "after": "cancelled"}, got)
+		require.Equal(t, map[string]fabrictype.NodeState{"runs": "active", "fails": "active", "waits": "cancelled", "after": "cancelled"}, got)
 		b.Check(t, invariant.AnyTime)
 		close(gate)
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.ErrorContains(t, err, "no more")
-		require.Equal(t, map[string]runtime.NodeState{"runs": "completed", "fails": "cancelled", "waits": "cancelled", "after": "cancelled"},
+		require.Equal(t, map[string]fabrictype.NodeState{"runs": "completed", "fails": "cancelled", "waits": "cancelled", "after": "cancelled"},
 			states(t, run))
 		require.EqualValues(t, 2, attempts.Load(), "nothing starts after the cancel")
 		d, err := run.Describe(ctx)
@@ -134,7 +135,7 @@ func TestCancelPendingAndALostWorker(t *testing.T) {
 		b.Keeper(t)
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		require.Equal(t, runtime.NodeCancelled, states(t, run)["a"])
+		require.Equal(t, fabrictype.NodeCancelled, states(t, run)["a"])
 		b.Settle(t)
 	})
 }
@@ -150,7 +151,7 @@ func TestCancelNode(t *testing.T) {
 		flow.Node(f, "after", c.act, flow.Const("ok"), flow.After(refs[0]))
 		flow.Return(f, flow.Node(f, "join", c.sum, flow.Quorum(2, refs...)))
 		run := startOf(t, b, f)
-		awaitState(t, run, "a", runtime.NodeActive)
+		awaitState(t, run, "a", fabrictype.NodeActive)
 		enginetest.Eventually(t, func() string {
 			if c.hanging.Load() == 0 {
 				return "a has not begun"
@@ -160,13 +161,13 @@ func TestCancelNode(t *testing.T) {
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one", runtime.WithActor("ann")))
 		<-c.stopped
 		require.NoError(t, run.CancelNode(ctx, "a", "not this one"))
-		awaitState(t, run, "c", runtime.NodeSucceeded)
+		awaitState(t, run, "c", fabrictype.NodeSucceeded)
 		require.ErrorIs(t, run.CancelNode(ctx, "c", "too late"), runtime.ErrNodeOver)
 		require.ErrorIs(t, run.CancelNode(ctx, "x", "unknown"), runtime.ErrUnknownNode)
 		close(c.gate)
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		require.Equal(t, map[string]runtime.NodeState{
+		require.Equal(t, map[string]fabrictype.NodeState{
 			"a": "cancelled", "b": "completed", "c": "completed", "after": "skipped", "join": "completed",
 		}, states(t, run))
 		d, err := run.Describe(ctx)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -97,7 +98,7 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "no longer wanted", d.CancelReason)
 		for _, n := range d.Nodes {
-			require.Equal(t, runtime.NodeCancelled, n.State, n.Name)
+			require.Equal(t, fabrictype.NodeCancelled, n.State, n.Name)
 		}
 	})
 }
@@ -159,7 +160,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		n := d.Nodes[0]
-		require.Equal(t, runtime.NodeActive, n.State)
+		require.Equal(t, fabrictype.NodeActive, n.State)
 		_, err = engine.ConnOf(b.Engine.Internal()).CancelExecution(ctx, enginerpc.CancelExecutionCall{
 			AttemptIndex: 0, WorkerInstanceID: n.Worker, WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
 			ExecutionID: n.ExecutionID, Reason: "operator", Source: override,
@@ -171,7 +172,7 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		d, err = run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.NodeSkipped, d.Nodes[1].State)
+		require.Equal(t, fabrictype.NodeSkipped, d.Nodes[1].State)
 		b.Settle(t)
 	})
 }

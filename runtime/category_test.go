@@ -9,11 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // A node that waits for its next attempt tells the category of the last failure with its reason.
@@ -60,20 +59,20 @@ func TestCategoriesOfAttempts(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		d, err := run.Describe(ctx, describe.Attempts())
+		d, err := run.Describe(ctx, runtime.WithAttempts())
 		require.NoError(t, err)
 		var got []string
 		for _, attempt := range d.Nodes[0].History {
 			got = append(got, attempt.Category)
 		}
 		require.Equal(t, []string{"quota", `rate limit: 5 %\tün`, activity.CategoryError, ""}, got)
-		events := make(map[runevent.Kind][]string)
+		events := make(map[fabrictype.EventKind][]string)
 		for e, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
 			events[e.Kind] = append(events[e.Kind], e.Category)
 		}
-		require.Equal(t, got[:3], events[runevent.Retry])
-		require.Equal(t, []string{""}, events[runevent.Succeeded])
+		require.Equal(t, got[:3], events[fabrictype.EventRetry])
+		require.Equal(t, []string{""}, events[fabrictype.EventSucceeded])
 	})
 }
 
@@ -103,7 +102,7 @@ func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
 
 		d, err = b.Client.Run(d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run).Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunExpired, d.State)
+		require.Equal(t, fabrictype.RunExpired, d.State)
 		require.Empty(t, d.FailedNode)
 		require.Equal(t, activity.CategoryTimeout, d.FailureCategory)
 		for _, n := range d.Nodes {

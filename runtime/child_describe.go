@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -22,7 +23,7 @@ type ChildRun struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
 	// State is the state of the child run; empty before it is created and after it was purged.
-	State RunState
+	State fabrictype.RunState
 	// Total is the number of nodes of the child run, which for a map are its items. Open is the number of nodes that
 	// have not ended; the others count nodes by outcome.
 	Total, Open, Succeeded, Failed, Expired, Cancelled, Skipped int
@@ -84,7 +85,7 @@ type MapItem struct {
 	Index int
 	Name  string
 	// State and Attempts are as in NodeDescription.
-	State    NodeState
+	State    fabrictype.NodeState
 	Attempts int
 	// Result is the item's encoded result; nil unless the item succeeded.
 	Result json.RawMessage
@@ -143,7 +144,7 @@ func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
 			return nil, fmt.Errorf("%w: the node is not a map", ErrNoItems)
 		case n.Child != nil:
 			return n.Child, nil
-		case n.State == NodeSucceeded:
+		case n.State == fabrictype.NodeSucceeded:
 			return nil, nil
 		}
 		return nil, fmt.Errorf("%w: the node is %s", ErrNoItems, n.State)
@@ -169,7 +170,8 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 	items := make([]MapItem, len(reply.Executions))
 	for i, e := range reply.Executions {
 		items[i] = MapItem{
-			Index: next + i, Name: flowgraph.ItemName(next + i), State: NodeState(e.State), Attempts: int(e.Attempts),
+			Index: next + i, Name: flowgraph.ItemName(next + i), State: fabrictype.NodeState(e.State),
+			Attempts: int(e.Attempts),
 		}
 		items[i].Reason, items[i].Category = engine.PlainFailure(e.Reason, e.Category)
 		if e.Outcome == "success" {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -33,7 +34,7 @@ func TestOnAnyFailureWaitsForAllAndRunsForOne(t *testing.T) {
 		flow.Return(f, flow.Node(f, "end", c.act, flow.Const("ok"), flow.AfterEach(refs)))
 		run := startOf(t, b, f)
 		enginetest.Eventually(t, func() string {
-			if got := states(t, run); got["a"] != runtime.NodeFailed || got["c"] != runtime.NodeSucceeded || got["b"] != runtime.NodeActive {
+			if got := states(t, run); got["a"] != fabrictype.NodeFailed || got["c"] != fabrictype.NodeSucceeded || got["b"] != fabrictype.NodeActive {
 				return "not all have ended"
 			}
 			return ""
@@ -47,9 +48,9 @@ func TestOnAnyFailureWaitsForAllAndRunsForOne(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "a", failed.Node)
 		require.Equal(t, flow.Failure{Node: "a", Outcome: flow.Failed, Reason: "on purpose", Category: failed.Category}, <-seen)
-		require.Equal(t, map[string]runtime.NodeState{
-			"a": runtime.NodeFailed, "b": runtime.NodeSucceeded, "c": runtime.NodeSucceeded, "undo": runtime.NodeSucceeded,
-			"end": runtime.NodeSkipped,
+		require.Equal(t, map[string]fabrictype.NodeState{
+			"a": fabrictype.NodeFailed, "b": fabrictype.NodeSucceeded, "c": fabrictype.NodeSucceeded, "undo": fabrictype.NodeSucceeded,
+			"end": fabrictype.NodeSkipped,
 		}, states(t, run))
 		b.Settle(t)
 	})
@@ -69,7 +70,7 @@ func TestOnAnyFailureIsSkippedWithoutOne(t *testing.T) {
 		run := startOf(t, b, f)
 		_, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err)
-		require.Equal(t, runtime.NodeSkipped, states(t, run)["undo"])
+		require.Equal(t, fabrictype.NodeSkipped, states(t, run)["undo"])
 		require.Empty(t, seen)
 		b.Settle(t)
 	})
@@ -94,7 +95,7 @@ func TestFailureOfTheCompensation(t *testing.T) {
 		require.NoError(t, run.Rerun(enginetest.Context(t), runtime.RerunFailed()))
 		_, err = run.Result(enginetest.Context(t))
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, runtime.NodeSucceeded, states(t, run)["tell"])
+		require.Equal(t, fabrictype.NodeSucceeded, states(t, run)["tell"])
 		b.Settle(t)
 	})
 }

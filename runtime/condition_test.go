@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -78,7 +79,7 @@ func successOf(t *testing.T, run *runtime.Run[string]) (string, *runtime.RunDesc
 	require.NoError(t, err)
 	d, err := run.Describe(enginetest.Context(t))
 	require.NoError(t, err)
-	require.Equal(t, runtime.RunSucceeded, d.State)
+	require.Equal(t, fabrictype.RunSucceeded, d.State)
 	return result, d
 }
 
@@ -101,20 +102,21 @@ func TestConditionSkipsTheOtherBranch(t *testing.T) {
 
 		result, d := runToSuccess(t, b, def, listing{Size: 200})
 		require.Equal(t, "deep", result)
-		require.Equal(t, runtime.NodeSucceeded, node(t, d, "large").State)
-		require.Equal(t, runtime.NodeSkipped, node(t, d, "quick").State)
+		require.Equal(t, fabrictype.NodeSucceeded, node(t, d, "large").State)
+		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "quick").State)
 		require.Equal(t, "condition large of node scan is true", node(t, d, "quick").Reason)
 
 		result, d = runToSuccess(t, b, def, listing{Size: 2})
 		require.Equal(t, "quick", result)
 		require.Equal(t, "condition large of node scan is false", node(t, d, "deep").Reason)
-		require.Equal(t, runtime.NodeSkipped, node(t, d, "deep").State)
-		require.Equal(t, runtime.NodeSkipped, node(t, d, "deeper").State)
+		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "deep").State)
+		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "deeper").State)
 		b.Settle(t)
 	})
 }
 
-// Conditions on what is no result of an activity: the input, the payload of a signal, and what a map and a sub-flow give.
+// Conditions on what is no result of an activity: the input, the payload of a signal, and what a map and a sub-flow
+// give.
 func TestConditionsOnEveryKindOfUpstream(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -140,7 +142,7 @@ func TestConditionsOnEveryKindOfUpstream(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			waits, err := run.Waitpoints(enginetest.Context(t))
 			require.NoError(t, err)
-			if len(waits) == 0 || waits[0].State != runtime.WaitOpen {
+			if len(waits) == 0 || waits[0].State != fabrictype.WaitOpen {
 				return "no wait is open"
 			}
 			wait = waits[0]
@@ -158,7 +160,7 @@ func TestConditionsOnEveryKindOfUpstream(t *testing.T) {
 		d, errDescribe := run.Describe(enginetest.Context(t))
 		require.NoError(t, errDescribe)
 		require.Equal(t, "condition large of the input is false", node(t, d, "sizes").Reason)
-		require.Equal(t, runtime.NodeSkipped, node(t, d, "end").State)
+		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "end").State)
 		require.ErrorIs(t, err, runtime.ErrNoResult)
 		b.Settle(t)
 	})
@@ -258,7 +260,7 @@ func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("large")))
 		result, d = successOf(t, run)
 		require.Equal(t, "quick", result)
-		require.Equal(t, runtime.NodeSkipped, node(t, d, "deep").State)
+		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "deep").State)
 		require.Equal(t, "condition large of node scan is false", node(t, d, "deep").Reason)
 		require.Empty(t, node(t, d, "quick").Reason)
 		require.Equal(t, int32(2), decided.Load())
@@ -266,7 +268,7 @@ func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("quick")))
 		result, d = successOf(t, run)
 		require.Equal(t, "quick", result)
-		require.Equal(t, runtime.NodeSkipped, node(t, d, "deep").State)
+		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "deep").State)
 		require.Equal(t, int32(2), decided.Load())
 		b.Settle(t)
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -116,7 +117,7 @@ func constructs() []construct {
 			fork, err := run.Fork(ctx, runtime.ForkFrom("only"))
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
-				if d, err := fork.Describe(ctx); err != nil || d.State != runtime.RunSucceeded {
+				if d, err := fork.Describe(ctx); err != nil || d.State != fabrictype.RunSucceeded {
 					return fmt.Sprint("the fork to succeed: ", d.State, " ", err)
 				}
 				return ""
@@ -159,8 +160,8 @@ func failingNode(_ *testing.T, f *intFlow, _ *intActivity) flow.Ref[int] {
 	return flow.Node(f, "only", fail, f.Input(), activity.Retry(activity.NoRetry))
 }
 
-// failureHookConstruct has a worker that calls OnRunFailed for the run. For that, the feed of the namespace has the start
-// and the end of each run, until an hour after the last reader: so it comes last.
+// failureHookConstruct has a worker that calls OnRunFailed for the run. For that, the feed of the namespace has the
+// start and the end of each run, until an hour after the last reader: so it comes last.
 func failureHookConstruct() construct {
 	called, call := context.WithCancel(context.Background())
 	return construct{

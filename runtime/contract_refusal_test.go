@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -19,8 +20,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/lua"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // What the contract has no place for is refused by name, before anything is written.
@@ -90,9 +89,9 @@ func TestContractRefusesOperations(t *testing.T) {
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
 	}
 	_, operations["a later start"] = runtime.Start(ctx, b.Client, chainOf(t, addOne(), 1), 1, runtime.StartAfter(time.Hour))
-	_, operations["feed"] = b.Client.Feed(ctx, runfeed.Filter{}, "")
-	_, operations["bulk job"] = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{})
-	_, operations["preview of a bulk job"] = b.Client.PreviewBulkJob(ctx, runtime.RunQuery{}, bulk.Purge(), bulk.Options{})
+	_, operations["feed"] = b.Client.Feed(ctx, runtime.FeedFilter{}, "")
+	_, operations["bulk job"] = b.Client.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
+	_, operations["preview of a bulk job"] = b.Client.PreviewBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
 	_, operations["a bulk job"] = b.Client.DescribeBulkJob(ctx, "x")
 	operations["stop of a bulk job"] = b.Client.StopBulkJob(ctx, "x")
 	for _, operations["bulk jobs"] = range b.Client.BulkJobs(ctx) {

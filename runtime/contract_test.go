@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // startWorkerPool starts a keeper and a worker with the handlers.
@@ -122,8 +122,8 @@ func TestContractRetriesAndFailure(t *testing.T) {
 		require.Equal(t, "not yet", failure(t, err).Reason)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunFailed, d.State)
-		require.Equal(t, runtime.NodeSkipped, d.Nodes[2].State)
+		require.Equal(t, fabrictype.RunFailed, d.State)
+		require.Equal(t, fabrictype.NodeSkipped, d.Nodes[2].State)
 		require.Equal(t, 3, d.Nodes[0].Attempts)
 		b.Settle(t)
 	})
@@ -166,12 +166,12 @@ func TestContractWatchToTheEnd(t *testing.T) {
 	startWorkerPool(t, b, a)
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
-	var last runevent.Kind
+	var last fabrictype.EventKind
 	for e, err := range run.Watch(ctx, "") {
 		require.NoError(t, err)
 		last = e.Kind
 	}
-	require.Equal(t, runevent.FlowSucceeded, last)
+	require.Equal(t, fabrictype.EventRunSucceeded, last)
 }
 
 func TestContractDescribeWatchList(t *testing.T) {
@@ -184,11 +184,11 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunRunning, d.State)
+		require.Equal(t, fabrictype.RunRunning, d.State)
 		require.Equal(t, []string{"n0", "n1", "n2"}, []string{d.Nodes[0].Name, d.Nodes[1].Name, d.Nodes[2].Name})
 		require.Contains(t, d.Nodes[1].Why, "n0")
-		require.Equal(t, why.Upstreams, d.Nodes[1].Waiting.Reason)
-		require.Equal(t, why.Worker, d.Nodes[0].Waiting.Reason)
+		require.Equal(t, waitreason.Upstreams, d.Nodes[1].Waiting.Reason)
+		require.Equal(t, waitreason.Worker, d.Nodes[0].Waiting.Reason)
 		startWorkerPool(t, b, a)
 		var kinds []string
 		for e, err := range run.Watch(ctx, "") {
@@ -202,7 +202,7 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, page.Runs, 1)
 		require.Equal(t, "seen", page.Runs[0].Run)
-		require.Equal(t, runtime.RunSucceeded, page.Runs[0].State)
+		require.Equal(t, fabrictype.RunSucceeded, page.Runs[0].State)
 		require.ErrorIs(t, run.Cancel(ctx, "late"), runtime.ErrRunOver)
 	})
 }
@@ -236,7 +236,7 @@ func TestContractPriorities(t *testing.T) {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			for _, n := range d.Nodes {
-				if n.Name != "sum" && n.State != runtime.NodeWaiting {
+				if n.Name != "sum" && n.State != fabrictype.NodeWaiting {
 					return n.Name + " is " + string(n.State)
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -26,7 +27,7 @@ func openWait(ctx context.Context, t *testing.T, run interface {
 	enginetest.Eventually(t, func() string {
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
-		if len(waits) != 1 || waits[0].State != runtime.WaitOpen {
+		if len(waits) != 1 || waits[0].State != fabrictype.WaitOpen {
 			return fmt.Sprintf("%d waitpoints are open", len(waits))
 		}
 		found = waits[0]
@@ -53,23 +54,23 @@ func TestContractWaitpointNode(t *testing.T) {
 		require.Equal(t, 2, w.Needed)
 		d, err := x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: 1, IdempotencyKey: "a"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalAccepted, d.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, d.Outcome)
 		d, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: 1, IdempotencyKey: "a"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalDuplicate, d.Outcome)
-		require.Equal(t, runtime.SignalAccepted, d.First)
+		require.Equal(t, fabrictype.SignalDuplicate, d.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, d.First)
 		d, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "other", Payload: 7})
 		require.NoError(t, err)
 		require.False(t, d.Counts)
 		d, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: 40})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalResumed, d.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, d.Outcome)
 		result, err := run.Result(x.ctx)
 		require.NoError(t, err)
 		require.Equal(t, 41, result)
 		d, err = x.Client.Signal(x.ctx, w.Token, runtime.Signal{Name: "go", Payload: 1})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalClosed, d.Outcome)
+		require.Equal(t, fabrictype.SignalClosed, d.Outcome)
 	})
 }
 
@@ -223,9 +224,9 @@ func TestContractEdgeKinds(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{add, odd})
-		for n, want := range map[int]map[string]runtime.NodeState{
-			1: {"tried": runtime.NodeSucceeded, "good": runtime.NodeSucceeded, "undone": runtime.NodeSkipped, "clean": runtime.NodeSucceeded},
-			2: {"tried": runtime.NodeFailed, "good": runtime.NodeSkipped, "undone": runtime.NodeSucceeded, "clean": runtime.NodeSucceeded},
+		for n, want := range map[int]map[string]fabrictype.NodeState{
+			1: {"tried": fabrictype.NodeSucceeded, "good": fabrictype.NodeSucceeded, "undone": fabrictype.NodeSkipped, "clean": fabrictype.NodeSucceeded},
+			2: {"tried": fabrictype.NodeFailed, "good": fabrictype.NodeSkipped, "undone": fabrictype.NodeSucceeded, "clean": fabrictype.NodeSucceeded},
 		} {
 			run, err := runtime.Start(ctx, b.Client, def, n)
 			require.NoError(t, err)
@@ -238,7 +239,7 @@ func TestContractEdgeKinds(t *testing.T) {
 			}
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			got := make(map[string]runtime.NodeState)
+			got := make(map[string]fabrictype.NodeState)
 			for _, x := range d.Nodes {
 				got[x.Name] = x.State
 			}

@@ -10,13 +10,23 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/runcount"
 )
 
 // maxCountedHours is the longest time that is counted by hour: so many hours the engine keeps.
 const maxCountedHours = 8 * 24
+
+// CountBy is a field by which runs are grouped.
+type CountBy string
+
+// Groups of runs.
+const (
+	ByFlow  CountBy = "flow"
+	ByState CountBy = "state"
+	ByHour  CountBy = "hour"
+)
 
 // Counts returns how many runs of the client's namespace satisfy a query, in groups: without groups one count, and none
 // if no run does. The groups are sorted by hour, flow and state.
@@ -28,9 +38,9 @@ const maxCountedHours = 8 * 24
 // A query may set Flow, States and Children, and is then answered by the present states of all runs. With CreatedFrom,
 // it is how many runs were started, with FinishedFrom, how many ended in each state: in whole hours, CreatedFrom and
 // the others being the beginning of one, of the last 8 days. Such counts include runs that have been purged, and each
-// end of a run that was run again. Starts have no states. Other fields, and runcount.Hour without a time, return
+// end of a run that was run again. Starts have no states. Other fields, and ByHour without a time, return
 // ErrInvalid, as does a time that is not kept any more. In contract mode the error matches ErrNotInContract.
-func (c *Client) Counts(ctx context.Context, q RunQuery, by ...runcount.By) ([]runcount.Count, error) {
+func (c *Client) Counts(ctx context.Context, q RunQuery, by ...CountBy) ([]fabrictype.RunCount, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
@@ -48,7 +58,7 @@ func (c *Client) Counts(ctx context.Context, q RunQuery, by ...runcount.By) ([]r
 	if err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)
 	}
-	groups := make(map[runcount.Count]int)
+	groups := make(map[fabrictype.RunCount]int)
 	for _, reply := range replies {
 		if hours != (hourSpan{}) && time.Unix(hours.from*secondsPerHour, 0).Before(reply.KeptFrom) {
 			return nil, fmt.Errorf("count runs: %w", invalid("run query: counts are kept from %s on",
@@ -81,7 +91,7 @@ func (q RunQuery) countedHours() hourSpan {
 }
 
 // checkCounted reports what of a query cannot be counted without reading runs.
-func (q RunQuery) checkCounted(by []runcount.By) error {
+func (q RunQuery) checkCounted(by []CountBy) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid("run query: "+format, args...)) }
 	for name, set := range map[string]bool{
@@ -93,7 +103,7 @@ func (q RunQuery) checkCounted(by []runcount.By) error {
 	}
 	for i, group := range by {
 		switch group {
-		case runcount.Flow, runcount.State, runcount.Hour:
+		case ByFlow, ByState, ByHour:
 		default:
 			fault("group %q: must be one of flow, state, hour", group)
 		}
@@ -101,10 +111,10 @@ func (q RunQuery) checkCounted(by []runcount.By) error {
 			fault("group %q is named twice", group)
 		}
 	}
-	if slices.Contains(by, runcount.Hour) && !q.hasCreated() && !q.hasFinished() {
+	if slices.Contains(by, ByHour) && !q.hasCreated() && !q.hasFinished() {
 		fault("runs are grouped by hour with CreatedFrom or FinishedFrom only")
 	}
-	if q.hasCreated() && (len(q.States) > 0 || slices.Contains(by, runcount.State)) {
+	if q.hasCreated() && (len(q.States) > 0 || slices.Contains(by, ByState)) {
 		fault("starts have no states: leave CreatedFrom out, or count ends with FinishedFrom")
 	}
 	q.checkHours(fault)
@@ -127,24 +137,25 @@ func (q RunQuery) checkHours(fault func(format string, args ...any)) {
 }
 
 // countedEvents are the engine's words for what is counted, with the state that it leads to. A start has none.
-var countedEvents = map[string]RunState{
-	"started": "", "success": RunSucceeded, "failed": RunFailed, "cancelled": RunCancelled, "expired": RunExpired,
+var countedEvents = map[string]fabrictype.RunState{
+	"started": "", "success": fabrictype.RunSucceeded, "failed": fabrictype.RunFailed,
+	"cancelled": fabrictype.RunCancelled, "expired": fabrictype.RunExpired,
 }
 
 // addCounts adds what a partition has counted to the groups.
-func (q RunQuery) addCounts(groups map[runcount.Count]int, counts []enginerpc.RunCount, by []runcount.By) {
-	add := func(n enginerpc.RunCount, state RunState, runs int) {
+func (q RunQuery) addCounts(groups map[fabrictype.RunCount]int, counts []enginerpc.RunCount, by []CountBy) {
+	add := func(n enginerpc.RunCount, state fabrictype.RunState, runs int) {
 		if len(q.States) > 0 && !slices.Contains(q.States, state) {
 			return
 		}
-		var group runcount.Count
+		var group fabrictype.RunCount
 		for _, name := range by {
 			switch name {
-			case runcount.Flow:
+			case ByFlow:
 				group.Flow = n.FlowName
-			case runcount.State:
-				group.State = string(state)
-			case runcount.Hour:
+			case ByState:
+				group.State = state
+			case ByHour:
 				group.Hour = time.Unix(n.Hour*secondsPerHour, 0).UTC()
 			}
 		}
@@ -165,23 +176,23 @@ func (q RunQuery) addCounts(groups map[runcount.Count]int, counts []enginerpc.Ru
 				add(n, state, runs)
 			}
 		case state == "":
-			add(n, RunRunning, runs)
+			add(n, fabrictype.RunRunning, runs)
 		default: // it was counted as started, too
-			add(n, RunRunning, -runs)
+			add(n, fabrictype.RunRunning, -runs)
 			add(n, state, runs)
 		}
 	}
 }
 
 // sortedCounts lists the groups that have runs.
-func sortedCounts(groups map[runcount.Count]int) []runcount.Count {
-	var list []runcount.Count
+func sortedCounts(groups map[fabrictype.RunCount]int) []fabrictype.RunCount {
+	var list []fabrictype.RunCount
 	for group, runs := range groups {
 		if group.Runs = runs; runs > 0 {
 			list = append(list, group)
 		}
 	}
-	slices.SortFunc(list, func(a, b runcount.Count) int {
+	slices.SortFunc(list, func(a, b fabrictype.RunCount) int {
 		return cmp.Or(a.Hour.Compare(b.Hour), cmp.Compare(a.Flow, b.Flow), cmp.Compare(a.State, b.State))
 	})
 	return list

@@ -10,22 +10,22 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runcount"
 )
 
 // countByListing is what Counts must give, by reading every run.
-func countByListing(t testing.TB, c *runtime.Client, q runtime.RunQuery) map[runcount.Count]int {
+func countByListing(t testing.TB, c *runtime.Client, q runtime.RunQuery) map[fabrictype.RunCount]int {
 	t.Helper()
-	counts := make(map[runcount.Count]int)
+	counts := make(map[fabrictype.RunCount]int)
 	for run, err := range c.Runs(enginetest.Context(t), q) {
 		require.NoError(t, err)
-		counts[runcount.Count{Flow: run.Flow, State: string(run.State)}]++
+		counts[fabrictype.RunCount{Flow: run.Flow, State: run.State}]++
 	}
 	return counts
 }
@@ -33,11 +33,11 @@ func countByListing(t testing.TB, c *runtime.Client, q runtime.RunQuery) map[run
 // requireCounted compares the counts with all runs.
 func requireCounted(t testing.TB, c *runtime.Client, q runtime.RunQuery) {
 	t.Helper()
-	list, err := c.Counts(enginetest.Context(t), q, runcount.Flow, runcount.State)
+	list, err := c.Counts(enginetest.Context(t), q, runtime.ByFlow, runtime.ByState)
 	require.NoError(t, err)
-	got := make(map[runcount.Count]int)
+	got := make(map[fabrictype.RunCount]int)
 	for _, n := range list {
-		got[runcount.Count{Flow: n.Flow, State: n.State}] = n.Runs
+		got[fabrictype.RunCount{Flow: n.Flow, State: n.State}] = n.Runs
 	}
 	require.Equal(t, countByListing(t, c, q), got)
 }
@@ -60,21 +60,21 @@ func TestRunsAreCounted(t *testing.T) {
 		before := time.Now().Add(-time.Minute).Truncate(time.Hour) // the server's clock is that of this machine
 		set := startRunSet(t, b, 60)
 		for _, q := range []runtime.RunQuery{
-			{}, {Flow: "bad"}, {Flow: "none"}, {States: []runtime.RunState{runtime.RunRunning, runtime.RunFailed}},
+			{}, {Flow: "bad"}, {Flow: "none"}, {States: []fabrictype.RunState{fabrictype.RunRunning, fabrictype.RunFailed}},
 		} {
 			requireCounted(t, b.Client, q)
 		}
 		require.Equal(t, 60, runsCounted(t, b.Client, runtime.RunQuery{}))
 		require.Equal(t, 60, runsCounted(t, b.Client, runtime.RunQuery{CreatedFrom: before}))
-		ended := runsCounted(t, b.Client, runtime.RunQuery{States: []runtime.RunState{runtime.RunSucceeded, runtime.RunFailed, runtime.RunCancelled}})
+		ended := runsCounted(t, b.Client, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunSucceeded, fabrictype.RunFailed, fabrictype.RunCancelled}})
 		require.Equal(t, ended, runsCounted(t, b.Client, runtime.RunQuery{FinishedFrom: before}))
 		// What is run again is open, what is purged is not counted any more, but for the hours.
 		for _, run := range set.runs {
 			switch d, err := run.Describe(ctx); {
-			case err == nil && d.State == runtime.RunFailed:
+			case err == nil && d.State == fabrictype.RunFailed:
 				require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
 				_, _ = run.Result(ctx)
-			case err == nil && d.State == runtime.RunSucceeded:
+			case err == nil && d.State == fabrictype.RunSucceeded:
 				require.NoError(t, run.Purge(ctx))
 			}
 		}
@@ -82,11 +82,11 @@ func TestRunsAreCounted(t *testing.T) {
 		require.Equal(t, 40, runsCounted(t, b.Client, runtime.RunQuery{}))
 		require.Equal(t, 20, runsCounted(t, b.Client, runtime.RunQuery{FinishedFrom: before, Flow: "good"}))
 		require.Equal(t, 40, runsCounted(t, b.Client, runtime.RunQuery{FinishedFrom: before, Flow: "bad"}))
-		list, err := b.Client.Counts(ctx, runtime.RunQuery{FinishedFrom: before, Flow: "bad"}, runcount.Hour, runcount.State)
+		list, err := b.Client.Counts(ctx, runtime.RunQuery{FinishedFrom: before, Flow: "bad"}, runtime.ByHour, runtime.ByState)
 		require.NoError(t, err)
 		require.NotEmpty(t, list)
 		for _, n := range list {
-			require.Equal(t, string(runtime.RunFailed), n.State)
+			require.EqualValues(t, string(fabrictype.RunFailed), n.State)
 			require.False(t, n.Hour.Before(before))
 		}
 		b.Check(t, invariant.AnyTime)
@@ -149,11 +149,11 @@ func TestCountsAreRepaired(t *testing.T) {
 					run := set.runs[changed]
 					switch d, err := run.Describe(ctx); {
 					case err != nil: // purged
-					case d.State == runtime.RunFailed:
+					case d.State == fabrictype.RunFailed:
 						require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
-					case d.State == runtime.RunSucceeded:
+					case d.State == fabrictype.RunSucceeded:
 						require.NoError(t, run.Purge(ctx))
-					case d.State == runtime.RunRunning:
+					case d.State == fabrictype.RunRunning:
 						require.NoError(t, run.Cancel(ctx, "enough"))
 					}
 					changed++
@@ -194,11 +194,11 @@ func TestCountsGoOnOverHours(t *testing.T) {
 		requireCounted(t, b.Client, runtime.RunQuery{})
 		clock.Jump(time.Hour)
 	}
-	list, err := b.Client.Counts(ctx, runtime.RunQuery{CreatedFrom: first, CreatedBefore: first.Add(5 * time.Hour)}, runcount.Hour)
+	list, err := b.Client.Counts(ctx, runtime.RunQuery{CreatedFrom: first, CreatedBefore: first.Add(5 * time.Hour)}, runtime.ByHour)
 	require.NoError(t, err)
-	var want []runcount.Count
+	var want []fabrictype.RunCount
 	for i := range 5 {
-		want = append(want, runcount.Count{Hour: first.Add(time.Duration(i) * time.Hour).UTC(), Runs: 2 + i})
+		want = append(want, fabrictype.RunCount{Hour: first.Add(time.Duration(i) * time.Hour).UTC(), Runs: 2 + i})
 	}
 	require.Equal(t, want, list)
 	require.Equal(t, 15, runsCounted(t, b.Client, runtime.RunQuery{}))
@@ -221,17 +221,17 @@ func TestCountsThatMakeNoSense(t *testing.T) {
 		require.NoError(t, err)
 		for want, bad := range map[string]struct {
 			query runtime.RunQuery
-			by    []runcount.By
+			by    []runtime.CountBy
 		}{
 			"Tags: runs are not counted":   {runtime.RunQuery{Tags: map[string]string{"a.b": ""}}, nil},
 			"Key: runs are not counted":    {runtime.RunQuery{Key: "k"}, nil},
 			"Queued: runs are not counted": {runtime.RunQuery{Queued: true}, nil},
 			"Text: runs are not counted":   {runtime.RunQuery{Text: "x"}, nil},
 			"Sort: runs are not counted":   {runtime.RunQuery{Sort: runtime.OldestFirst}, nil},
-			"must be one of flow, state":   {runtime.RunQuery{}, []runcount.By{"lane"}},
-			"is named twice":               {runtime.RunQuery{}, []runcount.By{runcount.Flow, runcount.Flow}},
-			"grouped by hour with":         {runtime.RunQuery{}, []runcount.By{runcount.Hour}},
-			"starts have no states":        {runtime.RunQuery{CreatedFrom: hour}, []runcount.By{runcount.State}},
+			"must be one of flow, state":   {runtime.RunQuery{}, []runtime.CountBy{"lane"}},
+			"is named twice":               {runtime.RunQuery{}, []runtime.CountBy{runtime.ByFlow, runtime.ByFlow}},
+			"grouped by hour with":         {runtime.RunQuery{}, []runtime.CountBy{runtime.ByHour}},
+			"starts have no states":        {runtime.RunQuery{CreatedFrom: hour}, []runtime.CountBy{runtime.ByState}},
 			"beginning of an hour":         {runtime.RunQuery{CreatedFrom: hour.Add(time.Second)}, nil},
 			"needs its beginning":          {runtime.RunQuery{FinishedBefore: hour}, nil},
 			"at most 192 hours":            {runtime.RunQuery{FinishedFrom: hour.Add(-1000 * time.Hour)}, nil},

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // RunDescription is the state of a run at one moment.
@@ -26,7 +26,7 @@ type RunDescription struct {
 	FlowID    enginecore.FlowID
 	// State is the state of the run. A run that has failed, expired or was cancelled may still have open nodes until
 	// ClosedAt.
-	State RunState
+	State fabrictype.RunState
 	// FailedNode is the node that failed first, with FailureReason and FailureCategory; all are empty when no node
 	// failed.
 	FailedNode, FailureReason, FailureCategory string
@@ -74,12 +74,12 @@ type RunDescription struct {
 	OpenNodes int
 	// Budgets are the states of the flow's budgets, by name.
 	Budgets []BudgetState
-	// Nodes are the nodes of the run, in the order of their declaration; with describe.Page, those of the page.
+	// Nodes are the nodes of the run, in the order of their declaration; with WithPage, those of the page.
 	Nodes []NodeDescription
-	// Next is the cursor of the next page of nodes with describe.Page; empty behind the last one.
+	// Next is the cursor of the next page of nodes with WithPage; empty behind the last one.
 	Next string
-	// Input and Result are the values of the run with describe.Values; nil without a value.
-	Input, Result *describe.Value
+	// Input and Result are the values of the run with WithValues; nil without a value.
+	Input, Result *fabrictype.Value
 
 	// graph is the flow that the run executes; nil when the run has none. specs are its nodes by name.
 	graph   *flowgraph.Graph
@@ -113,16 +113,16 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 type NodeDescription struct {
 	Name, Activity, Lane string
 	// Kind is what the node is. Activity is that of the items for a map, and empty for a waitpoint and a sub-flow.
-	Kind describe.Kind
+	Kind fabrictype.NodeKind
 	// Capabilities are those that its worker must have.
 	Capabilities []string
 	ExecutionID  enginecore.ExecutionID
-	State        NodeState
+	State        fabrictype.NodeState
 	// Why describes in English what the node waits for; empty when it runs or has ended. It is the sentence of Waiting.
 	Why string
 	// Waiting explains for programs what the node waits for, since when, and what ends the wait; zero when it runs or
 	// has ended.
-	Waiting why.Explanation
+	Waiting fabrictype.Explanation
 	// Attempts counts the attempts that were started, Retries those that followed a failure, and Reclaims those that
 	// followed the loss of a worker.
 	Attempts, Retries, Reclaims int
@@ -157,12 +157,12 @@ type NodeDescription struct {
 	// Generation is 1, and one more each time that the function of the node has gone on as new
 	// (activity.ContinueAsNew); of a loop, the number of its turn.
 	Generation int
-	// Input is what the node gets as its input with describe.Values, composed from the present results of its
+	// Input is what the node gets as its input with WithValues, composed from the present results of its
 	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
 	// succeeded.
-	Input, Result *describe.Value
-	// History are the attempts of the node with describe.Attempts, the oldest first, as far as the event log has them.
-	History []describe.Attempt
+	Input, Result *fabrictype.Value
+	// History are the attempts of the node with WithAttempts, the oldest first, as far as the event log has them.
+	History []fabrictype.Attempt
 
 	limits string              // as they are stored, while the node waits for them
 	kept   []enginecore.FlowID // child runs of earlier turns
@@ -175,13 +175,13 @@ const describePage = 200
 // the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets, child runs, values and
 // attempts in further calls, so changes during Describe may be included in part. The error wraps ErrRunNotFound when
 // the run does not exist, and ErrInvalid for an option that is out of bounds.
-func (r *RunRef) Describe(ctx context.Context, opts ...describe.Option) (*RunDescription, error) {
+func (r *RunRef) Describe(ctx context.Context, opts ...DescribeOption) (*RunDescription, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	var q describe.Request
+	var q describeRequest
 	for _, opt := range opts {
-		opt(&q)
+		opt.describe(&q)
 	}
 	if err := checkRequest(&q, describe.MaxValueBytes); err != nil {
 		return nil, r.errorf("describe", err)
@@ -189,12 +189,12 @@ func (r *RunRef) Describe(ctx context.Context, opts ...describe.Option) (*RunDes
 	return r.describe(ctx, q)
 }
 
-func (r *RunRef) describe(ctx context.Context, q describe.Request) (*RunDescription, error) {
+func (r *RunRef) describe(ctx context.Context, q describeRequest) (*RunDescription, error) {
 	d, now, err := r.readDescription(ctx, q)
-	if err == nil && q.Values {
+	if err == nil && q.values {
 		var fit int
 		if fit, err = r.addValues(ctx, d, q); err == nil && fit < len(d.Nodes) {
-			q.Nodes, q.Values = fit, false // a page of the nodes whose values were read
+			q.nodes, q.values = fit, false // a page of the nodes whose values were read
 			values := d
 			if d, now, err = r.readDescription(ctx, q); err == nil {
 				d.takeValues(values)
@@ -207,7 +207,7 @@ func (r *RunRef) describe(ctx context.Context, q describe.Request) (*RunDescript
 	if err == nil {
 		err = r.complete(ctx, d, now)
 	}
-	if err == nil && q.Attempts {
+	if err == nil && q.attempts {
 		err = r.addAttempts(ctx, d)
 	}
 	if err != nil {
@@ -218,12 +218,12 @@ func (r *RunRef) describe(ctx context.Context, q describe.Request) (*RunDescript
 
 // readDescription reads the run and its nodes, or a page of them, with the time by the engine's clock.
 func (r *RunRef) readDescription(
-	ctx context.Context, q describe.Request,
+	ctx context.Context, q describeRequest,
 ) (d *RunDescription, now time.Time, err error) {
 	call := enginerpc.DescribeFlowCall{Partition: r.partition, FlowID: r.flowID, Limit: describePage}
-	if q.Paged && q.Cursor == "" {
-		call.Limit = int64(q.Nodes)
-	} else if q.Paged {
+	if q.paged && q.cursor == "" {
+		call.Limit = int64(q.nodes)
+	} else if q.paged {
 		call.Limit = 1 // the first call brings the definition alone
 	}
 	nodes := make(map[enginecore.ExecutionID]NodeDescription)
@@ -238,18 +238,18 @@ func (r *RunRef) readDescription(
 				return nil, now, err
 			}
 		}
-		ofPage := !q.Paged || call.Cursor == q.Cursor || !engine.Has[engine.GraphStore](r.client.session.Backend)
+		ofPage := !q.paged || call.Cursor == q.cursor || !engine.Has[engine.GraphStore](r.client.session.Backend)
 		if ofPage {
 			for _, n := range reply.Nodes {
 				nodes[n.ExecutionID] = describeNode(n, d.specs[n.Node], reply.Now)
 			}
 		}
-		if q.Paged && ofPage {
+		if q.paged && ofPage {
 			d.Next = reply.NextCursor
 			break
 		}
-		if call.Cursor = reply.NextCursor; q.Paged {
-			call.Cursor, call.Limit = q.Cursor, int64(q.Nodes)
+		if call.Cursor = reply.NextCursor; q.paged {
+			call.Cursor, call.Limit = q.cursor, int64(q.nodes)
 		}
 		if call.Cursor == "" {
 			break
@@ -341,7 +341,7 @@ func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time
 	description := NodeDescription{
 		Child: child, Kind: kindOf(n, spec), Generation: max(1, int(n.Generation)), kept: keptChildren(n),
 		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
-		State: NodeState(n.State), Waiting: explain.Waiting(n, spec, now), limits: n.Limits,
+		State: fabrictype.NodeState(n.State), Waiting: explain.Waiting(n, spec, now), limits: n.Limits,
 		Attempts: int(n.Attempts), Retries: int(n.RetryCount),
 		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent,
 		Message: n.ProgressMessage,
@@ -356,24 +356,24 @@ func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time
 	return description
 }
 
-func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) describe.Kind {
+func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.NodeKind {
 	switch {
 	case spec != nil && spec.Loop != nil:
-		return describe.Loop
+		return fabrictype.KindLoop
 	case spec != nil && spec.Expand != nil:
-		return describe.Expansion
+		return fabrictype.KindExpansion
 	case n.Kind == submit.MapKind:
-		return describe.Map
+		return fabrictype.KindMap
 	case n.Kind == submit.SubKind:
-		return describe.SubFlow
+		return fabrictype.KindSubFlow
 	case spec != nil && spec.IsTimer():
-		return describe.Timer
+		return fabrictype.KindTimer
 	case spec != nil && spec.Wait != nil:
-		return describe.Waitpoint
+		return fabrictype.KindWaitpoint
 	case spec != nil && spec.Condition != nil:
-		return describe.Condition
+		return fabrictype.KindCondition
 	}
-	return describe.Task
+	return fabrictype.KindActivity
 }
 
 // nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to

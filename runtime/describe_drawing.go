@@ -3,11 +3,11 @@ package runtime
 import (
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/layout"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // SVG returns the drawing of flow.Definition.SVG with the states of the nodes; empty when the run stores no graph.
@@ -27,7 +27,7 @@ func (d *RunDescription) nodeStates() map[string]layout.NodeState {
 				Succeeded: c.Succeeded, Failed: c.Failed + c.Expired, Running: c.Open, Total: c.Total,
 			}
 			s.Text = fmt.Sprintf("%d of %d ended", c.Total-c.Open, c.Total)
-			if n.Kind == describe.Map {
+			if n.Kind == fabrictype.KindMap {
 				s.Text = fmt.Sprintf("%d of %d items", c.Total-c.Open, c.Total)
 			}
 		}
@@ -42,45 +42,45 @@ func (d *RunDescription) nodeStates() map[string]layout.NodeState {
 // drawnState is the state of a node in a drawing.
 func (n *NodeDescription) drawnState() layout.State {
 	switch n.State {
-	case NodeActive:
+	case fabrictype.NodeActive:
 		return layout.Running
-	case NodeSucceeded:
+	case fabrictype.NodeSucceeded:
 		return layout.Succeeded
-	case NodeFailed:
+	case fabrictype.NodeFailed:
 		return layout.Failed
-	case NodeCancelled:
+	case fabrictype.NodeCancelled:
 		return layout.Cancelled
-	case NodeExpired:
+	case fabrictype.NodeExpired:
 		return layout.Expired
-	case NodeSkipped:
+	case fabrictype.NodeSkipped:
 		return layout.Skipped
 	}
 	switch n.Waiting.Reason {
-	case why.Upstreams, why.Join, why.Settling, why.Submission:
+	case waitreason.Upstreams, waitreason.Join, waitreason.Settling, waitreason.Submission:
 		return layout.NotStarted
-	case why.ChildRun:
+	case waitreason.ChildRun:
 		return layout.Running
-	case why.Signals, why.Escalated:
+	case waitreason.Signals, waitreason.Escalated:
 		return layout.WaitingForPerson
-	case why.Unserved, why.Unregistered, why.Capability:
+	case waitreason.Unserved, waitreason.Unregistered, waitreason.Capability:
 		return layout.NoWorker
-	case why.LanePaused, why.ActivityPaused, why.RunPaused:
+	case waitreason.LanePaused, waitreason.ActivityPaused, waitreason.RunPaused:
 		return layout.Paused
-	case why.Operator, why.Limit, why.RateWindow, why.Budget:
+	case waitreason.Operator, waitreason.Limit, waitreason.RateWindow, waitreason.Budget:
 		return layout.Blocked
-	case why.Timer, why.Delay, why.Start:
+	case waitreason.Timer, waitreason.Delay, waitreason.Start:
 		return layout.Delayed
-	case why.Retry:
+	case waitreason.Retry:
 		return layout.Retrying
 	}
 	switch n.State {
-	case NodeDelayed:
+	case fabrictype.NodeDelayed:
 		return layout.Delayed
-	case NodeRateLimited:
+	case fabrictype.NodeRateLimited:
 		return layout.Blocked
-	case NodeSuspended:
+	case fabrictype.NodeSuspended:
 		return layout.WaitingForPerson
-	case NodeWaitingChildren:
+	case fabrictype.NodeWaitingChildren:
 		return layout.NotStarted
 	}
 	return layout.Queued

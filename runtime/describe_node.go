@@ -7,26 +7,26 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
 
 // DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
-// describe.Values asks for them: up to describe.MaxSumBytes of each, since an input may be composed of many results.
+// WithValues asks for them: up to describe.MaxSumBytes of each, since an input may be composed of many results.
 // Other options do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or
 // ErrInvalid for an option that is out of bounds.
-func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...describe.Option) (*NodeDescription, error) {
+func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*NodeDescription, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
-	var q describe.Request
+	var q describeRequest
 	for _, opt := range opts {
-		opt(&q)
+		opt.describe(&q)
 	}
-	q = describe.Request{Values: q.Values, ValueBytes: q.ValueBytes, Attempts: true}
+	q = describeRequest{values: q.values, valueBytes: q.valueBytes, attempts: true}
 	if err := checkRequest(&q, describe.MaxSumBytes); err != nil {
 		return nil, r.errorf("describe node "+node+" of", err)
 	}
@@ -85,7 +85,7 @@ func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.NodeEvents, n
 	history, replays := describe.History{}, 0
 	for i := len(events) - 1; i >= 0; i-- {
 		e := engine.ReadEvent(events[i])
-		if e.Kind == runevent.Replayed {
+		if e.Kind == eventkind.Replayed {
 			replays++
 		}
 		history.Add(e)
@@ -129,7 +129,7 @@ func (r *RunRef) addBuilds(ctx context.Context, d *RunDescription) error {
 	if err != nil {
 		return nil // contract mode has no records of workers
 	}
-	builds := make(map[string]*fleet.Build)
+	builds := make(map[string]*fabrictype.Build)
 	for i := range d.Nodes {
 		for _, a := range d.Nodes[i].History {
 			if id := engine.BuildIDOf(enginecore.WorkerInstanceID(a.Worker)); id != "" {
@@ -143,7 +143,7 @@ func (r *RunRef) addBuilds(ctx context.Context, d *RunDescription) error {
 			return err
 		}
 		for i, stored := range reply.Builds {
-			build := new(fleet.Build)
+			build := new(fabrictype.Build)
 			if json.Unmarshal(stored, build) == nil {
 				builds[ids[i]] = build
 			}

@@ -3,15 +3,18 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // pageCursor is what a cursor of a page looks like.
@@ -19,26 +22,26 @@ var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
 
 // checkRequest checks what a description is asked for, with values of at most so many bytes, and sets what is left
 // open.
-func checkRequest(q *describe.Request, most int) error {
+func checkRequest(q *describeRequest, most int) error {
 	switch {
-	case q.ValueBytes < 0 || q.ValueBytes > most:
-		return invalid("describe.Values(%d): must be 0 to %d bytes", q.ValueBytes, most)
-	case q.Paged && (q.Nodes < 1 || q.Nodes > describe.MaxPage):
-		return invalid("describe.Page of %d nodes: must be 1 to %d", q.Nodes, describe.MaxPage)
-	case q.Paged && !pageCursor.MatchString(q.Cursor):
-		return invalid("describe.Page: %.40q is not a cursor: use RunDescription.Next", q.Cursor)
+	case q.valueBytes < 0 || q.valueBytes > most:
+		return invalid("WithValues(%d): must be 0 to %d bytes", q.valueBytes, most)
+	case q.paged && (q.nodes < 1 || q.nodes > describe.MaxPage):
+		return invalid("WithPage of %d nodes: must be 1 to %d", q.nodes, describe.MaxPage)
+	case q.paged && !pageCursor.MatchString(q.cursor):
+		return invalid("WithPage: %.40q is not a cursor: use RunDescription.Next", q.cursor)
 	}
-	q.ValueBytes = cmp.Or(q.ValueBytes, describe.DefaultValueBytes)
+	q.valueBytes = cmp.Or(q.valueBytes, describe.DefaultValueBytes)
 	return nil
 }
 
 // cut leaves the nodes of a page, where the engine has given all of them.
-func (d *RunDescription) cut(q describe.Request) {
-	if !q.Paged || len(d.Nodes) <= q.Nodes {
+func (d *RunDescription) cut(q describeRequest) {
+	if !q.paged || len(d.Nodes) <= q.nodes {
 		return
 	}
-	from, _ := strconv.Atoi(q.Cursor)
-	to := min(from+q.Nodes, len(d.Nodes))
+	from, _ := strconv.Atoi(q.cursor)
+	to := min(from+q.nodes, len(d.Nodes))
 	if to < len(d.Nodes) {
 		d.Next = strconv.Itoa(to)
 	}
@@ -101,24 +104,24 @@ func (r *RunRef) nodeID(d *RunDescription, name string) enginecore.ExecutionID {
 	return enginecore.NodeExecutionID(r.partition, r.flowID, d.places[name]+1)
 }
 
-// addValues adds the values of the run and of the nodes that d describes, q.ValueBytes of each. It returns how many of
-// the nodes have them: with q.Paged, those whose values have describe.MaxSumBytes together, at least one; otherwise
+// addValues adds the values of the run and of the nodes that d describes, q.valueBytes of each. It returns how many of
+// the nodes have them: with q.paged, those whose values have describe.MaxSumBytes together, at least one; otherwise
 // all, of which the values of the last ones are truncated.
-func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describe.Request) (fit int, err error) {
+func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeRequest) (fit int, err error) {
 	if d.graph == nil {
 		return len(d.Nodes), nil
 	}
 	if len(d.Nodes) > describe.MaxPage {
-		return 0, invalid("describe.Values of %d nodes: at most %d are allowed: use describe.Page", len(d.Nodes),
+		return 0, invalid("WithValues of %d nodes: at most %d are allowed: use WithPage", len(d.Nodes),
 			describe.MaxPage)
 	}
-	read, err := r.readValues(ctx, d, d.valuesNeeded(), q.ValueBytes, describe.MaxSumBytes)
+	read, err := r.readValues(ctx, d, d.valuesNeeded(), q.valueBytes, describe.MaxSumBytes)
 	if err != nil {
 		return 0, err
 	}
 	codec := codecName(d.graph.Codec)
 	d.Input = partOf(read.input, codec)
-	if d.graph.Return != "" && d.State == RunSucceeded {
+	if d.graph.Return != "" && d.State == fabrictype.RunSucceeded {
 		d.Result = partOf(read.nodes[d.graph.Return], codec)
 	}
 	bytes := dataSize(d.Input) + dataSize(d.Result)
@@ -129,14 +132,14 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describe.Re
 			continue
 		}
 		full := !read.has(n.Name) || !read.has(d.known(spec.Input.InputNodes())...)
-		limit := q.ValueBytes
+		limit := q.valueBytes
 		if i > 0 {
 			limit = min(limit, describe.MaxSumBytes-bytes)
 		}
 		if err := r.addNodeValues(ctx, n, spec, read, full, limit); err != nil {
 			return 0, err
 		}
-		if bytes += dataSize(n.Input) + dataSize(n.Result); i > 0 && q.Paged && (full || bytes >= describe.MaxSumBytes) {
+		if bytes += dataSize(n.Input) + dataSize(n.Result); i > 0 && q.paged && (full || bytes >= describe.MaxSumBytes) {
 			return i, nil
 		}
 	}
@@ -150,7 +153,7 @@ func (r *RunRef) addNodeValues(
 	limit = max(0, limit)
 	codec := codecName(spec.Codec)
 	if n.Result = cutTo(limit, partOf(read.nodes[n.Name], codec)); full && spec.Input.Kind != "" {
-		n.Input = &describe.Value{Codec: codec, Size: -1, Truncated: true}
+		n.Input = &fabrictype.Value{Codec: codec, Size: -1, Truncated: true}
 		return nil
 	}
 	n.Input, err = r.inputOf(ctx, n, spec, read, limit)
@@ -158,19 +161,19 @@ func (r *RunRef) addNodeValues(
 }
 
 // dataSize returns how many bytes of a value there are.
-func dataSize(v *describe.Value) int {
+func dataSize(v *fabrictype.Value) int {
 	if v == nil {
 		return 0
 	}
-	return len(v.Data)
+	return len(v.JSON) + len(v.Text) + len(v.Data)
 }
 
 // cutTo leaves at most so many bytes of a value.
-func cutTo(limit int, v *describe.Value) *describe.Value {
-	if dataSize(v) > limit {
-		v.Data, v.Truncated = v.Data[:limit:limit], true
+func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
+	if dataSize(v) <= limit {
+		return v
 	}
-	return v
+	return newValue(v.Codec, v.Size, v.Bytes()[:limit:limit])
 }
 
 // known returns those of the names that the graph of the run has.
@@ -217,7 +220,7 @@ func (d *RunDescription) valuesNeeded() []string {
 // inputOf composes the input of a node as its worker does.
 func (r *RunRef) inputOf(
 	ctx context.Context, n *NodeDescription, spec *flowgraph.Node, read readValues, limit int,
-) (*describe.Value, error) {
+) (*fabrictype.Value, error) {
 	if spec.Input.Kind == "" {
 		return nil, nil
 	}
@@ -237,7 +240,7 @@ func (r *RunRef) inputOf(
 	case truncated && spec.Input.Kind == flowgraph.ExprNode:
 		return partOf(read.nodes[spec.Input.Node], codec), nil
 	case truncated:
-		return &describe.Value{Codec: codec, Size: -1, Truncated: true}, nil
+		return &fabrictype.Value{Codec: codec, Size: -1, Truncated: true}, nil
 	}
 	if spec.Input.Chooses() {
 		if n.StartedAt.IsZero() {
@@ -249,16 +252,14 @@ func (r *RunRef) inputOf(
 			return nil, err
 		}
 		if !whole {
-			return &describe.Value{Codec: codec, Size: -1, Truncated: true}, nil
+			return &fabrictype.Value{Codec: codec, Size: -1, Truncated: true}, nil
 		}
 	}
 	input, err := spec.Input.Resolve(read.input.Part, results)
 	if err != nil {
 		return nil, nil // a part of it is missing
 	}
-	value := &describe.Value{Codec: codec, Size: len(input), Data: input[:min(len(input), limit)]}
-	value.Truncated = value.Size > len(value.Data)
-	return value, nil
+	return newValue(codec, len(input), input[:min(len(input), limit)]), nil
 }
 
 // chosenInputs reads the results that a join has given to its node. It reports false if they have more than
@@ -285,12 +286,32 @@ func (r *RunRef) chosenInputs(
 }
 
 // partOf returns a value as it was read; nil when there is none.
-func partOf(v enginerpc.ReadValue, codec string) *describe.Value {
+func partOf(v enginerpc.ReadValue, codec string) *fabrictype.Value {
 	if !v.Has {
 		return nil
 	}
-	return &describe.Value{Codec: codec, Size: int(v.Size), Data: v.Part, Truncated: int(v.Size) > len(v.Part)}
+	return newValue(codec, int(v.Size), v.Part)
 }
 
+// newValue returns a value of size bytes, of which data is the whole or the beginning.
+func newValue(codec string, size int, data []byte) *fabrictype.Value {
+	v := &fabrictype.Value{Codec: codec, Size: size, Truncated: size > len(data)}
+	switch {
+	case codec != jsonCodec:
+		v.Data = data
+	case !v.Truncated && isJSON(data):
+		v.JSON = data
+	default:
+		v.Text = string(data)
+	}
+	return v
+}
+
+// isJSON reports whether data can be part of a JSON text as it is. Readers would change invalid UTF-8.
+func isJSON(data []byte) bool { return json.Valid(data) && utf8.Valid(data) }
+
+// jsonCodec is the name of the codec of flows and activities that have no other one.
+const jsonCodec = "json"
+
 // codecName returns the name of a codec as a graph has it.
-func codecName(stored string) string { return cmp.Or(stored, "json") }
+func codecName(stored string) string { return cmp.Or(stored, jsonCodec) }

@@ -11,10 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // raw is a value as it was written: a number beyond 2^53, and keys in an order of their own.
@@ -57,41 +58,41 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	started, err := runtime.Start(ctx, b.Client, def, json.RawMessage(raw))
 	require.NoError(t, err)
 	run := b.Client.Run("values", started.ID())
-	d, err := run.Describe(ctx, describe.Values(0))
+	d, err := run.Describe(ctx, runtime.WithValues(0))
 	require.NoError(t, err)
-	require.Equal(t, raw, string(d.Input.Data), "before anything has run")
-	require.Equal(t, raw, string(nodesByName(d)["first"].Input.Data), "what it will get")
+	require.Equal(t, raw, string(d.Input.Bytes()), "before anything has run")
+	require.Equal(t, raw, string(nodesByName(d)["first"].Input.Bytes()), "what it will get")
 	require.Nil(t, nodesByName(d)["both"].Input, "a part of it is missing")
 	require.Nil(t, d.Result)
 
 	b.Worker(t, def.Handlers())
 	_, err = started.Result(ctx)
 	require.ErrorIs(t, err, runtime.ErrRunFailed)
-	d, err = run.Describe(ctx, describe.Values(1000))
+	d, err = run.Describe(ctx, runtime.WithValues(1000))
 	require.NoError(t, err)
 	nodes := nodesByName(d)
-	require.Equal(t, &describe.Value{Codec: "json", Size: len(raw), Data: []byte(raw)}, d.Input)
-	require.Equal(t, raw, string(nodes["first"].Input.JSON()))
-	require.Equal(t, raw, string(nodes["first"].Result.JSON()))
-	require.Equal(t, "7", string(nodes["constant"].Input.Data))
-	require.Equal(t, "["+raw+",7]", string(nodes["both"].Input.Data))
-	require.Equal(t, raw, string(nodes["fails"].Input.Data))
+	require.Equal(t, &fabrictype.Value{Codec: "json", Size: len(raw), JSON: []byte(raw)}, d.Input)
+	require.Equal(t, raw, string(nodes["first"].Input.JSON))
+	require.Equal(t, raw, string(nodes["first"].Result.JSON))
+	require.Equal(t, "7", string(nodes["constant"].Input.Bytes()))
+	require.Equal(t, "["+raw+",7]", string(nodes["both"].Input.Bytes()))
+	require.Equal(t, raw, string(nodes["fails"].Input.Bytes()))
 	require.Nil(t, nodes["fails"].Result)
 	require.Nil(t, nodes["after"].Input, "it was skipped: its upstream has no result")
-	require.Equal(t, raw, string(nodes["either"].Input.Data), "what its join has chosen")
-	for _, v := range []*describe.Value{nodes["large"].Result, nodes["count"].Input} {
+	require.Equal(t, raw, string(nodes["either"].Input.Bytes()), "what its join has chosen")
+	for _, v := range []*fabrictype.Value{nodes["large"].Result, nodes["count"].Input} {
 		require.True(t, v.Truncated)
 		require.Equal(t, 100_002, v.Size)
-		require.Len(t, v.Data, 1000)
-		require.Nil(t, v.JSON())
+		require.Len(t, v.Bytes(), 1000)
+		require.Nil(t, v.JSON)
 	}
-	n, err := run.DescribeNode(ctx, "count", describe.Values(describe.MaxSumBytes))
+	n, err := run.DescribeNode(ctx, "count", runtime.WithValues(describe.MaxSumBytes))
 	require.NoError(t, err)
-	require.Equal(t, 100_002, len(n.Input.JSON()), "the whole value")
-	require.Equal(t, "100000", string(n.Result.Data))
-	n, err = run.DescribeNode(ctx, "first", describe.Values(0))
+	require.Equal(t, 100_002, len(n.Input.JSON), "the whole value")
+	require.Equal(t, "100000", string(n.Result.Bytes()))
+	n, err = run.DescribeNode(ctx, "first", runtime.WithValues(0))
 	require.NoError(t, err)
-	require.Equal(t, raw, string(n.Input.Data))
+	require.Equal(t, raw, string(n.Input.Bytes()))
 	require.Len(t, n.History, 1)
 	_, err = run.DescribeNode(ctx, "nobody")
 	require.ErrorIs(t, err, runtime.ErrUnknownNode)
@@ -121,10 +122,10 @@ func TestDescribeResult(t *testing.T) {
 			require.NoError(t, err)
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
-			d, err := run.Describe(ctx, describe.Values(0))
+			d, err := run.Describe(ctx, runtime.WithValues(0))
 			require.NoError(t, err)
-			require.Equal(t, "40", string(d.Input.Data))
-			require.Equal(t, string(json.RawMessage(itoa(40+nodes))), string(d.Result.JSON()))
+			require.Equal(t, "40", string(d.Input.Bytes()))
+			require.Equal(t, string(json.RawMessage(itoa(40+nodes))), string(d.Result.JSON))
 		}
 	})
 }
@@ -156,11 +157,11 @@ func TestDescribeAttempts(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 
-		d, err := run.Describe(ctx, describe.Attempts())
+		d, err := run.Describe(ctx, runtime.WithAttempts())
 		require.NoError(t, err)
 		history := d.Nodes[0].History
 		require.Len(t, history, 3)
-		for i, want := range []describe.Outcome{describe.Failed, describe.Failed, describe.Succeeded} {
+		for i, want := range []fabrictype.AttemptOutcome{fabrictype.AttemptFailed, fabrictype.AttemptFailed, fabrictype.AttemptSucceeded} {
 			require.Equal(t, want, history[i].Outcome)
 			require.Equal(t, i+1, history[i].Number)
 			require.NotEmpty(t, history[i].Worker)
@@ -197,7 +198,7 @@ func TestDescribePages(t *testing.T) {
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, b.Client, def, list)
 		require.NoError(t, err)
-		last, err := run.Describe(ctx, describe.Page("1", 1))
+		last, err := run.Describe(ctx, runtime.WithPage("1", 1))
 		require.NoError(t, err)
 		require.Equal(t, "waits for each", last.Nodes[0].Why, "which is on the first page")
 
@@ -206,19 +207,19 @@ func TestDescribePages(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			if child = d.Nodes[0].Child; d.Nodes[0].State != runtime.NodeSucceeded {
+			if child = d.Nodes[0].Child; d.Nodes[0].State != fabrictype.NodeSucceeded {
 				return string(d.Nodes[0].State)
 			}
 			return ""
 		})
 		seen, pages, cursor := 0, 0, ""
 		for {
-			d, err := b.Client.Run(child.Flow, child.Run).Describe(ctx, describe.Page(cursor, 500), describe.Values(0), describe.Attempts())
+			d, err := b.Client.Run(child.Flow, child.Run).Describe(ctx, runtime.WithPage(cursor, 500), runtime.WithValues(0), runtime.WithAttempts())
 			require.NoError(t, err)
 			for _, n := range d.Nodes {
 				require.Equal(t, "item-"+itoa(seen), n.Name)
-				require.Equal(t, itoa(seen), string(n.Input.Data))
-				require.Equal(t, itoa(2*seen), string(n.Result.Data))
+				require.Equal(t, itoa(seen), string(n.Input.Bytes()))
+				require.Equal(t, itoa(2*seen), string(n.Result.Bytes()))
 				require.Len(t, n.History, 1)
 				seen++
 			}
@@ -229,7 +230,7 @@ func TestDescribePages(t *testing.T) {
 		}
 		require.Equal(t, items, seen)
 		require.Equal(t, 3, pages)
-		_, err = b.Client.Run(child.Flow, child.Run).Describe(ctx, describe.Values(0))
+		_, err = b.Client.Run(child.Flow, child.Run).Describe(ctx, runtime.WithValues(0))
 		require.ErrorIs(t, err, runtime.ErrInvalid, "without a page that is too much")
 		require.NoError(t, run.Cancel(ctx, "enough"))
 	})
@@ -240,9 +241,9 @@ func TestDescribeBounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		run := b.Client.Run("none", "none")
-		for _, opt := range []describe.Option{
-			describe.Values(-1), describe.Values(describe.MaxValueBytes + 1), describe.Page("", 0), describe.Page("", describe.MaxPage+1),
-			describe.Page("next", 10), describe.Page("-1", 10),
+		for _, opt := range []runtime.DescribeOption{
+			runtime.WithValues(-1), runtime.WithValues(describe.MaxValueBytes + 1), runtime.WithPage("", 0), runtime.WithPage("", describe.MaxPage+1),
+			runtime.WithPage("next", 10), runtime.WithPage("-1", 10),
 		} {
 			_, err := run.Describe(enginetest.Context(t), opt)
 			require.ErrorIs(t, err, runtime.ErrInvalid)
@@ -261,17 +262,17 @@ func TestContractDescribeValues(t *testing.T) {
 		startWorkerPool(t, b, a)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		d, err := run.Describe(ctx, describe.Values(0), describe.Attempts(), describe.Page("1", 1))
+		d, err := run.Describe(ctx, runtime.WithValues(0), runtime.WithAttempts(), runtime.WithPage("1", 1))
 		require.NoError(t, err)
 		require.Len(t, d.Nodes, 1)
 		require.Equal(t, "2", d.Next)
 		require.Equal(t, []string{"1", "4", "2", "3"}, []string{
-			string(d.Input.Data), string(d.Result.Data), string(d.Nodes[0].Input.Data), string(d.Nodes[0].Result.Data),
+			string(d.Input.Bytes()), string(d.Result.Bytes()), string(d.Nodes[0].Input.Bytes()), string(d.Nodes[0].Result.Bytes()),
 		})
 		require.Len(t, d.Nodes[0].History, 1)
-		require.Equal(t, describe.Succeeded, d.Nodes[0].History[0].Outcome)
-		n, err := run.DescribeNode(ctx, "n2", describe.Values(0))
+		require.Equal(t, fabrictype.AttemptSucceeded, d.Nodes[0].History[0].Outcome)
+		n, err := run.DescribeNode(ctx, "n2", runtime.WithValues(0))
 		require.NoError(t, err)
-		require.Equal(t, "3", string(n.Input.Data))
+		require.Equal(t, "3", string(n.Input.Bytes()))
 	})
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // explain completes what the records of nodes say about what they wait for, and says it in words.
@@ -43,14 +44,14 @@ func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) 
 
 // explainUpstreams says which upstreams a node waits for. It reads the states of those that are on another page.
 func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error {
-	states := make(map[string]NodeState, len(d.Nodes))
+	states := make(map[string]fabrictype.NodeState, len(d.Nodes))
 	for _, n := range d.Nodes {
 		states[n.Name] = n.State
 	}
 	var elsewhere []string
 	for _, n := range d.Nodes {
 		spec := d.specs[n.Name]
-		if spec == nil || n.Waiting.Reason != why.Upstreams {
+		if spec == nil || n.Waiting.Reason != waitreason.Upstreams {
 			continue
 		}
 		for _, up := range spec.Upstreams {
@@ -65,13 +66,13 @@ func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error 
 		return err
 	}
 	for _, name := range elsewhere {
-		states[name] = NodeState(read.nodes[name].State)
+		states[name] = fabrictype.NodeState(read.nodes[name].State)
 	}
-	succeeded := func(node string) bool { return states[node] == NodeSucceeded }
+	succeeded := func(node string) bool { return states[node] == fabrictype.NodeSucceeded }
 	ended := func(node string) bool { return states[node].Ended() }
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if spec := d.specs[n.Name]; spec != nil && n.Waiting.Reason == why.Upstreams {
+		if spec := d.specs[n.Name]; spec != nil && n.Waiting.Reason == waitreason.Upstreams {
 			n.Waiting = explain.Upstreams(n.Waiting, spec, succeeded, ended)
 		}
 	}
@@ -80,7 +81,7 @@ func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error 
 
 // explainWaits says what suspended nodes wait for.
 func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
-	suspended := func(n NodeDescription) bool { return n.State == NodeSuspended }
+	suspended := func(n NodeDescription) bool { return n.State == fabrictype.NodeSuspended }
 	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
@@ -94,11 +95,11 @@ func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 			n := &d.Nodes[i]
 			switch {
 			case n.ExecutionID != w.ExecutionID:
-			case w.timer && w.State == WaitOpen:
+			case w.timer && w.State == fabrictype.WaitOpen:
 				n.SleepsUntil, n.Waiting = w.TimeoutAt, w.explainSleep()
 			case !w.timer:
 				n.Waits = append(n.Waits, w)
-				if w.State == WaitOpen {
+				if w.State == fabrictype.WaitOpen {
 					n.Waiting = w.explain()
 				}
 			}
@@ -116,7 +117,7 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 	var calls []enginerpc.QuotaStateCall
 	asked := make(map[enginecore.QuotaPolicyID]bool)
 	for i := range d.Nodes {
-		if d.Nodes[i].limits == "" || d.Nodes[i].Waiting.Reason != why.Limit {
+		if d.Nodes[i].limits == "" || d.Nodes[i].Waiting.Reason != waitreason.Limit {
 			continue
 		}
 		limits, err := submit.DecodeLimits(d.Nodes[i].limits)
@@ -167,8 +168,8 @@ func (d *RunDescription) explainBudgets() {
 		}
 		for i := range d.Nodes {
 			e := &d.Nodes[i].Waiting
-			isBlocked := e.Reason == why.Budget && e.Subject == "" && explain.NamesBudget(*e, b.Ref.Name)
-			if isBlocked || e.Reason == why.Worker {
+			isBlocked := e.Reason == waitreason.Budget && e.Subject == "" && explain.NamesBudget(*e, b.Ref.Name)
+			if isBlocked || e.Reason == waitreason.Worker {
 				*e = explain.Budget(*e, b.Ref.Name, b.Ref.Key, b.UsedUp, b.ResetsAt)
 			}
 		}
@@ -178,11 +179,11 @@ func (d *RunDescription) explainBudgets() {
 // explainPauses says which nodes wait because their lane, activity or run is paused, also those that no worker has
 // looked at since.
 func (c *Client) explainPauses(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
-	couldStart := func(n NodeDescription) bool { return n.Waiting.Reason == why.Worker }
-	held := func(n NodeDescription) bool { return n.Waiting.Reason == why.ActivityPaused }
+	couldStart := func(n NodeDescription) bool { return n.Waiting.Reason == waitreason.Worker }
+	held := func(n NodeDescription) bool { return n.Waiting.Reason == waitreason.ActivityPaused }
 	if !d.PausedAt.IsZero() {
 		for i := range d.Nodes {
-			if n := &d.Nodes[i]; couldStart(*n) || n.Waiting.Reason == why.RunPaused {
+			if n := &d.Nodes[i]; couldStart(*n) || n.Waiting.Reason == waitreason.RunPaused {
 				n.Waiting = explain.RunPaused(explain.Pause{By: d.PausedBy, Reason: d.PauseReason, Since: d.PausedAt})
 			}
 		}
@@ -218,14 +219,14 @@ const servedQueries = 64
 // explainUnserved says which nodes wait for a worker that does not run.
 func (c *Client) explainUnserved(ctx context.Context, d *RunDescription) error {
 	store, missing := engine.Capability[engine.WorkerRecords](c.session.Backend)
-	if missing != nil || d.State != RunRunning {
+	if missing != nil || d.State != fabrictype.RunRunning {
 		return nil
 	}
 	var queries []enginerpc.FindWorkersQuery
 	waiting := make(map[enginerpc.FindWorkersQuery][]*NodeDescription)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.Waiting.Reason != why.Worker {
+		if n.Waiting.Reason != waitreason.Worker {
 			continue
 		}
 		q := enginerpc.FindWorkersQuery{LaneID: enginecore.LaneID(n.Lane), Kind: n.Activity}
@@ -259,12 +260,12 @@ func (d *RunDescription) isMap(node string) bool {
 
 // explainEnd says which nodes do not start because the run has ended.
 func (d *RunDescription) explainEnd() {
-	if d.State == RunRunning {
+	if d.State == fabrictype.RunRunning {
 		return
 	}
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		if n.Waiting.Reason != "" && n.State != NodeActive {
+		if n.Waiting.Reason != "" && n.State != fabrictype.NodeActive {
 			n.Waiting = explain.RunOver(n.Waiting, string(d.State))
 		}
 	}
@@ -279,10 +280,11 @@ func (d *RunDescription) explainStart(now time.Time) {
 		return
 	}
 	for i := range d.Nodes {
-		if n := &d.Nodes[i]; n.Waiting.Reason == why.Delay && n.Attempts == 0 {
-			n.Waiting = why.Explanation{
-				Reason: why.Start, Since: n.Waiting.Since, Until: d.StartsAt, Sentence: "the run starts at " + explain.Time(d.StartsAt),
-				Remedy: "flowfabric run move or RunRef.MoveStart",
+		if n := &d.Nodes[i]; n.Waiting.Reason == waitreason.Delay && n.Attempts == 0 {
+			n.Waiting = fabrictype.Explanation{
+				Reason: waitreason.Start, Since: n.Waiting.Since, Until: d.StartsAt,
+				Sentence: "the run starts at " + explain.Time(d.StartsAt),
+				Remedy:   "flowfabric run move or RunRef.MoveStart",
 			}
 		}
 	}
@@ -291,7 +293,7 @@ func (d *RunDescription) explainStart(now time.Time) {
 // explainQueue says that the run waits in the queue of its key.
 func (d *RunDescription) explainQueue() {
 	for i := range d.Nodes {
-		if n := &d.Nodes[i]; n.Waiting.Reason == why.Delay && n.Attempts == 0 {
+		if n := &d.Nodes[i]; n.Waiting.Reason == waitreason.Delay && n.Attempts == 0 {
 			n.DueAt, n.Overdue = time.Time{}, 0
 			n.Waiting = explain.Queued(n.Waiting, d.Key, d.queuedBehind, d.QueuePlace)
 		}
@@ -300,7 +302,7 @@ func (d *RunDescription) explainQueue() {
 
 // explainOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
 func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time.Time) {
-	if d.State == RunRunning {
+	if d.State == fabrictype.RunRunning {
 		d.Overdue = explain.LateBy(d.DeadlineAt, now)
 	}
 	late := d.Overdue > 0
@@ -308,7 +310,7 @@ func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time
 		n := &d.Nodes[i]
 		n.Overdue = max(n.Overdue, explain.LateBy(n.SleepsUntil, now))
 		for _, w := range n.Waits {
-			if w.State != WaitClosed && !w.Escalated {
+			if w.State != fabrictype.WaitClosed && !w.Escalated {
 				n.Overdue = max(n.Overdue, explain.LateBy(w.TimeoutAt, now))
 			}
 		}

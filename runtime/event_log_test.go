@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // readLog reads a run's whole log by pages of so many events.
@@ -236,7 +236,7 @@ func awaitRunning(t *testing.T, run *runtime.Run[int], node string) {
 			return err.Error()
 		}
 		for _, n := range d.Nodes {
-			if n.Name == node && n.State == runtime.NodeActive {
+			if n.Name == node && n.State == fabrictype.NodeActive {
 				return ""
 			}
 		}
@@ -275,7 +275,7 @@ func TestEventsLost(t *testing.T) {
 			for event, err := range run.Watch(ctx, after) {
 				if err != nil {
 					require.ErrorIs(t, err, runtime.ErrEventsLost)
-					var gone *runevent.LostError
+					var gone *runtime.EventsLostError
 					require.ErrorAs(t, err, &gone)
 					require.Equal(t, map[string]int{"": 270}, gone.Gone)
 					require.ErrorContains(t, err, "events were dropped: 270 of the run itself")
@@ -298,9 +298,9 @@ func TestEventsLost(t *testing.T) {
 	})
 }
 
-// A node that repeats something thousands of times, whatever it is, pushes out its own events, not those of others: their
-// attempts are described, and a watch that is told of what is gone is told of that node alone. To describe a node reads
-// its own events, and a bounded number of them.
+// A node that repeats something thousands of times, whatever it is, pushes out its own events, not those of others:
+// their attempts are described, and a watch that is told of what is gone is told of that node alone. To describe a node
+// reads its own events, and a bounded number of them.
 func TestNoisyNode(t *testing.T) {
 	t.Parallel()
 	noises := map[string][]string{
@@ -345,7 +345,7 @@ func TestNoisyNode(t *testing.T) {
 			others := make(map[string]int)
 			for event, err := range run.Watch(ctx, "") {
 				if err != nil {
-					var gone *runevent.LostError
+					var gone *runtime.EventsLostError
 					require.ErrorAs(t, err, &gone)
 					require.Len(t, gone.Gone, 1)
 					require.Greater(t, gone.Gone["first"], 10_000)

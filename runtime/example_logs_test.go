@@ -9,7 +9,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // What an activity logs stays with its attempt.
@@ -37,7 +36,7 @@ func ExampleRunRef_Logs() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for line, err := range run.Logs(ctx, "load", runlog.Query{Follow: true}) {
+	for line, err := range run.Logs(ctx, "load", runtime.LogQuery{Follow: true}) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"log"
 	"log/slog"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -33,7 +34,7 @@ func ExampleClient_Runs() {
 		}
 	}
 	query := runtime.RunQuery{
-		Flow: "weather", States: []runtime.RunState{runtime.RunSucceeded}, Tags: map[string]string{"customer.id": "Lima"},
+		Flow: "weather", States: []fabrictype.RunState{fabrictype.RunSucceeded}, Tags: map[string]string{"customer.id": "Lima"},
 	}
 	for run, err := range local.Client().Runs(ctx, query) {
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -31,7 +32,7 @@ func ExampleSchedule() {
 	client := local.Client()
 	for range 2 {
 		s, err := runtime.Schedule(ctx, client, "nightly", def, "acme", runtime.ScheduleConfig{
-			Cron: "0 3 * * *", TimeZone: "Europe/Berlin", Overlap: runtime.OverlapQueue,
+			Cron: "0 3 * * *", TimeZone: "Europe/Berlin", Overlap: fabrictype.OverlapQueue,
 		})
 		if err != nil {
 			log.Fatal(err)

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // The values and attempts of a run, without its Go types.
@@ -32,13 +31,13 @@ func ExampleRunRef_DescribeNode() {
 		log.Fatal(err)
 	}
 	ref := local.Client().Run("weather", "monday")
-	d, err := ref.Describe(ctx, describe.Values(1024))
+	d, err := ref.Describe(ctx, runtime.WithValues(1024))
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("run: %s -> %s\n", d.Input.JSON(), d.Result.JSON())
+	fmt.Printf("run: %s -> %s\n", d.Input.JSON, d.Result.JSON)
 	for _, n := range d.Nodes {
-		fmt.Printf("%s: %s -> %s\n", n.Name, n.Input.JSON(), n.Result.JSON())
+		fmt.Printf("%s: %s -> %s\n", n.Name, n.Input.JSON, n.Result.JSON)
 	}
 	report, err := ref.DescribeNode(ctx, "report")
 	if err != nil {

@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 const (
@@ -109,8 +108,10 @@ func (h *failureHook) release(ctx context.Context) {
 
 // follow calls the function for all failures behind the stored cursor until the hold is lost or ctx ends.
 func (h *failureHook) follow(ctx context.Context, from enginerpc.HoldFailureHookReply) error {
-	filter := runfeed.Filter{
-		Kinds: []runevent.Kind{runevent.FlowFailed, runevent.FlowExpired, runevent.FlowCancelled},
+	filter := FeedFilter{
+		Kinds: []fabrictype.EventKind{
+			fabrictype.EventRunFailed, fabrictype.EventRunExpired, fabrictype.EventRunCancelled,
+		},
 	}
 	feed, err := h.client.Feed(ctx, filter, from.Cursor)
 	if err != nil {
@@ -170,13 +171,14 @@ func (h *failureHook) handleAll(
 // catchUp calls the function for the runs that have failed since a time of which the feed has dropped events.
 func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 	query := RunQuery{
-		States: []RunState{RunFailed, RunExpired, RunCancelled}, FinishedFrom: since, Sort: FirstEndedFirst,
+		States:       []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired, fabrictype.RunCancelled},
+		FinishedFrom: since, Sort: FirstEndedFirst,
 	}
 	for run, err := range h.client.Runs(ctx, query) {
 		if err != nil {
 			return err
 		}
-		if run.State == RunCancelled && !h.client.cleanupFailed(ctx, run.FlowID, run.FailedNode) {
+		if run.State == fabrictype.RunCancelled && !h.client.cleanupFailed(ctx, run.FlowID, run.FailedNode) {
 			continue
 		}
 		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: flow.Outcome(run.State), Node: run.FailedNode}

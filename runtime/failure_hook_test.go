@@ -14,12 +14,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // hookCalls are the calls of OnRunFailed of several workers: "worker run".
@@ -53,8 +53,8 @@ func (c *hookCalls) await(t *testing.T, want ...string) {
 	c.awaitThat(t, want, func(runs []string) []string { return runs })
 }
 
-// awaitEach waits for at least one call for each of these runs, and none for others: what a worker had not stored when it
-// stopped, the next one is called for again.
+// awaitEach waits for at least one call for each of these runs, and none for others: what a worker had not stored when
+// it stopped, the next one is called for again.
 func (c *hookCalls) awaitEach(t *testing.T, want ...string) {
 	t.Helper()
 	c.awaitThat(t, want, slices.Compact[[]string])
@@ -246,8 +246,8 @@ func TestOnRunFailedNeedsTheLibrary(t *testing.T) {
 	})
 }
 
-// A cleanup that fails after a cancel is a failure, for the function and for feeds; another cancelled run is none, be it
-// that a node has failed before.
+// A cleanup that fails after a cancel is a failure, for the function and for feeds; another cancelled run is none, be
+// it that a node has failed before.
 func TestFailureHookOfACleanup(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {
@@ -265,7 +265,7 @@ func TestFailureHookOfACleanup(t *testing.T) {
 			return nil
 		}))
 		b.held(t)
-		feed, err := b.Client.Feed(ctx, runfeed.Filter{}, "")
+		feed, err := b.Client.Feed(ctx, runtime.FeedFilter{}, "")
 		require.NoError(t, err)
 		defer feed.Close()
 		f := flow.New[bool, string]("tidy")
@@ -279,7 +279,7 @@ func TestFailureHookOfACleanup(t *testing.T) {
 			enginetest.Eventually(t, func() string {
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				if state := node(t, d, "early").State; state != runtime.NodeFailed {
+				if state := node(t, d, "early").State; state != fabrictype.NodeFailed {
 					return string(state)
 				}
 				return ""

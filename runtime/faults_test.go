@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -31,7 +32,7 @@ func TestAllFaultsOfArguments(t *testing.T) {
 		require.ErrorContains(t, err, text)
 	}
 
-	_, err = client.ListRuns(ctx, runtime.RunQuery{States: []runtime.RunState{"bogus"}}, "", -4)
+	_, err = client.ListRuns(ctx, runtime.RunQuery{States: []fabrictype.RunState{"bogus"}}, "", -4)
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 	for _, text := range []string{"limit -4", "bogus"} {
 		require.ErrorContains(t, err, text)

@@ -9,12 +9,23 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
+
+// FeedFilter selects events of the feed. The zero value selects all of runs that are no child runs.
+type FeedFilter struct {
+	// Flow is the name of a flow; empty for all.
+	Flow string
+	// Kinds are the kinds of events; empty for all that the feed has, which the comment of
+	// fabrictype.FeedEvent lists.
+	Kinds []fabrictype.EventKind
+	// Children includes the events of child runs of maps and sub-flows. A filter with Flow includes them in any case.
+	Children bool
+}
 
 // Feed follows what happens to all runs of the client's namespace. It is for use by one goroutine. Close it.
 type Feed struct {
@@ -40,13 +51,13 @@ type feedPosition struct {
 //
 // The error matches ErrInvalid for a kind that the feed does not have, ErrCursor for a text that is no cursor, and
 // ErrNotInContract in contract mode.
-func (c *Client) Feed(ctx context.Context, filter runfeed.Filter, cursor string) (*Feed, error) {
+func (c *Client) Feed(ctx context.Context, filter FeedFilter, cursor string) (*Feed, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, fmt.Errorf("feed of runs: %w", err)
 	}
 	wanted := feeds.Filter{Flow: filter.Flow, Children: filter.Children}
 	for _, kind := range filter.Kinds {
-		if !slices.Contains(runfeed.Kinds(), kind) {
+		if !slices.Contains(eventkind.Feed(), kind) {
 			return nil, fmt.Errorf("feed of runs: %w", invalid("kind %q: the feed has no such events", kind))
 		}
 		wanted.Kinds = append(wanted.Kinds, string(kind))
@@ -80,10 +91,10 @@ func (f *Feed) Close() { f.listener.Close() }
 // If events were dropped, because the reader was away for longer than the engine keeps them, or the server has lost its
 // latest writes, Events yields ErrEventsLost and goes on with the oldest that is left, so some may be yielded a second
 // time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the engine is closed.
-func (f *Feed) Events(ctx context.Context) iter.Seq2[runfeed.Event, error] {
-	return func(yield func(runfeed.Event, error) bool) {
+func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error] {
+	return func(yield func(fabrictype.FeedEvent, error) bool) {
 		if err := f.client.ready(ctx); err != nil {
-			yield(runfeed.Event{}, fmt.Errorf("feed of runs: %w", err))
+			yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", err))
 			return
 		}
 		ctx, end := f.client.submitter.WhileOpen(ctx)
@@ -94,11 +105,11 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[runfeed.Event, error] {
 				if retry.IsUnreached(err) && ctx.Err() != nil {
 					err = context.Cause(ctx)
 				}
-				yield(runfeed.Event{}, fmt.Errorf("feed of runs: %w", err))
+				yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", err))
 				return
 			}
 			f.left = page
-			if page.Lost && !yield(runfeed.Event{}, fmt.Errorf("feed of runs: %w", ErrEventsLost)) {
+			if page.Lost && !yield(fabrictype.FeedEvent{}, fmt.Errorf("feed of runs: %w", ErrEventsLost)) {
 				return
 			}
 		}
@@ -106,7 +117,7 @@ func (f *Feed) Events(ctx context.Context) iter.Seq2[runfeed.Event, error] {
 }
 
 // yieldLeft yields the events of the page. It returns false when the reader has had enough.
-func (f *Feed) yieldLeft(yield func(runfeed.Event, error) bool) bool {
+func (f *Feed) yieldLeft(yield func(fabrictype.FeedEvent, error) bool) bool {
 	for len(f.left.Updates) > 0 {
 		n := f.left.Updates[0]
 		f.left.Updates = f.left.Updates[1:]
@@ -134,9 +145,10 @@ func isLater(n enginerpc.RunUpdate, at feedPosition) bool {
 	return feeds.IsEntryBefore(at.Entry, n.Entry)
 }
 
-func readUpdate(n enginerpc.RunUpdate) runfeed.Event {
-	return runfeed.Event{
-		Kind: runevent.Kind(n.Kind), Flow: n.FlowName, Run: n.RunID, FlowID: n.FlowID, Child: n.Child, Node: n.Node,
+func readUpdate(n enginerpc.RunUpdate) fabrictype.FeedEvent {
+	return fabrictype.FeedEvent{
+		Kind: fabrictype.EventKind(n.Kind), Flow: n.FlowName, Run: n.RunID, FlowID: string(n.FlowID), Child: n.Child,
+		Node:   n.Node,
 		Detail: n.Detail, At: n.At,
 	}
 }

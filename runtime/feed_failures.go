@@ -5,18 +5,17 @@ import (
 	"iter"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // Failures yields the failure of each run that fails or expires, and of each cancelled one of which a node with
 // flow.Finally has failed, as it happens, as Events yields events: open the feed with a filter that has
-// runevent.FlowFailed, runevent.FlowExpired and runevent.FlowCancelled, or all kinds. What else is in the feed is
-// passed over. Save Cursor after a failure was handled, and open the next feed with it: then each failure is handled at
-// least once, also if the program stops in between.
+// fabrictype.EventRunFailed, fabrictype.EventRunExpired and fabrictype.EventRunCancelled, or all kinds. What else is in
+// the feed is passed over. Save Cursor after a failure was handled, and open the next feed with it: then each failure
+// is handled at least once, also if the program stops in between.
 //
 // A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has no
 // more than the event has: the run, its outcome, and the node that failed first. Errors are those of Events, with a nil
@@ -33,8 +32,10 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 				if !yield(nil, err) {
 					return
 				}
-			case event.Kind == runevent.FlowFailed || event.Kind == runevent.FlowExpired ||
-				event.Kind == runevent.FlowCancelled && f.client.cleanupFailed(reading, event.FlowID, event.Node):
+			case event.Kind == fabrictype.EventRunFailed || event.Kind == fabrictype.EventRunExpired ||
+				event.Kind == fabrictype.EventRunCancelled && f.client.cleanupFailed(
+					reading, enginecore.FlowID(event.FlowID), event.Node,
+				):
 				if !yield(f.failureOf(reading, event), nil) {
 					return
 				}
@@ -44,15 +45,15 @@ func (f *Feed) failures(waiting, reading context.Context) iter.Seq2[*RunError, e
 }
 
 // failureOf reads the failure that an event reports.
-func (f *Feed) failureOf(ctx context.Context, event runfeed.Event) *RunError {
+func (f *Feed) failureOf(ctx context.Context, event fabrictype.FeedEvent) *RunError {
 	e := &RunError{Flow: event.Flow, Run: event.Run, Outcome: flow.Failed, Node: event.Node}
 	switch event.Kind {
-	case runevent.FlowExpired:
+	case fabrictype.EventRunExpired:
 		e.Outcome = flow.Expired
-	case runevent.FlowCancelled:
+	case fabrictype.EventRunCancelled:
 		e.Outcome = flow.Cancelled
 	}
-	return f.client.readFailure(ctx, event.FlowID, e)
+	return f.client.readFailure(ctx, enginecore.FlowID(event.FlowID), e)
 }
 
 // cleanupFailed reports whether a node with flow.Finally has failed of a run that was cancelled. failedNode is the

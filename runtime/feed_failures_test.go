@@ -12,7 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // A feed yields the failures of runs with their details, each again unless the cursor behind it was saved.
@@ -32,7 +31,7 @@ func TestFeedOfFailures(t *testing.T) {
 		require.NoError(t, err)
 		b.Worker(t, []activity.Handler{buy})
 		b.Keeper(t)
-		feed, err := b.Client.Feed(ctx, runfeed.Filter{}, "")
+		feed, err := b.Client.Feed(ctx, runtime.FeedFilter{}, "")
 		require.NoError(t, err)
 		defer feed.Close()
 		cursor := feed.Cursor()
@@ -57,7 +56,7 @@ func TestFeedOfFailures(t *testing.T) {
 			require.True(t, errors.As(seen["cup"], &stock))
 			require.Equal(t, 2, stock.Left)
 			feed.Close()
-			feed, err = b.Client.Feed(ctx, runfeed.Filter{}, cursor)
+			feed, err = b.Client.Feed(ctx, runtime.FeedFilter{}, cursor)
 			require.NoError(t, err)
 		}
 		require.NoError(t, b.Client.Run("shop", "cup").Purge(ctx))

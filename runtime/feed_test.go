@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // asking is a flow of one waitpoint.
@@ -65,17 +65,17 @@ func TestWatchesShareAReader(t *testing.T) {
 				runs[i] = run
 				submitted.Add(1)
 				ended.Go(func() {
-					var seen []runevent.Kind
+					var seen []fabrictype.EventKind
 					for event, err := range run.Watch(ctx, "") {
 						if !assert.NoError(t, err) {
 							break
 						}
-						if seen = append(seen, event.Kind); event.Kind == runevent.Suspended {
+						if seen = append(seen, event.Kind); event.Kind == fabrictype.EventSuspended {
 							submitted.Done()
 						}
 					}
-					assert.Equal(t, []runevent.Kind{
-						runevent.FlowSubmitted, runevent.Suspended, runevent.Signalled, runevent.Succeeded, runevent.FlowSucceeded,
+					assert.Equal(t, []fabrictype.EventKind{
+						fabrictype.EventRunSubmitted, fabrictype.EventSuspended, fabrictype.EventSignalled, fabrictype.EventSucceeded, fabrictype.EventRunSucceeded,
 					}, seen)
 				})
 			}
@@ -112,7 +112,7 @@ func TestSlowWatcherMissesNothing(t *testing.T) {
 			require.NoError(t, do(ctx))
 		}
 		pause := func(ctx context.Context, _ ...runtime.ActionOption) error { return run.Pause(ctx, "") }
-		var seen []runevent.Kind
+		var seen []fabrictype.EventKind
 		watched, enough := context.WithCancel(ctx)
 		defer enough()
 		for event, err := range run.Watch(watched, "") {
@@ -135,9 +135,9 @@ func TestSlowWatcherMissesNothing(t *testing.T) {
 		}
 		require.Len(t, seen, 3+2*pairs)
 		for i, kind := range seen[2:] {
-			want := runevent.FlowPaused
+			want := fabrictype.EventRunPaused
 			if i%2 == 1 {
-				want = runevent.FlowResumed
+				want = fabrictype.EventRunResumed
 			}
 			require.Equal(t, want, kind, i)
 		}
@@ -168,7 +168,7 @@ func TestWatchWithoutHints(t *testing.T) {
 		far := fmt.Sprintf("%d-0", time.Now().Add(time.Hour).UnixMilli())
 		require.NoError(t, client.Do(ctx, client.B().Xadd().Key(feed).Id(far).FieldValue().FieldValue("flows", "*").Build()).Error())
 		b.Worker(t, def.Handlers())
-		var seen []runevent.Kind
+		var seen []fabrictype.EventKind
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
 			if seen = append(seen, event.Kind); len(seen) == 2 {
@@ -176,7 +176,7 @@ func TestWatchWithoutHints(t *testing.T) {
 				close(gate)
 			}
 		}
-		require.Equal(t, runevent.FlowSucceeded, seen[len(seen)-1])
+		require.Equal(t, fabrictype.EventRunSucceeded, seen[len(seen)-1])
 		require.Len(t, seen, 6)
 	})
 }

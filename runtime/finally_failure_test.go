@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -34,7 +35,7 @@ func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 		}
 
 		run := start("cancel", "gate")
-		eventuallyState(t, run, "b", runtime.NodeActive)
+		eventuallyState(t, run, "b", fabrictype.NodeActive)
 		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
 		_, err := run.Result(enginetest.Context(t))
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)

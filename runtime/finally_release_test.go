@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -61,8 +62,8 @@ func TestFinallyWaitsForFunctions(t *testing.T) {
 			<-d.works
 			require.NoError(t, end(run))
 			require.NoError(t, end(run)) // again
-			require.Equal(t, map[string]runtime.NodeState{
-				"work": runtime.NodeActive, "clean": runtime.NodeWaitingChildren,
+			require.Equal(t, map[string]fabrictype.NodeState{
+				"work": fabrictype.NodeActive, "clean": fabrictype.NodeWaitingChildren,
 			}, states(t, run))
 			b.Check(t, 0)
 			require.Empty(t, d.cleaned)
@@ -71,7 +72,7 @@ func TestFinallyWaitsForFunctions(t *testing.T) {
 			require.Equal(t, flow.Failure{Node: "work", Outcome: flow.Cancelled, Reason: "enough"}, failure)
 			_, err = run.Result(ctx)
 			require.ErrorIs(t, err, runtime.ErrRunCancelled)
-			require.Equal(t, runtime.NodeCancelled, states(t, run)["work"])
+			require.Equal(t, fabrictype.NodeCancelled, states(t, run)["work"])
 			b.Settle(t)
 			require.NoError(t, worker.Stop())
 		}

@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // eventuallyState waits until a node of a run has a state.
-func eventuallyState(t *testing.T, run *runtime.Run[string], name string, want runtime.NodeState) {
+func eventuallyState(t *testing.T, run *runtime.Run[string], name string, want fabrictype.NodeState) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		if got := states(t, run)[name]; got != want {
@@ -34,13 +35,13 @@ func TestFinallyRunsAfterEverythingElse(t *testing.T) {
 		refs := c.nodes(f, "ok", "gate")
 		flow.Return(f, flow.Node(f, "end", c.act, flow.Const("ok"), flow.AfterEach(refs[:1])))
 		run := startOf(t, b, f)
-		eventuallyState(t, run, "end", runtime.NodeSucceeded)
-		require.Equal(t, runtime.NodeWaitingChildren, states(t, run)["release"])
+		eventuallyState(t, run, "end", fabrictype.NodeSucceeded)
+		require.Equal(t, fabrictype.NodeWaitingChildren, states(t, run)["release"])
 		close(c.gate)
 		result, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, "end", result)
-		require.Equal(t, runtime.NodeSucceeded, states(t, run)["release"])
+		require.Equal(t, fabrictype.NodeSucceeded, states(t, run)["release"])
 		d, err := run.Describe(enginetest.Context(t))
 		require.NoError(t, err)
 		require.False(t, node(t, d, "release").StartedAt.Before(node(t, d, "b").CompletedAt))
@@ -86,8 +87,8 @@ func TestFinallyNeedsNoSiblings(t *testing.T) {
 		run := startOf(t, b, f)
 		_, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err)
-		require.Equal(t, map[string]runtime.NodeState{
-			"a": runtime.NodeSucceeded, "b": runtime.NodeCancelled, "any": runtime.NodeSucceeded, "release": runtime.NodeSucceeded,
+		require.Equal(t, map[string]fabrictype.NodeState{
+			"a": fabrictype.NodeSucceeded, "b": fabrictype.NodeCancelled, "any": fabrictype.NodeSucceeded, "release": fabrictype.NodeSucceeded,
 		}, states(t, run))
 		b.Settle(t)
 	})
@@ -106,22 +107,22 @@ func TestFinallyAfterACancel(t *testing.T) {
 		flow.Node(f, "release", release, flow.FailureOf(refs[0], refs[1], behind), flow.Finally(time.Minute))
 		flow.Return(f, behind)
 		run := startOf(t, b, f)
-		eventuallyState(t, run, "a", runtime.NodeSucceeded)
-		eventuallyState(t, run, "b", runtime.NodeActive)
+		eventuallyState(t, run, "a", fabrictype.NodeSucceeded)
+		eventuallyState(t, run, "b", fabrictype.NodeActive)
 		<-c.hangs
 		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
 		_, err := run.Result(enginetest.Context(t))
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
-		want := map[string]runtime.NodeState{
-			"a": runtime.NodeSucceeded, "b": runtime.NodeCancelled, "behind": runtime.NodeCancelled, "undo": runtime.NodeCancelled,
-			"release": runtime.NodeSucceeded,
+		want := map[string]fabrictype.NodeState{
+			"a": fabrictype.NodeSucceeded, "b": fabrictype.NodeCancelled, "behind": fabrictype.NodeCancelled, "undo": fabrictype.NodeCancelled,
+			"release": fabrictype.NodeSucceeded,
 		}
 		require.Equal(t, want, states(t, run))
 		<-c.stopped
 
 		// Another end is another time to clean up.
 		require.NoError(t, run.Rerun(enginetest.Context(t), runtime.RerunFailed()))
-		eventuallyState(t, run, "b", runtime.NodeActive)
+		eventuallyState(t, run, "b", fabrictype.NodeActive)
 		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
 		_, err = run.Result(enginetest.Context(t))
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
@@ -145,7 +146,7 @@ func TestFinallyAfterTheDeadline(t *testing.T) {
 		run := startOf(t, b, f)
 		_, err := run.Result(enginetest.Context(t))
 		require.ErrorIs(t, err, runtime.ErrRunExpired)
-		require.Equal(t, map[string]runtime.NodeState{"a": runtime.NodeExpired, "release": runtime.NodeSucceeded}, states(t, run))
+		require.Equal(t, map[string]fabrictype.NodeState{"a": fabrictype.NodeExpired, "release": fabrictype.NodeSucceeded}, states(t, run))
 		b.Settle(t)
 	})
 }
@@ -166,12 +167,12 @@ func TestDeadlineOfFinally(t *testing.T) {
 			want := runtime.ErrRunFailed
 			if way == "gate" {
 				want = runtime.ErrRunCancelled
-				eventuallyState(t, run, "a", runtime.NodeActive)
+				eventuallyState(t, run, "a", fabrictype.NodeActive)
 				require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
 			}
 			_, err := run.Result(enginetest.Context(t))
 			require.ErrorIs(t, err, want)
-			require.Equal(t, runtime.NodeExpired, states(t, run)["release"])
+			require.Equal(t, fabrictype.NodeExpired, states(t, run)["release"])
 			if c.hanging.Load() > before { // on a busy machine the time can be over before a worker has begun
 				<-c.stopped
 			}

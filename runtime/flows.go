@@ -12,22 +12,22 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 // Flows returns the flows that are published in the client's namespace, sorted by name. In contract mode the error
 // matches ErrNotInContract.
-func (c *Client) Flows(ctx context.Context) ([]catalogue.Flow, error) {
+func (c *Client) Flows(ctx context.Context) ([]fabrictype.Flow, error) {
 	store, err := offered[engine.FlowCatalogue](ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)
 	}
-	found := make(map[string]catalogue.Flow)
+	found := make(map[string]fabrictype.Flow)
 	call := enginerpc.ListPublishedCall{Partition: engine.Directory(), Namespace: string(c.session.Namespace)}
 	for {
 		reply, err := store.ListPublished(ctx, call)
@@ -43,29 +43,29 @@ func (c *Client) Flows(ctx context.Context) ([]catalogue.Flow, error) {
 			break
 		}
 	}
-	list := make([]catalogue.Flow, 0, len(found))
+	list := make([]fabrictype.Flow, 0, len(found))
 	for _, f := range found {
 		list = append(list, f)
 	}
-	slices.SortFunc(list, func(a, b catalogue.Flow) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b fabrictype.Flow) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
 }
 
 // DescribeFlow returns a published flow with its graph, schemas and the history of its hashes. The error matches
 // enginecore.ErrFlowNotPublished if there is none, and in contract mode ErrNotInContract.
-func (c *Client) DescribeFlow(ctx context.Context, name string) (*catalogue.Description, error) {
+func (c *Client) DescribeFlow(ctx context.Context, name string) (*FlowDescription, error) {
 	reply, err := c.readPublished(ctx, name, "")
 	if err != nil {
 		return nil, fmt.Errorf("describe flow %q: %w", name, err)
 	}
-	d := &catalogue.Description{
+	d := &FlowDescription{fabrictype.FlowDetail{
 		Flow: flowOf(name, reply.GraphHash, reply.About), Definition: reply.Definition,
 		InputSchema: schemaText(reply.InputSchema), ResultSchema: schemaText(reply.ResultSchema),
-		History: make([]catalogue.Version, len(reply.History)),
-	}
+		History: make([]fabrictype.FlowVersion, len(reply.History)),
+	}}
 	d.PublishedAt, d.PublishedBy = reply.PublishedAt, reply.PublishedBy
 	for i, v := range reply.History {
-		d.History[i] = catalogue.Version{Hash: v.GraphHash, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy}
+		d.History[i] = fabrictype.FlowVersion{Hash: v.GraphHash, PublishedAt: v.PublishedAt, PublishedBy: v.PublishedBy}
 	}
 	return d, nil
 }
@@ -78,10 +78,10 @@ func schemaText(stored []byte) json.RawMessage {
 	return stored
 }
 
-func flowOf(name, hash string, text []byte) catalogue.Flow {
+func flowOf(name, hash string, text []byte) fabrictype.Flow {
 	var about aboutFlow
 	_ = json.Unmarshal(text, &about) // what another version wrote otherwise is left out
-	return catalogue.Flow{
+	return fabrictype.Flow{
 		Name: name, Hash: hash, Doc: about.Doc, Codec: about.Codec, InputType: about.InputType,
 		ResultType: about.ResultType, Nodes: about.Nodes,
 	}
@@ -105,11 +105,11 @@ func (c *Client) readPublished(ctx context.Context, name, digest string) (engine
 // other programs that have no Go types. The flow is as it was published last. The input is held against its schema,
 // which knows more than encoding/json: fields that are missing or misspelt are faults.
 //
-// The error wraps a *valuefault.Error with all faults of the input, which matches ErrInvalid; it matches ErrInvalid too
-// for a flow whose codec is not JSON, enginecore.ErrFlowNotPublished for an unknown name, and in contract mode
-// ErrNotInContract. The others are those of Start. Nothing was started then. A run id is that of the same run as with
-// Start if the input is the same text without white space: fields in another order are another input. Run.Existed
-// reports whether the run was there before; the result is JSON.
+// The error wraps a *fabrictype.ValueError with all faults of the input, which matches ErrInvalid; it matches
+// ErrInvalid too for a flow whose codec is not JSON, enginecore.ErrFlowNotPublished for an unknown name, and in
+// contract mode ErrNotInContract. The others are those of Start. Nothing was started then. A run id is that of the same
+// run as with Start if the input is the same text without white space: fields in another order are another input.
+// Run.Existed reports whether the run was there before; the result is JSON.
 func (c *Client) StartNamed(
 	ctx context.Context, name string, input json.RawMessage, opts ...StartOption,
 ) (*Run[json.RawMessage], error) {
@@ -142,7 +142,7 @@ type namedFlow struct {
 // anyValue holds an input without a schema to be JSON.
 var anyValue = sync.OnceValues(func() (*valueschema.Schema, error) { return valueschema.Parse([]byte("{}")) })
 
-// check returns the input without white space. The error is invalid and has a *valuefault.Error.
+// check returns the input without white space. The error is invalid and has a *fabrictype.ValueError.
 func (f *namedFlow) check(name string, input json.RawMessage) ([]byte, error) {
 	schema := f.schema
 	if schema == nil {

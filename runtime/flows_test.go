@@ -13,12 +13,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 type parcel struct {
@@ -58,7 +56,7 @@ func TestStartNamed(t *testing.T) {
 		require.Equal(t, shipping(t, printed()).Hash(), def.Hash(), "a declaration is as good as the function")
 		_, err := b.Client.StartNamed(ctx, "shipping", json.RawMessage(`{}`))
 		require.ErrorIs(t, err, enginecore.ErrFlowNotPublished)
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def, By: "ann"}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def, By: "ann"}))
 		flows, err := b.Client.Flows(ctx)
 		require.NoError(t, err)
 		require.Len(t, flows, 1)
@@ -77,7 +75,7 @@ func TestStartNamed(t *testing.T) {
 
 		_, err = b.Client.StartNamed(ctx, "shipping", json.RawMessage(`{"weight":"heavy","wieght":1}`))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		var fault *valuefault.Error
+		var fault *fabrictype.ValueError
 		require.ErrorAs(t, err, &fault)
 		var places []string
 		for _, f := range fault.Faults {
@@ -105,9 +103,9 @@ func TestStartNamed(t *testing.T) {
 		out, err := same.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, tag{"Lima/3"}, out)
-		described, err := run.Describe(ctx, describe.Values(1000))
+		described, err := run.Describe(ctx, runtime.WithValues(1000))
 		require.NoError(t, err)
-		require.JSONEq(t, `{"code":"Lima/3"}`, string(described.Result.JSON()))
+		require.JSONEq(t, `{"code":"Lima/3"}`, string(described.Result.JSON))
 		b.Settle(t)
 	})
 }
@@ -120,12 +118,12 @@ func TestPublishedVersions(t *testing.T) {
 		version := func(i int) *flow.Definition[parcel, tag] {
 			return shipping(t, declared(), flow.Tag("build.number", strconv.Itoa(i)))
 		}
-		publish := func(p catalogue.Publication) { require.NoError(t, b.Client.Publish(ctx, p)) }
-		publish(catalogue.Publication{Flow: version(0), By: "first"})
+		publish := func(p runtime.Publication) { require.NoError(t, b.Client.Publish(ctx, p)) }
+		publish(runtime.Publication{Flow: version(0), By: "first"})
 		before := contents(t, ctx, b)
-		publish(catalogue.Publication{Flow: version(0), By: "second"})
+		publish(runtime.Publication{Flow: version(0), By: "second"})
 		require.Equal(t, before, contents(t, ctx, b), "many programs publish the same")
-		publish(catalogue.Publication{Flow: version(0), OmitSchemas: true})
+		publish(runtime.Publication{Flow: version(0), OmitSchemas: true})
 		d, err := b.Client.DescribeFlow(ctx, "shipping")
 		require.NoError(t, err)
 		require.Len(t, d.History, 1, "the graph is the same")
@@ -137,7 +135,7 @@ func TestPublishedVersions(t *testing.T) {
 		_, err = b.Client.StartNamed(ctx, "shipping", json.RawMessage(`{"unchecked":`))
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		for i := range 60 {
-			publish(catalogue.Publication{Flow: version(i + 1)})
+			publish(runtime.Publication{Flow: version(i + 1)})
 		}
 		d, err = b.Client.DescribeFlow(ctx, "shipping")
 		require.NoError(t, err)
@@ -165,7 +163,7 @@ func TestWorkersPublish(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		b.Worker(t, []activity.Handler{printed()}, runtime.WorkerConfig{
-			NoKeeper: true, Publish: []catalogue.Publication{{Flow: shipping(t, printed())}, {Flow: single(t, addOne())}},
+			NoKeeper: true, Publish: []runtime.Publication{{Flow: shipping(t, printed())}, {Flow: single(t, addOne())}},
 		})
 		enginetest.Eventually(t, func() string {
 			flows, err := b.Client.Flows(ctx)
@@ -190,12 +188,12 @@ func TestPublicationsAreChecked(t *testing.T) {
 		odd, err := f.Build()
 		before := contents(t, ctx, b)
 		var none *flow.Definition[int, int]
-		list := []catalogue.Publication{
+		list := []runtime.Publication{
 			{}, {Flow: none}, {Flow: &flow.Definition[int, int]{}},
 			{Flow: shipping(t, printed()), By: strings.Repeat("x", 300)}, {Flow: shipping(t, printed())},
 		}
 		if err == nil {
-			list = append(list, catalogue.Publication{Flow: odd})
+			list = append(list, runtime.Publication{Flow: odd})
 		}
 		err = b.Client.Publish(ctx, list...)
 		require.ErrorIs(t, err, runtime.ErrInvalid)

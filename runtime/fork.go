@@ -17,7 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // tagForkedFrom is the tag of forks, with the id of the run that they are of.
@@ -45,7 +44,7 @@ func ForkFrom(nodes ...string) StartOption {
 // ForkInput gives a fork another input: the nodes that use it run again, with everything downstream of them. It is
 // encoded as JSON. One that does not fit the schema of the flow is refused if the flow is published with the graph of
 // the run; one that does not decode into its Go type, if this client has the flow's definition, from Start or Attach
-// for example. The error of Fork wraps ErrInvalid, and with a schema a *valuefault.Error. It is an option of
+// for example. The error of Fork wraps ErrInvalid, and with a schema a *fabrictype.ValueError. It is an option of
 // RunRef.Fork alone.
 func ForkInput(input any) StartOption {
 	return startFunc(func(c *startConfig) { c.forked().input = &input })
@@ -103,7 +102,7 @@ func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunP
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := r.readDescription(ctx, describe.Request{Paged: true, Nodes: 1})
+	d, _, err := r.readDescription(ctx, describeRequest{paged: true, nodes: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -12,11 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // traced counts how often its nodes run, by node.
@@ -118,9 +117,9 @@ func TestFork(t *testing.T) {
 			d, err := fork.Describe(ctx)
 			require.NoError(t, err)
 			require.Equal(t, "origin", d.ForkedFrom)
-			require.Equal(t, runtime.RunSucceeded, d.State)
+			require.Equal(t, fabrictype.RunSucceeded, d.State)
 			for _, n := range d.Nodes {
-				if n.State == runtime.NodeSucceeded {
+				if n.State == fabrictype.NodeSucceeded {
 					require.Equal(t, c.ran[n.Name], n.Attempts, n.Name)
 				}
 			}
@@ -159,8 +158,8 @@ func TestFork(t *testing.T) {
 	})
 }
 
-// A fork of a failed run runs what had failed, or goes on with a result that is given instead; one of a run that is open
-// runs what is open there.
+// A fork of a failed run runs what had failed, or goes on with a result that is given instead; one of a run that is
+// open runs what is open there.
 func TestForkUnfinished(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -311,8 +310,8 @@ func TestForkInputFitsTheSchema(t *testing.T) {
 		}
 		require.NoError(t, fork("not published"))
 
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
-		var faults *valuefault.Error
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
+		var faults *fabrictype.ValueError
 		err = fork("published")
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorAs(t, err, &faults)
@@ -324,7 +323,7 @@ func TestForkInputFitsTheSchema(t *testing.T) {
 		flow.Return(other, flow.Node(other, "in", tr.act, other.Input()))
 		changed, err := other.Build()
 		require.NoError(t, err)
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: changed}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: changed}))
 		require.NoError(t, fork("another graph"))
 	})
 }
@@ -364,7 +363,7 @@ func TestForkValuesOfAnotherType(t *testing.T) {
 				require.ErrorContains(t, err, want)
 			}
 		}
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		_, err = foreign.Run("typed", run.ID()).Fork(ctx, runtime.ForkResult("first", 7), runtime.WithID("refused"))
 		require.ErrorIs(t, err, runtime.ErrInvalid, "the schema is published")
 		_, err = b.Client.Run("typed", "refused").Describe(ctx)
@@ -374,8 +373,8 @@ func TestForkValuesOfAnotherType(t *testing.T) {
 	})
 }
 
-// What runs in the end of a run runs in the end of a fork, too: it cleans up after what ran there. The fork goes through
-// the interceptors of its client.
+// What runs in the end of a run runs in the end of a fork, too: it cleans up after what ran there. The fork goes
+// through the interceptors of its client.
 func TestForkRunsFinallyAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

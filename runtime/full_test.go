@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -197,7 +198,7 @@ func TestFullServer(t *testing.T) {
 		}
 		require.Equal(t, begunOnce(ended...), work.begun(), "no function ran twice")
 		d := send(t, ctx, b, waits[0], runtime.Signal{Name: "approve", Payload: vote{By: "ann", Yes: true}, Source: "ann"})
-		require.Equal(t, runtime.SignalResumed, d.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, d.Outcome)
 		answer, err := waiting.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ann", answer.By)
@@ -425,7 +426,7 @@ func TestRightsLostAfterOpen(t *testing.T) {
 		signal := runtime.Signal{Name: "approve", Payload: vote{By: "ann"}, Source: "ann", IdempotencyKey: "1"}
 		d, err := client.Signal(ctx, waits[0].Token, signal)
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalResumed, d.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, d.Outcome)
 		described, err = waiting.Describe(ctx)
 		require.NoError(t, err)
 		require.False(t, described.ClosedAt.IsZero(), "the run is over with its only node: %+v", described)

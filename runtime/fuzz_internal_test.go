@@ -35,9 +35,9 @@ func FuzzQueries(f *testing.F) {
 			require.ErrorIs(t, err, ErrInvalid)
 		}
 		if q, err := ParseWaitQuery(values); err == nil {
-			again, err := ParseWaitQuery(WaitQueryValues(q))
+			again, err := ParseWaitQuery(q.Values())
 			require.NoError(t, err)
-			require.Equal(t, WaitQueryValues(q), WaitQueryValues(again))
+			require.Equal(t, q.Values(), again.Values())
 		} else {
 			require.ErrorIs(t, err, ErrInvalid)
 		}

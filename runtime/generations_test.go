@@ -12,14 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A signal that comes before its wait is kept until a later generation of the function waits, and so is the waitpoint whose
-// token was given away.
+// A signal that comes before its wait is kept until a later generation of the function waits, and so is the waitpoint
+// whose token was given away.
 func TestEarlySignalsOutliveGenerations(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -52,18 +53,18 @@ func TestEarlySignalsOutliveGenerations(t *testing.T) {
 		byName := runtime.Signal{Name: "answer", Payload: "a", IdempotencyKey: "one"}
 		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "by-name"}, byName)
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 		require.False(t, sent.Counts, "only the wait says what it needs")
 		close(signalled)
 		enginetest.Eventually(t, func() string {
-			return not(describedNode(t, run.RunRef).State == runtime.NodeSuspended, "it waits for the token")
+			return not(describedNode(t, run.RunRef).State == fabrictype.NodeSuspended, "it waits for the token")
 		})
 		again, err := run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "by-name"}, byName)
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalDuplicate, again.Outcome)
+		require.Equal(t, fabrictype.SignalDuplicate, again.Outcome)
 		sent, err = b.Client.Signal(ctx, token, runtime.Signal{Name: "answer", Payload: "b"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalResumed, sent.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, sent.Outcome)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ab", out)
@@ -79,8 +80,8 @@ func not(holds bool, fault string) string {
 	return "not yet: " + fault
 }
 
-// A mailbox: each generation takes one message. Senders that repeat messages which came too late lose none, whenever they
-// come, and none is taken twice.
+// A mailbox: each generation takes one message. Senders that repeat messages which came too late lose none, whenever
+// they come, and none is taken twice.
 func TestMailboxOfGenerations(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -134,11 +135,11 @@ func post(ctx context.Context, run *runtime.RunRef, text string) error {
 		if err != nil {
 			return err
 		}
-		if sent.Outcome == runtime.SignalClosed {
+		if sent.Outcome == fabrictype.SignalClosed {
 			continue
 		}
 		again, err := run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "message"}, s)
-		if err == nil && again.Outcome != runtime.SignalDuplicate && again.Outcome != runtime.SignalClosed {
+		if err == nil && again.Outcome != fabrictype.SignalDuplicate && again.Outcome != fabrictype.SignalClosed {
 			err = fmt.Errorf("%s: %s, and again: %s", text, sent.Outcome, again.Outcome)
 		}
 		return err
@@ -146,8 +147,8 @@ func post(ctx context.Context, run *runtime.RunRef, text string) error {
 	return ctx.Err()
 }
 
-// Early signals to a waitpoint node count as if it were open: no more than it needs, and what decides it is the first that
-// would have.
+// Early signals to a waitpoint node count as if it were open: no more than it needs, and what decides it is the first
+// that would have.
 func TestEarlySignalsToANode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -167,11 +168,11 @@ func TestEarlySignalsToANode(t *testing.T) {
 			return sent
 		}
 		other, approve, reject := send("other"), send("approve"), send("reject")
-		require.Equal(t, runtime.SignalAccepted, other.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, other.Outcome)
 		require.False(t, other.Counts)
-		require.Equal(t, runtime.SignalAccepted, approve.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, approve.Outcome)
 		require.True(t, approve.Counts)
-		require.Equal(t, runtime.SignalClosed, reject.Outcome)
+		require.Equal(t, fabrictype.SignalClosed, reject.Outcome)
 		b.Check(t, invariant.AnyTime)
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
@@ -183,8 +184,8 @@ func TestEarlySignalsToANode(t *testing.T) {
 	})
 }
 
-// A wait of a function that needs one of three early signals takes the first. Those behind it go to the next wait of that
-// name after ContinueAsNew when they came by name; with a token, they were for the former wait alone.
+// A wait of a function that needs one of three early signals takes the first. Those behind it go to the next wait of
+// that name after ContinueAsNew when they came by name; with a token, they were for the former wait alone.
 func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -222,7 +223,7 @@ func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 		named := func(name, payload string) {
 			sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "message"}, runtime.Signal{Name: name, Payload: payload})
 			require.NoError(t, err)
-			require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+			require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 			require.False(t, sent.Counts)
 		}
 		byToken := func(payload string) runtime.SignalResult {
@@ -232,21 +233,21 @@ func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 		}
 		named("stop", "no")
 		named("go", "a")
-		require.Equal(t, runtime.SignalAccepted, byToken("token").Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, byToken("token").Outcome)
 		named("go", "b")
 		close(signalled)
 		enginetest.Eventually(t, func() string {
-			return not(describedNode(t, run.RunRef).State == runtime.NodeSuspended, "it waits for the third")
+			return not(describedNode(t, run.RunRef).State == fabrictype.NodeSuspended, "it waits for the third")
 		})
 		// The token was one for the wait of the first generation.
-		require.Equal(t, runtime.SignalDuplicate, byToken("token").Outcome)
-		require.Equal(t, runtime.SignalClosed, byToken("late").Outcome)
+		require.Equal(t, fabrictype.SignalDuplicate, byToken("token").Outcome)
+		require.Equal(t, fabrictype.SignalClosed, byToken("late").Outcome)
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		require.Len(t, waits, 1)
 		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "message"}, runtime.Signal{Name: "go", Payload: "c"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalResumed, sent.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, sent.Outcome)
 		got, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []string{"a", "b", "c"}, got)
@@ -254,8 +255,8 @@ func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 	})
 }
 
-// What a generation has waited for is gone when the next one begins: a function that polls or takes signals for ever keeps
-// as many keys as in its second generation.
+// What a generation has waited for is gone when the next one begins: a function that polls or takes signals for ever
+// keeps as many keys as in its second generation.
 func TestGenerationsDoNotGrow(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -287,7 +288,7 @@ func TestGenerationsDoNotGrow(t *testing.T) {
 						Name: "one", Payload: generation, IdempotencyKey: fmt.Sprintf("%d-%d", generation, i),
 					})
 					require.NoError(t, err)
-					return not(sent.Outcome != runtime.SignalClosed, "the wait of the next generation")
+					return not(sent.Outcome != fabrictype.SignalClosed, "the wait of the next generation")
 				})
 			}
 		}
@@ -302,7 +303,8 @@ func TestGenerationsDoNotGrow(t *testing.T) {
 				}
 			}
 		}
-		// Those of the last generation: three sleeps, a wait with its stream and its two signals, and the wait that is open.
+		// Those of the last generation: three sleeps, a wait with its stream and its two signals, and the wait that is
+		// open.
 		require.Equal(t, map[string]int{":wp:": 5*2 + 1, ":signal:": 2 * 2, ":sigdedup:": 2}, kinds)
 		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "stop"}, runtime.Signal{Name: "one", Payload: 1})
 		require.NoError(t, err)
@@ -349,7 +351,7 @@ func TestLargeGenerationIsRemoved(t *testing.T) {
 		require.Zero(t, failed.Load())
 		enginetest.Eventually(t, func() string {
 			d := describedNode(t, run.RunRef)
-			return not(d.Generation == 2 && d.State == runtime.NodeSuspended, "the second generation waits")
+			return not(d.Generation == 2 && d.State == fabrictype.NodeSuspended, "the second generation waits")
 		})
 		b.Check(t, invariant.AnyTime)
 		b.Keeper(t)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -109,7 +110,7 @@ func TestGrantByCapability(t *testing.T) {
 		d, err := picky.Describe(ctx)
 		require.NoError(t, err)
 		require.NotEqual(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
-		require.Equal(t, runtime.NodeRateLimited, d.Nodes[0].State)
+		require.Equal(t, fabrictype.NodeRateLimited, d.Nodes[0].State)
 		require.Contains(t, d.Nodes[0].Why, "ssd")
 		_, err = s.ClaimForWorker(ctx, requestFor("simple", "gpu"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
@@ -350,8 +351,8 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 	}
 }
 
-// On one server, grants follow the order of the lane, in whatever partitions its executions are. In a cluster, the partitions
-// take turns.
+// On one server, grants follow the order of the lane, in whatever partitions its executions are. In a cluster, the
+// partitions take turns.
 func TestGrantsFollowTheLane(t *testing.T) {
 	t.Parallel()
 	const partitions, rounds = 6, 4

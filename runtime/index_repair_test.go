@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -112,13 +113,13 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 			break
 		}
 	}
-	x.awaitStates(t, map[string]runtime.NodeState{
+	x.awaitStates(t, map[string]fabrictype.NodeState{
 		"active": "rate_limited", "delayed": "delayed", "held": "rate_limited", "routed": "rate_limited", "eligible": "waiting",
 		"answer": "suspended", "joined": "waiting_children", "blocked": "waiting_children",
 	})
 	require.NoError(t, setUp.Stop())
 	x.worker = b.Worker(t, x.handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Lanes: []string{busyLane}, Concurrency: 1}))
-	x.awaitStates(t, map[string]runtime.NodeState{"active": "active"})
+	x.awaitStates(t, map[string]fabrictype.NodeState{"active": "active"})
 	fields, err := nodeFields(x.ctx, engine.ConnOf(b.Engine.Internal()), x.plan.ExecutionID("active"), "current_worker_instance_id")
 	require.NoError(t, err)
 	x.holder = fields["current_worker_instance_id"]
@@ -126,7 +127,7 @@ func newFixture(t *testing.T, b *enginetest.Bench) *fixture {
 }
 
 // awaitStates waits until nodes of the run are in states.
-func (x *fixture) awaitStates(t *testing.T, want map[string]runtime.NodeState) {
+func (x *fixture) awaitStates(t *testing.T, want map[string]fabrictype.NodeState) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		d, err := x.run.Describe(x.ctx)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -309,7 +310,7 @@ func TestList(t *testing.T) {
 			require.NoError(t, err)
 			var out []string
 			for _, r := range page.Runs {
-				require.Equal(t, runtime.RunRunning, r.State)
+				require.Equal(t, fabrictype.RunRunning, r.State)
 				require.False(t, r.CreatedAt.IsZero())
 				out = append(out, r.Run)
 			}
@@ -328,7 +329,7 @@ func TestList(t *testing.T) {
 		page, err = b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", runtime.MaxListed+1)
 		require.NoError(t, err)
 		require.Len(t, page.Runs, 12)
-		require.Equal(t, runtime.RunSucceeded, page.Runs[11].State)
+		require.Equal(t, fabrictype.RunSucceeded, page.Runs[11].State)
 		require.False(t, page.Runs[11].ClosedAt.IsZero())
 		b.Settle(t)
 	})

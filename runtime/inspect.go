@@ -3,8 +3,8 @@ package runtime
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/inspect"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // Inspect looks at everything around the engine that can lose work, delay it or stop it: the servers' persistence,
@@ -12,9 +12,9 @@ import (
 // late they are, and the workers of lanes on which work waits. It changes nothing. What the user may not look at is
 // left out, and says so. The error wraps ErrInvalid for an engine that was not made by Open, enginecore.ErrClosed, the
 // cause of ctx, or enginecore.ErrNotReachable if no server answers; some that do not answer are findings.
-func (e *Engine) Inspect(ctx context.Context) (inspection.Report, error) {
+func (e *Engine) Inspect(ctx context.Context) (fabrictype.Inspection, error) {
 	if err := e.ready(ctx); err != nil {
-		return inspection.Report{}, err
+		return fabrictype.Inspection{}, err
 	}
 	return inspect.Engine(ctx, e.session)
 }

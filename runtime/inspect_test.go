@@ -13,12 +13,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	workers "github.com/flowfabric/flowfabric-go/runtime/fleet"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // logText is what a logger has written.
@@ -52,11 +52,11 @@ func opened(t *testing.T, url string, volatile bool) (*runtime.Engine, string) {
 }
 
 // findings are those of an inspection, by code.
-func findings(t *testing.T, e *runtime.Engine) map[inspection.Code]inspection.Finding {
+func findings(t *testing.T, e *runtime.Engine) map[fabrictype.FindingCode]fabrictype.Finding {
 	t.Helper()
 	i, err := e.Inspect(enginetest.Context(t))
 	require.NoError(t, err)
-	found := make(map[inspection.Code]inspection.Finding)
+	found := make(map[fabrictype.FindingCode]fabrictype.Finding)
 	for at, f := range i.Findings {
 		found[f.Code] = f
 		require.NotEmpty(t, f.Subject, f)
@@ -64,7 +64,7 @@ func findings(t *testing.T, e *runtime.Engine) map[inspection.Code]inspection.Fi
 		if at > 0 {
 			require.LessOrEqual(t, f.Severity, i.Findings[at-1].Severity, "the worst come first")
 		}
-		if f.Severity > inspection.Info && f.Code != inspection.LookFailed {
+		if f.Severity > fabrictype.SeverityInfo && f.Code != findingcode.LookFailed {
 			require.NotEmpty(t, f.Remedy, f)
 		}
 	}
@@ -81,7 +81,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 		e, log := opened(t, server.URL(), false)
 		require.Equal(t, 1, strings.Count(log, "event=server.misconfigured"), log)
 		require.Contains(t, log, "persistence.off")
-		require.Equal(t, inspection.Warning, findings(t, e)[inspection.PersistenceOff].Severity)
+		require.Equal(t, fabrictype.SeverityWarning, findings(t, e)[findingcode.PersistenceOff].Severity)
 		err := e.Check(t.Context())
 		require.ErrorIs(t, err, runtime.ErrNotReady)
 		require.ErrorContains(t, err, "CONFIG SET appendonly yes")
@@ -89,22 +89,22 @@ func TestServerSetUpWrongly(t *testing.T) {
 		volatile, log := opened(t, server.URL(), true)
 		require.NotContains(t, log, "misconfigured")
 		require.NoError(t, volatile.Check(t.Context()))
-		require.Equal(t, inspection.Info, findings(t, volatile)[inspection.PersistenceOff].Severity)
+		require.Equal(t, fabrictype.SeverityInfo, findings(t, volatile)[findingcode.PersistenceOff].Severity)
 
 		set("appendonly", "yes")
 		require.NoError(t, e.Check(t.Context()))
-		require.NotContains(t, findings(t, e), inspection.PersistenceOff)
-		require.Contains(t, findings(t, e)[inspection.Server].Found, strings.ToUpper(string(kind)[:1])+string(kind)[1:])
+		require.NotContains(t, findings(t, e), findingcode.PersistenceOff)
+		require.Contains(t, findings(t, e)[findingcode.Server].Found, strings.ToUpper(string(kind)[:1])+string(kind)[1:])
 		set("appendfsync", "no")
-		require.Equal(t, inspection.Warning, findings(t, e)[inspection.Fsync].Severity)
+		require.Equal(t, fabrictype.SeverityWarning, findings(t, e)[findingcode.Fsync].Severity)
 		set("appendfsync", "always")
-		require.NotContains(t, findings(t, e), inspection.Fsync)
+		require.NotContains(t, findings(t, e), findingcode.Fsync)
 
 		set("maxmemory-policy", "allkeys-lru")
 		require.NoError(t, e.Check(t.Context()), "nothing is evicted without a limit")
 		set("maxmemory", "1gb")
 		require.ErrorContains(t, e.Check(t.Context()), "eviction.on")
-		require.Equal(t, inspection.Error, findings(t, e)[inspection.Eviction].Severity)
+		require.Equal(t, fabrictype.SeverityError, findings(t, e)[findingcode.Eviction].Severity)
 		_, log = opened(t, server.URL(), false)
 		require.Equal(t, 1, strings.Count(log, "event=server.misconfigured"), log)
 		require.Contains(t, log, "eviction.on")
@@ -116,7 +116,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrNotReady)
 		require.ErrorIs(t, err, enginecore.ErrFull)
 		require.ErrorContains(t, err, "memory.full")
-		require.Equal(t, inspection.Error, findings(t, e)[inspection.MemoryFull].Severity)
+		require.Equal(t, fabrictype.SeverityError, findings(t, e)[findingcode.MemoryFull].Severity)
 		set("maxmemory", "0")
 		require.NoError(t, e.Check(t.Context()))
 	})
@@ -135,12 +135,12 @@ func TestInspectWithFewRights(t *testing.T) {
 		require.NotContains(t, log, "misconfigured")
 		require.NoError(t, e.Check(t.Context()))
 		found := findings(t, e)
-		require.Equal(t, inspection.Info, found[inspection.NotAllowed].Severity)
-		require.NotContains(t, found, inspection.Rights)
+		require.Equal(t, fabrictype.SeverityInfo, found[findingcode.NotAllowed].Severity)
+		require.NotContains(t, found, findingcode.Rights)
 		server.Command(t, "ACL", "SETUSER", "app", "resetchannels")
 		found = findings(t, e)
-		require.Equal(t, inspection.Error, found[inspection.Rights].Severity)
-		require.Contains(t, found[inspection.Rights].Remedy, "&look:*")
+		require.Equal(t, fabrictype.SeverityError, found[findingcode.Rights].Severity)
+		require.Contains(t, found[findingcode.Rights].Remedy, "&look:*")
 	})
 }
 
@@ -156,20 +156,20 @@ func TestInspectWorkersAndKeepers(t *testing.T) {
 		due := client.B().Zadd().Key(engine.ConnOf(b.Engine.Internal()).Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
 		require.NoError(t, client.Do(ctx, due).Error())
 		found := findings(t, b.Engine)
-		require.Equal(t, inspection.Warning, found[inspection.KeeperNone].Severity)
-		require.Contains(t, found[inspection.KeeperLag].Found, "attempt timeouts")
-		require.Equal(t, "lane default", found[inspection.WorkerNone].Subject)
+		require.Equal(t, fabrictype.SeverityWarning, found[findingcode.KeeperNone].Severity)
+		require.Contains(t, found[findingcode.KeeperLag].Found, "attempt timeouts")
+		require.Equal(t, "lane default", found[findingcode.WorkerNone].Subject)
 
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{noop})
 		enginetest.Eventually(t, func() string {
 			found := findings(t, b.Engine)
-			for _, code := range []inspection.Code{inspection.KeeperNone, inspection.KeeperLag, inspection.WorkerNone} {
+			for _, code := range []fabrictype.FindingCode{findingcode.KeeperNone, findingcode.KeeperLag, findingcode.WorkerNone} {
 				if f, ok := found[code]; ok {
 					return f.String()
 				}
 			}
-			if _, ok := found[inspection.Keepers]; !ok {
+			if _, ok := found[findingcode.Keepers]; !ok {
 				return "no keepers are counted"
 			}
 			return ""
@@ -185,7 +185,7 @@ func TestInspectDrainingWorkers(t *testing.T) {
 		noop := activity.New("noop", func(_ context.Context, n int) (int, error) { return n, nil })
 		b.Worker(t, []activity.Handler{noop})
 		b.Worker(t, []activity.Handler{noop})
-		var list []workers.Worker
+		var list []fabrictype.Worker
 		enginetest.Eventually(t, func() (missing string) {
 			var err error
 			if list, err = b.Client.Workers(ctx); err != nil || len(list) < 2 {
@@ -200,7 +200,7 @@ func TestInspectDrainingWorkers(t *testing.T) {
 			list, err := b.Client.Workers(ctx)
 			require.NoError(t, err)
 			for _, w := range list {
-				if w.State != workers.Draining {
+				if w.State != fabrictype.WorkerDraining {
 					return "a worker does not drain"
 				}
 			}
@@ -208,14 +208,14 @@ func TestInspectDrainingWorkers(t *testing.T) {
 		})
 		_, err := runtime.Start(ctx, b.Client, single(t, noop), 1)
 		require.NoError(t, err)
-		found := findings(t, b.Engine)[inspection.WorkerNone]
-		require.Equal(t, inspection.Warning, found.Severity)
+		found := findings(t, b.Engine)[findingcode.WorkerNone]
+		require.Equal(t, fabrictype.SeverityWarning, found.Severity)
 		require.Equal(t, "lane default", found.Subject)
 		require.Contains(t, found.Found, "all workers of the lane drain: 2")
 
 		b.Worker(t, []activity.Handler{noop})
 		enginetest.Eventually(t, func() string {
-			if f, ok := findings(t, b.Engine)[inspection.WorkerNone]; ok {
+			if f, ok := findings(t, b.Engine)[findingcode.WorkerNone]; ok {
 				return f.String()
 			}
 			return ""

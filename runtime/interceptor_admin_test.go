@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // A guard on the starts of a flow sees schedules and bulk jobs that start or run again what it refuses, and everything
@@ -61,8 +61,8 @@ func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
 			{"pause_schedule nightly plain ", func() error { return client.PauseSchedule(ctx, "nightly", "why not") }},
 			{"resume_schedule nightly plain ", func() error { return client.ResumeSchedule(ctx, "nightly") }},
 			{"start_bulk_job again plain rerun", func() error {
-				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []runtime.RunState{runtime.RunFailed}},
-					bulk.RerunFailed(), bulk.Options{ID: "again"})
+				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []fabrictype.RunState{fabrictype.RunFailed}},
+					fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, runtime.BulkOptions{ID: "again"})
 				return err
 			}},
 			{"stop_bulk_job again  ", func() error { return client.StopBulkJob(ctx, "again") }},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -27,7 +28,8 @@ import (
 )
 
 // course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "fail-often" is
-// retried, "hang" waits until it is told to stop, "gate" until the course's gate is open, and "ok-then" until one hangs.
+// retried, "hang" waits until it is told to stop, "gate" until the course's gate is open, and "ok-then" until one
+// hangs.
 type course struct {
 	act     *activity.Activity[string, string]
 	sum     *activity.Activity[[]string, string]
@@ -96,11 +98,11 @@ func startOf(t *testing.T, b *enginetest.Bench, f *flow.Builder[none, string]) *
 }
 
 // states are the states of a run's nodes, by name.
-func states(t *testing.T, run *runtime.Run[string]) map[string]runtime.NodeState {
+func states(t *testing.T, run *runtime.Run[string]) map[string]fabrictype.NodeState {
 	t.Helper()
 	d, err := run.Describe(enginetest.Context(t))
 	require.NoError(t, err)
-	out := make(map[string]runtime.NodeState)
+	out := make(map[string]fabrictype.NodeState)
 	for _, n := range d.Nodes {
 		out[n.Name] = n.State
 	}
@@ -133,7 +135,7 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 		require.Equal(t, "winner", result)
 		<-c.stopped
 		<-c.stopped
-		require.Equal(t, map[string]runtime.NodeState{"a": "cancelled", "b": "completed", "c": "cancelled", "winner": "completed"},
+		require.Equal(t, map[string]fabrictype.NodeState{"a": "cancelled", "b": "completed", "c": "cancelled", "winner": "completed"},
 			states(t, run))
 		b.Settle(t)
 	})
@@ -149,16 +151,16 @@ func TestAnyOfLetsTheRestRun(t *testing.T) {
 		flow.Return(f, flow.Node(f, "winner", c.act, flow.AnyOf(refs...), flow.LetRun()))
 		run := startOf(t, b, f)
 		enginetest.Eventually(t, func() string {
-			if state := states(t, run)["winner"]; state != runtime.NodeSucceeded {
+			if state := states(t, run)["winner"]; state != fabrictype.NodeSucceeded {
 				return "the winner is " + string(state)
 			}
 			return ""
 		})
-		require.Equal(t, runtime.NodeActive, states(t, run)["a"])
+		require.Equal(t, fabrictype.NodeActive, states(t, run)["a"])
 		close(c.gate)
 		_, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err)
-		require.Equal(t, runtime.NodeSucceeded, states(t, run)["a"])
+		require.Equal(t, fabrictype.NodeSucceeded, states(t, run)["a"])
 		b.Settle(t)
 	})
 }
@@ -173,7 +175,7 @@ func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 		flow.Return(f, flow.Node(f, "merge", c.sum, flow.Quorum(2, refs[4], refs[3], refs[2], refs[1], refs[0])))
 		run := startOf(t, b, f)
 		enginetest.Eventually(t, func() string {
-			if got := states(t, run); got["b"] != runtime.NodeFailed || got["d"] != runtime.NodeFailed {
+			if got := states(t, run); got["b"] != fabrictype.NodeFailed || got["d"] != fabrictype.NodeFailed {
 				return fmt.Sprintf("two must fail: %v", got)
 			}
 			return ""
@@ -182,7 +184,7 @@ func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 		result, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err, "the failures are those of the join")
 		require.Equal(t, "e a", result)
-		require.Equal(t, map[string]runtime.NodeState{
+		require.Equal(t, map[string]fabrictype.NodeState{
 			"a": "completed", "b": "failed", "c": "cancelled", "d": "failed", "e": "completed", "merge": "completed",
 		}, states(t, run))
 		b.Settle(t)
@@ -204,9 +206,9 @@ func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Contains(t, []string{"a", "c"}, failed.Node)
 		got := states(t, run)
-		require.Equal(t, runtime.NodeCancelled, got["b"])
-		require.Equal(t, runtime.NodeSkipped, got["merge"])
-		require.Equal(t, runtime.NodeSkipped, got["after"])
+		require.Equal(t, fabrictype.NodeCancelled, got["b"])
+		require.Equal(t, fabrictype.NodeSkipped, got["merge"])
+		require.Equal(t, fabrictype.NodeSkipped, got["after"])
 		b.Settle(t)
 	})
 }
@@ -222,12 +224,12 @@ func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
 		flow.Return(f, flow.Node(f, "both", c.sum, flow.List(first, refs[1])))
 		run := startOf(t, b, f)
 		enginetest.Eventually(t, func() string {
-			if state := states(t, run)["c"]; state != runtime.NodeCancelled {
+			if state := states(t, run)["c"]; state != fabrictype.NodeCancelled {
 				return "c, which nobody needs, is " + string(state)
 			}
 			return ""
 		})
-		require.NotEqual(t, runtime.NodeCancelled, states(t, run)["b"])
+		require.NotEqual(t, fabrictype.NodeCancelled, states(t, run)["b"])
 		close(c.gate)
 		result, err := run.Result(enginetest.Context(t))
 		require.NoError(t, err)
@@ -332,7 +334,7 @@ func TestJoinTable(t *testing.T) {
 			flow.Return(f, node)
 			run := startOf(t, b, f)
 			_, err := run.Result(enginetest.Context(t))
-			want := map[string]runtime.NodeState{"runs": "completed", "is skipped": "skipped"}[row.node]
+			want := map[string]fabrictype.NodeState{"runs": "completed", "is skipped": "skipped"}[row.node]
 			require.Equal(t, want, states(t, run)["node"], "%+v", row)
 			require.Equal(t, row.flow == "succeeds", err == nil, "%+v: %v", row, err)
 		}
@@ -418,8 +420,8 @@ func (c *course) cancelHundred(b *testing.B, bench *enginetest.Bench) []time.Dur
 	return took
 }
 
-// A completion makes a node ready and, because of what it skips, cancels it as the sibling of a join that cannot be met any
-// more. The node is not leased to the worker that completed.
+// A completion makes a node ready and, because of what it skips, cancels it as the sibling of a join that cannot be met
+// any more. The node is not leased to the worker that completed.
 func TestCancelledInTheCallThatMadeItReady(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -89,7 +90,7 @@ func TestRunOnceReports(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			if d.Nodes[0].State != runtime.NodeDelayed {
+			if d.Nodes[0].State != fabrictype.NodeDelayed {
 				return "the node waits for its next attempt"
 			}
 			return ""

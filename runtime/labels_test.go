@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -49,5 +50,5 @@ func TestLabelsThatCannotBeShown(t *testing.T) {
 	require.Equal(t, before, contents(t, ctx, b))
 	d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Source: "Zoë <zoe@example.org>", Payload: 1})
 	require.NoError(t, err)
-	require.Equal(t, runtime.SignalResumed, d.Outcome)
+	require.Equal(t, fabrictype.SignalResumed, d.Outcome)
 }

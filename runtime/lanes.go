@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // LaneState counts the executions of a lane, over all partitions.
@@ -133,9 +133,9 @@ func (c *Client) pause(ctx context.Context, subject, name, reason string, opts [
 }
 
 // pauseEntry is the entry of the audit log for a pause, or the end of one.
-func pauseEntry(do, subject, name, actor, reason string) auditlog.Entry {
-	return auditlog.Entry{
-		Actor: actor, Action: auditlog.Action(do + "_" + subjectName(subject)), Name: name, Detail: reason,
+func pauseEntry(do, subject, name, actor, reason string) fabrictype.AuditEntry {
+	return fabrictype.AuditEntry{
+		Actor: actor, Action: fabrictype.AuditAction(do + "_" + subjectName(subject)), Name: name, Detail: reason,
 	}
 }
 

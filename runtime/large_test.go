@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -77,7 +78,7 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 		require.NoError(t, err)
 		for _, n := range d.Nodes {
 			if n.Name == "sum" {
-				require.Equal(t, runtime.NodeSkipped, n.State)
+				require.Equal(t, fabrictype.NodeSkipped, n.State)
 			}
 		}
 	})

@@ -9,10 +9,20 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
+
+// LogQuery selects the lines of a node.
+type LogQuery struct {
+	// Attempt is the number of an attempt, counted from 1. Defaults to 0, which is all of them.
+	Attempt int
+	// After is the cursor of a line, after which to begin. Defaults to the first line.
+	After string
+	// Follow waits for further lines until the node has ended.
+	Follow bool
+}
 
 // Logs yields the lines that the attempts of a node logged with activity.Logger, in order: those that exist, or with
 // Follow all until the node has ended. The node may be one of a child run, as for Stream. Lines stay with their
@@ -20,21 +30,21 @@ import (
 // 10,000 frames, or the number set by activity.KeepFrames.
 //
 // An error is yielded last. It is one of those of Stream, or wraps ErrInvalid for a negative attempt.
-func (r *RunRef) Logs(ctx context.Context, node string, q runlog.Query) iter.Seq2[runlog.Line, error] {
-	return func(yield func(runlog.Line, error) bool) {
+func (r *RunRef) Logs(ctx context.Context, node string, q LogQuery) iter.Seq2[fabrictype.LogLine, error] {
+	return func(yield func(fabrictype.LogLine, error) bool) {
 		if q.Attempt < 0 {
-			yield(runlog.Line{}, invalid("logs of node %s: attempt %d: must not be negative", node, q.Attempt))
+			yield(fabrictype.LogLine{}, invalid("logs of node %s: attempt %d: must not be negative", node, q.Attempt))
 			return
 		}
 		before, skip, err := splitLogCursor(q.After)
 		if err != nil {
-			yield(runlog.Line{}, err)
+			yield(fabrictype.LogLine{}, err)
 			return
 		}
 		dropped := 0
 		for frame, err := range r.frames(ctx, node, before, !q.Follow) {
 			if err != nil {
-				yield(runlog.Line{}, err)
+				yield(fabrictype.LogLine{}, err)
 				return
 			}
 			if q.Attempt > 0 && frame.Attempt > q.Attempt {
@@ -56,7 +66,7 @@ func (r *RunRef) Logs(ctx context.Context, node string, q runlog.Query) iter.Seq
 			frame.Dropped, dropped = dropped, 0
 			if err := yieldLines(frame, previous, first, yield); err != nil {
 				if !errors.Is(err, errEnough) {
-					yield(runlog.Line{}, err)
+					yield(fabrictype.LogLine{}, err)
 				}
 				return
 			}
@@ -67,7 +77,7 @@ func (r *RunRef) Logs(ctx context.Context, node string, q runlog.Query) iter.Seq
 // yieldLines yields the lines of a frame but the first ones. The cursor of a line that is not the last one of its frame
 // is that of the frame before, with the number of lines to skip behind it.
 func yieldLines(
-	frame StreamFrame, previous string, skip int, yield func(runlog.Line, error) bool,
+	frame StreamFrame, previous string, skip int, yield func(fabrictype.LogLine, error) bool,
 ) error {
 	var lines []activitycontext.LogLine
 	if err := json.Unmarshal(frame.Payload, &lines); err != nil {
@@ -79,7 +89,7 @@ func yieldLines(
 			cursor = frame.Cursor + "/0"
 		}
 		l := lines[i]
-		if !yield(runlog.Line{
+		if !yield(fabrictype.LogLine{
 			Cursor: cursor, Attempt: frame.Attempt, At: l.Time, Level: l.Level, Message: l.Message, Attrs: l.Attrs,
 			Shortened: l.Shortened, Cut: l.Cut, Dropped: frame.Dropped,
 		}, nil) {

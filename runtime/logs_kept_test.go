@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // framesOf reads the frames of the node of a run.
@@ -73,7 +73,7 @@ func TestRefusedFrames(t *testing.T) {
 		require.Len(t, frames, 2)
 		require.Equal(t, [2]int{0, 1}, [2]int{frames[0].Dropped, frames[1].Dropped})
 		require.Equal(t, `"second"`, string(frames[1].Payload))
-		lines := logsOf(ctx, t, ref, runlog.Query{})
+		lines := logsOf(ctx, t, ref, runtime.LogQuery{})
 		require.Len(t, lines, 1)
 		require.Equal(t, 1, lines[0].Cut)
 		require.Equal(t, slog.LevelWarn, lines[0].Level)
@@ -109,7 +109,7 @@ func TestDroppedFrames(t *testing.T) {
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
 			d, err := waits.DescribeNode(ctx, "node")
-			return err == nil && d.State == runtime.NodeSuspended
+			return err == nil && d.State == fabrictype.NodeSuspended
 		}, enginetest.Patience, time.Millisecond)
 		more := runtime.WaitName{Node: "node", Step: "more"}
 		_, err = waits.SignalWait(ctx, more, runtime.Signal{Name: "go", Payload: 1})
@@ -127,10 +127,10 @@ func TestDroppedFrames(t *testing.T) {
 		require.NoError(t, err)
 		_, err = logs.Result(ctx)
 		require.NoError(t, err)
-		lines := logsOf(ctx, t, b.Client.Run("talker", logs.ID()), runlog.Query{})
+		lines := logsOf(ctx, t, b.Client.Run("talker", logs.ID()), runtime.LogQuery{})
 		require.Len(t, lines, 2)
 		require.Equal(t, [2]int{4, 0}, [2]int{lines[0].Dropped, lines[1].Dropped}, "of 8 frames and one with lines")
-		after := logsOf(ctx, t, b.Client.Run("talker", logs.ID()), runlog.Query{After: lines[0].Cursor})
+		after := logsOf(ctx, t, b.Client.Run("talker", logs.ID()), runtime.LogQuery{After: lines[0].Cursor})
 		require.Equal(t, lines[1:], after)
 		b.Settle(t)
 	})
@@ -155,19 +155,19 @@ func TestLogsStayOverRerunUntilPurge(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		ref := b.Client.Run("talker", run.ID())
-		before := logsOf(ctx, t, ref, runlog.Query{})
+		before := logsOf(ctx, t, ref, runtime.LogQuery{})
 		require.Len(t, before, 2)
 		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
-		followed := make([]runlog.Line, 0)
-		for line, err := range ref.Logs(ctx, "node", runlog.Query{Follow: true, After: before[1].Cursor}) {
+		followed := make([]fabrictype.LogLine, 0)
+		for line, err := range ref.Logs(ctx, "node", runtime.LogQuery{Follow: true, After: before[1].Cursor}) {
 			require.NoError(t, err)
 			followed = append(followed, line)
 		}
 		require.Len(t, followed, 1)
 		require.Equal(t, 2, followed[0].Attempt)
-		require.Equal(t, append(before, followed...), logsOf(ctx, t, ref, runlog.Query{}))
+		require.Equal(t, append(before, followed...), logsOf(ctx, t, ref, runtime.LogQuery{}))
 		require.NoError(t, ref.Purge(ctx))
-		for _, err := range ref.Logs(ctx, "node", runlog.Query{}) {
+		for _, err := range ref.Logs(ctx, "node", runtime.LogQuery{}) {
 			require.ErrorIs(t, err, runtime.ErrRunNotFound)
 		}
 		client := engine.ConnOf(b.Engine.Internal()).Client()

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // logsOf reads the lines of the node of a run.
-func logsOf(ctx context.Context, t *testing.T, run *runtime.RunRef, q runlog.Query) (lines []runlog.Line) {
+func logsOf(ctx context.Context, t *testing.T, run *runtime.RunRef, q runtime.LogQuery) (lines []fabrictype.LogLine) {
 	t.Helper()
 	for line, err := range run.Logs(ctx, "node", q) {
 		require.NoError(t, err)
@@ -59,8 +59,8 @@ func TestLogs(t *testing.T) {
 		require.NoError(t, err)
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		var all []runlog.Line
-		for line, err := range run.Logs(ctx, "node", runlog.Query{Follow: true}) {
+		var all []fabrictype.LogLine
+		for line, err := range run.Logs(ctx, "node", runtime.LogQuery{Follow: true}) {
 			require.NoError(t, err)
 			if len(all) == 0 {
 				close(seen)
@@ -85,11 +85,11 @@ func TestLogs(t *testing.T) {
 		require.Empty(t, last.Attrs)
 
 		ref := b.Client.Run("talker", run.ID())
-		require.Equal(t, all, logsOf(ctx, t, ref, runlog.Query{}))
-		require.Equal(t, all[:2], logsOf(ctx, t, ref, runlog.Query{Attempt: 1}))
-		require.Equal(t, all[2:], logsOf(ctx, t, ref, runlog.Query{Attempt: 2}))
+		require.Equal(t, all, logsOf(ctx, t, ref, runtime.LogQuery{}))
+		require.Equal(t, all[:2], logsOf(ctx, t, ref, runtime.LogQuery{Attempt: 1}))
+		require.Equal(t, all[2:], logsOf(ctx, t, ref, runtime.LogQuery{Attempt: 2}))
 		for _, at := range []int{0, 1, 2, 50, 101, 102, 103, 200} {
-			require.Equal(t, all[at+1:], logsOf(ctx, t, ref, runlog.Query{After: all[at].Cursor, Follow: true}))
+			require.Equal(t, all[at+1:], logsOf(ctx, t, ref, runtime.LogQuery{After: all[at].Cursor, Follow: true}))
 		}
 		for frame, err := range ref.Frames(ctx, "node", "") {
 			require.NoError(t, err)
@@ -105,12 +105,12 @@ func TestLogBounds(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		for name, c := range map[string]struct {
-			config       runlog.Config
+			config       runtime.LogConfig
 			lines, total int
 		}{
-			"lines": {runlog.Config{Lines: 3}, 3, 4},
-			"bytes": {runlog.Config{Bytes: 1}, 0, 1},
-			"off":   {runlog.Config{Off: true}, 0, 0},
+			"lines": {runtime.LogConfig{Lines: 3}, 3, 4},
+			"bytes": {runtime.LogConfig{Bytes: 1}, 0, 1},
+			"off":   {runtime.LogConfig{Off: true}, 0, 0},
 		} {
 			talker := activity.New("talker-"+name, func(ctx context.Context, n int) (int, error) {
 				for range n {
@@ -124,7 +124,7 @@ func TestLogBounds(t *testing.T) {
 			require.NoError(t, err)
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
-			lines := logsOf(ctx, t, b.Client.Run(def.Name(), run.ID()), runlog.Query{})
+			lines := logsOf(ctx, t, b.Client.Run(def.Name(), run.ID()), runtime.LogQuery{})
 			require.Len(t, lines, c.total, name)
 			if c.total > 0 {
 				require.Equal(t, 10-c.lines, lines[c.total-1].Cut, name)
@@ -142,18 +142,18 @@ func TestLogFaults(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, oneNode(t, "quiet", quiet), 1)
 		require.NoError(t, err)
 		for _, cursor := range []string{"x", "1/1-1/x", "1/1-1/-1", "1/1-1", "x/1"} {
-			for _, err := range run.Logs(ctx, "node", runlog.Query{After: cursor}) {
+			for _, err := range run.Logs(ctx, "node", runtime.LogQuery{After: cursor}) {
 				require.ErrorIs(t, err, runtime.ErrCursor, cursor)
 			}
 		}
-		for _, err := range run.Logs(ctx, "node", runlog.Query{Attempt: -1}) {
+		for _, err := range run.Logs(ctx, "node", runtime.LogQuery{Attempt: -1}) {
 			require.ErrorIs(t, err, runtime.ErrInvalid)
 		}
-		for _, err := range run.Logs(ctx, "other", runlog.Query{}) {
+		for _, err := range run.Logs(ctx, "other", runtime.LogQuery{}) {
 			require.ErrorIs(t, err, runtime.ErrUnknownNode)
 		}
 	})
-	_, err := runtime.NewWorker(nil, runtime.WorkerConfig{Logs: runlog.Config{Lines: -1, Bytes: 5 << 20}})
+	_, err := runtime.NewWorker(nil, runtime.WorkerConfig{Logs: runtime.LogConfig{Lines: -1, Bytes: 5 << 20}})
 	require.ErrorContains(t, err, "Logs.Lines")
 	require.ErrorContains(t, err, "Logs.Bytes")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -142,7 +143,7 @@ type dueCase struct {
 func hasEnded(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool {
 	d, err := run.Describe(ctx)
 	require.NoError(t, err)
-	return d.State != runtime.RunRunning
+	return d.State != fabrictype.RunRunning
 }
 
 func isPurged(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool {

@@ -11,13 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	workers "github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 // eachExactlyLossy runs a test with lost messages on the virtual clock alone: what makes up for them has intervals that
@@ -61,12 +60,12 @@ func TestLostBulkJobs(t *testing.T) {
 		}
 		x.lost.LoseChannels(dueChannel)
 		begun := time.Now()
-		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, bulk.Cancel("not needed"), bulk.Options{})
+		job, err := x.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "waits"}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "not needed"}, runtime.BulkOptions{})
 		require.NoError(t, err)
 		at := x.carriedOut(t, "the job is not over", func() bool {
 			job, err = x.Client.DescribeBulkJob(ctx, job.ID)
 			require.NoError(t, err)
-			return job.State != bulk.Running
+			return job.State != fabrictype.BulkRunning
 		})
 		require.EqualValues(t, runs, job.Progress.Done)
 		x.within(t, begun, at, x.keeperSweep+10*time.Second)
@@ -108,7 +107,7 @@ func TestLostRerunSteps(t *testing.T) {
 		at := x.carriedOut(t, "the run is not over", func() bool { return hasEnded(ctx, t, run) })
 		d, err = run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunSucceeded, d.State)
+		require.Equal(t, fabrictype.RunSucceeded, d.State)
 		x.within(t, begun, at, x.keeperSweep+x.workerSweep+10*time.Second)
 		x.lostSome(t, "ffx:")
 	})
@@ -129,16 +128,16 @@ func TestLostDrains(t *testing.T) {
 		at := x.carriedOut(t, "the worker does not drain", func() bool {
 			list, err = x.Client.Workers(ctx)
 			require.NoError(t, err)
-			return len(list) == 1 && list[0].State == workers.Draining
+			return len(list) == 1 && list[0].State == fabrictype.WorkerDraining
 		})
 		x.within(t, begun, at, 61*time.Second)
 		x.lostSome(t, workerChannel)
 	})
 }
 
-// An execution that a worker has set aside, because it does not know the activity, is run by a worker that knows it when
-// the message is lost, with that worker's next look. The first worker may set it aside once more then, with a message
-// that arrives.
+// An execution that a worker has set aside, because it does not know the activity, is run by a worker that knows it
+// when the message is lost, with that worker's next look. The first worker may set it aside once more then, with a
+// message that arrives.
 func TestLostSetAsides(t *testing.T) {
 	t.Parallel()
 	eachExactlyLossy(t, func(t *testing.T, x *lossy) {

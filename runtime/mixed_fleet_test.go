@@ -19,6 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -269,7 +270,7 @@ func (f *fleet) answer(run *runtime.Run[int], over <-chan struct{}) {
 		waits, err := run.Waitpoints(f.ctx)
 		require.NoError(f.t, err)
 		for _, w := range waits {
-			if w.State != runtime.WaitOpen {
+			if w.State != fabrictype.WaitOpen {
 				continue
 			}
 			if rand.IntN(2) == 0 {

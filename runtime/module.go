@@ -3,9 +3,9 @@ package runtime
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // Internal has the session for packages of this module; programs can do nothing with it, and it may change.
@@ -31,6 +31,8 @@ func (c *Client) Internal() engine.Handle {
 	})
 }
 
-func storedEntry(e auditlink.Entry) auditlog.Entry {
-	return auditlog.Entry{Actor: e.Actor, Action: auditlog.Action(e.Action), Name: e.Name, Detail: e.Detail}
+func storedEntry(e auditlink.Entry) fabrictype.AuditEntry {
+	return fabrictype.AuditEntry{
+		Actor: e.Actor, Action: fabrictype.AuditAction(e.Action), Name: e.Name, Detail: e.Detail,
+	}
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // gathering is a flow that packs, waits for two orders at a node, and for one more in a function.
@@ -40,8 +40,8 @@ func gathering(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	return def, []activity.Handler{pack, sum}
 }
 
-// Signals by name reach waits that have not begun, that are open, and that are over, of nodes and of functions; the first
-// one starts the run.
+// Signals by name reach waits that have not begun, that are open, and that are over, of nodes and of functions; the
+// first one starts the run.
 func TestStartOrSignal(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -55,19 +55,19 @@ func TestStartOrSignal(t *testing.T) {
 		}
 		run, sent := send(1, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
 		require.False(t, run.Existed())
-		require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 		// Another input is that of the same run.
 		run, sent = send(2, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
 		require.True(t, run.Existed())
-		require.Equal(t, runtime.SignalDuplicate, sent.Outcome)
-		require.Equal(t, runtime.SignalAccepted, sent.First)
+		require.Equal(t, fabrictype.SignalDuplicate, sent.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, sent.First)
 		_, sent = send(1, more, runtime.Signal{Name: "any", Payload: 100})
-		require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		require.Len(t, waits, 2)
 		for _, w := range waits {
-			require.Equal(t, runtime.WaitPending, w.State)
+			require.Equal(t, fabrictype.WaitPending, w.State)
 			require.Equal(t, 1, w.Received)
 		}
 		b.Check(t, 0)
@@ -76,7 +76,7 @@ func TestStartOrSignal(t *testing.T) {
 		b.Worker(t, handlers)
 		sent, err = run.SignalWait(ctx, orders, runtime.Signal{Name: "order", Payload: 20})
 		require.NoError(t, err)
-		require.Contains(t, []runtime.SignalOutcome{runtime.SignalAccepted, runtime.SignalResumed}, sent.Outcome)
+		require.Contains(t, []fabrictype.SignalOutcome{fabrictype.SignalAccepted, fabrictype.SignalResumed}, sent.Outcome)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 130, out)
@@ -85,10 +85,10 @@ func TestStartOrSignal(t *testing.T) {
 		require.Equal(t, 1, d.Attempts)
 		for _, w := range []runtime.WaitName{orders, more} {
 			_, sent = send(1, w, runtime.Signal{Name: "order", Payload: 1})
-			require.Equal(t, runtime.SignalClosed, sent.Outcome)
+			require.Equal(t, fabrictype.SignalClosed, sent.Outcome)
 		}
 		_, sent = send(2, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
-		require.Equal(t, runtime.SignalDuplicate, sent.Outcome)
+		require.Equal(t, fabrictype.SignalDuplicate, sent.Outcome)
 		b.Settle(t)
 
 		// An open wait is ended.
@@ -101,14 +101,14 @@ func TestStartOrSignal(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			d, err := asked.DescribeNode(ctx, "sum")
 			require.NoError(t, err)
-			if d.State != runtime.NodeSuspended {
+			if d.State != fabrictype.NodeSuspended {
 				return fmt.Sprintf("sum is %s", d.State)
 			}
 			return ""
 		})
 		sent, err = asked.SignalWait(ctx, more, runtime.Signal{Name: "any", Payload: 5})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalResumed, sent.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, sent.Outcome)
 		out, err = asked.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
@@ -175,7 +175,7 @@ func TestStartOrSignalRefuses(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order", Payload: "ten"})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		var fault *valuefault.Error
+		var fault *fabrictype.ValueError
 		require.True(t, errors.As(err, &fault), err)
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
@@ -188,7 +188,7 @@ func TestStartOrSignalRefuses(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "orders"}, runtime.Signal{Name: "order", Payload: 1})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalClosed, sent.Outcome)
+		require.Equal(t, fabrictype.SignalClosed, sent.Outcome)
 		b.Settle(t)
 	})
 }
@@ -262,7 +262,7 @@ func TestSignalWaitBeforeTheFunction(t *testing.T) {
 			wait := func(i int) runtime.WaitName { return runtime.WaitName{Node: fmt.Sprint("ask-", i), Step: "answer"} }
 			with, sent, err := runtime.StartOrSignal(ctx, b.Client, def, 1, wait(1), runtime.Signal{Name: "any", Payload: 10})
 			require.NoError(t, err)
-			require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+			require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 			before, err := runtime.Start(ctx, b.Client, def, 1)
 			require.NoError(t, err)
 			for i := 1; i <= length; i++ {
@@ -272,7 +272,7 @@ func TestSignalWaitBeforeTheFunction(t *testing.T) {
 					}
 					sent, err := run.SignalWait(ctx, wait(i), runtime.Signal{Name: "any", Payload: 10})
 					require.NoError(t, err)
-					require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+					require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 				}
 			}
 			b.Check(t, 0)

@@ -14,18 +14,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // foreign is what another namespace has, as far as its names tell.
@@ -87,7 +82,7 @@ var acrossNamespaces = map[string]struct {
 		return err
 	}, runtime.ErrRunNotFound},
 	"Logs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return errorOf2(c.Run(x.flow, x.run).Logs(ctx, x.node, runlog.Query{}))
+		return errorOf2(c.Run(x.flow, x.run).Logs(ctx, x.node, runtime.LogQuery{}))
 	}, runtime.ErrRunNotFound},
 	"MoveStart": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).MoveStart(ctx, time.Time{})
@@ -124,15 +119,15 @@ var acrossNamespaces = map[string]struct {
 		return nil
 	}, runtime.ErrWaitOver},
 	"Waits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return none2(c.Waits(ctx, openwaits.Query{}))
+		return none2(c.Waits(ctx, runtime.WaitQuery{}))
 	}, nil},
 	"ListWaits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		page, err := c.ListWaits(ctx, openwaits.Query{}, "", 0)
+		page, err := c.ListWaits(ctx, runtime.WaitQuery{}, "", 0)
 		return noneOf(page.Waits, err)
 	}, nil},
 	"Audit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		for e, err := range c.Audit(ctx, auditlog.Query{Actor: "them"}) {
-			return noneOf([]auditlog.Entry{e}, err)
+		for e, err := range c.Audit(ctx, runtime.AuditQuery{Actor: "them"}) {
+			return noneOf([]fabrictype.AuditEntry{e}, err)
 		}
 		return nil
 	}, nil},
@@ -157,7 +152,7 @@ var acrossNamespaces = map[string]struct {
 		return noneOf(append(all.Runs, ofFlow.Runs...), errors.Join(err, flowErr))
 	}, nil},
 	"Feed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		feed, err := c.Feed(ctx, runfeed.Filter{Flow: x.flow}, "")
+		feed, err := c.Feed(ctx, runtime.FeedFilter{Flow: x.flow}, "")
 		if err == nil {
 			feed.Close()
 		}
@@ -255,15 +250,15 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 
 	"StartBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		job, err := c.StartBulkJob(ctx, runtime.RunQuery{}, bulk.Cancel("all"), bulk.Options{})
+		job, err := c.StartBulkJob(ctx, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "all"}, runtime.BulkOptions{})
 		if err != nil {
 			return err
 		}
-		_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, bulk.Cancel("all"), bulk.Options{ID: x.bulkJob})
+		_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "all"}, runtime.BulkOptions{ID: x.bulkJob})
 		return errors.Join(err, c.StopBulkJob(ctx, job.ID))
 	}, nil},
 	"PreviewBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		preview, err := c.PreviewBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, bulk.Purge(), bulk.Options{})
+		preview, err := c.PreviewBulkJob(ctx, runtime.RunQuery{Flow: x.flow}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{})
 		if err != nil {
 			return err
 		}
@@ -272,10 +267,10 @@ var acrossNamespaces = map[string]struct {
 	"DescribeBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.DescribeBulkJob(ctx, x.theirJob)
 		return err
-	}, bulk.ErrNotFound},
+	}, runtime.ErrBulkJobNotFound},
 	"StopBulkJob": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.StopBulkJob(ctx, x.theirJob)
-	}, bulk.ErrNotFound},
+	}, runtime.ErrBulkJobNotFound},
 	"BulkJobs": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		for job, err := range c.BulkJobs(ctx) {
 			if err != nil {
@@ -390,13 +385,13 @@ func TestNamespacesAreApart(t *testing.T) {
 		_, err = runtime.Start(ctx, theirs.Client, def, 2, runtime.WithKey("customer", runtime.KeyPolicy{}))
 		require.NoError(t, err)
 		shared := runtime.BudgetRef{Name: "shared"}
-		require.NoError(t, theirs.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, theirs.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
 		require.NoError(t, theirs.Client.As("them").SetLimit(ctx, "few", "", activity.AtOnce(7)))
 		_, err = runtime.Schedule(ctx, theirs.Client, "nightly", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
 		for _, id := range []string{"same", "theirs"} {
-			_, err = theirs.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, bulk.Purge(), bulk.Options{ID: id})
+			_, err = theirs.Client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: id})
 			require.NoError(t, err)
 		}
 		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // atPath returns the run and the name of the node that a path leads to. A path is the name of a node, or the names of
@@ -20,7 +19,7 @@ func (r *RunRef) atPath(ctx context.Context, path string) (at *RunRef, node stri
 		if !nested {
 			return at, node, nil
 		}
-		n, err := at.describeOne(ctx, name, describe.Request{})
+		n, err := at.describeOne(ctx, name, describeRequest{})
 		if err != nil {
 			return nil, "", err
 		}
@@ -35,9 +34,9 @@ func (r *RunRef) atPath(ctx context.Context, path string) (at *RunRef, node stri
 }
 
 // describeOne returns one node with what q asks for; nil when the run has no such node.
-func (r *RunRef) describeOne(ctx context.Context, node string, q describe.Request) (*NodeDescription, error) {
-	q.Paged, q.Nodes = true, 1
-	d, _, err := r.readDescription(ctx, describe.Request{Paged: true, Nodes: 1})
+func (r *RunRef) describeOne(ctx context.Context, node string, q describeRequest) (*NodeDescription, error) {
+	q.paged, q.nodes = true, 1
+	d, _, err := r.readDescription(ctx, describeRequest{paged: true, nodes: 1})
 	if err != nil {
 		return nil, runFault(err)
 	}
@@ -45,8 +44,8 @@ func (r *RunRef) describeOne(ctx context.Context, node string, q describe.Reques
 	if !known {
 		return nil, nil
 	}
-	if q.Cursor = strconv.Itoa(place); place == 0 {
-		q.Cursor = ""
+	if q.cursor = strconv.Itoa(place); place == 0 {
+		q.cursor = ""
 	}
 	if d, err = r.describe(ctx, q); err != nil || len(d.Nodes) == 0 || d.Nodes[0].Name != node {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -121,7 +122,7 @@ func TestNotOverdue(t *testing.T) {
 	require.NoError(t, err)
 	b.Worker(t, []activity.Handler{later})
 	d := describeUntil(t, b, def.Name(), "r", func(d *runtime.RunDescription) string {
-		if d.Nodes[0].State != runtime.NodeDelayed {
+		if d.Nodes[0].State != fabrictype.NodeDelayed {
 			return string(d.Nodes[0].State)
 		}
 		return ""

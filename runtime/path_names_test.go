@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -87,7 +88,7 @@ func TestTimesWithoutText(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			if d.Nodes[0].State != runtime.NodeDelayed {
+			if d.Nodes[0].State != fabrictype.NodeDelayed {
 				return "the node is " + string(d.Nodes[0].State)
 			}
 			return ""

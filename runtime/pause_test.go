@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -137,7 +138,7 @@ func TestPausedRun(t *testing.T) {
 			d, err := run.Describe(p.ctx)
 			require.NoError(t, err)
 			require.Equal(t, "look at it", d.PauseReason)
-			if d.Nodes[0].State == runtime.NodeSucceeded && d.Nodes[1].Why == "the run is paused: look at it" {
+			if d.Nodes[0].State == fabrictype.NodeSucceeded && d.Nodes[1].Why == "the run is paused: look at it" {
 				return ""
 			}
 			return d.Nodes[1].Why

@@ -13,7 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 // StartPlan lists the calls by which an engine gets a run. Plan and PlanPublished make one; its String method prints
@@ -124,7 +123,7 @@ func Plan[In, Out any](def *flow.Definition[In, Out], in In, opts ...StartOption
 
 // PlanPublished returns the calls that starting a run of a published flow would send. Parts that depend on the input,
 // such as keys of budgets, are as for an empty input. The error is that of a graph that this program cannot read.
-func PlanPublished(d *catalogue.Description) (*StartPlan, error) {
+func PlanPublished(d *FlowDescription) (*StartPlan, error) {
 	graph, err := flowgraph.ParseGraph(d.Definition)
 	if err != nil {
 		return nil, fmt.Errorf("plan run: %w", err)

@@ -7,9 +7,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // SetPriority changes the priority of all nodes of the run that have not ended, and of all nodes of its child runs,
@@ -70,7 +70,7 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 			return err
 		}
 	}
-	entry := r.auditEntry(auditlog.SetPriority, node)
+	entry := r.auditEntry(auditlink.SetPriority, node)
 	entry.Detail = strconv.Itoa(priority)
 	return r.client.audited(ctx, entry, func(ctx context.Context) error {
 		if err := admission.SetPriority(ctx, r.client.session, core, call); err != nil {

@@ -13,6 +13,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -20,12 +22,29 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 // maxPublished is the largest encoded definition of a flow that is published, in bytes.
 const maxPublished = 1 << 20
+
+// Definition is a *flow.Definition, whatever its types.
+type Definition interface {
+	Name() string
+	Hash() string
+	InputType() reflect.Type
+	OutputType() reflect.Type
+	Internal() flowgraph.Handle
+}
+
+// Publication is a flow with how it is published.
+type Publication struct {
+	Flow Definition
+	// OmitSchemas leaves out the schemas of input and result, of types with private fields. Inputs of StartNamed are
+	// not checked then.
+	OmitSchemas bool
+	// By names the program or person that publishes; at most 256 bytes without control characters. Defaults to none.
+	By string
+}
 
 // Publish publishes flows in the client's namespace: their graphs, the JSON Schemas of their inputs and results, and
 // their descriptions. The entry of a name is the flow that was published last, so programs of two versions that publish
@@ -35,7 +54,7 @@ const maxPublished = 1 << 20
 // The error joins those of all flows that were not published. It matches ErrInvalid for a definition that Build did not
 // make and for a type without a schema, when nothing is published; ErrTooLarge for a definition above 1 MiB; and in
 // contract mode ErrNotInContract.
-func (c *Client) Publish(ctx context.Context, flows ...catalogue.Publication) error {
+func (c *Client) Publish(ctx context.Context, flows ...Publication) error {
 	if _, err := offered[engine.FlowCatalogue](ctx, c); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
@@ -61,7 +80,7 @@ func (c *Client) Publish(ctx context.Context, flows ...catalogue.Publication) er
 func (c *Client) Withdraw(ctx context.Context, name string) error {
 	store, err := offered[engine.FlowCatalogue](ctx, c)
 	if err == nil {
-		entry := auditlog.Entry{Actor: c.actorName(), Action: auditlog.WithdrawFlow, Name: name}
+		entry := fabrictype.AuditEntry{Actor: c.actorName(), Action: auditlink.WithdrawFlow, Name: name}
 		err = c.audited(ctx, entry, func(ctx context.Context) error {
 			_, err := store.WithdrawFlow(ctx, enginerpc.WithdrawFlowCall{
 				Partition: engine.Directory(), Namespace: string(c.session.Namespace), FlowName: name,
@@ -85,7 +104,7 @@ type aboutFlow struct {
 }
 
 // newPublication returns the call that publishes a flow, without partition and namespace.
-func newPublication(p catalogue.Publication) (call enginerpc.PublishFlowCall, err error) {
+func newPublication(p Publication) (call enginerpc.PublishFlowCall, err error) {
 	graph, err := graphOf(p.Flow)
 	if err != nil {
 		return call, err
@@ -123,7 +142,7 @@ func newPublication(p catalogue.Publication) (call enginerpc.PublishFlowCall, er
 }
 
 // graphOf returns the graph of a definition that Build has made.
-func graphOf(def catalogue.Definition) (*flowgraph.Graph, error) {
+func graphOf(def Definition) (*flowgraph.Graph, error) {
 	if def == nil || reflect.ValueOf(def).Kind() == reflect.Pointer && reflect.ValueOf(def).IsNil() {
 		return nil, invalid("the definition of the flow is nil: look at the error of Build")
 	}
@@ -174,7 +193,7 @@ func publish(ctx context.Context, s *engine.Session, call enginerpc.PublishFlowC
 const publishPause = 15 * time.Second
 
 // publishAll publishes flows for a worker until all are published or ctx ends.
-func publishAll(ctx context.Context, s *engine.Session, flows []catalogue.Publication) {
+func publishAll(ctx context.Context, s *engine.Session, flows []Publication) {
 	for _, p := range flows {
 		call, err := newPublication(p)
 		if err != nil {

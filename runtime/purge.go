@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/interceptor"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 )
 
 // Purge deletes a run that is over, with everything that belongs to it: nodes, results, events, its own budgets and its
@@ -39,7 +39,7 @@ func (r *RunRef) purge(ctx context.Context, closedAt time.Time) error {
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	return r.client.audited(ctx, r.auditEntry(auditlog.PurgeRun, ""), func(ctx context.Context) error {
+	return r.client.audited(ctx, r.auditEntry(auditlink.PurgeRun, ""), func(ctx context.Context) error {
 		return r.client.submitter.Purge(ctx, r.flow, r.id, r.flowID, r.partition, closedAt)
 	})
 }

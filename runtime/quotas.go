@@ -11,9 +11,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrLimitNotFound is returned by Client.Limit for a limit that no node has used and that was not set.
@@ -143,12 +144,12 @@ func (c *Client) setLimit(
 	}
 	call.Partition, call.QuotaPolicyID, call.Name, call.Key = partition, id, spec.Name, key
 	call.Rate, call.WindowMs, call.Cap = int64(spec.AtMost), spec.Per.Milliseconds(), int64(spec.AtOnce)
-	entry := auditlog.Entry{
-		Actor: c.actorName(), Action: auditlog.SetLimit, Name: limitName(spec.Name, key),
+	entry := fabrictype.AuditEntry{
+		Actor: c.actorName(), Action: auditlink.SetLimit, Name: limitName(spec.Name, key),
 		Detail: fmt.Sprintf("at most %d per %s, %d at once; 0 is no bound", spec.AtMost, spec.Per, spec.AtOnce),
 	}
 	if !call.Pin {
-		entry.Action, entry.Detail = auditlog.ResetLimit, ""
+		entry.Action, entry.Detail = auditlink.ResetLimit, ""
 	}
 	err = c.audited(ctx, entry, func(ctx context.Context) error {
 		_, err := c.session.Core.SetQuota(ctx, call)

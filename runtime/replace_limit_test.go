@@ -10,17 +10,17 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // writers is how many writers replace the same state at the same time.
 const writers = 8
 
-// onlyOne calls replace at the same time several times, and fails unless one call succeeds and the others get ErrChangedMeanwhile.
+// onlyOne calls replace at the same time several times, and fails unless one call succeeds and the others get
+// ErrChangedMeanwhile.
 func onlyOne(t *testing.T, replace func(i int) error) {
 	t.Helper()
 	errs := make([]error, writers)
@@ -101,10 +101,10 @@ func TestScheduleNamed(t *testing.T) {
 		_, err := b.Client.ScheduleNamed(ctx, "hourly", "shipping", nil, hourly)
 		require.ErrorIs(t, err, enginecore.ErrFlowNotPublished)
 
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: shipping(t, declared())}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: shipping(t, declared())}))
 		_, err = b.Client.ScheduleNamed(ctx, "hourly", "shipping", json.RawMessage(`{"weight":"heavy"}`), hourly)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		var faults *valuefault.Error
+		var faults *fabrictype.ValueError
 		require.ErrorAs(t, err, &faults)
 		_, err = b.Client.ScheduleNamed(ctx, "hour ly", "shipping", json.RawMessage(`{"to":"Lima","weight":3}`),
 			runtime.ScheduleConfig{})

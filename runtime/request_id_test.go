@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -58,7 +59,7 @@ func TestRepeatedRequestOfSchedule(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		report := activity.New("report", func(_ context.Context, in hour) (string, error) { return in.Customer, nil })
-		last := hourly(ctx, t, b, report, runtime.OverlapAllow)
+		last := hourly(ctx, t, b, report, fabrictype.OverlapAllow)
 		b.KeepingWorker(t, []activity.Handler{report})
 		id := runtime.WithRequestID("once")
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -169,7 +170,7 @@ func TestRerunFailed(t *testing.T) {
 
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunSucceeded, d.State)
+		require.Equal(t, fabrictype.RunSucceeded, d.State)
 		require.Empty(t, d.FailedNode)
 		require.Equal(t, 2, d.Reruns)
 		require.Equal(t, "bob", d.LastRerun.By)
@@ -272,7 +273,7 @@ func TestRerunFrom(t *testing.T) {
 		gate := s.gate("c")
 		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
 		enginetest.Eventually(t, func() string {
-			if state := states(t, run)["c"]; state != runtime.NodeActive {
+			if state := states(t, run)["c"]; state != fabrictype.NodeActive {
 				return "c is " + string(state)
 			}
 			return ""
@@ -340,7 +341,7 @@ func TestRerunBesideAFailure(t *testing.T) {
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "b", failed.Node)
-		require.Equal(t, runtime.NodeSkipped, states(t, run)["sum"])
+		require.Equal(t, fabrictype.NodeSkipped, states(t, run)["sum"])
 		b.Settle(t)
 		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("sum")))
 		_, err = run.Result(ctx)
@@ -395,7 +396,7 @@ func TestRerunLimit(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRerunLimit)
 		require.ErrorContains(t, err, "node b has been run again 10 times")
 		b.Settle(t)
-		require.Equal(t, runtime.NodeSucceeded, states(t, run)["a"])
+		require.Equal(t, fabrictype.NodeSucceeded, states(t, run)["a"])
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -40,7 +41,7 @@ func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "tell1(deploy1(first))", result)
 		require.Equal(t, map[string]int{"deploy": 1, "clean": 1, "tell": 1}, s.called())
-		require.Equal(t, runtime.NodeSkipped, states(t, run)["undo"])
+		require.Equal(t, fabrictype.NodeSkipped, states(t, run)["undo"])
 		b.Settle(t)
 
 		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -100,7 +101,7 @@ func TestLanes(t *testing.T) {
 		require.NoError(t, err)
 		d, err := slow.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.NodeWaiting, d.Nodes[0].State)
+		require.Equal(t, fabrictype.NodeWaiting, d.Nodes[0].State)
 		require.Contains(t, d.Nodes[0].Why, "lane slow")
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{"slow", "fast"}})
 		_, err = slow.Result(ctx)

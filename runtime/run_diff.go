@@ -9,8 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // RunDiff compares two runs, of the same flow or of two.
@@ -27,8 +28,8 @@ type RunDiff struct {
 // RunSide is one of the runs of a RunDiff.
 type RunSide struct {
 	Flow, Run     string
-	State         RunState
-	Input, Result *describe.Value
+	State         fabrictype.RunState
+	Input, Result *fabrictype.Value
 	// ForkedFrom is the id of the run that this one is a fork of; empty for other runs.
 	ForkedFrom string
 	// Took is the time from the creation to the end; zero while the run is open.
@@ -50,11 +51,11 @@ type NodeDiff struct {
 
 // NodeSide is a node in one of the runs of a RunDiff.
 type NodeSide struct {
-	State    NodeState
+	State    fabrictype.NodeState
 	Attempts int
 	// Took is the time from the first attempt to the end; zero for a node that did not run, or has not ended.
 	Took   time.Duration
-	Result *describe.Value
+	Result *fabrictype.Value
 	// Reason is the last failure, or why the node was cancelled.
 	Reason string
 }
@@ -106,13 +107,13 @@ type valueDigest struct {
 	isJSON        bool
 }
 
-func valueDigestOf(v *describe.Value) valueDigest {
+func valueDigestOf(v *fabrictype.Value) valueDigest {
 	if v == nil {
 		return valueDigest{}
 	}
-	d := valueDigest{has: true, truncated: v.Truncated, size: v.Size, codec: v.Codec, text: sha256.Sum256(v.Data)}
+	d := valueDigest{has: true, truncated: v.Truncated, size: v.Size, codec: v.Codec, text: sha256.Sum256(v.Bytes())}
 	var decoded any
-	if text := v.JSON(); text != nil && json.Unmarshal(text, &decoded) == nil {
+	if v.JSON != nil && json.Unmarshal(v.JSON, &decoded) == nil {
 		if sorted, err := json.Marshal(decoded); err == nil {
 			d.meaning, d.isJSON = sha256.Sum256(sorted), true
 		}
@@ -137,7 +138,7 @@ func (r *RunRef) describeWhole(ctx context.Context) (*comparedRun, error) {
 	var whole *comparedRun
 	left := describe.MaxSumBytes / 2
 	for cursor := ""; ; {
-		page, err := r.Describe(ctx, describe.Page(cursor, describe.MaxPage), describe.Values(diffValueBytes))
+		page, err := r.Describe(ctx, WithPage(cursor, describe.MaxPage), WithValues(diffValueBytes))
 		if err != nil {
 			return nil, err
 		}
@@ -161,11 +162,11 @@ func (r *RunRef) describeWhole(ctx context.Context) (*comparedRun, error) {
 }
 
 // withoutData returns the value as one of which nothing was read.
-func withoutData(v *describe.Value) *describe.Value {
+func withoutData(v *fabrictype.Value) *fabrictype.Value {
 	if v == nil {
 		return nil
 	}
-	return &describe.Value{Codec: v.Codec, Size: v.Size, Truncated: true}
+	return &fabrictype.Value{Codec: v.Codec, Size: v.Size, Truncated: true}
 }
 
 func diffOf(a, b *comparedRun) *RunDiff {

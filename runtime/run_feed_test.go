@@ -11,17 +11,16 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 // openFeed opens a feed for a test.
-func openFeed(t testing.TB, c *runtime.Client, filter runfeed.Filter, cursor string) *runtime.Feed {
+func openFeed(t testing.TB, c *runtime.Client, filter runtime.FeedFilter, cursor string) *runtime.Feed {
 	t.Helper()
 	feed, err := c.Feed(enginetest.Context(t), filter, cursor)
 	require.NoError(t, err)
@@ -30,9 +29,9 @@ func openFeed(t testing.TB, c *runtime.Client, filter runfeed.Filter, cursor str
 }
 
 // nextEvents takes as many events from a feed, and stops in the middle of whatever the engine has sent.
-func nextEvents(t testing.TB, feed *runtime.Feed, count int) []runfeed.Event {
+func nextEvents(t testing.TB, feed *runtime.Feed, count int) []fabrictype.FeedEvent {
 	t.Helper()
-	var list []runfeed.Event
+	var list []fabrictype.FeedEvent
 	if count == 0 {
 		return nil
 	}
@@ -47,7 +46,7 @@ func nextEvents(t testing.TB, feed *runtime.Feed, count int) []runfeed.Event {
 }
 
 // kindsOf are the kinds of the events of each run, in their order, with the nodes that they are about.
-func kindsOf(events []runfeed.Event) map[string][]string {
+func kindsOf(events []fabrictype.FeedEvent) map[string][]string {
 	kinds := make(map[string][]string)
 	for _, e := range events {
 		text := string(e.Kind)
@@ -74,7 +73,7 @@ func TestFeedOfRuns(t *testing.T) {
 		_, err = early.Result(ctx)
 		require.NoError(t, err)
 
-		feed := openFeed(t, b.Client, runfeed.Filter{}, "")
+		feed := openFeed(t, b.Client, runtime.FeedFilter{}, "")
 		start := feed.Cursor()
 		first, err := runtime.Start(ctx, b.Client, good, none{}, runtime.WithID("one two"))
 		require.NoError(t, err)
@@ -103,21 +102,22 @@ func TestFeedOfRuns(t *testing.T) {
 		events := nextEvents(t, feed, 10)
 		require.Equal(t, want, kindsOf(events))
 		for _, e := range events {
-			require.Equal(t, enginecore.FlowIDFor("default", e.Flow, e.Run), e.FlowID)
+			require.EqualValues(t, enginecore.FlowIDFor("default", e.Flow, e.Run), e.FlowID)
 		}
 
-		// From wherever reading has stopped, it goes on with the next event, also in another feed and with another filter.
+		// From wherever reading has stopped, it goes on with the next event, also in another feed and with another
+		// filter.
 		for stop := range 11 {
-			part := openFeed(t, b.Client, runfeed.Filter{}, start)
+			part := openFeed(t, b.Client, runtime.FeedFilter{}, start)
 			before := nextEvents(t, part, stop)
-			rest := openFeed(t, b.Client, runfeed.Filter{}, part.Cursor())
+			rest := openFeed(t, b.Client, runtime.FeedFilter{}, part.Cursor())
 			require.Equal(t, want, kindsOf(append(before, nextEvents(t, rest, 10-stop)...)), stop)
 			part.Close()
 			rest.Close()
 		}
-		ends := openFeed(t, b.Client, runfeed.Filter{Kinds: []runevent.Kind{runevent.FlowSucceeded}}, start)
+		ends := openFeed(t, b.Client, runtime.FeedFilter{Kinds: []fabrictype.EventKind{fabrictype.EventRunSucceeded}}, start)
 		require.Equal(t, map[string][]string{"one two": {"flow_success"}, "third": {"flow_success"}}, kindsOf(nextEvents(t, ends, 2)))
-		of := openFeed(t, b.Client, runfeed.Filter{Flow: "bad"}, start)
+		of := openFeed(t, b.Client, runtime.FeedFilter{Flow: "bad"}, start)
 		require.Equal(t, map[string][]string{"second": want["second"]}, kindsOf(nextEvents(t, of, 2)))
 		b.Check(t, invariant.AnyTime)
 	}, runtime.OpenConfig{Partitions: 3})
@@ -134,7 +134,7 @@ func TestFeedsMissNothing(t *testing.T) {
 		const runs, listeners = 200, 5
 		feeds := make([]*runtime.Feed, listeners)
 		for i := range feeds {
-			feeds[i] = openFeed(t, b.Client, runfeed.Filter{}, "")
+			feeds[i] = openFeed(t, b.Client, runtime.FeedFilter{}, "")
 		}
 		started := make(chan error, 1)
 		go func() {
@@ -163,7 +163,7 @@ func TestFeedTellsWhatIsLost(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		def := oneWay(t, newCourse(), "good", "ok")
-		feed := openFeed(t, b.Client, runfeed.Filter{}, "")
+		feed := openFeed(t, b.Client, runtime.FeedFilter{}, "")
 		cursor := feed.Cursor()
 		for i := range 3 {
 			_, err := runtime.Start(ctx, b.Client, def, none{}, runtime.WithID(fmt.Sprint("run-", i)))
@@ -173,7 +173,7 @@ func TestFeedTellsWhatIsLost(t *testing.T) {
 		conn := engine.ConnOf(b.Engine.Internal())
 		key := conn.Keys().FfxRunFeed(enginecore.Partition{Family: enginecore.FlowFamily}, "default")
 		require.NoError(t, conn.Client().Do(ctx, conn.Client().B().Xtrim().Key(key).Maxlen().Threshold("2").Build()).Error())
-		late := openFeed(t, b.Client, runfeed.Filter{}, cursor)
+		late := openFeed(t, b.Client, runtime.FeedFilter{}, cursor)
 		var runs []string
 		for e, err := range late.Events(ctx) {
 			if len(runs) == 0 && err != nil {
@@ -195,7 +195,7 @@ func TestFeedsEnd(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
 		client := enginetest.NewClient(t, b.Engine)
-		feed, err := client.Feed(ctx, runfeed.Filter{}, "")
+		feed, err := client.Feed(ctx, runtime.FeedFilter{}, "")
 		if b.Contract() {
 			require.ErrorIs(t, err, runtime.ErrNotInContract)
 			return
@@ -207,10 +207,10 @@ func TestFeedsEnd(t *testing.T) {
 		for _, err := range feed.Events(ended) {
 			require.ErrorIs(t, err, context.Canceled)
 		}
-		_, err = client.Feed(ctx, runfeed.Filter{Kinds: []runevent.Kind{runevent.Progress}}, "")
+		_, err = client.Feed(ctx, runtime.FeedFilter{Kinds: []fabrictype.EventKind{fabrictype.EventProgress}}, "")
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		for _, cursor := range []string{"x", "W10", "bnVsbA"} {
-			_, err = client.Feed(ctx, runfeed.Filter{}, cursor)
+			_, err = client.Feed(ctx, runtime.FeedFilter{}, cursor)
 			require.ErrorIs(t, err, runtime.ErrCursor, cursor)
 		}
 		time.AfterFunc(time.Millisecond, client.Close)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -22,7 +23,7 @@ type RunQuery struct {
 	// Flow is the name of the flow.
 	Flow string
 	// States selects runs in any of these states. Defaults to all states.
-	States []RunState
+	States []fabrictype.RunState
 	// Tags selects runs that have all of these tags with these values, from their flow (flow.Tag) or their start
 	// (WithTag).
 	Tags map[string]string
@@ -140,7 +141,7 @@ func (q RunQuery) stored() runsearch.Query {
 type RunSummary struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
-	State     RunState
+	State     fabrictype.RunState
 	CreatedAt time.Time
 	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once, and
 	// in contract mode.

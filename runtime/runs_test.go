@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -91,7 +92,7 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 			tags["team.name"] = "search"
 			run.Nodes.Failed = 1
 		case "slow":
-			if run.State == runtime.RunCancelled {
+			if run.State == fabrictype.RunCancelled {
 				run.Nodes.Cancelled = 1
 			}
 		}
@@ -168,19 +169,19 @@ func TestRunsAreFound(t *testing.T) {
 		newestFirst(ended, runtime.RunQuery{FinishedFrom: time.UnixMilli(1)})
 		half := ended[20].ClosedAt
 		queries := []runtime.RunQuery{
-			{}, {Flow: "good"}, {Flow: "nothing"}, {States: []runtime.RunState{runtime.RunRunning}},
-			{States: []runtime.RunState{runtime.RunFailed, runtime.RunCancelled}}, {Flow: "bad", States: []runtime.RunState{runtime.RunSucceeded}},
+			{}, {Flow: "good"}, {Flow: "nothing"}, {States: []fabrictype.RunState{fabrictype.RunRunning}},
+			{States: []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunCancelled}}, {Flow: "bad", States: []fabrictype.RunState{fabrictype.RunSucceeded}},
 			{Tags: map[string]string{"team.name": "census"}}, {Tags: map[string]string{"customer.id": "2", "team.name": "other"}},
 			{Tags: map[string]string{"customer.id": "4"}, Flow: "slow"}, {Tags: map[string]string{"customer.id": ""}},
 			{CreatedFrom: middle.CreatedAt}, {CreatedBefore: middle.CreatedAt}, {CreatedFrom: middle.CreatedAt.Add(time.Nanosecond)},
 			{CreatedFrom: set.all[50].CreatedAt, CreatedBefore: middle.CreatedAt.Add(time.Millisecond), Flow: "good"},
 			{FinishedFrom: time.UnixMilli(1)}, {FinishedFrom: half}, {FinishedBefore: half, Flow: "bad"},
-			{FinishedBefore: half, States: []runtime.RunState{runtime.RunSucceeded, runtime.RunRunning}, Tags: map[string]string{"customer.id": "0"}},
+			{FinishedBefore: half, States: []fabrictype.RunState{fabrictype.RunSucceeded, fabrictype.RunRunning}, Tags: map[string]string{"customer.id": "0"}},
 			{Text: "rUN-01"}, {Text: "oo"}, {Text: "-05", Flow: "bad"}, {Text: "%d"}, {Text: "none"}, {Sort: runtime.OldestFirst},
 			{Sort: runtime.OldestFirst, CreatedFrom: middle.CreatedAt}, {Sort: runtime.NewestFirst, CreatedBefore: middle.CreatedAt},
 			{Sort: runtime.OldestFirst, CreatedFrom: set.all[50].CreatedAt, CreatedBefore: middle.CreatedAt, Flow: "good"},
 			{Sort: runtime.FirstEndedFirst}, {Sort: runtime.LastEndedFirst, Flow: "bad"},
-			{Sort: runtime.FirstEndedFirst, FinishedFrom: half, States: []runtime.RunState{runtime.RunFailed}},
+			{Sort: runtime.FirstEndedFirst, FinishedFrom: half, States: []fabrictype.RunState{fabrictype.RunFailed}},
 			{Sort: runtime.OldestFirst, Tags: map[string]string{"customer.id": "4"}, FinishedFrom: time.Time{}, Text: "run"},
 		}
 		for _, q := range queries {
@@ -296,7 +297,7 @@ func TestLookingForRareRunsIsBounded(t *testing.T) {
 			reached = append(reached, reply.NextAt)
 		}
 		require.Len(t, reached, 2, "1200 runs in steps of 500")
-		require.Empty(t, pages(t, b.Client, runtime.RunQuery{States: []runtime.RunState{runtime.RunExpired}}, 10))
+		require.Empty(t, pages(t, b.Client, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunExpired}}, 10))
 		require.Len(t, pages(t, b.Client, runtime.RunQuery{}, 100), 1200)
 		require.Len(t, pages(t, b.Client, runtime.RunQuery{Tags: map[string]string{"rare.one": "1"}}, 10), 1)
 	}, runtime.OpenConfig{Partitions: 1})
@@ -334,7 +335,7 @@ func TestRunQueriesThatMakeNoSense(t *testing.T) {
 		ctx := context.Background()
 		now := time.Now()
 		for _, q := range []runtime.RunQuery{
-			{States: []runtime.RunState{"lost"}}, {Tags: map[string]string{"": "x"}}, {Tags: map[string]string{"Team": "x"}}, {CreatedFrom: now, CreatedBefore: now},
+			{States: []fabrictype.RunState{"lost"}}, {Tags: map[string]string{"": "x"}}, {Tags: map[string]string{"Team": "x"}}, {CreatedFrom: now, CreatedBefore: now},
 			{CreatedFrom: now, FinishedFrom: now}, {FinishedFrom: now, FinishedBefore: now.Add(-time.Hour)},
 			{Text: strings.Repeat("x", 257)}, {Text: "a\nb"}, {Sort: "up"}, {CreatedFrom: now, Sort: runtime.LastEndedFirst},
 			{FinishedFrom: now, Sort: runtime.OldestFirst},

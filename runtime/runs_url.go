@@ -5,8 +5,8 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/queryurl"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 )
 
 // Values returns the query as parameters of a URL, which ParseRunQuery reads: flow, state (several times), tag.KEY,
@@ -45,7 +45,7 @@ func ParseRunQuery(v url.Values, others ...string) (RunQuery, error) {
 	faults := faultsOf("run query", q.parameters(&states, &order).Read(v, others))
 	q.Sort = RunSort(order)
 	for _, state := range states {
-		q.States = append(q.States, RunState(state))
+		q.States = append(q.States, fabrictype.RunState(state))
 	}
 	if err := errors.Join(append(faults, q.Check())...); err != nil {
 		return RunQuery{}, err
@@ -53,15 +53,15 @@ func ParseRunQuery(v url.Values, others ...string) (RunQuery, error) {
 	return q, nil
 }
 
-// WaitQueryValues returns a query for Client.Waits as parameters of a URL, which ParseWaitQuery reads: flow, tag.KEY,
-// audience, text, from and before (RFC 3339, in UTC), and sort. Fields that are not set have no parameter.
-func WaitQueryValues(q openwaits.Query) url.Values {
+// Values returns the query as parameters of a URL, which ParseWaitQuery reads: flow, tag.KEY, audience, text, from and
+// before (RFC 3339, in UTC), and sort. Fields that are not set have no parameter.
+func (q WaitQuery) Values() url.Values {
 	order := string(q.Sort)
-	return waitParameters(&q, &order).Values()
+	return q.parameters(&order).Values()
 }
 
-// waitParameters are the fields of a query of waits by their parameters, beside its order, whose type differs.
-func waitParameters(q *openwaits.Query, order *string) queryurl.Fields {
+// parameters are the fields of the query by their parameters, beside its order, whose type differs.
+func (q *WaitQuery) parameters(order *string) queryurl.Fields {
 	return queryurl.Fields{
 		Texts: map[string]*string{"flow": &q.Flow, "audience": &q.Audience, "text": &q.Text, "sort": order},
 		Times: map[string]*time.Time{"from": &q.From, "before": &q.Before},
@@ -69,15 +69,15 @@ func waitParameters(q *openwaits.Query, order *string) queryurl.Fields {
 	}
 }
 
-// ParseWaitQuery reads a query for Client.Waits from parameters of a URL, as WaitQueryValues writes them. Others and
+// ParseWaitQuery reads a query for Client.Waits from parameters of a URL, as Values writes them. Others and
 // errors are those of ParseRunQuery.
-func ParseWaitQuery(v url.Values, others ...string) (openwaits.Query, error) {
-	var q openwaits.Query
+func ParseWaitQuery(v url.Values, others ...string) (WaitQuery, error) {
+	var q WaitQuery
 	var order string
-	faults := faultsOf("query of waits", waitParameters(&q, &order).Read(v, others))
-	q.Sort = openwaits.Sort(order)
+	faults := faultsOf("query of waits", q.parameters(&order).Read(v, others))
+	q.Sort = WaitSort(order)
 	if err := errors.Join(append(faults, checkWaits(q))...); err != nil {
-		return openwaits.Query{}, err
+		return WaitQuery{}, err
 	}
 	return q, nil
 }

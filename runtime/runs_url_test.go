@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 )
 
 func TestQueriesSurviveURLs(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 8, 0, 0, 123456789, time.UTC)
 	for _, q := range []runtime.RunQuery{
-		{}, {Flow: "good", Children: true}, {States: []runtime.RunState{runtime.RunFailed, runtime.RunExpired}},
+		{}, {Flow: "good", Children: true}, {States: []fabrictype.RunState{fabrictype.RunFailed, fabrictype.RunExpired}},
 		{Tags: map[string]string{"customer.id": "7&8", "a.b=c": "", "team.näme": "x=y"}}, {Text: "50% of / it"},
 		{Key: "customer 7&8 = ä", Queued: true},
 		{CreatedFrom: at, CreatedBefore: at.Add(time.Hour), Sort: runtime.OldestFirst},
@@ -56,11 +56,11 @@ func TestFaultsOfQueriesInURLs(t *testing.T) {
 func TestWaitQueriesSurviveURLs(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 20, 8, 0, 0, 123456789, time.UTC)
-	for _, q := range []openwaits.Query{
+	for _, q := range []runtime.WaitQuery{
 		{}, {Flow: "order", Audience: "release managers"}, {Tags: map[string]string{"a.b": "x=y"}, Text: "50% of / it"},
-		{From: at, Before: at.Add(time.Hour), Sort: openwaits.DueFirst},
+		{From: at, Before: at.Add(time.Hour), Sort: runtime.WaitsDueFirst},
 	} {
-		values, err := url.ParseQuery(runtime.WaitQueryValues(q).Encode())
+		values, err := url.ParseQuery(q.Values().Encode())
 		require.NoError(t, err)
 		values.Set("cursor", "x")
 		got, err := runtime.ParseWaitQuery(values, "cursor")

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/interceptor"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // Errors of schedules, for errors.Is.
@@ -22,24 +23,6 @@ var (
 	ErrScheduleFull = schedule.ErrScheduleFull
 	// ErrFireSkipped is returned by TriggerSchedule when the overlap policy starts nothing because a run is open.
 	ErrFireSkipped = schedule.ErrFireSkipped
-)
-
-// OverlapPolicy determines what happens to a fire while the run that the schedule started last is open. Its text is
-// part of the stored form.
-type OverlapPolicy string
-
-// Overlap policies.
-const (
-	// OverlapSkip skips the fire: no run is started. It is the default.
-	OverlapSkip = OverlapPolicy(schedule.OverlapSkip)
-	// OverlapQueue starts fires one after another, each when the previous run has ended. At most QueueLimit fires wait;
-	// further ones are skipped.
-	OverlapQueue = OverlapPolicy(schedule.OverlapQueue)
-	// OverlapCancelPrevious cancels the open run and starts the fire when that run has ended. When several fires wait
-	// for that, the last one is started and the others are skipped.
-	OverlapCancelPrevious = OverlapPolicy(schedule.OverlapCancelPrevious)
-	// OverlapAllow starts every fire at once, also while earlier runs are open.
-	OverlapAllow = OverlapPolicy(schedule.OverlapAllow)
 )
 
 // Schedule creates a schedule, which starts a run of a flow with the given input at each time that the config
@@ -100,8 +83,9 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 // ScheduleNamed is Schedule for a published flow with an input in JSON, without the flow's definition. The flow is as
 // it was published last; a later publication does not change the schedule.
 //
-// The errors are those of Schedule; the error wraps a *valuefault.Error with all faults of the input, which matches
-// ErrInvalid, and matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written then.
+// The errors are those of Schedule; the error wraps a *fabrictype.ValueError with all faults of the input, which
+// matches ErrInvalid, and matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written
+// then.
 func (c *Client) ScheduleNamed(
 	ctx context.Context, name, flow string, input json.RawMessage, config ScheduleConfig,
 ) (*ScheduleDescription, error) {
@@ -157,7 +141,7 @@ func (c *Client) declareSchedule(
 func (c *Client) auditedSchedule(
 	ctx context.Context, name string, draft func() *schedule.Draft,
 ) func(save func() error) error {
-	entry := auditlog.Entry{Actor: c.actorName(), Action: auditlog.SetSchedule, Name: name}
+	entry := fabrictype.AuditEntry{Actor: c.actorName(), Action: auditlink.SetSchedule, Name: name}
 	return func(save func() error) error {
 		call := interceptor.ClientCall{Flow: draft().Spec.Flow, Input: draft().Content.Input}
 		return c.auditedCall(ctx, entry, call, func(context.Context) error { return save() })

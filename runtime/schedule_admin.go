@@ -5,11 +5,11 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // locateSchedule finds where a schedule of the client's namespace lives.
@@ -41,8 +41,8 @@ func (c *Client) changeSchedule(
 		}
 	}
 	if err == nil {
-		err = c.auditedCall(ctx, auditlog.Entry{
-			Actor: actor, Action: auditlog.Action(do + "_schedule"), Name: name, Detail: detail,
+		err = c.auditedCall(ctx, fabrictype.AuditEntry{
+			Actor: actor, Action: fabrictype.AuditAction(do + "_schedule"), Name: name, Detail: detail,
 		}, call, func(ctx context.Context) error { return act(ctx, p, id) })
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -43,7 +44,7 @@ type ScheduleConfig struct {
 	// under the overlap policy; earlier ones count as missed. Defaults to 1 h.
 	CatchUp time.Duration
 	// Overlap determines what happens to a fire while the previous run is open. Defaults to OverlapSkip.
-	Overlap OverlapPolicy
+	Overlap fabrictype.OverlapPolicy
 	// QueueLimit is the number of fires that may wait under OverlapQueue, 1 to 100. It cannot be set with other
 	// policies. Defaults to 10.
 	QueueLimit int
@@ -79,8 +80,8 @@ const (
 // withDefaults returns the config with its defaults in place of zero values.
 func (c ScheduleConfig) withDefaults() ScheduleConfig {
 	c.CatchUp = cmp.Or(c.CatchUp, defaultCatchUp)
-	c.Overlap = cmp.Or(c.Overlap, OverlapSkip)
-	if c.Overlap == OverlapQueue {
+	c.Overlap = cmp.Or(c.Overlap, fabrictype.OverlapSkip)
+	if c.Overlap == fabrictype.OverlapQueue {
 		c.QueueLimit = cmp.Or(c.QueueLimit, defaultQueueLimit)
 	}
 	c.Actor = cmp.Or(c.Actor, "schedule")
@@ -103,17 +104,17 @@ func (c ScheduleConfig) check(flow *submit.CompiledFlow, input []byte) (faults [
 		fault("CatchUp %s: must be %s to %d days", c.CatchUp, minCatchUp, maxCatchUp/(24*time.Hour))
 	}
 	switch c.Overlap {
-	case OverlapQueue:
+	case fabrictype.OverlapQueue:
 		if c.QueueLimit < 1 || c.QueueLimit > maxQueueLimit {
 			fault("QueueLimit %d: must be 1 to %d", c.QueueLimit, maxQueueLimit)
 		}
-	case OverlapSkip, OverlapCancelPrevious, OverlapAllow:
+	case fabrictype.OverlapSkip, fabrictype.OverlapCancelPrevious, fabrictype.OverlapAllow:
 		if c.QueueLimit != 0 {
-			fault("QueueLimit %d: must be 0 unless Overlap is %q", c.QueueLimit, OverlapQueue)
+			fault("QueueLimit %d: must be 0 unless Overlap is %q", c.QueueLimit, fabrictype.OverlapQueue)
 		}
 	default:
-		fault("Overlap %.40q: must be %q, %q, %q or %q", c.Overlap, OverlapSkip, OverlapQueue, OverlapCancelPrevious,
-			OverlapAllow)
+		fault("Overlap %.40q: must be %q, %q, %q or %q", c.Overlap, fabrictype.OverlapSkip, fabrictype.OverlapQueue, fabrictype.OverlapCancelPrevious,
+			fabrictype.OverlapAllow)
 	}
 	if c.TimeZone != "" && c.Cron == "" {
 		fault("TimeZone %.80q: must be empty without Cron", c.TimeZone)
@@ -159,7 +160,7 @@ func (c ScheduleConfig) spec(e *engine.Session, name string, flow *submit.Compil
 		Version: schedule.Version, Namespace: string(e.Namespace), Name: name,
 		Flow: flow.Graph.Name, GraphHash: flow.Hash, InputHash: submit.HashInput(input),
 		Cron: c.Cron, Zone: c.TimeZone, EveryMS: c.Every.Milliseconds(), JitterMS: c.Jitter.Milliseconds(),
-		Overlap: schedule.OverlapPolicy(c.Overlap), QueueLimit: c.QueueLimit, CatchUpMS: c.CatchUp.Milliseconds(),
+		Overlap: fabrictype.OverlapPolicy(c.Overlap), QueueLimit: c.QueueLimit, CatchUpMS: c.CatchUp.Milliseconds(),
 		Retention: submit.RetentionOf(e.Keep, mergeKeep(c.Retention.keep(), flow.Graph.Keep)),
 		FireField: c.FireTimeField, Creator: c.Actor,
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // ScheduleDescription is the state of a schedule at one moment. Times are those of the engine's clock.
@@ -25,7 +25,7 @@ type ScheduleDescription struct {
 	// StartingAt and EndingAt are zero when there is no such bound.
 	StartingAt, EndingAt time.Time
 	Jitter, CatchUp      time.Duration
-	Overlap              OverlapPolicy
+	Overlap              fabrictype.OverlapPolicy
 	// QueueLimit is 0 unless Overlap is OverlapQueue.
 	QueueLimit int
 	Tags       map[string]string
@@ -42,7 +42,7 @@ type ScheduleDescription struct {
 	// LastRun is the id of the run that was started last, and LastRunFlow its flow; empty when there was none.
 	LastRun, LastRunFlow string
 	// LastRunState is the state of that run; empty when there was none or it was purged.
-	LastRunState RunState
+	LastRunState fabrictype.RunState
 	// Waiting is the number of fires whose runs have not been started yet.
 	Waiting int
 	// Backfills are those that are not finished, in order.
@@ -53,23 +53,6 @@ type ScheduleDescription struct {
 	History []ScheduleFire
 }
 
-// ScheduleFireOutcome is the outcome of a fire. Its text is part of the stored form.
-type ScheduleFireOutcome string
-
-// Outcomes of fires.
-const (
-	// ScheduleFireStarted is a fire whose run was started.
-	ScheduleFireStarted = ScheduleFireOutcome(schedule.FireStarted)
-	// ScheduleFireSkipped is a fire that was not started because of the overlap policy, or because the timetable was
-	// changed while the jitter delayed it.
-	ScheduleFireSkipped = ScheduleFireOutcome(schedule.FireSkipped)
-	// ScheduleFireMissed is a fire that was not started because no keeper ran within the catch-up window, or because
-	// too many fires were to be made up.
-	ScheduleFireMissed = ScheduleFireOutcome(schedule.FireMissed)
-	// ScheduleFireFailed is a fire whose run could not be started; ScheduleFire.Reason has the error.
-	ScheduleFireFailed = ScheduleFireOutcome(schedule.FireFailed)
-)
-
 // ScheduleFire describes one fire of a schedule, or several consecutive fires that were missed.
 type ScheduleFire struct {
 	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until that of the last
@@ -79,7 +62,7 @@ type ScheduleFire struct {
 	Count int64
 	// DoneAt is when the outcome was determined.
 	DoneAt  time.Time
-	Outcome ScheduleFireOutcome
+	Outcome fabrictype.FireOutcome
 	// Flow and Run identify the run that was started; empty if none was.
 	Flow, Run string
 	// Reason is why no run was started.
@@ -117,8 +100,8 @@ func (c *Client) DescribeSchedule(ctx context.Context, name string) (*ScheduleDe
 // ScheduleInput returns the input of the runs of a schedule, as it was encoded. The field that FireTimeField names has
 // the value of the declaration: fires set it anew. The error wraps ErrScheduleNotFound when the schedule does not
 // exist.
-func (c *Client) ScheduleInput(ctx context.Context, name string) (*describe.Value, error) {
-	fail := func(err error) (*describe.Value, error) {
+func (c *Client) ScheduleInput(ctx context.Context, name string) (*fabrictype.Value, error) {
+	fail := func(err error) (*fabrictype.Value, error) {
 		return nil, fmt.Errorf("read input of schedule %.140q: %w", name, err)
 	}
 	p, id, err := c.locateSchedule(ctx, name)
@@ -129,9 +112,7 @@ func (c *Client) ScheduleInput(ctx context.Context, name string) (*describe.Valu
 	if err != nil {
 		return fail(err)
 	}
-	return &describe.Value{
-		Codec: codecName(content.Flow.Graph.Codec), Size: len(content.Input), Data: content.Input,
-	}, nil
+	return newValue(codecName(content.Flow.Graph.Codec), len(content.Input), content.Input), nil
 }
 
 // Schedules yields the schedules of the client's namespace without their histories, in no particular order. It reads
@@ -204,7 +185,7 @@ func parseFire(text string) (ScheduleFire, error) {
 	return ScheduleFire{
 		At: schedule.UnixTime(entry.At), Until: schedule.UnixTime(max(entry.At, entry.Until)),
 		Count: max(1, entry.Count), DoneAt: schedule.UnixTime(entry.Done),
-		Outcome: ScheduleFireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason,
+		Outcome: fabrictype.FireOutcome(entry.Outcome), Flow: entry.Flow, Run: entry.Run, Reason: entry.Reason,
 		Triggered: entry.Manual, Backfilled: entry.Backfill,
 	}, nil
 }
@@ -218,7 +199,8 @@ func (c *Client) describeSchedule(
 		Every:      time.Duration(spec.EveryMS) * time.Millisecond,
 		StartingAt: schedule.UnixTime(spec.StartMS), EndingAt: schedule.UnixTime(spec.EndMS),
 		Jitter:  time.Duration(spec.JitterMS) * time.Millisecond,
-		CatchUp: spec.CatchUp(), Overlap: OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit, Tags: spec.Tags,
+		CatchUp: spec.CatchUp(), Overlap: fabrictype.OverlapPolicy(spec.Overlap), QueueLimit: spec.QueueLimit,
+		Tags:      spec.Tags,
 		CreatedAt: schedule.UnixTime(state.CreatedAt), UpdatedAt: schedule.UnixTime(state.UpdatedAt),
 		PausedAt:    schedule.UnixTime(state.PausedAt),
 		PauseReason: state.PauseReason, NextFire: r.NextDue(),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
@@ -78,7 +79,7 @@ type ScheduleBackfill struct {
 	From, Until time.Time
 	// Overlap is OverlapQueue, by which each run starts when the one before has ended, or OverlapAllow, by which all
 	// start at once. Only the runs of the backfill count. Defaults to OverlapQueue.
-	Overlap OverlapPolicy
+	Overlap fabrictype.OverlapPolicy
 }
 
 // BackfillSchedule makes keepers start runs for times of the timetable that have passed: those before the schedule was
@@ -96,12 +97,12 @@ func (c *Client) BackfillSchedule(
 	ctx context.Context, name string, b ScheduleBackfill, opts ...ActionOption,
 ) (count int, err error) {
 	by, err := c.actionOf(opts)
-	b.Overlap = cmp.Or(b.Overlap, OverlapQueue)
+	b.Overlap = cmp.Or(b.Overlap, fabrictype.OverlapQueue)
 	detail := fmt.Sprintf("%s to %s", b.From.UTC().Format(time.RFC3339), b.Until.UTC().Format(time.RFC3339))
 	switch {
 	case err != nil:
-	case b.Overlap != OverlapQueue && b.Overlap != OverlapAllow:
-		err = invalid("Overlap %.40q: must be %q or %q", b.Overlap, OverlapQueue, OverlapAllow)
+	case b.Overlap != fabrictype.OverlapQueue && b.Overlap != fabrictype.OverlapAllow:
+		err = invalid("Overlap %.40q: must be %q or %q", b.Overlap, fabrictype.OverlapQueue, fabrictype.OverlapAllow)
 	case b.From.IsZero() || b.Until.IsZero():
 		err = invalid("From, Until: both must be set")
 	case b.Until.Before(b.From):
@@ -119,7 +120,7 @@ func (c *Client) BackfillSchedule(
 			schedules := schedule.Store{Session: c.session}
 			return schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
-				count, known, err = r.AddBackfill(b.From, b.Until, schedule.OverlapPolicy(b.Overlap), by.request)
+				count, known, err = r.AddBackfill(b.From, b.Until, fabrictype.OverlapPolicy(b.Overlap), by.request)
 				return err == nil && !known, err
 			})
 		})
@@ -229,7 +230,8 @@ func configOf(s *schedule.Spec) ScheduleConfig {
 	return ScheduleConfig{
 		Cron: s.Cron, TimeZone: s.Zone, Every: time.Duration(s.EveryMS) * time.Millisecond,
 		StartingAt: schedule.UnixTime(s.StartMS), EndingAt: schedule.UnixTime(s.EndMS),
-		Jitter: time.Duration(s.JitterMS) * time.Millisecond, CatchUp: s.CatchUp(), Overlap: OverlapPolicy(s.Overlap),
+		Jitter: time.Duration(s.JitterMS) * time.Millisecond, CatchUp: s.CatchUp(),
+		Overlap:    fabrictype.OverlapPolicy(s.Overlap),
 		QueueLimit: s.QueueLimit, FireTimeField: s.FireField, Tags: maps.Clone(s.Tags), Actor: s.Creator,
 	}
 }
@@ -239,7 +241,8 @@ func backfillsOf(stored []schedule.Backfill) []ScheduleBackfill {
 	var list []ScheduleBackfill
 	for _, b := range stored {
 		list = append(list, ScheduleBackfill{
-			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until), Overlap: OverlapPolicy(b.Overlap),
+			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until),
+			Overlap: fabrictype.OverlapPolicy(b.Overlap),
 		})
 	}
 	return list

@@ -12,10 +12,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 // hour is the input of the scheduled flow.
@@ -27,7 +27,7 @@ type hour struct {
 // hourly declares a schedule whose times lie in the past for hours, and returns the last one. The next one is half an
 // hour away, whatever the time of day, so that none comes while a test looks.
 func hourly(
-	ctx context.Context, t *testing.T, b *enginetest.Bench, a *activity.Activity[hour, string], overlap runtime.OverlapPolicy,
+	ctx context.Context, t *testing.T, b *enginetest.Bench, a *activity.Activity[hour, string], overlap fabrictype.OverlapPolicy,
 ) time.Time {
 	t.Helper()
 	now, err := engine.ConnOf(b.Engine.Internal()).Now(ctx)
@@ -52,7 +52,7 @@ func TestScheduleBackfill(t *testing.T) {
 			calls.Add(1)
 			return in.Customer + " " + in.At.Format("15:04"), nil
 		})
-		last := hourly(ctx, t, b, report, runtime.OverlapSkip)
+		last := hourly(ctx, t, b, report, fabrictype.OverlapSkip)
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
 		done := func() *runtime.ScheduleDescription {
@@ -87,7 +87,7 @@ func TestScheduleBackfill(t *testing.T) {
 		require.EqualValues(t, 1, most.Load())
 
 		count, err = b.Client.BackfillSchedule(ctx, "hourly", runtime.ScheduleBackfill{
-			From: last.Add(-9 * time.Hour), Until: last, Overlap: runtime.OverlapAllow,
+			From: last.Add(-9 * time.Hour), Until: last, Overlap: fabrictype.OverlapAllow,
 		})
 		require.NoError(t, err)
 		require.Equal(t, 10, count)
@@ -106,7 +106,7 @@ func TestScheduleBackfill(t *testing.T) {
 		require.NotEmpty(t, id)
 
 		for text, backfill := range map[string]runtime.ScheduleBackfill{
-			`Overlap "skip": must be "queue" or "allow"`: {From: last, Until: last, Overlap: runtime.OverlapSkip},
+			`Overlap "skip": must be "queue" or "allow"`: {From: last, Until: last, Overlap: fabrictype.OverlapSkip},
 			"both must be set":                           {From: last},
 			"Until is before From":                       {From: last, Until: last.Add(-time.Hour)},
 			"the interval must have passed":              {From: last, Until: last.Add(48 * time.Hour)},
@@ -136,7 +136,7 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 				return "", context.Cause(ctx)
 			}
 		})
-		last := hourly(ctx, t, b, report, runtime.OverlapAllow)
+		last := hourly(ctx, t, b, report, fabrictype.OverlapAllow)
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
 		require.NoError(t, b.Client.PauseSchedule(ctx, "hourly", "wait"))
@@ -145,7 +145,7 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 		d, err := b.Client.DescribeSchedule(ctx, "hourly")
 		require.NoError(t, err)
 		require.Equal(t, []runtime.ScheduleBackfill{
-			{From: last.Add(-time.Hour), Until: last, Overlap: runtime.OverlapQueue},
+			{From: last.Add(-time.Hour), Until: last, Overlap: fabrictype.OverlapQueue},
 		}, d.Backfills)
 		require.Zero(t, d.Started)
 		require.NoError(t, b.Client.ResumeSchedule(ctx, "hourly"))
@@ -168,7 +168,7 @@ func TestEditSchedule(t *testing.T) {
 		ctx := enginetest.Context(t)
 		report := activity.New("report", func(_ context.Context, in hour) (string, error) { return in.Customer, nil })
 		def := oneNode(t, "report", report)
-		hourly(ctx, t, b, report, runtime.OverlapQueue)
+		hourly(ctx, t, b, report, fabrictype.OverlapQueue)
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
 		fire := func() string {
@@ -195,7 +195,7 @@ func TestEditSchedule(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Equal(t, "30 2 * * *", d.Cron)
-		require.Equal(t, runtime.OverlapQueue, d.Overlap)
+		require.Equal(t, fabrictype.OverlapQueue, d.Overlap)
 		require.Equal(t, before.CreatedAt, d.CreatedAt)
 		require.EqualValues(t, 1, d.Started)
 		require.Equal(t, "other", fire())
@@ -223,7 +223,7 @@ func TestEditSchedule(t *testing.T) {
 		})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, "QueueLimit 1000")
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		for _, input := range []string{"{", `{"customer":7}`} {
 			_, err = b.Client.EditSchedule(ctx, "hourly", func(e *runtime.ScheduleEdit) error {
 				e.Input = []byte(input)
@@ -266,11 +266,11 @@ func TestScheduleInput(t *testing.T) {
 		_, err := b.Client.ScheduleInput(ctx, "hourly")
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
 		report := activity.New("report", func(_ context.Context, in hour) (string, error) { return in.Customer, nil })
-		hourly(ctx, t, b, report, runtime.OverlapSkip)
+		hourly(ctx, t, b, report, fabrictype.OverlapSkip)
 		v, err := b.Client.ScheduleInput(ctx, "hourly")
 		require.NoError(t, err)
 		require.Equal(t, "json", v.Codec)
-		require.JSONEq(t, `{"customer": "acme"}`, string(v.JSON()))
+		require.JSONEq(t, `{"customer": "acme"}`, string(v.JSON))
 		_, err = b.Client.EditSchedule(ctx, "hourly", func(e *runtime.ScheduleEdit) error {
 			e.Input = []byte(`{"customer": "borealis"}`)
 			return nil
@@ -278,7 +278,7 @@ func TestScheduleInput(t *testing.T) {
 		require.NoError(t, err)
 		v, err = b.Client.ScheduleInput(ctx, "hourly")
 		require.NoError(t, err)
-		require.JSONEq(t, `{"customer": "borealis"}`, string(v.JSON()))
+		require.JSONEq(t, `{"customer": "borealis"}`, string(v.JSON))
 		require.NoError(t, b.Client.DeleteSchedule(ctx, "hourly"))
 		_, err = b.Client.ScheduleInput(ctx, "hourly")
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)

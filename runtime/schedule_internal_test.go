@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -22,7 +23,7 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	t.Parallel()
 	spec := schedule.Spec{
 		Version: 1, Namespace: "default", Name: "nightly", Flow: "report", GraphHash: "g", InputHash: "i", Cron: "0 3 * * *",
-		Zone: "Europe/Berlin", StartMS: 1, EndMS: 2, JitterMS: 3, Overlap: schedule.OverlapQueue, QueueLimit: 4, CatchUpMS: 5, Retention: "6",
+		Zone: "Europe/Berlin", StartMS: 1, EndMS: 2, JitterMS: 3, Overlap: fabrictype.OverlapQueue, QueueLimit: 4, CatchUpMS: 5, Retention: "6",
 		Tags: map[string]string{"a.b": "c"}, FireField: "at", Creator: "ann",
 	}
 	const storedSpec = `{"version":1,"namespace":"default","name":"nightly","flow":"report","graph_hash":"g","input_hash":"i",` +

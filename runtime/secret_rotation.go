@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 )
 
 // defaultSecretGrace is what RotateSecrets takes for 0.
@@ -46,7 +47,7 @@ func (e *Engine) RotateSecrets(
 		return SecretRotation{}, fmt.Errorf("rotate secrets: %w", err)
 	}
 	var result SecretRotation
-	entry := auditlog.Entry{Actor: by.actor, Action: auditlog.RotateSecrets, Detail: "grace " + grace.String()}
+	entry := fabrictype.AuditEntry{Actor: by.actor, Action: auditlink.RotateSecrets, Detail: "grace " + grace.String()}
 	err = audited(ctx, e.session, entry, func(ctx context.Context) error {
 		kid, done, err := e.session.Secrets.Rotate(ctx, grace)
 		result = SecretRotation{KID: kid, Rotated: done.Rotated, Unchanged: done.Unchanged, Failed: done.Failed}

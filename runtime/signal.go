@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -43,31 +44,13 @@ type Signal struct {
 	IdempotencyKey string
 }
 
-// SignalOutcome is what the engine did with a signal.
-type SignalOutcome string
-
-// Outcomes of signals.
-const (
-	// SignalAccepted: the signal was recorded, and the wait continues or has not begun; SignalResult.Counts reports
-	// whether the signal counts towards its end.
-	SignalAccepted SignalOutcome = "accepted"
-	// SignalResumed: the signal ended the wait.
-	SignalResumed SignalOutcome = "resumed"
-	// SignalDuplicate: the signal was delivered before; SignalResult.First is the outcome of that delivery.
-	SignalDuplicate SignalOutcome = "duplicate"
-	// SignalClosed: the wait was over.
-	SignalClosed SignalOutcome = "closed"
-	// SignalExpired: the wait had timed out.
-	SignalExpired SignalOutcome = "expired"
-)
-
 // SignalResult is the engine's reply to a signal.
 type SignalResult struct {
-	Outcome SignalOutcome
+	Outcome fabrictype.SignalOutcome
 	// SignalID identifies the signal; for a duplicate, the first delivery.
 	SignalID string
 	// First is the outcome of the first delivery of a duplicate; empty otherwise.
-	First SignalOutcome
+	First fabrictype.SignalOutcome
 	// Counts reports whether an accepted signal, or the first delivery of a duplicate, counts towards the end of the
 	// wait. A signal with another name, or from a source that was counted already, is recorded but does not count. One
 	// that comes before the wait of a function is kept and does not count yet: only the wait says which signals it
@@ -76,8 +59,8 @@ type SignalResult struct {
 }
 
 // Answer returns the outcome of the first delivery: First for a duplicate, Outcome otherwise.
-func (d SignalResult) Answer() SignalOutcome {
-	if d.Outcome == SignalDuplicate && d.First != "" {
+func (d SignalResult) Answer() fabrictype.SignalOutcome {
+	if d.Outcome == fabrictype.SignalDuplicate && d.First != "" {
 		return d.First
 	}
 	return d.Outcome
@@ -91,7 +74,7 @@ func (d SignalResult) Answer() SignalOutcome {
 // The error is ErrInvalidToken for a token that is not valid, ErrTooLarge when the signal, or all signals of the wait
 // together (1 MiB of payloads and texts), exceed a limit, or matches ErrInvalid for an invalid name or text, and for a
 // payload that cannot be encoded or does not satisfy the wait's schema (activity.AnswerSchema), then with a
-// *valuefault.Error that has all its faults. Nothing was changed then, and the wait continues.
+// *fabrictype.ValueError that has all its faults. Nothing was changed then, and the wait continues.
 func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
 	if err := c.ready(ctx); err != nil {
 		return SignalResult{}, err
@@ -109,7 +92,7 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 		return send(ctx) // the contract has neither texts of waits nor an audit log
 	case err != nil:
 		return SignalResult{}, err
-	case w.State == WaitClosed:
+	case w.State == fabrictype.WaitClosed:
 		return send(ctx)
 	}
 	return c.answered(ctx, c.actor, waitEntryName(w.Flow, w.Run, WaitName{Node: w.Node, Step: w.Step}), &s, send)
@@ -165,10 +148,10 @@ func signalFault(err error) error {
 // deliveryOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply.
 func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) SignalResult {
 	d := SignalResult{
-		Outcome: SignalOutcome(reply.Outcome), SignalID: string(reply.SignalID),
-		First: SignalOutcome(reply.FirstOutcome), Counts: reply.Matched,
+		Outcome: fabrictype.SignalOutcome(reply.Outcome), SignalID: string(reply.SignalID),
+		First: fabrictype.SignalOutcome(reply.FirstOutcome), Counts: reply.Matched,
 	}
-	if d.Outcome == SignalDuplicate && reply.SignalID == id && d.First != "" {
+	if d.Outcome == fabrictype.SignalDuplicate && reply.SignalID == id && d.First != "" {
 		d.Outcome, d.First = d.First, ""
 	}
 	return d

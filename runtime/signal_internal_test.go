@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
@@ -12,6 +13,6 @@ import (
 func TestOwnRepeatIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	reply := enginerpc.SignalReply{Outcome: "duplicate", SignalID: "mine", FirstOutcome: "resumed", Matched: true}
-	require.Equal(t, SignalResult{Outcome: SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
-	require.Equal(t, SignalResult{Outcome: SignalDuplicate, SignalID: "mine", First: SignalResumed, Counts: true}, deliveryOf(reply, "other"))
+	require.Equal(t, SignalResult{Outcome: fabrictype.SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
+	require.Equal(t, SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: "mine", First: fabrictype.SignalResumed, Counts: true}, deliveryOf(reply, "other"))
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/interceptor"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ErrRunStarted means that the time of the start of a run is over, or that it never had one.
@@ -68,7 +68,7 @@ func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
 	if err != nil {
 		return err
 	}
-	entry := r.auditEntry(auditlog.MoveStart, "")
+	entry := r.auditEntry(auditlink.MoveStart, "")
 	entry.Detail = "to " + t.UTC().Format(time.RFC3339Nano)
 	call := enginerpc.MoveStartCall{Partition: r.partition, FlowID: r.flowID, StartAt: t}
 	return r.client.audited(ctx, entry, func(ctx context.Context) error { return moveRoots(ctx, core, call) })

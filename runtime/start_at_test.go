@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -46,7 +47,7 @@ func TestStartAt(t *testing.T) {
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunRunning, d.State)
+		require.Equal(t, fabrictype.RunRunning, d.State)
 		require.True(t, at.Equal(d.StartsAt), d.StartsAt)
 		require.True(t, at.Add(time.Hour).Equal(d.DeadlineAt), d.DeadlineAt)
 		listed, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: def.Name()}, "", 0)

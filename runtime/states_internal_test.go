@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -14,15 +15,15 @@ func TestRunStateOfStoredWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		state, outcome string
-		want           RunState
+		want           fabrictype.RunState
 	}{
-		{"open", "", RunRunning},
-		{"completed", "success", RunSucceeded},
-		{"completed", "", RunSucceeded},
-		{"failed", "failed", RunFailed},
-		{"failed", "expired", RunExpired},
-		{"cancelled", "cancelled", RunCancelled},
-		{"cancelled", "", RunCancelled},
+		{"open", "", fabrictype.RunRunning},
+		{"completed", "success", fabrictype.RunSucceeded},
+		{"completed", "", fabrictype.RunSucceeded},
+		{"failed", "failed", fabrictype.RunFailed},
+		{"failed", "expired", fabrictype.RunExpired},
+		{"cancelled", "cancelled", fabrictype.RunCancelled},
+		{"cancelled", "", fabrictype.RunCancelled},
 		{"completed", "superseded", "superseded"},
 		{"frozen", "", "frozen"},
 		{"", "", ""},
@@ -37,15 +38,15 @@ func TestRunStateOfStoredWords(t *testing.T) {
 // Nodes have the public states of the engine, all of them.
 func TestNodeStates(t *testing.T) {
 	t.Parallel()
-	ended := map[NodeState]bool{
-		NodeWaiting: false, NodeDelayed: false, NodeRateLimited: false, NodeWaitingChildren: false, NodeActive: false, NodeSuspended: false,
-		NodeSucceeded: true, NodeFailed: true, NodeCancelled: true, NodeExpired: true, NodeSkipped: true,
+	ended := map[fabrictype.NodeState]bool{
+		fabrictype.NodeWaiting: false, fabrictype.NodeDelayed: false, fabrictype.NodeRateLimited: false, fabrictype.NodeWaitingChildren: false, fabrictype.NodeActive: false, fabrictype.NodeSuspended: false,
+		fabrictype.NodeSucceeded: true, fabrictype.NodeFailed: true, fabrictype.NodeCancelled: true, fabrictype.NodeExpired: true, fabrictype.NodeSkipped: true,
 	}
 	require.Len(t, ended, len(enginecore.PublicStates()))
 	for _, state := range enginecore.PublicStates() {
-		want, known := ended[NodeState(state)]
+		want, known := ended[fabrictype.NodeState(state)]
 		require.True(t, known, state)
-		require.Equal(t, want, NodeState(state).Ended(), state)
+		require.Equal(t, want, fabrictype.NodeState(state).Ended(), state)
 	}
 }
 

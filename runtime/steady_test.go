@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -37,7 +38,7 @@ func (s *steady) hold(name string, opts ...activity.Option) *activity.Activity[i
 }
 
 // start starts a run of nodes side by side behind a first one, and waits until as many of them are in a state.
-func (s *steady) start(t *testing.T, name string, a *activity.Activity[int, int], width, count int, state runtime.NodeState, opts ...flow.Option) {
+func (s *steady) start(t *testing.T, name string, a *activity.Activity[int, int], width, count int, state fabrictype.NodeState, opts ...flow.Option) {
 	t.Helper()
 	f := flow.New[int, int](name, opts...)
 	free := activity.New("free", func(_ context.Context, n int) (int, error) { return n, nil })

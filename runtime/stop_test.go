@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -42,7 +43,7 @@ func TestStopReleases(t *testing.T) {
 			require.ErrorIs(t, <-causes, runtime.ErrStopping)
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			require.Equal(t, runtime.NodeWaiting, d.Nodes[0].State)
+			require.Equal(t, fabrictype.NodeWaiting, d.Nodes[0].State)
 			b.Check(t, invariant.AnyTime)
 		}
 		finish.Store(true)
@@ -87,8 +88,8 @@ func TestStopLetsFinish(t *testing.T) {
 		require.NoError(t, <-stopped)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.NodeSucceeded, d.Nodes[0].State)
-		require.Equal(t, runtime.NodeWaiting, d.Nodes[1].State)
+		require.Equal(t, fabrictype.NodeSucceeded, d.Nodes[0].State)
+		require.Equal(t, fabrictype.NodeWaiting, d.Nodes[1].State)
 		require.Empty(t, begun, "nothing new starts")
 		b.Worker(t, []activity.Handler{a})
 		out, err := run.Result(ctx)

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // oneNode is a flow of one node.
@@ -129,7 +129,7 @@ func TestStreamFaults(t *testing.T) {
 			if err != nil {
 				require.ErrorIs(t, err, enough)
 			} else {
-				require.Equal(t, runevent.FlowSubmitted, event.Kind)
+				require.Equal(t, fabrictype.EventRunSubmitted, event.Kind)
 			}
 		}
 	})
@@ -226,7 +226,7 @@ func TestWatchShowsProgress(t *testing.T) {
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
 			cursors = append(cursors, event.ID)
-			if event.Kind == runevent.Progress {
+			if event.Kind == fabrictype.EventProgress {
 				live = append(live, fmt.Sprintf("%s %d %v %s", event.Node, event.Attempt, event.Percent, event.Message))
 				seen <- struct{}{}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -199,7 +200,7 @@ func TestTaskSuspend(t *testing.T) {
 		require.Equal(t, token.Reveal(), same.Reveal())
 		answer, err := b.Client.Signal(h.ctx, token, runtime.Signal{Name: "yes", Payload: 5, Source: "me"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalResumed, answer.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, answer.Outcome)
 		task = h.next()
 		signals, err := task.ResumeSignals(h.ctx)
 		require.NoError(t, err)

@@ -15,11 +15,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // A task adds a dependency to its own execution and waits for it.
@@ -106,15 +105,15 @@ func TestTaskSuspendTellsWhatIsAsked(t *testing.T) {
 		require.ErrorContains(t, err, "answer schema: /$schema: draft 6 is not supported")
 		token, err := task.Suspend(h.ctx, append(told, activity.AnswerSchema(json.RawMessage(`{"type":"integer"}`)))...)
 		require.NoError(t, err)
-		found := awaitWaits(t, b.Client, openwaits.Query{Audience: "crew"}, 1)[0]
+		found := awaitWaits(t, b.Client, runtime.WaitQuery{Audience: "crew"}, 1)[0]
 		require.Equal(t, [2]string{"Approve", "Is it right?"}, [2]string{found.Title, found.Question})
 		_, err = b.Client.Signal(h.ctx, token, runtime.Signal{Name: "yes", Payload: "six"})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		_, ok := errors.AsType[*valuefault.Error](err)
+		_, ok := errors.AsType[*fabrictype.ValueError](err)
 		require.True(t, ok, err)
 		sent, err := b.Client.Signal(h.ctx, token, runtime.Signal{Name: "yes", Payload: 6})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalResumed, sent.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, sent.Outcome)
 		again := h.next()
 		signals, err := again.ResumeSignals(h.ctx)
 		require.NoError(t, err)

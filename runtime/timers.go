@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // ErrNotSleeping is returned by MoveTimer and SkipTimer for a node that does not sleep: it has not begun to, or its
@@ -55,9 +56,9 @@ func (r *RunRef) moveTimer(
 	if err := r.ready(ctx); err != nil {
 		return err
 	}
-	doing, action := "move the timer of node "+node+" of", auditlog.MoveTimer
+	doing, action := "move the timer of node "+node+" of", auditlink.MoveTimer
 	if operation == interceptor.SkipTimer {
-		doing, action = "skip the timer of node "+node+" of", auditlog.SkipTimer
+		doing, action = "skip the timer of node "+node+" of", auditlink.SkipTimer
 	}
 	if fault != nil {
 		return r.errorf(doing, fault)
@@ -99,9 +100,9 @@ func timerFault(err error) error {
 }
 
 // explainSleep says until when a node sleeps.
-func (w *Waitpoint) explainSleep() why.Explanation {
-	e := why.Explanation{
-		Reason: why.Timer, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step,
+func (w *Waitpoint) explainSleep() fabrictype.Explanation {
+	e := fabrictype.Explanation{
+		Reason: waitreason.Timer, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step,
 		Remedy:   "flowfabric timer, RunRef.MoveTimer or RunRef.SkipTimer",
 		Sentence: "sleeps until " + explain.Time(w.TimeoutAt),
 	}

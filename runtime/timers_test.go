@@ -12,14 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // invoice is a value with a time in it.
@@ -50,11 +49,11 @@ func sleepsUntil(t *testing.T, ctx context.Context, run *runtime.RunRef, node st
 }
 
 // eventKinds returns the events of a node, by their kinds.
-func eventKinds(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) (kinds []runevent.Kind) {
+func eventKinds(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) (kinds []fabrictype.EventKind) {
 	t.Helper()
 	for e, err := range run.Watch(ctx, "") {
 		require.NoError(t, err)
-		if e.Node == node && e.Kind != runevent.Progress {
+		if e.Node == node && e.Kind != fabrictype.EventProgress {
 			kinds = append(kinds, e.Kind)
 		}
 		if e.Ends() {
@@ -96,12 +95,12 @@ func TestTimers(t *testing.T) {
 		require.False(t, d["sleep"].CompletedAt.Before(billedAt.Add(pause)))
 		require.False(t, d["from-input"].CompletedAt.Before(in.Terms.Due), "%s, due %s", d["from-input"].CompletedAt, in.Terms.Due)
 		require.False(t, d["from-result"].CompletedAt.Before(billedAt))
-		require.Equal(t, describe.Timer, d["over"].Kind)
-		require.Equal(t, runtime.NodeSucceeded, d["over"].State)
+		require.Equal(t, fabrictype.KindTimer, d["over"].Kind)
+		require.Equal(t, fabrictype.NodeSucceeded, d["over"].State)
 		require.Zero(t, d["sleep"].SleepsUntil)
-		require.Equal(t, []runevent.Kind{runevent.Sleeping, runevent.TimerEnded, runevent.Succeeded},
+		require.Equal(t, []fabrictype.EventKind{eventkind.Sleeping, eventkind.TimerEnded, fabrictype.EventSucceeded},
 			eventKinds(t, ctx, run.RunRef, "sleep"))
-		require.Equal(t, []runevent.Kind{runevent.Sleeping, runevent.TimerEnded, runevent.Succeeded},
+		require.Equal(t, []fabrictype.EventKind{eventkind.Sleeping, eventkind.TimerEnded, fabrictype.EventSucceeded},
 			eventKinds(t, ctx, run.RunRef, "over"))
 		b.Settle(t)
 	})
@@ -203,15 +202,15 @@ func TestActivitySleep(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, time.Hour)
 		require.NoError(t, err)
 		n := sleepsUntil(t, ctx, run.RunRef, "only")
-		require.Equal(t, runtime.NodeSuspended, n.State)
-		require.Equal(t, why.Timer, n.Waiting.Reason)
+		require.Equal(t, fabrictype.NodeSuspended, n.State)
+		require.Equal(t, waitreason.Timer, n.Waiting.Reason)
 		require.Equal(t, "nap", n.Waiting.Subject)
 		require.Contains(t, n.Why, "sleeps until ")
 		require.Empty(t, n.Waits)
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		require.Empty(t, waits)
-		all, err := b.Client.ListWaits(ctx, openwaits.Query{}, "", 0)
+		all, err := b.Client.ListWaits(ctx, runtime.WaitQuery{}, "", 0)
 		require.NoError(t, err)
 		require.Empty(t, all.Waits)
 
@@ -258,7 +257,7 @@ func TestMoveTimer(t *testing.T) {
 		require.NoError(t, err)
 		ann := b.Client.As("ann").Run("moved", "r")
 		n := sleepsUntil(t, ctx, run.RunRef, "long")
-		require.Equal(t, why.Timer, n.Waiting.Reason)
+		require.Equal(t, waitreason.Timer, n.Waiting.Reason)
 		require.WithinDuration(t, time.Now().Add(90*24*time.Hour), n.SleepsUntil, time.Hour)
 
 		require.ErrorIs(t, ann.MoveTimer(ctx, "next", time.Now().Add(time.Hour)), runtime.ErrNotSleeping)
@@ -283,20 +282,20 @@ func TestMoveTimer(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorIs(t, ann.SkipTimer(ctx, "long"), runtime.ErrNotSleeping)
 
-		require.Equal(t, []runevent.Kind{
-			runevent.Sleeping, runevent.TimerMoved, runevent.TimerMoved, runevent.TimerEnded, runevent.Succeeded,
+		require.Equal(t, []fabrictype.EventKind{
+			eventkind.Sleeping, eventkind.TimerMoved, eventkind.TimerMoved, eventkind.TimerEnded, fabrictype.EventSucceeded,
 		}, eventKinds(t, ctx, run.RunRef, "long"))
 		for e, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
-			if e.Kind == runevent.TimerMoved {
+			if e.Kind == eventkind.TimerMoved {
 				require.Equal(t, later.Format(time.RFC3339Nano), e.Detail)
 				break
 			}
 		}
-		require.Equal(t, []runevent.Kind{runevent.Sleeping, runevent.TimerSkipped, runevent.Succeeded},
+		require.Equal(t, []fabrictype.EventKind{eventkind.Sleeping, eventkind.TimerSkipped, fabrictype.EventSucceeded},
 			eventKinds(t, ctx, run.RunRef, "next"))
 		moves := 0
-		for e, err := range b.Client.Audit(ctx, auditlog.Query{Action: auditlog.MoveTimer}) {
+		for e, err := range b.Client.Audit(ctx, runtime.AuditQuery{Action: auditlink.MoveTimer}) {
 			require.NoError(t, err)
 			require.Equal(t, "ann", e.Actor)
 			if e.Failure == "" {
@@ -338,7 +337,7 @@ func TestTimersEndWithTheRun(t *testing.T) {
 		_, err = late.Result(ctx)
 		require.Error(t, err)
 		d := nodesNow(t, ctx, late.RunRef)
-		require.Equal(t, runtime.NodeExpired, d["after"].State)
+		require.Equal(t, fabrictype.NodeExpired, d["after"].State)
 
 		again, err := runtime.Start(ctx, b.Client, build("again"), 1)
 		require.NoError(t, err)

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // single is a flow of one node.
@@ -53,7 +53,7 @@ func failure(t testing.TB, err error) *runtime.RunError {
 }
 
 func attempts(t testing.TB, ctx context.Context, run interface {
-	Describe(context.Context, ...describe.Option) (*runtime.RunDescription, error)
+	Describe(context.Context, ...runtime.DescribeOption) (*runtime.RunDescription, error)
 }) int {
 	t.Helper()
 	d, err := run.Describe(ctx)
@@ -258,7 +258,7 @@ func TestScheduleToStart(t *testing.T) {
 		require.Equal(t, activity.CategoryTimeout, failure(t, err).Category)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.NodeSkipped, d.Nodes[1].State)
+		require.Equal(t, fabrictype.NodeSkipped, d.Nodes[1].State)
 		require.Zero(t, d.Nodes[0].Attempts)
 
 		fixture := single(t, a, activity.ScheduleToStart(time.Minute))

@@ -10,11 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // runOfLargeResults returns a run of nodes with results of that size and a node that takes them all.
@@ -62,30 +63,30 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	require.Less(t, allocated(func() { n, err = run.DescribeNode(ctx, "all") }), size, "no value is read")
 	require.NoError(t, err)
 	require.Nil(t, n.Input)
-	n, err = run.DescribeNode(ctx, "all", describe.Values(describe.MaxSumBytes))
+	n, err = run.DescribeNode(ctx, "all", runtime.WithValues(describe.MaxSumBytes))
 	require.NoError(t, err)
 	require.Equal(t, -1, n.Input.Size, "it is composed of more than is read")
 	require.True(t, n.Input.Truncated)
-	require.Equal(t, "24", string(n.Result.Data))
-	n, err = run.DescribeNode(ctx, "n3", describe.Values(describe.MaxSumBytes))
+	require.Equal(t, "24", string(n.Result.Bytes()))
+	n, err = run.DescribeNode(ctx, "n3", runtime.WithValues(describe.MaxSumBytes))
 	require.NoError(t, err)
-	require.Len(t, n.Result.Data, size+2)
-	_, err = run.DescribeNode(ctx, "n3", describe.Values(describe.MaxSumBytes+1))
+	require.Len(t, n.Result.Bytes(), size+2)
+	_, err = run.DescribeNode(ctx, "n3", runtime.WithValues(describe.MaxSumBytes+1))
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 
 	// Pages end where their values are as many as one description has.
 	found := map[string]bool{}
 	for cursor := ""; ; {
-		d, err := run.Describe(ctx, describe.Page(cursor, describe.MaxPage), describe.Values(describe.MaxValueBytes))
+		d, err := run.Describe(ctx, runtime.WithPage(cursor, describe.MaxPage), runtime.WithValues(describe.MaxValueBytes))
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunSucceeded, d.State)
-		require.Equal(t, "24", string(d.Result.Data))
+		require.Equal(t, fabrictype.RunSucceeded, d.State)
+		require.Equal(t, "24", string(d.Result.Bytes()))
 		require.LessOrEqual(t, len(d.Nodes), 8)
 		for _, n := range d.Nodes {
 			require.False(t, found[n.Name], n.Name)
 			found[n.Name] = true
 			if n.Name != "all" {
-				require.Len(t, n.Result.Data, size+2, n.Name)
+				require.Len(t, n.Result.Bytes(), size+2, n.Name)
 				require.False(t, n.Result.Truncated)
 			}
 		}
@@ -96,13 +97,13 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	require.Len(t, found, nodes+1)
 
 	// Without pages, the last values are truncated.
-	d, err := run.Describe(ctx, describe.Values(describe.MaxValueBytes))
+	d, err := run.Describe(ctx, runtime.WithValues(describe.MaxValueBytes))
 	require.NoError(t, err)
 	require.Len(t, d.Nodes, nodes+1)
 	sum, truncated := 0, 0
 	for _, n := range d.Nodes {
 		if n.Result != nil {
-			sum += len(n.Result.Data)
+			sum += len(n.Result.Bytes())
 		}
 		if n.Result == nil || n.Result.Truncated {
 			truncated++

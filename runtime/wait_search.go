@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
@@ -21,7 +22,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 )
 
 const (
@@ -39,6 +39,39 @@ type WaitPage struct {
 	Next string
 }
 
+// WaitQuery selects open waits of the client's namespace. A wait must satisfy all fields that are set; the zero value
+// selects all.
+type WaitQuery struct {
+	// Flow is the name of the flow.
+	Flow string
+	// Tags selects the waits of runs that have all of these tags with these values.
+	Tags map[string]string
+	// Audience selects waits that name it among their audience (activity.Audience).
+	Audience string
+	// Text selects waits whose title or question contains this text; letters A to Z match in either case. At most 256
+	// bytes.
+	Text string
+	// From (inclusive) and Before (exclusive) bound the time that the waits are ordered by: when they were opened, or
+	// with WaitsDueFirst when they time out.
+	From, Before time.Time
+	// Sort is the order of the waits. Defaults to WaitsOldestFirst.
+	Sort WaitSort
+}
+
+// WaitSort is an order of waits. Waits of the same millisecond are in the order of their execution ids.
+type WaitSort string
+
+// Orders of waits.
+const (
+	// WaitsOldestFirst begins with the wait that was opened first.
+	WaitsOldestFirst WaitSort = "opened"
+	// WaitsNewestFirst begins with the wait that was opened last.
+	WaitsNewestFirst WaitSort = "-opened"
+	// WaitsDueFirst selects only waits with a timeout that has not passed, and begins with the one that times out
+	// first.
+	WaitsDueFirst WaitSort = "due"
+)
+
 // Waits yields the open waits of all runs that satisfy the query, child runs of maps and sub-flows included, with their
 // tokens. It reads pages as the loop consumes them; each call to the engine examines a bounded number of waits. A wait
 // that is open during the whole iteration is yielded exactly once. An error ends the sequence.
@@ -46,9 +79,9 @@ type WaitPage struct {
 // Waitpoints that activity.OpenWaitpoint opened ahead of their wait are not among them; RunRef.Waitpoints has those.
 //
 // The error matches ErrInvalid for an invalid query, and in contract mode ErrNotInContract.
-func (c *Client) Waits(ctx context.Context, q openwaits.Query) iter.Seq2[Waitpoint, error] {
+func (c *Client) Waits(ctx context.Context, q WaitQuery) iter.Seq2[Waitpoint, error] {
 	return func(yield func(Waitpoint, error) bool) {
-		q.Sort = cmp.Or(q.Sort, openwaits.OldestFirst)
+		q.Sort = cmp.Or(q.Sort, WaitsOldestFirst)
 		merge, err := c.searchWaits(ctx, q, "")
 		for err == nil {
 			var w Waitpoint
@@ -64,13 +97,13 @@ func (c *Client) Waits(ctx context.Context, q openwaits.Query) iter.Seq2[Waitpoi
 // ListWaits returns one page of what Waits yields: at most limit waits, beginning at the cursor. A limit of 0 is 50,
 // and never more than 500 are returned. The cursor is empty for the first page, and then WaitPage.Next of the previous
 // page of the same query; any other text returns ErrCursor. The work of a call is bounded.
-func (c *Client) ListWaits(ctx context.Context, q openwaits.Query, cursor string, limit int) (WaitPage, error) {
+func (c *Client) ListWaits(ctx context.Context, q WaitQuery, cursor string, limit int) (WaitPage, error) {
 	fail := func(err error) (WaitPage, error) { return WaitPage{}, fmt.Errorf("list waits: %w", err) }
 	limit, err := listLimit(limit)
 	if err != nil {
 		return fail(err)
 	}
-	q.Sort = cmp.Or(q.Sort, openwaits.OldestFirst)
+	q.Sort = cmp.Or(q.Sort, WaitsOldestFirst)
 	merge, err := c.searchWaits(ctx, q, cursor)
 	if err != nil {
 		return fail(err)
@@ -94,11 +127,11 @@ func (c *Client) ListWaits(ctx context.Context, q openwaits.Query, cursor string
 }
 
 // checkWaits returns all faults of a query.
-func checkWaits(q openwaits.Query) error {
+func checkWaits(q WaitQuery) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid("query of waits: "+format, args...)) }
 	switch q.Sort {
-	case "", openwaits.OldestFirst, openwaits.NewestFirst, openwaits.DueFirst:
+	case "", WaitsOldestFirst, WaitsNewestFirst, WaitsDueFirst:
 	default:
 		fault("sort %q: must be one of opened, -opened, due", q.Sort)
 	}
@@ -118,7 +151,7 @@ func checkWaits(q openwaits.Query) error {
 
 // searchWaits begins a search behind a cursor.
 func (c *Client) searchWaits(
-	ctx context.Context, q openwaits.Query, cursor string,
+	ctx context.Context, q WaitQuery, cursor string,
 ) (*partitionmerge.Merge[Waitpoint], error) {
 	index, err := offered[engine.WaitIndex](ctx, c)
 	if err != nil {
@@ -140,14 +173,14 @@ func (c *Client) searchWaits(
 		}
 	}
 	s := waitSearch{client: c, index: index, query: q}
-	return partitionmerge.New(c.session.Partitions(), from, q.Sort != openwaits.NewestFirst, s.ask), nil
+	return partitionmerge.New(c.session.Partitions(), from, q.Sort != WaitsNewestFirst, s.ask), nil
 }
 
 // waitSearch asks partitions for open waits.
 type waitSearch struct {
 	client *Client
 	index  engine.WaitIndex
-	query  openwaits.Query
+	query  WaitQuery
 }
 
 func (s *waitSearch) ask(
@@ -179,7 +212,7 @@ func (s *waitSearch) ask(
 
 func (s *waitSearch) position(w Waitpoint) partitionmerge.Position {
 	at := w.OpenedAt
-	if s.query.Sort == openwaits.DueFirst {
+	if s.query.Sort == WaitsDueFirst {
 		at = w.TimeoutAt
 	}
 	return partitionmerge.Position{MS: at.UnixMilli(), ID: string(w.ExecutionID)}
@@ -188,7 +221,7 @@ func (s *waitSearch) position(w Waitpoint) partitionmerge.Position {
 func (s *waitSearch) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
 	call := enginerpc.ListWaitsCall{
 		Partition: q.Partition, Order: strings.TrimPrefix(string(s.query.Sort), "-"), Limit: waitsPerCall,
-		NewestFirst: s.query.Sort == openwaits.NewestFirst, Namespace: string(s.client.session.Namespace),
+		NewestFirst: s.query.Sort == WaitsNewestFirst, Namespace: string(s.client.session.Namespace),
 		FlowName: s.query.Flow, Audience: s.query.Audience, Text: s.query.Text,
 		After: runsearch.WholeFrom(s.query.From), Before: runsearch.LastBefore(s.query.Before),
 	}
@@ -256,13 +289,13 @@ func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint
 // ReceivedSignals yields the signals that a waitpoint of the run has received, those that did not count included, in
 // the order of their arrival: who has answered so far, and what. An error ends the sequence: it matches ErrWaitOver if
 // the run has no such waitpoint any more, and in contract mode ErrNotInContract.
-func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[openwaits.Signal, error] {
-	return func(yield func(openwaits.Signal, error) bool) {
+func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fabrictype.ReceivedSignal, error] {
+	return func(yield func(fabrictype.ReceivedSignal, error) bool) {
 		fail := func(err error) {
-			yield(openwaits.Signal{}, r.errorf(fmt.Sprintf("signals to the waitpoint %s of", w.ID), err))
+			yield(fabrictype.ReceivedSignal{}, r.errorf(fmt.Sprintf("signals to the waitpoint %s of", w.ID), err))
 		}
 		if err := r.ready(ctx); err != nil {
-			yield(openwaits.Signal{}, err)
+			yield(fabrictype.ReceivedSignal{}, err)
 			return
 		}
 		index, err := engine.Capability[engine.WaitIndex](r.client.session.Backend)
@@ -298,10 +331,15 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[ope
 	}
 }
 
-func receivedSignal(s enginerpc.ReceivedSignal) openwaits.Signal {
-	return openwaits.Signal{
+func receivedSignal(s enginerpc.ReceivedSignal) fabrictype.ReceivedSignal {
+	signal := fabrictype.ReceivedSignal{
 		ID: string(s.SignalID), Name: s.SignalName, Category: s.SignalCategory, SourceType: s.SourceType,
 		Source: s.SourceIdentity, CorrelationID: s.CorrelationID, At: s.AcceptedAt, Counts: s.Counts,
-		Payload: s.Payload,
 	}
+	if isJSON(s.Payload) {
+		signal.JSON = s.Payload
+	} else {
+		signal.Data = s.Payload
+	}
+	return signal
 }

@@ -11,12 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // review is what waits in these tests decode.
@@ -36,7 +35,7 @@ func newReview(t *testing.T, name string, opts ...flow.WaitOption) *flow.Definit
 }
 
 // awaitWaits waits until so many waits are open, and returns them.
-func awaitWaits(t *testing.T, c *runtime.Client, q openwaits.Query, n int) []runtime.Waitpoint {
+func awaitWaits(t *testing.T, c *runtime.Client, q runtime.WaitQuery, n int) []runtime.Waitpoint {
 	t.Helper()
 	var waits []runtime.Waitpoint
 	enginetest.Eventually(t, func() string {
@@ -66,14 +65,14 @@ func TestWaitsOfAllRuns(t *testing.T) {
 		start := func(def *flow.Definition[int, review], id string, opts ...runtime.StartOption) {
 			_, err := runtime.Start(ctx, b.Client, def, 1, append(opts, runtime.WithID(id))...)
 			require.NoError(t, err)
-			awaitWaits(t, b.Client, openwaits.Query{Flow: def.Name(), Text: ""}, 1)
+			awaitWaits(t, b.Client, runtime.WaitQuery{Flow: def.Name(), Text: ""}, 1)
 			enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 2*time.Millisecond)
 		}
 		start(legal, "l", runtime.WithTag("org.team", "red"))
 		start(release, "r", runtime.WithTag("org.team", "blue"))
 		start(plain, "p")
 
-		all := awaitWaits(t, b.Client, openwaits.Query{}, 3)
+		all := awaitWaits(t, b.Client, runtime.WaitQuery{}, 3)
 		require.Equal(t, []string{"l", "r", "p"}, runsOf(all), "the oldest first")
 		w := all[0]
 		require.Equal(t, "Contract with ACME", w.Title)
@@ -84,34 +83,34 @@ func TestWaitsOfAllRuns(t *testing.T) {
 		require.JSONEq(t, `{"type":["null","object"],"properties":{"grade":{"type":["null","integer"],"format":"int64"},
 			"note":{"type":["null","string"]}}}`, string(w.AnswerSchema))
 		for name, c := range map[string]struct {
-			q    openwaits.Query
+			q    runtime.WaitQuery
 			runs []string
 		}{
-			"newest":   {openwaits.Query{Sort: openwaits.NewestFirst}, []string{"p", "r", "l"}},
-			"due":      {openwaits.Query{Sort: openwaits.DueFirst}, []string{"r", "l"}},
-			"flow":     {openwaits.Query{Flow: "release"}, []string{"r"}},
-			"tag":      {openwaits.Query{Tags: map[string]string{"org.team": "red"}}, []string{"l"}},
-			"audience": {openwaits.Query{Audience: "board"}, []string{"l"}},
-			"nobody":   {openwaits.Query{Audience: "boar"}, nil},
-			"text":     {openwaits.Query{Text: "THINK"}, []string{"l"}},
-			"from":     {openwaits.Query{From: all[1].OpenedAt}, []string{"r", "p"}},
-			"before":   {openwaits.Query{Before: all[1].OpenedAt}, []string{"l"}},
-			"between":  {openwaits.Query{From: all[1].OpenedAt, Before: all[2].OpenedAt, Sort: openwaits.NewestFirst}, []string{"r"}},
-			"due soon": {openwaits.Query{Before: all[0].TimeoutAt, Sort: openwaits.DueFirst}, []string{"r"}},
+			"newest":   {runtime.WaitQuery{Sort: runtime.WaitsNewestFirst}, []string{"p", "r", "l"}},
+			"due":      {runtime.WaitQuery{Sort: runtime.WaitsDueFirst}, []string{"r", "l"}},
+			"flow":     {runtime.WaitQuery{Flow: "release"}, []string{"r"}},
+			"tag":      {runtime.WaitQuery{Tags: map[string]string{"org.team": "red"}}, []string{"l"}},
+			"audience": {runtime.WaitQuery{Audience: "board"}, []string{"l"}},
+			"nobody":   {runtime.WaitQuery{Audience: "boar"}, nil},
+			"text":     {runtime.WaitQuery{Text: "THINK"}, []string{"l"}},
+			"from":     {runtime.WaitQuery{From: all[1].OpenedAt}, []string{"r", "p"}},
+			"before":   {runtime.WaitQuery{Before: all[1].OpenedAt}, []string{"l"}},
+			"between":  {runtime.WaitQuery{From: all[1].OpenedAt, Before: all[2].OpenedAt, Sort: runtime.WaitsNewestFirst}, []string{"r"}},
+			"due soon": {runtime.WaitQuery{Before: all[0].TimeoutAt, Sort: runtime.WaitsDueFirst}, []string{"r"}},
 		} {
 			require.Equal(t, c.runs, runsOf(awaitWaits(t, b.Client, c.q, len(c.runs))), name)
 		}
 		var paged []string
 		for cursor, first := "", true; first || cursor != ""; first = false {
-			page, err := b.Client.ListWaits(ctx, openwaits.Query{}, cursor, 1)
+			page, err := b.Client.ListWaits(ctx, runtime.WaitQuery{}, cursor, 1)
 			require.NoError(t, err)
 			paged = append(paged, runsOf(page.Waits)...)
 			cursor = page.Next
 		}
 		require.Equal(t, []string{"l", "r", "p"}, paged)
-		_, err := b.Client.ListWaits(ctx, openwaits.Query{}, "opened:x", 1)
+		_, err := b.Client.ListWaits(ctx, runtime.WaitQuery{}, "opened:x", 1)
 		require.ErrorIs(t, err, runtime.ErrCursor)
-		_, err = b.Client.ListWaits(ctx, openwaits.Query{Sort: "age", Text: strings.Repeat("x", 257)}, "", 1)
+		_, err = b.Client.ListWaits(ctx, runtime.WaitQuery{Sort: "age", Text: strings.Repeat("x", 257)}, "", 1)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, `sort "age"`)
 		require.ErrorContains(t, err, "text")
@@ -120,9 +119,9 @@ func TestWaitsOfAllRuns(t *testing.T) {
 		_, err = b.Client.Signal(ctx, all[1].Token, runtime.Signal{Name: "ok", Payload: review{Grade: 1}})
 		require.NoError(t, err)
 		require.NoError(t, b.Client.Run("contract", "l").Cancel(ctx, "over"))
-		require.Equal(t, []string{"p"}, runsOf(awaitWaits(t, b.Client, openwaits.Query{}, 1)))
+		require.Equal(t, []string{"p"}, runsOf(awaitWaits(t, b.Client, runtime.WaitQuery{}, 1)))
 		require.NoError(t, b.Client.Run("plain", "p").CancelWait(ctx, all[2], "not needed"))
-		awaitWaits(t, b.Client, openwaits.Query{}, 0)
+		awaitWaits(t, b.Client, runtime.WaitQuery{}, 0)
 		b.Settle(t)
 	})
 }
@@ -178,15 +177,15 @@ func TestAnswersAreChecked(t *testing.T) {
 			{"collected", "c", nil, nil},
 			{"collected", "c", review{Grade: 3}, nil},
 		} {
-			w := awaitWaits(t, b.Client, openwaits.Query{Flow: c.flow}, 1)[0]
+			w := awaitWaits(t, b.Client, runtime.WaitQuery{Flow: c.flow}, 1)[0]
 			got, err := b.Client.Signal(ctx, w.Token, runtime.Signal{Name: "grade", Payload: c.payload})
 			if c.faults == nil {
 				require.NoError(t, err)
-				require.NotEqual(t, runtime.SignalClosed, got.Outcome)
+				require.NotEqual(t, fabrictype.SignalClosed, got.Outcome)
 				continue
 			}
 			require.ErrorIs(t, err, runtime.ErrInvalid)
-			var wrong *valuefault.Error
+			var wrong *fabrictype.ValueError
 			require.ErrorAs(t, err, &wrong)
 			var places []string
 			for _, fault := range wrong.Faults {
@@ -197,18 +196,18 @@ func TestAnswersAreChecked(t *testing.T) {
 				err = b.Client.Run(c.flow, c.run).ResumeWait(ctx, w, c.payload)
 				require.ErrorAs(t, err, &wrong)
 			}
-			again := awaitWaits(t, b.Client, openwaits.Query{Flow: c.flow}, 1)[0]
+			again := awaitWaits(t, b.Client, runtime.WaitQuery{Flow: c.flow}, 1)[0]
 			require.Equal(t, w.ID, again.ID)
 			require.Equal(t, w.Received, again.Received)
 		}
 		for _, run := range []*runtime.RunRef{b.Client.Run("ask", "a"), b.Client.Run("strict", "s"), b.Client.Run("collected", "c")} {
-			awaitRunState(t, run, runtime.RunSucceeded)
+			awaitRunState(t, run, fabrictype.RunSucceeded)
 		}
 		b.Settle(t)
 	})
 }
 
-func awaitRunState(t *testing.T, run *runtime.RunRef, want runtime.RunState) {
+func awaitRunState(t *testing.T, run *runtime.RunRef, want fabrictype.RunState) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(enginetest.Context(t))
@@ -222,8 +221,8 @@ func awaitRunState(t *testing.T, run *runtime.RunRef, want runtime.RunState) {
 	})
 }
 
-// A flow with a schema of another draft is not built: the fault has the flow, the node and the rule. Another schema that
-// cannot be used is refused before anything is written.
+// A flow with a schema of another draft is not built: the fault has the flow, the node and the rule. Another schema
+// that cannot be used is refused before anything is written.
 func TestAnswerSchemaMustBeOne(t *testing.T) {
 	t.Parallel()
 	build := func(schema string, opts ...flow.WaitOption) (*flow.Definition[int, review], error) {
@@ -266,7 +265,7 @@ func TestReceivedSignals(t *testing.T) {
 		def := newReview(t, "vote", activity.Title("Vote"), activity.Signals("yes"), activity.AtLeastDistinct(3))
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("v"), runtime.WithTag("org.team", "red"))
 		require.NoError(t, err)
-		w := awaitWaits(t, b.Client, openwaits.Query{}, 1)[0]
+		w := awaitWaits(t, b.Client, runtime.WaitQuery{}, 1)[0]
 		const sent = 120
 		for i := range sent {
 			source := "ann"
@@ -278,12 +277,12 @@ func TestReceivedSignals(t *testing.T) {
 			})
 			require.NoError(t, err)
 		}
-		var got []openwaits.Signal
+		var got []fabrictype.ReceivedSignal
 		for s, err := range b.Client.Run("vote", "v").ReceivedSignals(ctx, w) {
 			require.NoError(t, err)
 			require.Equal(t, fmt.Sprint(len(got)), s.CorrelationID)
 			var r review
-			require.NoError(t, json.Unmarshal(s.Payload, &r))
+			require.NoError(t, json.Unmarshal(s.Payload(), &r))
 			require.Equal(t, len(got), r.Grade)
 			require.Equal(t, len(got) == 0 || len(got) == sent-1, s.Counts)
 			got = append(got, s)

@@ -12,30 +12,17 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
 var ErrWaitOver = errors.New("wait is over")
-
-// WaitState is the state of a waitpoint.
-type WaitState string
-
-// States of waitpoints.
-const (
-	// WaitPending: activity.OpenWaitpoint opened the waitpoint and the function has not called Await yet. Signals are
-	// kept.
-	WaitPending WaitState = "pending"
-	// WaitOpen: a node or an activity waits for the signals of the waitpoint.
-	WaitOpen WaitState = "open"
-	// WaitClosed: the wait is over.
-	WaitClosed WaitState = "closed"
-)
 
 // Waitpoint is a place at which a run waits, or has waited, for signals.
 type Waitpoint struct {
@@ -51,7 +38,7 @@ type Waitpoint struct {
 	Step        string
 	ID          enginecore.WaitpointID
 	ExecutionID enginecore.ExecutionID
-	State       WaitState
+	State       fabrictype.WaitState
 	// OpenedAt is when the waitpoint was opened.
 	OpenedAt time.Time
 	// TimeoutAt is when OnTimeout takes effect; for a pending waitpoint, when it is closed. Both are empty without a
@@ -79,9 +66,10 @@ type Waitpoint struct {
 }
 
 // explain says what the waitpoint waits for.
-func (w *Waitpoint) explain() why.Explanation {
-	e := why.Explanation{
-		Reason: why.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals, Have: w.Received,
+func (w *Waitpoint) explain() fabrictype.Explanation {
+	e := fabrictype.Explanation{
+		Reason: waitreason.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals,
+		Have:   w.Received,
 		Need:   w.Needed,
 		Remedy: "answer it in the console, with flowfabric answer, or with Client.Signal and the token of RunRef.Waitpoints",
 	}
@@ -98,7 +86,7 @@ func (w *Waitpoint) explain() why.Explanation {
 	}
 	switch {
 	case w.Escalated:
-		e.Reason = why.Escalated
+		e.Reason = waitreason.Escalated
 		e.Sentence += ", nobody came in time"
 	case !w.TimeoutAt.IsZero():
 		e.Sentence += fmt.Sprintf(", until %s (then: %s)", explain.Time(w.TimeoutAt), w.OnTimeout)
@@ -195,7 +183,7 @@ func (r *RunRef) readOwnWaitpoints(
 // ResumeWait ends a wait of the run without signals, on behalf of an operator: the wait continues as if a signal with
 // that payload, encoded as JSON, had ended it. The error wraps ErrWaitOver when the wait has ended or does not belong
 // to the run, ErrTooLarge for a payload above MaxSignalPayload, or ErrInvalid for one that cannot be encoded or does
-// not satisfy the AnswerSchema of a wait for one payload, with a *valuefault.Error that has all its faults.
+// not satisfy the AnswerSchema of a wait for one payload, with a *fabrictype.ValueError that has all its faults.
 func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.ResumeWait, w.Node, func(ctx context.Context, r *RunRef) error {
@@ -276,7 +264,7 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 	if !l.ActivatedAt.IsZero() {
 		w.OpenedAt = l.ActivatedAt
 	}
-	if w.State == WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
+	if w.State == fabrictype.WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
 		w.OnTimeout = submit.TimeoutBehavior(l.TimeoutBehavior)
 	}
 	if l.WaitpointToken == "" {
@@ -303,14 +291,14 @@ func (w *Waitpoint) readAbout(stored []byte) error {
 	return nil
 }
 
-func waitState(engines string) WaitState {
+func waitState(engines string) fabrictype.WaitState {
 	switch engines {
 	case "pending":
-		return WaitPending
+		return fabrictype.WaitPending
 	case "active":
-		return WaitOpen
+		return fabrictype.WaitOpen
 	}
-	return WaitClosed
+	return fabrictype.WaitClosed
 }
 
 // drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.

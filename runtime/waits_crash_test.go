@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -112,7 +113,7 @@ func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
 		other.kill(t)
 		b.Worker(t, def.Handlers())
 		w := openWaits(t, ctx, run, 1)[0]
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "step by child, signal 7, finished by parent", out)
@@ -132,14 +133,14 @@ func TestWorkerKilledAfterTheResumption(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		w := openWaits(t, ctx, run, 1)[0]
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
 		other.await(t, 1)
 		other.kill(t)
 		b.Worker(t, def.Handlers())
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "step by child, signal 7, finished by parent", out)
-		require.Equal(t, runtime.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "x"}).Outcome)
+		require.Equal(t, fabrictype.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "x"}).Outcome)
 		b.Settle(t)
 	})
 }
@@ -167,7 +168,7 @@ func TestWaitOutlivesTheProgram(t *testing.T) {
 	require.Equal(t, token.Reveal(), openWaits(t, ctx, run, 1)[0].Token.Reveal())
 	d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "x", Payload: 7})
 	require.NoError(t, err)
-	require.Equal(t, runtime.SignalResumed, d.Outcome)
+	require.Equal(t, fabrictype.SignalResumed, d.Outcome)
 	b.Worker(t, def.Handlers())
 	out, err := run.Result(ctx)
 	require.NoError(t, err)
@@ -217,7 +218,7 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 			if len(ended) > 0 {
 				t.Fatal(<-ended)
 			}
-			if len(waits) == 0 || waits[0].State != runtime.WaitOpen {
+			if len(waits) == 0 || waits[0].State != fabrictype.WaitOpen {
 				return "that it waits"
 			}
 			send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 7})
@@ -240,7 +241,8 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 }
 
 // The replies of a suspension are lost until the wait is over: the suspension is repeated, and the repeat leases the
-// resumed execution to the worker. This reply is lost, too. The worker goes on with the execution nevertheless, at once.
+// resumed execution to the worker. This reply is lost, too. The worker goes on with the execution nevertheless, at
+// once.
 func TestLostRepliesOfASuspension(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -271,7 +273,7 @@ func TestLostRepliesOfASuspension(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		w := openWaits(t, ctx, run, 1)[0]
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: 7}).Outcome)
 		close(resumed)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

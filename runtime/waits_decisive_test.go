@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -53,9 +54,9 @@ func TestDecisiveSignals(t *testing.T) {
 				w := openWaits(t, ctx, run, 1)[0]
 				require.Contains(t, w.Signals, "no")
 				for i, s := range tc.sent {
-					want := runtime.SignalAccepted
+					want := fabrictype.SignalAccepted
 					if i == len(tc.sent)-1 {
-						want = runtime.SignalResumed
+						want = fabrictype.SignalResumed
 					}
 					got := send(t, ctx, b, w, runtime.Signal{Name: s[0], Source: s[1], Payload: vote{By: s[1]}})
 					require.Equal(t, want, got.Outcome, "signal %d", i)
@@ -89,7 +90,7 @@ func TestDecisiveSignalBeforeItsWait(t *testing.T) {
 		require.NoError(t, err)
 		delivery, err := b.Client.Signal(ctx, <-tokens, runtime.Signal{Name: "no", Source: "ann", Payload: vote{By: "ann"}})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalAccepted, delivery.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, delivery.Outcome)
 		close(waiting)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // Many waits whose time is up in the same moment all go on, and in time; signals that come at that very moment either
@@ -46,8 +47,8 @@ func TestMultitudeTimesOut(t *testing.T) {
 				return nil
 			}
 			d, err := b.Client.Signal(ctx, tokens[i], runtime.Signal{Name: "x", Payload: i + 1})
-			resumed[i] = d.Outcome == runtime.SignalResumed
-			if err == nil && !resumed[i] && d.Outcome != runtime.SignalExpired && d.Outcome != runtime.SignalClosed {
+			resumed[i] = d.Outcome == fabrictype.SignalResumed
+			if err == nil && !resumed[i] && d.Outcome != fabrictype.SignalExpired && d.Outcome != fabrictype.SignalClosed {
 				err = fmt.Errorf("signal %d: %s", i, d.Outcome)
 			}
 			return err
@@ -101,11 +102,11 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 		}()
 		<-firstFrame
 		token := openWaits(t, ctx, run, 1)[0].Token
-		var kinds []runevent.Kind
+		var kinds []fabrictype.EventKind
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
 			kinds = append(kinds, event.Kind)
-			if event.Kind != runevent.Suspended {
+			if event.Kind != fabrictype.EventSuspended {
 				continue
 			}
 			server.Kill()
@@ -115,13 +116,13 @@ func TestWatchOutlivesTheServer(t *testing.T) {
 				if err != nil {
 					return err.Error()
 				}
-				require.Equal(t, runtime.SignalResumed, d.Answer())
+				require.Equal(t, fabrictype.SignalResumed, d.Answer())
 				return ""
 			})
 		}
-		require.Equal(t, []runevent.Kind{
-			runevent.FlowSubmitted, runevent.Started, runevent.Suspended, runevent.Signalled, runevent.Resumed,
-			runevent.Succeeded, runevent.FlowSucceeded,
+		require.Equal(t, []fabrictype.EventKind{
+			fabrictype.EventRunSubmitted, fabrictype.EventStarted, fabrictype.EventSuspended, fabrictype.EventSignalled, eventkind.Resumed,
+			fabrictype.EventSucceeded, fabrictype.EventRunSucceeded,
 		}, kinds)
 		require.Equal(t, 2, <-frames)
 		b.Settle(t)

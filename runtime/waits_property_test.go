@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -184,7 +185,7 @@ func (a *audience) signal(ctx context.Context, w runtime.Waitpoint, key string, 
 		a.fault("signal: %v", err)
 		return
 	}
-	if d.Outcome != runtime.SignalResumed {
+	if d.Outcome != fabrictype.SignalResumed {
 		return
 	}
 	a.mu.Lock()
@@ -302,7 +303,7 @@ func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, s
 	for _, n := range d.Nodes {
 		states[n.Name] = string(n.State)
 		// A worker whose process gets no time for seconds does lose its leases, more often than allowed if need be.
-		lost[n.Name] = n.State == runtime.NodeFailed && n.Category == runtime.CategoryWorkerLost
+		lost[n.Name] = n.State == fabrictype.NodeFailed && n.Category == runtime.CategoryWorkerLost
 	}
 	for i := range s.nodes {
 		n := &s.nodes[i]

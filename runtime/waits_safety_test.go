@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -102,8 +103,8 @@ func TestTokensThatGiveNoRight(t *testing.T) {
 		}
 		require.Equal(t, before, contents(t, ctx, b))
 		// A genuine token works where a forged one did not.
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 1}).Outcome)
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[1], runtime.Signal{Name: "x", Payload: 1}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 1}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, waits[1], runtime.Signal{Name: "x", Payload: 1}).Outcome)
 	})
 }
 
@@ -135,7 +136,7 @@ func TestSignalsThatCannotBeSent(t *testing.T) {
 		}
 		require.Zero(t, openWaits(t, ctx, run, 1)[0].Received)
 		largest := json.RawMessage(strings.Repeat(" ", runtime.MaxSignalPayload-1) + "1")
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "a", Payload: largest}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "a", Payload: largest}).Outcome)
 	})
 }
 
@@ -153,7 +154,7 @@ func TestTokensOutliveARotation(t *testing.T) {
 		}
 		_, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 1}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 1}).Outcome)
 		// The grace of the first secret stays; that of the second is over at once. Neither signs any more.
 		run, err := runtime.Start(ctx, b.Client, def, 3)
 		require.NoError(t, err)
@@ -167,7 +168,7 @@ func TestTokensOutliveARotation(t *testing.T) {
 			}
 			return "the token is still good"
 		})
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[1], runtime.Signal{Name: "x", Payload: 1}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, waits[1], runtime.Signal{Name: "x", Payload: 1}).Outcome)
 	})
 }
 
@@ -308,7 +309,7 @@ func TestMultitudeWaits(t *testing.T) {
 		begun = time.Now()
 		parallel(t, count, func(i int) error {
 			d, err := b.Client.Signal(ctx, waits[i].Token, runtime.Signal{Name: "x", Payload: i})
-			if err == nil && d.Outcome != runtime.SignalResumed {
+			if err == nil && d.Outcome != fabrictype.SignalResumed {
 				err = fmt.Errorf("signal %d: %s", i, d.Outcome)
 			}
 			return err
@@ -433,7 +434,7 @@ func TestNoCleanupAfterACancel(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.Equal(t, map[string]string{"wait": "cancelled", "clean": "cancelled", "compensate": "cancelled"}, nodeStates(t, ctx, run))
-		require.Equal(t, runtime.SignalClosed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x"}).Outcome)
+		require.Equal(t, fabrictype.SignalClosed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x"}).Outcome)
 		b.Settle(t)
 	})
 }

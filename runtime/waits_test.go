@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 type vote struct {
@@ -33,7 +33,7 @@ func openWaits[Out any](t *testing.T, ctx context.Context, run *runtime.Run[Out]
 		require.NoError(t, err)
 		open := 0
 		for _, w := range waits {
-			if w.State == runtime.WaitOpen {
+			if w.State == fabrictype.WaitOpen {
 				open++
 			}
 		}
@@ -99,21 +99,21 @@ func TestWaitpointNode(t *testing.T) {
 		require.False(t, w.Escalated)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.NodeSuspended, d.Nodes[1].State)
+		require.Equal(t, fabrictype.NodeSuspended, d.Nodes[1].State)
 		require.Contains(t, d.Nodes[1].Why, "waits for approve or reject")
 		require.Len(t, d.Nodes[1].Waits, 1)
 		require.True(t, d.Nodes[1].Waits[0].Token.IsZero())
 
 		delivery := send(t, ctx, b, w, runtime.Signal{Name: "approve", Payload: vote{By: "ann", Yes: true}, Source: "ann", IdempotencyKey: "1"})
-		require.Equal(t, runtime.SignalResumed, delivery.Outcome)
+		require.Equal(t, fabrictype.SignalResumed, delivery.Outcome)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ann: true", out)
 		// The second click gets the first one's answer, another signal hears that it is over.
 		again := send(t, ctx, b, w, runtime.Signal{Name: "approve", Source: "ann", IdempotencyKey: "1"})
-		require.Equal(t, runtime.SignalResult{Outcome: runtime.SignalDuplicate, SignalID: delivery.SignalID, First: runtime.SignalResumed, Counts: true}, again)
-		require.Equal(t, runtime.SignalResumed, again.Answer())
-		require.Equal(t, runtime.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "approve"}).Outcome)
+		require.Equal(t, runtime.SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: delivery.SignalID, First: fabrictype.SignalResumed, Counts: true}, again)
+		require.Equal(t, fabrictype.SignalResumed, again.Answer())
+		require.Equal(t, fabrictype.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "approve"}).Outcome)
 
 		open, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
@@ -121,7 +121,7 @@ func TestWaitpointNode(t *testing.T) {
 		all, err := run.AllWaitpoints(ctx)
 		require.NoError(t, err)
 		require.Len(t, all, 1)
-		require.Equal(t, runtime.WaitClosed, all[0].State)
+		require.Equal(t, fabrictype.WaitClosed, all[0].State)
 		b.Settle(t)
 	})
 }
@@ -145,10 +145,10 @@ func TestWaitpointCollects(t *testing.T) {
 			if who == "eve" {
 				name = "other"
 			}
-			require.Equal(t, runtime.SignalAccepted, send(t, ctx, b, w, runtime.Signal{Name: name, Source: who, Payload: vote{By: who}}).Outcome, "signal %d", i)
+			require.Equal(t, fabrictype.SignalAccepted, send(t, ctx, b, w, runtime.Signal{Name: name, Source: who, Payload: vote{By: who}}).Outcome, "signal %d", i)
 		}
 		require.Equal(t, 1, openWaits(t, ctx, run, 1)[0].Received)
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "approve", Source: "bob", Payload: vote{By: "bob", Yes: true}}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "approve", Source: "bob", Payload: vote{By: "bob", Yes: true}}).Outcome)
 		signals, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Len(t, signals, 2)
@@ -210,7 +210,7 @@ func TestWaitpointTimeouts(t *testing.T) {
 			require.Equal(t, want, nodeStates(t, ctx, run), tc.then)
 			late, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "late"})
 			require.NoError(t, err)
-			require.Contains(t, []runtime.SignalOutcome{runtime.SignalExpired, runtime.SignalClosed}, late.Outcome)
+			require.Contains(t, []fabrictype.SignalOutcome{fabrictype.SignalExpired, fabrictype.SignalClosed}, late.Outcome)
 			require.NoError(t, keeper.Stop())
 		}
 		b.Keeper(t)
@@ -218,14 +218,14 @@ func TestWaitpointTimeouts(t *testing.T) {
 		require.NoError(t, err)
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
-			if event.Kind == runevent.Escalated {
+			if event.Kind == fabrictype.EventEscalated {
 				require.Equal(t, "wait", event.Node)
 				break
 			}
 		}
 		w := openWaits(t, ctx, run, 1)[0]
 		require.True(t, w.Escalated)
-		require.Equal(t, runtime.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: vote{By: "ann"}}).Outcome)
+		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, w, runtime.Signal{Name: "x", Payload: vote{By: "ann"}}).Outcome)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ann", out)
@@ -308,10 +308,10 @@ func TestAwaitAndOnce(t *testing.T) {
 				}
 				waits, err := run.Waitpoints(ctx)
 				require.NoError(t, err)
-				if len(waits) != 1 || waits[0].Step != want || waits[0].State != runtime.WaitOpen {
+				if len(waits) != 1 || waits[0].Step != want || waits[0].State != fabrictype.WaitOpen {
 					return fmt.Sprintf("%s: %+v", want, waits)
 				}
-				require.Equal(t, runtime.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: vote{By: fmt.Sprint("p", i)}}).Outcome)
+				require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: vote{By: fmt.Sprint("p", i)}}).Outcome)
 				return ""
 			})
 		}
@@ -338,15 +338,15 @@ func TestSignalBeforeItsWait(t *testing.T) {
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		require.Len(t, waits, 1)
-		require.Equal(t, runtime.WaitPending, waits[0].State)
+		require.Equal(t, fabrictype.WaitPending, waits[0].State)
 		require.Equal(t, token.Reveal(), waits[0].Token.Reveal())
 		d, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "answer", Payload: 41, IdempotencyKey: "k"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalAccepted, d.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, d.Outcome)
 		again, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "answer", Payload: 5, IdempotencyKey: "k"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalDuplicate, again.Outcome)
-		require.Equal(t, runtime.SignalAccepted, again.Answer())
+		require.Equal(t, fabrictype.SignalDuplicate, again.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, again.Answer())
 		signalled <- struct{}{}
 		out, err := run.Result(ctx)
 		require.NoError(t, err)

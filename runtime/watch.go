@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // Numbers of events read at once: to be yielded, and to be looked through.
@@ -26,7 +26,7 @@ const (
 var errEnough = errors.New("the reader has stopped")
 
 // ErrEventsLost is yielded by Watch when events after the given id, or the last yielded one, are gone: the run had more
-// than the engine keeps, of which a *runevent.LostError says more, or the server has lost its latest writes. All events
+// than the engine keeps, of which a *EventsLostError says more, or the server has lost its latest writes. All events
 // that are left follow, so some may be yielded a second time.
 var ErrEventsLost = errors.New("events were dropped")
 
@@ -35,7 +35,7 @@ func lostError(gone []enginerpc.GoneEvents) error {
 	if len(gone) == 0 {
 		return ErrEventsLost
 	}
-	lost := &runevent.LostError{Gone: make(map[string]int, len(gone))}
+	lost := &EventsLostError{Gone: make(map[string]int, len(gone))}
 	for _, g := range gone {
 		lost.Gone[g.Node] = int(g.Events)
 	}
@@ -54,20 +54,20 @@ func lostError(gone []enginerpc.GoneEvents) error {
 // ErrRunNotFound, also when the run is purged meanwhile; ErrCursor for a text that is the id of no event;
 // enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches. In contract mode, Watch derives
 // events from the states of the nodes, once per poll interval.
-func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[runevent.Event, error] {
-	return func(yield func(runevent.Event, error) bool) {
+func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[fabrictype.Event, error] {
+	return func(yield func(fabrictype.Event, error) bool) {
 		if err := r.ready(ctx); err != nil {
-			yield(runevent.Event{}, err)
+			yield(fabrictype.Event{}, err)
 			return
 		}
 		if err := r.watch(ctx, after, yield); err != nil && !errors.Is(err, errEnough) {
-			yield(runevent.Event{}, r.errorf("watch", err))
+			yield(fabrictype.Event{}, r.errorf("watch", err))
 		}
 	}
 }
 
 // watch yields events until the run is over, its reader has stopped or an error ends it.
-func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Event, error) bool) (err error) {
+func (r *RunRef) watch(ctx context.Context, after string, yield func(fabrictype.Event, error) bool) (err error) {
 	session := r.client.session
 	if err := session.Watches.Begin(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(runevent.Ev
 		if err != nil {
 			return err
 		}
-		if page.Lost && !yield(runevent.Event{}, r.errorf("watch", lostError(page.Gone))) {
+		if page.Lost && !yield(fabrictype.Event{}, r.errorf("watch", lostError(page.Gone))) {
 			return errEnough
 		}
 		for _, e := range page.Events {

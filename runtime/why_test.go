@@ -13,12 +13,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 )
 
 // whyCase is a deployment in which a node waits for one reason. Each case has a lane of its own.
@@ -99,7 +100,7 @@ func (c *whyCase) gated(limit activity.LimitOption) *runtime.RunRef {
 	enginetest.Eventually(c.t, func() string {
 		d, err := first.Describe(c.ctx)
 		require.NoError(c.t, err)
-		if d.Nodes[0].State != runtime.NodeActive {
+		if d.Nodes[0].State != fabrictype.NodeActive {
 			return "the first is " + string(d.Nodes[0].State)
 		}
 		return ""
@@ -108,11 +109,11 @@ func (c *whyCase) gated(limit activity.LimitOption) *runtime.RunRef {
 }
 
 // whyCases arrange a run whose last node waits for the reason, and check what is said of it.
-var whyCases = map[why.Reason]struct {
+var whyCases = map[fabrictype.WaitReason]struct {
 	arrange func(*whyCase) *runtime.RunRef
-	check   func(*testing.T, *whyCase, why.Explanation)
+	check   func(*testing.T, *whyCase, fabrictype.Explanation)
 }{
-	why.Worker: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Worker: {func(c *whyCase) *runtime.RunRef {
 		a := c.pass("busy", activity.ScheduleToStart(time.Hour))
 		c.Worker(c.t, []activity.Handler{a}, runtime.WorkerConfig{
 			Lanes: []string{c.lane}, NoKeeper: true, Concurrency: 1,
@@ -122,23 +123,23 @@ var whyCases = map[why.Reason]struct {
 		enginetest.Eventually(c.t, func() string {
 			d, err := first.Describe(c.ctx)
 			require.NoError(c.t, err)
-			if d.Nodes[0].State != runtime.NodeActive {
+			if d.Nodes[0].State != fabrictype.NodeActive {
 				return "the first is " + string(d.Nodes[0].State)
 			}
 			return ""
 		})
 		return c.only(a)
-	}, func(t *testing.T, c *whyCase, e why.Explanation) {
+	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, c.lane, e.Subject)
 		require.Equal(t, time.Hour, e.Until.Sub(e.Since))
 	}},
-	why.Unserved: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Unserved: {func(c *whyCase) *runtime.RunRef {
 		a := c.pass("unserved", activity.ScheduleToStart(time.Hour))
 		w := c.Worker(c.t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{c.lane}, NoKeeper: true})
 		c.seen("unserved")
 		require.NoError(c.t, w.Stop())
 		return c.only(a)
-	}, func(t *testing.T, c *whyCase, e why.Explanation) {
+	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [2]string{"unserved", c.lane}, [2]string{e.Subject, e.Key})
 		require.NotEmpty(t, e.Detail)
 		require.Equal(t, time.Hour, e.Until.Sub(e.Since))
@@ -146,60 +147,60 @@ var whyCases = map[why.Reason]struct {
 		require.Contains(t, e.Sentence, "(it has stopped)")
 		require.Contains(t, e.Remedy, "start a worker on lane "+c.lane)
 	}},
-	why.Upstreams: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Upstreams: {func(c *whyCase) *runtime.RunRef {
 		f := flow.New[int, int]("flow-" + c.lane)
 		a := c.pass("unserved")
 		first := flow.Node(f, "first", a, f.Input())
 		flow.Return(f, flow.Node(f, "second", a, first))
 		return c.start(c.build(f))
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, []string{"first"}, e.Names)
 		require.Equal(t, "waits for first", e.Sentence)
 	}},
-	why.Join: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Join: {func(c *whyCase) *runtime.RunRef {
 		f := flow.New[int, int]("flow-" + c.lane)
 		pass := c.pass("unserved")
 		a, b := flow.Node(f, "a", pass, f.Input()), flow.Node(f, "b", pass, f.Input())
 		flow.Return(f, flow.Node(f, "either", pass, flow.AnyOf(a, b)))
 		return c.start(c.build(f))
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, []string{"a", "b"}, e.Names)
 		require.Equal(t, 1, e.Need)
 		require.Equal(t, "waits for 1 of a, b", e.Sentence)
 	}},
-	why.LanePaused: {func(c *whyCase) *runtime.RunRef {
+	waitreason.LanePaused: {func(c *whyCase) *runtime.RunRef {
 		require.NoError(c.t, c.Client.PauseLane(c.ctx, c.lane, "maintenance", runtime.WithActor("ann")))
 		return c.only(c.pass("unserved"))
-	}, func(t *testing.T, c *whyCase, e why.Explanation) {
+	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [3]string{c.lane, "ann", "maintenance"}, [3]string{e.Subject, e.By, e.Detail})
 		require.Equal(t, "lane "+c.lane+" is paused by ann: maintenance", e.Sentence)
 		require.Contains(t, e.Remedy, "ResumeLane")
 	}},
-	why.ActivityPaused: {func(c *whyCase) *runtime.RunRef {
+	waitreason.ActivityPaused: {func(c *whyCase) *runtime.RunRef {
 		require.NoError(c.t, c.Client.PauseActivity(c.ctx, "stopped", "it is broken", runtime.WithActor("bob")))
 		return c.only(c.pass("stopped"))
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [3]string{"stopped", "bob", "it is broken"}, [3]string{e.Subject, e.By, e.Detail})
 		require.Contains(t, e.Remedy, "ResumeActivity")
 	}},
-	why.RunPaused: {func(c *whyCase) *runtime.RunRef {
+	waitreason.RunPaused: {func(c *whyCase) *runtime.RunRef {
 		run := c.only(c.pass("unserved"))
 		require.NoError(c.t, run.Pause(c.ctx, "look at it"))
 		return run
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "the run is paused: look at it", e.Sentence)
 		require.Contains(t, e.Remedy, "Resume")
 	}},
-	why.Delay: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Delay: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("later", func(context.Context, int) (int, error) {
 			return 0, activity.DelayUntil(time.Now().Add(time.Hour))
 		}, activity.Lane(c.lane))
 		c.worker(a)
 		return c.only(a)
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 	}},
-	why.Timer: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Timer: {func(c *whyCase) *runtime.RunRef {
 		f := flow.New[int, struct{}]("sleeps")
 		flow.Return(f, flow.Sleep(f, "only", time.Hour))
 		def, err := f.Build()
@@ -207,32 +208,32 @@ var whyCases = map[why.Reason]struct {
 		run, err := runtime.Start(c.ctx, c.Client, def, 1)
 		require.NoError(c.t, err)
 		return run.RunRef
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 		require.Contains(t, e.Sentence, "sleeps until ")
 		require.Contains(t, e.Remedy, "RunRef.MoveTimer")
 	}},
-	why.Start: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Start: {func(c *whyCase) *runtime.RunRef {
 		run, err := runtime.Start(c.ctx, c.Client, single(c.t, c.pass("later")), 1, runtime.StartAfter(time.Hour))
 		require.NoError(c.t, err)
 		return run.RunRef
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 		require.Contains(t, e.Sentence, "the run starts at ")
 		require.Equal(t, "flowfabric run move or RunRef.MoveStart", e.Remedy)
 	}},
-	why.Retry: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Retry: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("fails", func(context.Context, int) (int, error) { return 0, errors.New("no route") },
 			activity.Lane(c.lane), activity.Retry(activity.Exponential{First: time.Hour, Attempts: 3}))
 		c.worker(a)
 		return c.only(a)
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [2]int{2, 3}, [2]int{e.Have, e.Need})
 		require.Equal(t, "no route", e.Detail)
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 		require.Contains(t, e.Sentence, "(attempt 2 of 3)")
 	}},
-	why.Signals: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Signals: {func(c *whyCase) *runtime.RunRef {
 		f := flow.New[int, []activity.Signal[int]]("flow-" + c.lane)
 		flow.Return(f, flow.WaitpointSignals[int](f, "approval", activity.Signals("approve"), activity.AtLeast(3),
 			activity.Timeout(time.Hour, activity.FailOnTimeout)))
@@ -242,45 +243,45 @@ var whyCases = map[why.Reason]struct {
 		require.NoError(c.t, err)
 		send(c.t, c.ctx, c.Bench, openWaits(c.t, c.ctx, run, 1)[0], runtime.Signal{Name: "approve", Payload: 1})
 		return c.Client.Run(def.Name(), run.ID())
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [2]int{1, 3}, [2]int{e.Have, e.Need})
 		require.Equal(t, []string{"approve"}, e.Names)
 		require.Equal(t, time.Hour, e.Until.Sub(e.Since).Round(time.Minute))
 	}},
-	why.Escalated: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Escalated: {func(c *whyCase) *runtime.RunRef {
 		f := flow.New[int, int]("flow-" + c.lane)
 		flow.Return(f, flow.Waitpoint[int](f, "approval", activity.Timeout(time.Millisecond, activity.Escalate)))
 		run := c.start(c.build(f))
 		c.Keeper(c.t)
 		return run
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Contains(t, e.Sentence, "nobody came in time")
 	}},
-	why.Unregistered: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Unregistered: {func(c *whyCase) *runtime.RunRef {
 		c.worker(c.pass("known"))
 		return c.only(c.pass("unknown"))
-	}, func(t *testing.T, c *whyCase, e why.Explanation) {
+	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "unknown", e.Subject)
 		require.Contains(t, e.Remedy, c.lane)
 	}},
-	why.Capability: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Capability: {func(c *whyCase) *runtime.RunRef {
 		a := c.pass("special")
 		c.worker(a)
 		return c.only(a, activity.Capabilities("gpu", "ssd"))
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, []string{"gpu", "ssd"}, e.Names)
 	}},
-	why.WorkerLost: {func(c *whyCase) *runtime.RunRef {
+	waitreason.WorkerLost: {func(c *whyCase) *runtime.RunRef {
 		run := c.only(c.pass("lost"))
 		c.claim(run, "lost", 10*time.Millisecond)
 		enginetest.Pass(c.t, engine.ConnOf(c.Engine.Internal()), 20*time.Millisecond)
 		_, err := c.RunKeeperTask(c.ctx, "lease_expiry") // which is not late then
 		require.NoError(c.t, err)
 		return run
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "w-1", e.Subject)
 	}},
-	why.LeaseRevoked: {func(c *whyCase) *runtime.RunRef {
+	waitreason.LeaseRevoked: {func(c *whyCase) *runtime.RunRef {
 		run := c.only(c.pass("revoked"))
 		id := c.claim(run, "revoked", time.Hour)
 		_, err := engine.ConnOf(c.Engine.Internal()).RevokeLease(c.ctx, enginerpc.RevokeLeaseCall{
@@ -288,10 +289,10 @@ var whyCases = map[why.Reason]struct {
 		})
 		require.NoError(c.t, err)
 		return run
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "drill", e.Detail)
 	}},
-	why.Operator: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Operator: {func(c *whyCase) *runtime.RunRef {
 		run := c.only(c.pass("unserved"))
 		d, err := run.Describe(c.ctx)
 		require.NoError(c.t, err)
@@ -301,25 +302,25 @@ var whyCases = map[why.Reason]struct {
 		})
 		require.NoError(c.t, err)
 		return run
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "audit", e.Detail)
 	}},
-	why.Limit: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Limit: {func(c *whyCase) *runtime.RunRef {
 		return c.gated(activity.AtOnce(1))
-	}, func(t *testing.T, c *whyCase, e why.Explanation) {
+	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [2]int{1, 1}, [2]int{e.Have, e.Need})
 		require.Equal(t, "limit-"+c.lane, e.Subject)
 		require.Contains(t, e.Sentence, "1 of 1 places are taken")
 		require.Contains(t, e.Remedy, "SetLimit")
 	}},
-	why.RateWindow: {func(c *whyCase) *runtime.RunRef {
+	waitreason.RateWindow: {func(c *whyCase) *runtime.RunRef {
 		return c.gated(activity.AtMost(1, time.Hour))
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, [2]int{1, 1}, [2]int{e.Have, e.Need})
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 		require.Contains(t, e.Sentence, "1 of 1 have started within 1h0m0s, the next may in about")
 	}},
-	why.Budget: {func(c *whyCase) *runtime.RunRef {
+	waitreason.Budget: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("spends", func(ctx context.Context, n int) (int, error) {
 			return n, activity.ReportUsage(ctx, "calls", 1)
 		}, activity.Lane(c.lane))
@@ -333,12 +334,12 @@ var whyCases = map[why.Reason]struct {
 		_, err = first.Result(c.ctx)
 		require.NoError(c.t, err)
 		return c.start(def)
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "purse", e.Subject)
 		require.WithinDuration(t, time.Now().Add(time.Hour), e.Until, 30*time.Minute)
 		require.Contains(t, e.Sentence, "1 of 1 calls used")
 	}},
-	why.ChildRun: {func(c *whyCase) *runtime.RunRef {
+	waitreason.ChildRun: {func(c *whyCase) *runtime.RunRef {
 		item := c.pass("item")
 		c.worker(item)
 		f := flow.New[int, []int]("flow-" + c.lane)
@@ -348,11 +349,11 @@ var whyCases = map[why.Reason]struct {
 		run, err := runtime.Start(c.ctx, c.Client, def, 1)
 		require.NoError(c.t, err)
 		return c.Client.Run(def.Name(), run.ID())
-	}, func(t *testing.T, c *whyCase, e why.Explanation) {
+	}, func(t *testing.T, c *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "flow-"+c.lane+".each", e.Key)
 		require.NotEmpty(t, e.Subject)
 	}},
-	why.RunOver: {func(c *whyCase) *runtime.RunRef {
+	waitreason.RunOver: {func(c *whyCase) *runtime.RunRef {
 		f := flow.New[int, int]("flow-" + c.lane)
 		a := c.pass("unserved")
 		for i := range 200 { // more than one call ends
@@ -367,46 +368,46 @@ var whyCases = map[why.Reason]struct {
 		_, err = engine.ConnOf(c.Engine.Internal()).CancelFlow(c.ctx, enginerpc.CancelFlowCall{Partition: p, FlowID: run.FlowID(), Reason: "enough"})
 		require.NoError(c.t, err)
 		return run
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
 		require.Equal(t, "the run has been cancelled: the node is about to end", e.Sentence)
 	}},
-	why.KeeperOverdue: {func(c *whyCase) *runtime.RunRef {
+	waitreason.KeeperOverdue: {func(c *whyCase) *runtime.RunRef {
 		a := activity.New("fails", func(context.Context, int) (int, error) { return 0, errors.New("no route") },
 			activity.Lane(c.lane), activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 		c.worker(a)
 		return c.only(a)
-	}, func(t *testing.T, _ *whyCase, e why.Explanation) {
-		require.Equal(t, string(why.Retry), e.Subject)
+	}, func(t *testing.T, _ *whyCase, e fabrictype.Explanation) {
+		require.Equal(t, string(waitreason.Retry), e.Subject)
 		require.Contains(t, e.Remedy, "keeper")
 	}},
 }
 
 // whyOfRecords are reasons that no running deployment shows for long; package explain tests them.
-var whyOfRecords = []why.Reason{why.Settling, why.Submission, why.Other}
+var whyOfRecords = []fabrictype.WaitReason{waitreason.Settling, waitreason.Submission, waitreason.Other}
 
 // Each reason for which a node does not run is told, with what it is about, since when, and what ends the wait.
 func TestWhy(t *testing.T) {
 	t.Parallel()
-	for _, reason := range why.Reasons() {
+	for _, reason := range waitreason.All() {
 		if _, found := whyCases[reason]; !found {
 			require.Contains(t, whyOfRecords, reason, "a reason without a test")
 		}
 	}
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for reason, test := range whyCases {
-			if reason == why.Escalated {
+			if reason == waitreason.Escalated {
 				continue // its keeper would see to what is overdue
 			}
 			t.Run(string(reason), func(t *testing.T) { checkWhy(t, b, reason, test.arrange, test.check) })
 		}
-		test := whyCases[why.Escalated]
-		checkWhy(t, b, why.Escalated, test.arrange, test.check)
+		test := whyCases[waitreason.Escalated]
+		checkWhy(t, b, waitreason.Escalated, test.arrange, test.check)
 	})
 }
 
 func checkWhy(
-	t *testing.T, b *enginetest.Bench, reason why.Reason, arrange func(*whyCase) *runtime.RunRef,
-	check func(*testing.T, *whyCase, why.Explanation),
+	t *testing.T, b *enginetest.Bench, reason fabrictype.WaitReason, arrange func(*whyCase) *runtime.RunRef,
+	check func(*testing.T, *whyCase, fabrictype.Explanation),
 ) {
 	gate := make(chan struct{})
 	defer close(gate)

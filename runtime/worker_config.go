@@ -21,8 +21,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // WorkerConfig configures a worker. The zero value suits most programs.
@@ -78,12 +76,12 @@ type WorkerConfig struct {
 	// ManualRenewal leaves the renewal of the leases of tasks to Task.Renew. It requires TaskKinds. Defaults to false:
 	// the worker renews them.
 	ManualRenewal bool
-	// Logs bounds what is stored of that which activities log with activity.Logger. Defaults to the first 1,000 lines
-	// and 256 KiB of each attempt, from slog.LevelInfo on.
-	Logs runlog.Config
+	// Logs bounds the stored lines that activities log with activity.Logger. Defaults to the first 1,000 lines and 256
+	// KiB of each attempt, from slog.LevelInfo on.
+	Logs LogConfig
 	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its
 	// engine. A publication that fails is repeated meanwhile. Defaults to none.
-	Publish []catalogue.Publication
+	Publish []Publication
 	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
 	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
 	// keeper.missing. Defaults to false.
@@ -94,6 +92,18 @@ type WorkerConfig struct {
 	// sweep is the interval at which the worker looks for work without being told, for tests. Defaults by the kind of
 	// engine.
 	sweep time.Duration
+}
+
+// LogConfig bounds the lines that a worker stores of the logs of its activities. The zero value suits most programs.
+type LogConfig struct {
+	// Off stores nothing. The records of activities go to the program's logger alone.
+	Off bool
+	// Level is the least level that is stored. Defaults to slog.LevelInfo. The program's logger has its own.
+	Level slog.Leveler
+	// Lines and Bytes bound the stored lines of an attempt; one that continues after a wait begins to count anew.
+	// Further lines are cut, and a last line says how many were. They default to 1,000 lines and 256 KiB, and are at
+	// most 9,000 and 4 MiB.
+	Lines, Bytes int
 }
 
 // BudgetBreach reports that an attempt exceeded a limit of a budget.
@@ -119,13 +129,15 @@ const (
 	defaultLease       = transport.DefaultLease
 	defaultGrace       = 10 * time.Second
 
-	maxConcurrency = 10_000
-	minLease       = 300 * time.Millisecond
-	maxLease       = time.Hour
-	maxWorkerName  = 128 // in bytes
-	maxTaskKinds   = 256
-	maxLogLines    = 9000
-	maxLogBytes    = 4 << 20
+	maxConcurrency  = 10_000
+	minLease        = 300 * time.Millisecond
+	maxLease        = time.Hour
+	maxWorkerName   = 128 // in bytes
+	maxTaskKinds    = 256
+	maxLogLines     = 9000
+	defaultLogLines = 1000
+	defaultLogBytes = 256 << 10
+	maxLogBytes     = 4 << 20
 )
 
 // resolve returns the config of the worker itself, with the defaults in place. The error joins all faults; in goes
@@ -161,13 +173,13 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 }
 
 // logConfig puts the defaults in place.
-func logConfig(c runlog.Config) output.LogConfig {
+func logConfig(c LogConfig) output.LogConfig {
 	if c.Level == nil {
 		c.Level = slog.LevelInfo
 	}
 	return output.LogConfig{
-		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, runlog.DefaultLines),
-		Bytes: cmp.Or(c.Bytes, runlog.DefaultBytes),
+		Off: c.Off, Level: c.Level, Lines: cmp.Or(c.Lines, defaultLogLines),
+		Bytes: cmp.Or(c.Bytes, defaultLogBytes),
 	}
 }
 

@@ -13,23 +13,23 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/lua"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 // Workers returns the live workers of all programs, sorted by host and instance: those that have reported within about
 // 125 s and have not stopped. Workers report when they begin, every 60 s, while they drain every 30 s, and when they
 // stop. Workers of earlier versions report nothing. In contract mode the error matches ErrNotInContract.
-func (c *Client) Workers(ctx context.Context) ([]fleet.Worker, error) {
+func (c *Client) Workers(ctx context.Context) ([]fabrictype.Worker, error) {
 	store, err := offered[engine.WorkerRecords](ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("list workers: %w", err)
 	}
-	found := make(map[enginecore.WorkerInstanceID]fleet.Worker)
+	found := make(map[enginecore.WorkerInstanceID]fabrictype.Worker)
 	call := enginerpc.ListWorkersCall{Partition: engine.Directory()}
 	for {
 		reply, err := store.ListWorkers(ctx, call)
@@ -43,11 +43,11 @@ func (c *Client) Workers(ctx context.Context) ([]fleet.Worker, error) {
 			break
 		}
 	}
-	list := make([]fleet.Worker, 0, len(found))
+	list := make([]fabrictype.Worker, 0, len(found))
 	for _, w := range found {
 		list = append(list, w)
 	}
-	slices.SortFunc(list, func(a, b fleet.Worker) int {
+	slices.SortFunc(list, func(a, b fabrictype.Worker) int {
 		return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Instance, b.Instance))
 	})
 	return list, nil
@@ -61,7 +61,7 @@ func (c *Client) Workers(ctx context.Context) ([]fleet.Worker, error) {
 // The error matches enginecore.ErrWorkerNotFound if there is no live worker of that instance, and in contract mode
 // ErrNotInContract.
 func (c *Client) DrainWorker(
-	ctx context.Context, instance enginecore.WorkerInstanceID, opts ...ActionOption,
+	ctx context.Context, instance string, opts ...ActionOption,
 ) error {
 	store, err := offered[engine.WorkerRecords](ctx, c)
 	if err != nil {
@@ -74,10 +74,10 @@ func (c *Client) DrainWorker(
 	if instance == "" {
 		return fmt.Errorf("drain worker: %w", invalid("the instance is empty"))
 	}
-	entry := auditlog.Entry{Actor: a.actor, Action: auditlog.DrainWorker, Name: string(instance)}
+	entry := fabrictype.AuditEntry{Actor: a.actor, Action: auditlink.DrainWorker, Name: instance}
 	err = c.audited(ctx, entry, func(ctx context.Context) error {
 		_, err := store.DrainWorker(ctx, enginerpc.DrainWorkerCall{
-			Partition: engine.Directory(), WorkerInstanceID: instance, Actor: a.actor,
+			Partition: engine.Directory(), WorkerInstanceID: enginecore.WorkerInstanceID(instance), Actor: a.actor,
 		})
 		if errors.Is(err, enginecore.ErrWorkerNotFound) {
 			return &described{"there is no live worker of this instance", err}
@@ -90,13 +90,13 @@ func (c *Client) DrainWorker(
 	return nil
 }
 
-func readWorker(r enginerpc.WorkerRecord) fleet.Worker {
+func readWorker(r enginerpc.WorkerRecord) fabrictype.Worker {
 	about := readAbout(r.About)
 	var started map[string]int64
 	_ = json.Unmarshal(r.Started, &started)
-	w := fleet.Worker{
-		Instance: r.WorkerInstanceID, Name: about.Name, State: fleet.State(r.State), Host: about.Host, PID: about.PID,
-		Build: about.Build,
+	w := fabrictype.Worker{
+		Instance: string(r.WorkerInstanceID), Name: about.Name, State: fabrictype.WorkerState(r.State),
+		Host: about.Host, PID: about.PID, Build: about.Build,
 		Lanes: elementsOf(r.Lanes), Capabilities: about.Capabilities, Slots: about.Slots, Used: int(r.Used),
 		Started: started,
 		Since:   about.Since, ReportedAt: r.ReportedAt, DrainRequestedAt: r.DrainRequestedAt,
@@ -123,7 +123,7 @@ func isLineFeed(r rune) bool { return r == '\n' }
 
 // aboutProgram is what all workers of this program say of it.
 var aboutProgram = sync.OnceValue(func() engine.WorkerAbout {
-	about := engine.WorkerAbout{PID: os.Getpid(), Build: fleet.Build{Library: lua.Build()}}
+	about := engine.WorkerAbout{PID: os.Getpid(), Build: fabrictype.Build{Library: lua.Build()}}
 	about.Host, _ = os.Hostname() // a machine may have no name
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -12,21 +12,21 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	workers "github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 // listed waits until the list of workers satisfies a condition, and returns it.
 func listed(
-	ctx context.Context, t *testing.T, c *runtime.Client, what string, is func([]workers.Worker) bool,
-) []workers.Worker {
+	ctx context.Context, t *testing.T, c *runtime.Client, what string, is func([]fabrictype.Worker) bool,
+) []fabrictype.Worker {
 	t.Helper()
-	var list []workers.Worker
+	var list []fabrictype.Worker
 	enginetest.Eventually(t, func() string {
 		var err error
 		list, err = c.Workers(ctx)
@@ -39,8 +39,8 @@ func listed(
 	return list
 }
 
-func number(n int) func([]workers.Worker) bool {
-	return func(list []workers.Worker) bool { return len(list) == n }
+func number(n int) func([]fabrictype.Worker) bool {
+	return func(list []fabrictype.Worker) bool { return len(list) == n }
 }
 
 // A worker is listed with what it serves from its begin to its end.
@@ -59,7 +59,7 @@ func TestWorkersAreListed(t *testing.T) {
 		require.Equal(t, []string{"gpu"}, got.Capabilities)
 		require.Equal(t, [2]int{7, 7}, [2]int{got.Slots, got.Free()})
 		require.Equal(t, [3]any{"census", host, os.Getpid()}, [3]any{got.Name, got.Host, got.PID})
-		require.Equal(t, workers.Running, got.State)
+		require.Equal(t, fabrictype.WorkerRunning, got.State)
 		require.True(t, strings.HasPrefix(string(got.Instance), "census-"))
 		require.NotEmpty(t, got.Build.Library)
 		require.False(t, got.Since.IsZero() || got.ReportedAt.IsZero())
@@ -83,7 +83,7 @@ func TestWorkersCountStarts(t *testing.T) {
 		}
 		one := listed(ctx, t, b.Client, "one", number(1))[0]
 		require.NoError(t, b.Client.DrainWorker(ctx, one.Instance)) // it reports at once
-		listed(ctx, t, b.Client, "counting", func(list []workers.Worker) bool {
+		listed(ctx, t, b.Client, "counting", func(list []fabrictype.Worker) bool {
 			return len(list) == 1 && list[0].Started["default"] == 3 && len(list[0].Started) == 1
 		})
 		require.NoError(t, w.Stop())
@@ -112,15 +112,15 @@ func TestDrainWorker(t *testing.T) {
 		instance := listed(ctx, t, b.Client, "one", number(1))[0].Instance
 		require.NoError(t, b.Client.DrainWorker(ctx, instance, runtime.WithActor("ann")))
 		require.NoError(t, b.Client.DrainWorker(ctx, instance), "again")
-		got := listed(ctx, t, b.Client, "draining", func(list []workers.Worker) bool {
-			return len(list) == 1 && list[0].State == workers.Draining
+		got := listed(ctx, t, b.Client, "draining", func(list []fabrictype.Worker) bool {
+			return len(list) == 1 && list[0].State == fabrictype.WorkerDraining
 		})[0]
 		require.Equal(t, [3]any{1, 0, "ann"}, [3]any{got.Used, got.Free(), got.DrainRequestedBy})
 		close(gate)
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			if d.Nodes[0].State != runtime.NodeSucceeded {
+			if d.Nodes[0].State != fabrictype.NodeSucceeded {
 				return "the function has not ended"
 			}
 			require.Contains(t, d.Nodes[1].Why, "no live worker serves activity \"held\" on lane default; last one seen")
@@ -154,8 +154,8 @@ func TestReportsMakeUpForLostMessages(t *testing.T) {
 		require.Equal(t, first.Activities, again.Activities)
 		set := operator.B().Hset().Key(record).FieldValue().FieldValue("drain_requested_at", "1").Build()
 		require.NoError(t, operator.Do(ctx, set).Error())
-		listed(ctx, t, b.Client, "draining", func(list []workers.Worker) bool {
-			return len(list) == 1 && list[0].State == workers.Draining
+		listed(ctx, t, b.Client, "draining", func(list []fabrictype.Worker) bool {
+			return len(list) == 1 && list[0].State == fabrictype.WorkerDraining
 		})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -57,7 +58,7 @@ func TestAdministrationIsAudited(t *testing.T) {
 		}
 		reply := p.do(op.Method, call.path, call.body, out, as...)
 		require.Less(t, reply.StatusCode, http.StatusBadRequest, call.operation)
-		var page api.Page[api.AuditEntry]
+		var page api.Page[fabrictype.AuditEntry]
 		p.do("GET", "/audit?limit=1&action="+call.action, nil, &page, as...)
 		require.Len(t, page.Items, 1, call.operation)
 		entry := page.Items[0]
@@ -80,7 +81,7 @@ func TestAdministrationIsAudited(t *testing.T) {
 	// What failed is noted, too.
 	reply := p.do("DELETE", "/tokens/nobody", nil, nil, as...)
 	require.Equal(t, http.StatusNotFound, reply.StatusCode)
-	var page api.Page[api.AuditEntry]
+	var page api.Page[fabrictype.AuditEntry]
 	p.do("GET", "/audit?limit=1&action=delete_token", nil, &page, as...)
 	require.Contains(t, page.Items[0].Failure, "nobody")
 }
@@ -94,8 +95,8 @@ func (p *place) keeperTask() string {
 	return page.Items[0].Name
 }
 
-// An answer is in the audit log: who has answered which wait, and how; never with what. One that names its wait does not
-// go to another wait than that, and leaves no entry when the wait is over.
+// An answer is in the audit log: who has answered which wait, and how; never with what. One that names its wait does
+// not go to another wait than that, and leaves no entry when the wait is over.
 func TestAnswersAreAudited(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
@@ -136,7 +137,7 @@ func TestAnswersAreAudited(t *testing.T) {
 	_, d = send(map[string]any{"node": "approve", "name": "answer", "payload": map[string]any{"yes": true}})
 	require.Equal(t, "closed", d.Outcome)
 
-	var page api.Page[api.AuditEntry]
+	var page api.Page[fabrictype.AuditEntry]
 	p.do("GET", "/audit?action=answer_wait", nil, &page, as...)
 	type entry struct{ actor, name, detail, failure string }
 	var got []entry

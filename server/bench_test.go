@@ -18,7 +18,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -26,7 +25,7 @@ import (
 func measured(b *testing.B, kind testserver.Kind) (*runtime.Client, *httpclient.Client) {
 	b.Helper()
 	bench := enginetest.New(b, kind)
-	require.NoError(b, bench.Client.Publish(enginetest.Context(b), catalogue.Publication{Flow: orders(b)}))
+	require.NoError(b, bench.Client.Publish(enginetest.Context(b), runtime.Publication{Flow: orders(b)}))
 	s, err := server.New(server.Config{Engine: bench.Engine, Logger: (&logged{}).logger(), RequestsPerSecond: -1})
 	require.NoError(b, err)
 	b.Cleanup(s.Close)
@@ -98,7 +97,8 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkStarts starts runs at the same time, 64 for each processor. The client shares the processors with the server.
+// BenchmarkStarts starts runs at the same time, 64 for each processor. The client shares the processors with the
+// server.
 func BenchmarkStarts(b *testing.B) {
 	for _, kind := range testserver.Kinds(b) {
 		direct, remote := measured(b, kind)

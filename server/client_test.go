@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -35,14 +36,14 @@ func TestClient(t *testing.T) {
 		c := p.http("")
 		start(t, c, "order", "a/b", `{"item":"book","count":1}`)
 		name := api.RunName{Flow: "order", Run: "a/b"}
-		kinds := map[string]int{}
+		kinds := map[fabrictype.EventKind]int{}
 		for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
 			require.NoError(t, err)
 			kinds[e.Kind]++
 		}
 		require.Equal(t, 1, kinds["flow_success"])
 		runs, err := httpclient.Call(t.Context(), c, api.ListRuns, api.ListRunsInput{
-			Query: runtime.RunQuery{Flow: "order", States: []runtime.RunState{runtime.RunSucceeded}}.Values(),
+			Query: runtime.RunQuery{Flow: "order", States: []fabrictype.RunState{fabrictype.RunSucceeded}}.Values(),
 		})
 		require.NoError(t, err)
 		require.Len(t, runs.Items, 1)
@@ -66,7 +67,7 @@ func TestFollowConnectsAgain(t *testing.T) {
 		require.NoError(t, err)
 		start(t, c, "approval", "one", `{"item":"book","count":1}`)
 		name := api.RunName{Flow: "approval", Run: "one"}
-		var kinds []string
+		var kinds []fabrictype.EventKind
 		for e, err := range httpclient.Follow(t.Context(), c, api.FollowRun, api.FollowRunInput{RunName: name}) {
 			require.NoError(t, err)
 			kinds = append(kinds, e.Kind)
@@ -78,10 +79,10 @@ func TestFollowConnectsAgain(t *testing.T) {
 				require.NoError(t, err)
 			}
 		}
-		var want []string
+		var want []fabrictype.EventKind
 		for e, err := range p.client.Run("approval", "one").Watch(t.Context(), "") {
 			require.NoError(t, err)
-			want = append(want, string(e.Kind))
+			want = append(want, e.Kind)
 		}
 		require.Equal(t, want, kinds)
 	})

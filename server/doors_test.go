@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	links "github.com/flowfabric/flowfabric-go/approvals"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -249,7 +250,7 @@ func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, approver+",not administer", names)
 
-			var page api.Page[api.AuditEntry]
+			var page api.Page[fabrictype.AuditEntry]
 			p.do("GET", "/audit?action=answer_wait&name="+url.QueryEscape(wait.Flow+"/"+wait.Run+"/"+wait.Node), nil, &page, userHeader, "all")
 			taken := map[string]int{}
 			for _, e := range page.Items {
@@ -327,7 +328,7 @@ func TestClientAsAnswers(t *testing.T) {
 	_, err = httpclient.Call(t.Context(), client, api.SignalToken, in)
 	require.NoError(t, err)
 	require.Equal(t, []string{"ann"}, p.received(run, wait))
-	var page api.Page[api.AuditEntry]
+	var page api.Page[fabrictype.AuditEntry]
 	p.do("GET", "/audit?action=answer_wait", nil, &page)
 	require.Len(t, page.Items, 3, "%+v", page.Items)
 	require.Equal(t, "approve, by a client of the engine", page.Items[0].Detail)
@@ -344,7 +345,7 @@ func TestStartsWithSignalsAreAudited(t *testing.T) {
 		got := p.raw("POST", api.Prefix+"/flows/approval/runs", "all", body)
 		require.Equal(t, status, got.status, got.text)
 	}
-	var page api.Page[api.AuditEntry]
+	var page api.Page[fabrictype.AuditEntry]
 	p.do("GET", "/audit?action=answer_wait&name=approval/one/approve", nil, &page, userHeader, "all")
 	require.NotEmpty(t, page.Items)
 	require.Equal(t, "all", page.Items[len(page.Items)-1].Actor)
@@ -377,7 +378,7 @@ func TestSignalsOfAWaitAreBoundedTogether(t *testing.T) {
 		payload := strings.Repeat("x", min(each, left-texts)-2)
 		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "ask"}, runtime.Signal{Name: "approve", Payload: payload, Source: "s"})
 		require.NoError(t, err)
-		require.Equal(t, runtime.SignalAccepted, sent.Outcome)
+		require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 		left -= len(payload) + 2 + texts
 	}
 	before := len(p.received(&runtime.Run[string]{RunRef: run.RunRef}, waits[0]))

@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -30,7 +29,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer local.Close()
-	if err := local.Client().Publish(ctx, catalogue.Publication{Flow: doubling}); err != nil {
+	if err := local.Client().Publish(ctx, runtime.Publication{Flow: doubling}); err != nil {
 		log.Fatal(err)
 	}
 	srv, err := server.New(server.Config{Engine: local.Engine()})

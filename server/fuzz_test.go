@@ -27,7 +27,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )
@@ -38,7 +37,7 @@ func quietPlace(t testing.TB, kind testserver.Kind) (*enginetest.Bench, http.Han
 	b := enginetest.New(t, kind)
 	ctx := enginetest.Context(t)
 	order, approval := orders(t), approvals(t)
-	require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: order}, catalogue.Publication{Flow: approval}))
+	require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: order}, runtime.Publication{Flow: approval}))
 	log := &logged{}
 	config := server.Config{Engine: b.Engine, Logger: log.logger(), RequestsPerSecond: -1}
 	withProxy(&config)

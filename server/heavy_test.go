@@ -104,7 +104,7 @@ func TestLargeRuns(t *testing.T) {
 		require.NoError(t, err)
 		for _, n := range d.Nodes {
 			if n.Name != "all" {
-				require.Len(t, n.Result.Data, size+2)
+				require.Len(t, n.Result.Bytes(), size+2)
 				results++
 			}
 		}

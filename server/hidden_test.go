@@ -11,11 +11,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -48,7 +47,7 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 		ctx := enginetest.Context(t)
 		def := parentFlow(t)
 		p.bench.KeepingWorker(t, def.Handlers())
-		require.NoError(t, p.client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, p.client.Publish(ctx, runtime.Publication{Flow: def}))
 		run, err := runtime.Start(ctx, p.client, def, "x", runtime.WithID("one"))
 		require.NoError(t, err)
 		var waits []runtime.Waitpoint
@@ -139,7 +138,7 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 	def, err := f.Build()
 	require.NoError(t, err)
 	p.bench.KeepingWorker(t, def.Handlers())
-	require.NoError(t, p.client.Publish(ctx, catalogue.Publication{Flow: def}))
+	require.NoError(t, p.client.Publish(ctx, runtime.Publication{Flow: def}))
 	run, err := runtime.Start(ctx, p.client, def, secret+"-input", runtime.WithID("one"), runtime.WithMemo(map[string]string{"who": secret + "-memo"}),
 		runtime.WithTag("team.name", "visible"))
 	require.NoError(t, err)
@@ -147,7 +146,7 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 	require.NoError(t, err)
 	_, err = runtime.Schedule(ctx, p.client, "hourly", def, secret+"-schedule", runtime.ScheduleConfig{Cron: "0 * * * *"})
 	require.NoError(t, err)
-	_, err = p.client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, bulk.Signal("go", []byte(`"`+secret+`-signal"`)), bulk.Options{ID: "job"})
+	_, err = p.client.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: "go", Payload: []byte(`"` + secret + `-signal"`)}, runtime.BulkOptions{ID: "job"})
 	require.NoError(t, err)
 
 	read := func(user string) string {
@@ -172,7 +171,7 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 	require.Contains(t, hidden, "visible")
 
 	// The definition without its constants is one that programs read.
-	var d catalogue.Description
+	var d runtime.FlowDescription
 	p.do("GET", "/flows/valued", nil, &d, userHeader, "not payloads:read")
 	var graph map[string]any
 	require.NoError(t, json.Unmarshal(d.Definition, &graph))

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -54,7 +55,7 @@ func TestLaneHistory(t *testing.T) {
 		require.True(t, slices.ContainsFunc(list, idle), "the past stays")
 		require.IsIncreasing(t, times(list))
 
-		var workers api.Page[api.Worker]
+		var workers api.Page[fabrictype.Worker]
 		require.Equal(t, http.StatusOK, p.do("GET", "/workers", nil, &workers).StatusCode)
 		path := "/workers/" + workers.Items[0].Instance + "/drain"
 		require.Equal(t, http.StatusNoContent, p.do("POST", path, map[string]any{}, nil).StatusCode)

@@ -17,8 +17,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // badJSON are texts that readers of JSON take in different ways, or not at all.
@@ -66,7 +64,7 @@ func TestJSONAtEveryDoor(t *testing.T) {
 	ctx := enginetest.Context(t)
 	def := raws(t)
 	p.bench.KeepingWorker(t, def.Handlers())
-	require.NoError(t, p.client.Publish(ctx, catalogue.Publication{Flow: def}))
+	require.NoError(t, p.client.Publish(ctx, runtime.Publication{Flow: def}))
 	open := func() (*runtime.Run[json.RawMessage], runtime.Waitpoint) {
 		t.Helper()
 		run, err := runtime.Start(ctx, p.client, def, json.RawMessage("1"))
@@ -81,9 +79,9 @@ func TestJSONAtEveryDoor(t *testing.T) {
 	}
 	// Each way says whether it took a text, and returns what became of it then.
 	input := func(id string) string {
-		d, err := p.client.Run("raw", id).Describe(ctx, describe.Values(1<<20))
+		d, err := p.client.Run("raw", id).Describe(ctx, runtime.WithValues(1<<20))
 		require.NoError(t, err)
-		return string(d.Input.Data)
+		return string(d.Input.Bytes())
 	}
 	result := func(run *runtime.Run[json.RawMessage]) string {
 		out, err := run.Result(ctx)

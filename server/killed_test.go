@@ -20,12 +20,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -131,7 +131,7 @@ func TestKilledServer(t *testing.T) {
 		ctx := enginetest.Context(t)
 		def := approvals(t)
 		b.KeepingWorker(t, def.Handlers())
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		other := child(t, b, never)
 		for _, moment := range []string{beforeCall, afterCall} {
 			start := map[string]any{"input": order{"book", 1}}
@@ -199,7 +199,8 @@ func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
-// What has an effect each time has one for all repeats of a request: reruns, forks, triggers and backfills of schedules.
+// What has an effect each time has one for all repeats of a request: reruns, forks, triggers and backfills of
+// schedules.
 func TestKilledServerInActions(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -207,11 +208,11 @@ func TestKilledServerInActions(t *testing.T) {
 		ctx := enginetest.Context(t)
 		def := orders(t)
 		b.KeepingWorker(t, def.Handlers())
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		run, err := runtime.Start(ctx, b.Client, def, order{"book", 1}, runtime.WithID("one"))
 		require.NoError(t, err)
 		schedule, err := runtime.Schedule(ctx, b.Client, "hourly", def, order{"book", 1},
-			runtime.ScheduleConfig{Every: time.Hour, Overlap: runtime.OverlapAllow})
+			runtime.ScheduleConfig{Every: time.Hour, Overlap: fabrictype.OverlapAllow})
 		require.NoError(t, err)
 		other := child(t, b, never)
 		past := map[string]any{

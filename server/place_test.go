@@ -19,7 +19,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -89,7 +88,7 @@ func newPlaceOf(t *testing.T, b *enginetest.Bench, configure func(*server.Config
 	t.Helper()
 	order, approval := orders(t), approvals(t)
 	b.KeepingWorker(t, append(order.Handlers(), approval.Handlers()...))
-	require.NoError(t, b.Client.Publish(enginetest.Context(t), catalogue.Publication{Flow: order}, catalogue.Publication{Flow: approval}))
+	require.NoError(t, b.Client.Publish(enginetest.Context(t), runtime.Publication{Flow: order}, runtime.Publication{Flow: approval}))
 	return newPlaceOn(t, b, configure)
 }
 

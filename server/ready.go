@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 )
 
 const (
@@ -50,7 +51,7 @@ type keeperState struct {
 }
 
 // read returns the state, which it looks for unless that was done lately.
-func (k *keeperState) read(ctx context.Context, inspect func(context.Context) (inspection.Report, error)) string {
+func (k *keeperState) read(ctx context.Context, inspect func(context.Context) (fabrictype.Inspection, error)) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if time.Now().Before(k.until) {
@@ -62,7 +63,7 @@ func (k *keeperState) read(ctx context.Context, inspect func(context.Context) (i
 	}
 	k.state, k.until = "ok", time.Now().Add(keepersFresh)
 	for _, finding := range report.Findings {
-		if finding.Code == inspection.KeeperNone || finding.Code == inspection.KeeperLag {
+		if finding.Code == findingcode.KeeperNone || finding.Code == findingcode.KeeperLag {
 			k.state = string(finding.Code)
 		}
 	}

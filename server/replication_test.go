@@ -12,7 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -22,7 +21,7 @@ func TestNotReplicated(t *testing.T) {
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		address, prefix := testserver.Shared(t, kind).URL(), enginetest.NewPrefix() // has no replica
 		b := enginetest.Open(t, kind, address, prefix)
-		require.NoError(t, b.Client.Publish(enginetest.Context(t), catalogue.Publication{Flow: orders(t)}))
+		require.NoError(t, b.Client.Publish(enginetest.Context(t), runtime.Publication{Flow: orders(t)}))
 		lagging := enginetest.Open(t, kind, address, prefix, runtime.OpenConfig{
 			Replication: runtime.Replication{Replicas: 1, Timeout: 10 * time.Millisecond},
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -91,7 +92,7 @@ func TestClaimsEndWithTheirToken(t *testing.T) {
 			ended <- err
 		}()
 		enginetest.Eventually(t, func() string {
-			var workers api.Page[api.Worker]
+			var workers api.Page[fabrictype.Worker]
 			p.admin().do("GET", "/workers", nil, &workers)
 			return map[bool]string{false: "no worker claims"}[len(workers.Items) > 1]
 		})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func TestStartAndResult(t *testing.T) {
@@ -112,15 +113,15 @@ func TestFollowRun(t *testing.T) {
 		require.Equal(t, []string{"end"}, events)
 		require.Greater(t, len(ids), 2)
 
-		var items []api.RunEvent
-		for page := (api.Events[api.RunEvent]{Next: ids[0]}); !page.End; {
+		var items []fabrictype.Event
+		for page := (api.Events[fabrictype.Event]{Next: ids[0]}); !page.End; {
 			after := page.Next
-			page = api.Events[api.RunEvent]{}
+			page = api.Events[fabrictype.Event]{}
 			p.do("GET", "/runs/order/one/events?wait=5s", nil, &page, "Last-Event-ID", after)
 			items = append(items, page.Items...)
 		}
 		require.Len(t, items, len(ids)-1)
-		require.Equal(t, "flow_success", items[len(items)-1].Kind)
+		require.EqualValues(t, "flow_success", items[len(items)-1].Kind)
 	})
 }
 

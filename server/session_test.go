@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -36,8 +37,8 @@ func (p *place) sessions(principal string) []api.Session {
 	return page.Items
 }
 
-// Administrators see which browsers have logged in, and end a session: it is refused, also by another server of the same
-// key, and its streams end. Other sessions go on.
+// Administrators see which browsers have logged in, and end a session: it is refused, also by another server of the
+// same key, and its streams end. Other sessions go on.
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -93,7 +94,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		var problem api.Problem
 		require.Equal(t, http.StatusNotFound, p.admin().do("DELETE", "/sessions/"+s.ID, nil, &problem).StatusCode)
 		require.Equal(t, "session_not_found", problem.Code)
-		var entries api.Page[api.AuditEntry]
+		var entries api.Page[fabrictype.AuditEntry]
 		p.admin().do("GET", "/audit?action=delete_session", nil, &entries)
 		require.Len(t, entries.Items, 1)
 		require.Equal(t, "one@example.com", entries.Items[0].Name)

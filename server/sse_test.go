@@ -17,6 +17,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -167,13 +168,13 @@ func TestStreamContinuesAndBeats(t *testing.T) {
 	})
 }
 
-// A client whose last event is not kept any more gets an error; one that has seen none gets the events that are left. The
-// clock of the server was ahead while every second event was written.
+// A client whose last event is not kept any more gets an error; one that has seen none gets the events that are left.
+// The clock of the server was ahead while every second event was written.
 func TestTrimmedLog(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		p.start("approval", "one", order{"book", 1})
-		var page api.Events[api.RunEvent]
+		var page api.Events[fabrictype.Event]
 		p.do("GET", "/runs/approval/one/events?wait=30s&limit=1", nil, &page)
 		require.Len(t, page.Items, 1)
 		id := enginecore.FlowIDFor("default", "approval", "one")
@@ -210,7 +211,7 @@ func TestTrimmedLog(t *testing.T) {
 		require.Contains(t, string(text), "events_lost")
 		reply = p.do("GET", "/runs/approval/one/events?wait=30s&limit=1", nil, &page)
 		require.Equal(t, http.StatusOK, reply.StatusCode)
-		require.Equal(t, "flow_submitted", page.Items[0].Kind, "the first events are kept")
+		require.EqualValues(t, "flow_submitted", page.Items[0].Kind, "the first events are kept")
 		p.bench.Wipe(t) // what was put into the log has not happened
 	})
 }

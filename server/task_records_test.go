@@ -11,11 +11,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 func inputOf(t *api.Task) api.TaskInput { return api.TaskInput{Task: t.Token} }
@@ -58,8 +58,8 @@ func TestLogOfTask(t *testing.T) {
 		require.NoError(t, r.complete(task, "2"))
 		r.requireResult(run, 2)
 
-		var lines []runlog.Line
-		for line, err := range run.Logs(r.ctx, "only", runlog.Query{}) {
+		var lines []fabrictype.LogLine
+		for line, err := range run.Logs(r.ctx, "only", runtime.LogQuery{}) {
 			require.NoError(t, err)
 			lines = append(lines, line)
 		}

@@ -12,13 +12,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin/archive"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/dirlock"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // load is an activity that logs, and fails for 0.
@@ -111,13 +111,13 @@ func TestArchive(t *testing.T) {
 		good, err := a.Run("loading", "good")
 		require.NoError(t, err)
 		d := good.Description()
-		require.Equal(t, runtime.RunSucceeded, d.State)
-		require.Equal(t, "40", string(d.Result.Data))
-		require.Equal(t, "4", string(d.Nodes[0].Input.Data))
+		require.Equal(t, fabrictype.RunSucceeded, d.State)
+		require.Equal(t, "40", string(d.Result.Bytes()))
+		require.Equal(t, "4", string(d.Nodes[0].Input.Bytes()))
 		require.Equal(t, map[string]string{"team.name": "census"}, good.Tags)
 		require.Contains(t, string(good.Definition), `"load"`)
-		require.Equal(t, runevent.FlowSubmitted, good.Events[0].Kind)
-		require.Equal(t, runevent.FlowSucceeded, good.Events[len(good.Events)-1].Kind)
+		require.Equal(t, fabrictype.EventRunSubmitted, good.Events[0].Kind)
+		require.Equal(t, fabrictype.EventRunSucceeded, good.Events[len(good.Events)-1].Kind)
 		require.Equal(t, "loading", good.Logs["load"][0].Message)
 		require.JSONEq(t, `{"number": 4}`, string(good.Logs["load"][0].Attrs))
 		again, err := a.Run("loading", "failed")

@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 var (
@@ -22,10 +21,10 @@ var (
 
 // Entry is one end of a run in the archive. A run that was run again has one for each of its archived ends.
 type Entry struct {
-	Flow   string            `json:"flow"`
-	Run    string            `json:"run"`
-	FlowID enginecore.FlowID `json:"flow_id"`
-	State  runtime.RunState  `json:"state"`
+	Flow   string              `json:"flow"`
+	Run    string              `json:"run"`
+	FlowID enginecore.FlowID   `json:"flow_id"`
+	State  fabrictype.RunState `json:"state"`
 	// CreatedAt and ClosedAt are the times of the start and of the end.
 	CreatedAt time.Time `json:"created_at"`
 	ClosedAt  time.Time `json:"closed_at"`
@@ -54,10 +53,10 @@ type Run struct {
 	// them.
 	Pages []*runtime.RunDescription `json:"pages"`
 	// Events are those of the run and its nodes, in their order. EventsLost reports that the engine had dropped some.
-	Events     []runevent.Event `json:"events"`
-	EventsLost bool             `json:"events_lost,omitempty"`
+	Events     []fabrictype.Event `json:"events"`
+	EventsLost bool               `json:"events_lost,omitempty"`
 	// Logs has the lines that the attempts of a node logged, by the name of the node.
-	Logs map[string][]runlog.Line `json:"logs,omitempty"`
+	Logs map[string][]fabrictype.LogLine `json:"logs,omitempty"`
 }
 
 // line is one line of a segment. A run begins with one that has Run, and has at most one of the other fields in each
@@ -67,15 +66,15 @@ type line struct {
 	Run         *Entry                  `json:"run,omitempty"`
 	Definition  json.RawMessage         `json:"definition,omitempty"`
 	Description *runtime.RunDescription `json:"description,omitempty"`
-	Events      []runevent.Event        `json:"events,omitempty"`
+	Events      []fabrictype.Event      `json:"events,omitempty"`
 	EventsLost  bool                    `json:"events_lost,omitempty"`
 	Logs        *nodeLogs               `json:"logs,omitempty"`
 }
 
 // nodeLogs are lines that one node logged.
 type nodeLogs struct {
-	Node  string        `json:"node"`
-	Lines []runlog.Line `json:"lines"`
+	Node  string               `json:"node"`
+	Lines []fabrictype.LogLine `json:"lines"`
 }
 
 // add adds a line to the run that it belongs to.
@@ -88,7 +87,7 @@ func (r *Run) add(l line) {
 		r.Pages = append(r.Pages, l.Description)
 	case l.Logs != nil:
 		if r.Logs == nil {
-			r.Logs = make(map[string][]runlog.Line)
+			r.Logs = make(map[string][]fabrictype.LogLine)
 		}
 		r.Logs[l.Logs.Node] = append(r.Logs[l.Logs.Node], l.Logs.Lines...)
 	default:

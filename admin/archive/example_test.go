@@ -34,7 +34,7 @@ func ExampleWrite() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(run.State, string(run.Description().Result.Data))
+	fmt.Println(run.State, string(run.Description().Result.Bytes()))
 	// Output:
 	// 1 archived, 1 purged
 	// succeeded "hello ann"

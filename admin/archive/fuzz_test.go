@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -19,7 +20,7 @@ import (
 func FuzzOpen(f *testing.F) {
 	var p pending
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
-	e := Entry{Flow: "order", Run: "1", FlowID: "id", State: runtime.RunSucceeded, CreatedAt: at, ClosedAt: at.Add(time.Second), Nodes: 1}
+	e := Entry{Flow: "order", Run: "1", FlowID: "id", State: fabrictype.RunSucceeded, CreatedAt: at, ClosedAt: at.Add(time.Second), Nodes: 1}
 	written := f.TempDir()
 	require.NoError(f, p.add(written, e, func(add func(line) error) error {
 		return errors.Join(add(line{Description: &runtime.RunDescription{Flow: "order", Run: "1"}}), add(line{EventsLost: true}),

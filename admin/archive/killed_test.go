@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin/archive"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -124,7 +125,7 @@ func TestKilledWrite(t *testing.T) {
 		for _, name := range names {
 			run, err := a.Run("loading", name)
 			require.NoError(t, err)
-			require.Equal(t, runtime.RunSucceeded, run.Description().State)
+			require.Equal(t, fabrictype.RunSucceeded, run.Description().State)
 		}
 		t.Logf("killed %d times", killed)
 	})

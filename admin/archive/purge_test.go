@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A run that has another end between the last look at it and its purge is kept and reported, and the next Write archives
-// that end before it purges it.
+// A run that has another end between the last look at it and its purge is kept and reported, and the next Write
+// archives that end before it purges it.
 func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -65,7 +65,7 @@ func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, d.ClosedAt.Equal(last.ClosedAt))
 				require.Equal(t, reruns, last.Description().Reruns)
-				require.Equal(t, input, string(last.Description().Nodes[0].Input.Data))
+				require.Equal(t, input, string(last.Description().Nodes[0].Input.Bytes()))
 			})
 		}
 	})

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // errChanged says that a run was purged or run again while it was read.
@@ -35,7 +34,7 @@ func (w *writer) read(ctx context.Context, s runtime.RunSummary, add func(line) 
 	ref := w.client.Run(s.Flow, s.Run)
 	var logging []string // nodes that may have logged
 	first := true
-	for page, err := range pagesOf(ctx, ref, s, describe.Values(describe.MaxValueBytes), describe.Attempts()) {
+	for page, err := range pagesOf(ctx, ref, s, runtime.WithValues(describe.MaxValueBytes), runtime.WithAttempts()) {
 		if err == nil && first {
 			err = addDefinition(page, add)
 		}
@@ -89,12 +88,12 @@ func changedIfGone(err error) error {
 
 // pagesOf describes a run in pages. The error is errChanged if it has not the end that the summary has.
 func pagesOf(
-	ctx context.Context, ref *runtime.RunRef, s runtime.RunSummary, options ...describe.Option,
+	ctx context.Context, ref *runtime.RunRef, s runtime.RunSummary, options ...runtime.DescribeOption,
 ) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
 		for cursor := ""; ; {
 			d, err := ref.Describe(ctx, append(options[:len(options):len(options)],
-				describe.Page(cursor, describe.MaxPage))...)
+				runtime.WithPage(cursor, describe.MaxPage))...)
 			if err != nil {
 				yield(nil, changedIfGone(err))
 				return
@@ -112,7 +111,7 @@ func pagesOf(
 
 // addEvents adds the events of a run that is over.
 func addEvents(ctx context.Context, ref *runtime.RunRef, add func(line) error) error {
-	var events []runevent.Event
+	var events []fabrictype.Event
 	flush := func() (err error) {
 		if len(events) > 0 {
 			err = add(line{Events: events})
@@ -149,7 +148,7 @@ func addLogs(ctx context.Context, ref *runtime.RunRef, node string, add func(lin
 		logs.Lines = logs.Lines[:0]
 		return err
 	}
-	for l, err := range ref.Logs(ctx, node, runlog.Query{}) {
+	for l, err := range ref.Logs(ctx, node, runtime.LogQuery{}) {
 		if err != nil {
 			return err
 		}

@@ -12,9 +12,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin/archive"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // threeSegments writes an archive of the runs a, b and c, in a segment each, and purges them.
@@ -55,7 +55,8 @@ func segmentsOf(t *testing.T, manifest string) string {
 	return string(m.Segments)
 }
 
-// Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them again.
+// Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them
+// again.
 func TestMissingManifest(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -132,8 +133,8 @@ func TestOlderManifest(t *testing.T) {
 	for i, id := range []string{"a", "b", "c", "d"} {
 		run, err := a.Run("loading", id)
 		require.NoError(t, err)
-		require.Equal(t, fmt.Sprint(10*(i+1)), string(run.Description().Result.Data))
-		require.Equal(t, runtime.RunSucceeded, run.State)
+		require.Equal(t, fmt.Sprint(10*(i+1)), string(run.Description().Result.Bytes()))
+		require.Equal(t, fabrictype.RunSucceeded, run.State)
 	}
 }
 
@@ -191,7 +192,7 @@ func TestDamagedSegment(t *testing.T) {
 				default:
 					require.NoError(t, err)
 				}
-				require.Equal(t, fmt.Sprint(10*(i+1)), string(run.Description().Result.Data))
+				require.Equal(t, fmt.Sprint(10*(i+1)), string(run.Description().Result.Bytes()))
 			}
 			_, err = a.Run("loading", "none")
 			require.Equal(t, len(damage.listed) == 3, errors.Is(err, archive.ErrNotFound), "%v", err)

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // A run that is larger than the memory that Write needs is archived line by line. One that has changed while it was
@@ -26,7 +26,7 @@ func TestRunsAreStreamed(t *testing.T) { // it measures the heap
 		text, err := json.Marshal(bytes) // 1 MiB of base64
 		require.NoError(t, err)
 		d := &runtime.RunDescription{Flow: "large", Run: "r"}
-		d.Result = &describe.Value{Codec: "json", Data: text, Size: len(text)}
+		d.Result = &fabrictype.Value{Codec: "json", JSON: text, Size: len(text)}
 		return d
 	}
 	heap := func() uint64 {

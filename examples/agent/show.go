@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -95,7 +96,7 @@ func (s *show) approvals(ctx context.Context) error {
 		return err
 	}
 	for _, w := range waits {
-		if w.State != runtime.WaitOpen {
+		if w.State != fabrictype.WaitOpen {
 			continue
 		}
 		fmt.Fprintf(s.out, "\n%s\n", w.Question)

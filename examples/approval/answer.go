@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/approvals"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // errNotWaiting means that the deployment does not wait for an answer.
@@ -61,11 +61,11 @@ func answerCommand(ctx context.Context, p program, o options) error {
 // outcome describes the outcome of an answer.
 func outcome(d runtime.SignalResult, who string) string {
 	switch d.Outcome {
-	case runtime.SignalAccepted:
+	case fabrictype.SignalAccepted:
 		return fmt.Sprintf("The answer of %s is recorded. Others have to answer, too.", who)
-	case runtime.SignalResumed:
+	case fabrictype.SignalResumed:
 		return fmt.Sprintf("The answer of %s is recorded, and decides.", who)
-	case runtime.SignalDuplicate:
+	case fabrictype.SignalDuplicate:
 		return fmt.Sprintf("%s has answered so before. Nothing has changed.", who)
 	}
 	return "It is decided already. Nothing has changed."
@@ -103,13 +103,13 @@ func readLines(in io.Reader) <-chan string {
 }
 
 // event begins to ask when the waitpoint opens, and stops when it is closed.
-func (a *asker) event(ctx context.Context, e runevent.Event) {
+func (a *asker) event(ctx context.Context, e fabrictype.Event) {
 	switch e.Kind {
-	case runevent.Signalled, runevent.Escalated:
+	case fabrictype.EventSignalled, fabrictype.EventEscalated:
 		return
 	}
 	a.stop()
-	if e.Kind != runevent.Suspended {
+	if e.Kind != fabrictype.EventSuspended {
 		return
 	}
 	ctx, a.cancel = context.WithCancel(ctx)
@@ -142,7 +142,7 @@ func (a *asker) ask(ctx context.Context) {
 			return
 		}
 		a.console.printf("%s", outcome(delivery, d.By))
-		if delivery.Outcome != runtime.SignalAccepted && delivery.Outcome != runtime.SignalDuplicate {
+		if delivery.Outcome != fabrictype.SignalAccepted && delivery.Outcome != fabrictype.SignalDuplicate {
 			return
 		}
 	}

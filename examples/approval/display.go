@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // console writes lines, and keeps a question that waits for its answer at the end.
@@ -50,7 +50,7 @@ type display struct {
 	begun   time.Time
 }
 
-func (d *display) event(e runevent.Event) {
+func (d *display) event(e fabrictype.Event) {
 	if d.begun.IsZero() {
 		d.begun = e.At
 	}
@@ -60,31 +60,31 @@ func (d *display) event(e runevent.Event) {
 }
 
 // words describes an event, "" for one that is not shown.
-func words(e runevent.Event) string {
+func words(e fabrictype.Event) string {
 	switch e.Kind {
-	case runevent.Started:
+	case fabrictype.EventStarted:
 		if e.Attempt > 1 {
 			return fmt.Sprintf("runs, attempt %d", e.Attempt)
 		}
 		return "runs"
-	case runevent.Succeeded:
+	case fabrictype.EventSucceeded:
 		if e.Node == approval {
 			return "is decided"
 		}
 		return "finished"
-	case runevent.Suspended:
+	case fabrictype.EventSuspended:
 		return fmt.Sprintf("waits for %d people", approvers)
-	case runevent.Signalled:
+	case fabrictype.EventSignalled:
 		return "somebody answers: " + e.Detail
-	case runevent.Escalated:
+	case fabrictype.EventEscalated:
 		return "ESCALATED: nobody has decided in time; it goes on waiting"
-	case runevent.Retry, runevent.Failed, runevent.Cancelled, runevent.Expired:
+	case fabrictype.EventRetry, fabrictype.EventFailed, fabrictype.EventCancelled, fabrictype.EventExpired:
 		return fmt.Sprintf("%s: %s", e.Kind, e.Detail)
-	case runevent.LeaseExpired:
+	case "lease_expired":
 		return "its process is gone"
-	case runevent.Reclaimed:
+	case "reclaimed":
 		return "is taken over"
-	case runevent.Released:
+	case "released":
 		return "is released by its worker"
 	}
 	return ""

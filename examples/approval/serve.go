@@ -16,6 +16,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/approvals"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -99,7 +100,7 @@ func (l linksPage) open(ctx context.Context) ([]link, error) {
 	}
 	var links []link
 	for _, run := range page.Runs {
-		if run.State != runtime.RunRunning {
+		if run.State != fabrictype.RunRunning {
 			continue
 		}
 		wait, err := openWait(ctx, l.client, run.Run)

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -50,11 +51,11 @@ func list(ctx context.Context, client *runtime.Client, p program, o options) err
 	return errors.Join(err, table.Flush())
 }
 
-func progressOf(state runtime.RunState) string {
+func progressOf(state fabrictype.RunState) string {
 	switch state {
-	case runtime.RunRunning:
+	case fabrictype.RunRunning:
 		return "under way"
-	case runtime.RunSucceeded:
+	case fabrictype.RunSucceeded:
 		return "deployed"
 	}
 	return string(state)

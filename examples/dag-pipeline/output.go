@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -63,7 +64,7 @@ func record(s *runtime.RunDescription) string {
 	b.WriteString("| Node | State | Attempts | After a failure | After a lost worker | Time |\n|---|---|--:|--:|--:|--:|\n")
 	for _, n := range s.Nodes {
 		took := ""
-		if n.State == runtime.NodeSucceeded {
+		if n.State == fabrictype.NodeSucceeded {
 			took = n.CompletedAt.Sub(n.StartedAt).Round(time.Millisecond).String()
 		}
 		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %s |\n", n.Name, n.State, n.Attempts, n.Retries, n.Reclaims, took)

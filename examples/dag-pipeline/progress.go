@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -34,7 +35,7 @@ func isTerminal(f *os.File) bool {
 // found prints at the start which nodes of the run are already finished.
 func (d *display) found(s *runtime.RunDescription) {
 	finished := finished(s)
-	if s.State != runtime.RunRunning {
+	if s.State != fabrictype.RunRunning {
 		fmt.Fprintf(d.out,
 			"Run %s ended %s: %s. Its %d nodes do not run again; -run with another id takes a new census.\n",
 			s.Run, s.ClosedAt.Local().Format(time.DateTime), s.State, len(s.Nodes))
@@ -92,7 +93,7 @@ func (d *display) draw(s *runtime.RunDescription) {
 		time.Since(d.begun).Seconds())}
 	more := 0
 	for _, n := range s.Nodes {
-		if waits(n) || n.State == runtime.NodeSucceeded {
+		if waits(n) || n.State == fabrictype.NodeSucceeded {
 			continue
 		}
 		if len(lines) > drawnNodes {
@@ -124,7 +125,7 @@ func describe(n runtime.NodeDescription) string {
 	return strings.TrimSpace(status(n) + " " + n.Message)
 }
 
-const active = runtime.NodeActive
+const active = fabrictype.NodeActive
 
 // status is the state of a node in words.
 func status(n runtime.NodeDescription) string {
@@ -134,9 +135,9 @@ func status(n runtime.NodeDescription) string {
 			return fmt.Sprintf("runs, attempt %d", n.Attempts)
 		}
 		return "runs"
-	case runtime.NodeSucceeded:
+	case fabrictype.NodeSucceeded:
 		return "finished after " + n.CompletedAt.Sub(n.StartedAt).Round(time.Millisecond).String()
-	case runtime.NodeDelayed, runtime.NodeFailed, runtime.NodeCancelled, runtime.NodeExpired:
+	case fabrictype.NodeDelayed, fabrictype.NodeFailed, fabrictype.NodeCancelled, fabrictype.NodeExpired:
 		return strings.TrimSpace(fmt.Sprintf("%s %s", n.State, n.Reason))
 	}
 	return string(n.State)
@@ -144,13 +145,13 @@ func status(n runtime.NodeDescription) string {
 
 // waits reports whether a node has not started.
 func waits(n runtime.NodeDescription) bool {
-	return n.State == runtime.NodeWaiting || n.State == runtime.NodeWaitingChildren
+	return n.State == fabrictype.NodeWaiting || n.State == fabrictype.NodeWaitingChildren
 }
 
 // finished lists the nodes that have their result.
-func finished(s *runtime.RunDescription) []string { return names(s, runtime.NodeSucceeded) }
+func finished(s *runtime.RunDescription) []string { return names(s, fabrictype.NodeSucceeded) }
 
-func names(s *runtime.RunDescription, state runtime.NodeState) []string {
+func names(s *runtime.RunDescription, state fabrictype.NodeState) []string {
 	var list []string
 	for _, n := range s.Nodes {
 		if n.State == state {
@@ -168,7 +169,7 @@ func done(s *runtime.RunDescription) float64 {
 	sum := 0.0
 	for _, n := range s.Nodes {
 		switch n.State {
-		case runtime.NodeSucceeded:
+		case fabrictype.NodeSucceeded:
 			sum += 100
 		case active:
 			sum += n.Percent

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -102,11 +103,11 @@ func TestReplaceFile(t *testing.T) {
 func TestDisplay(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)
-	state := &runtime.RunDescription{Run: "r", State: runtime.RunRunning, Nodes: []runtime.NodeDescription{
-		{Name: "scan", State: runtime.NodeSucceeded, Attempts: 1, StartedAt: begun, CompletedAt: begun.Add(70 * time.Millisecond)},
-		{Name: "one", State: runtime.NodeActive, Attempts: 1, Percent: 50, Message: "half"},
-		{Name: "two", State: runtime.NodeDelayed, Attempts: 1, Reason: "disk"},
-		{Name: "three", State: runtime.NodeWaitingChildren},
+	state := &runtime.RunDescription{Run: "r", State: fabrictype.RunRunning, Nodes: []runtime.NodeDescription{
+		{Name: "scan", State: fabrictype.NodeSucceeded, Attempts: 1, StartedAt: begun, CompletedAt: begun.Add(70 * time.Millisecond)},
+		{Name: "one", State: fabrictype.NodeActive, Attempts: 1, Percent: 50, Message: "half"},
+		{Name: "two", State: fabrictype.NodeDelayed, Attempts: 1, Reason: "disk"},
+		{Name: "three", State: fabrictype.NodeWaitingChildren},
 	}}
 	var plain strings.Builder
 	d := newDisplay(&plain, false)
@@ -132,7 +133,7 @@ func TestDisplay(t *testing.T) {
 	require.Contains(t, screen.String(), "one          [============            ]  50 %  runs, attempt 2 half\n")
 	require.NotContains(t, screen.String(), "three")
 	screen.Reset()
-	state.Nodes[1].State = runtime.NodeSucceeded
+	state.Nodes[1].State = fabrictype.NodeSucceeded
 	d.show(state)
 	require.True(t, strings.HasPrefix(screen.String(), "\x1b[3A"), "draws over what it drew: %q", screen.String())
 }

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -61,5 +60,5 @@ func publishFlow(ctx context.Context, engine *runtime.Engine) error {
 	if err != nil {
 		return err
 	}
-	return client.Publish(ctx, catalogue.Publication{Flow: definition})
+	return client.Publish(ctx, runtime.Publication{Flow: definition})
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -161,7 +160,7 @@ func TestWorkerServesFlow(t *testing.T) {
 		}
 		require.Equal(p.t, []string{"news 1", "news 2", "news 3"}, lines)
 		logged := 0
-		for line, err := range run.Logs(p.ctx, "publish", runlog.Query{}) {
+		for line, err := range run.Logs(p.ctx, "publish", runtime.LogQuery{}) {
 			require.NoError(p.t, err)
 			require.Equal(p.t, "publishing", line.Message)
 			require.JSONEq(p.t, `{"by":"ann"}`, string(line.Attrs))

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // interruptWithin is how long an interrupted program takes to cancel its orders.
@@ -67,7 +67,7 @@ func awaitReview(ctx context.Context, run *runtime.Run[Shipment]) error {
 		if err != nil {
 			return err
 		}
-		if e.Node == review && e.Kind == runevent.Suspended {
+		if e.Node == review && e.Kind == fabrictype.EventSuspended {
 			return nil
 		}
 	}

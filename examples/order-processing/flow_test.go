@@ -8,9 +8,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // The flow is stored with every run, so a change of it should be meant.
@@ -188,8 +188,8 @@ func TestCancel(t *testing.T) {
 		run := flowtest.Start(t, orderFlow(t), ordered("machine", 1))
 		run.Node(review).Waiting()
 		require.NoError(t, run.Cancel(context.Background(), "not wanted any more"))
-		run.MustBe(runtime.RunCancelled)
-		run.Node("undo").Ends(runtime.NodeCancelled)
+		run.MustBe(fabrictype.RunCancelled)
+		run.Node("undo").Ends(fabrictype.NodeCancelled)
 		run.Node("close").Succeeded()
 		checkBooks(t, shop, openShop())
 		require.Equal(t, []Entry{{

@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // Check yields the problems of runs, in their order. The runs are those of Open or Read, or any descriptions with
-// values (describe.Values); a run may be described in pages. An error of the source is yielded and ends the sequence.
+// values (runtime.WithValues); a run may be described in pages. An error of the source is yielded and ends the
+// sequence.
 func (p Program) Check(runs iter.Seq2[*runtime.RunDescription, error]) iter.Seq2[Problem, error] {
 	return func(yield func(Problem, error) bool) {
 		for d, err := range runs {
@@ -90,11 +91,11 @@ func (c *checker) node(n *runtime.NodeDescription) {
 	}
 	input, output := a.InputType(), a.OutputType()
 	switch n.Kind {
-	case describe.Map:
+	case fabrictype.KindMap:
 		input, output = reflect.SliceOf(input), nil // the items have their results
-	case describe.Loop, describe.Expansion:
+	case fabrictype.KindLoop, fabrictype.KindExpansion:
 		output = nil // it is that of the child run
-	case describe.Condition:
+	case fabrictype.KindCondition:
 		output = nil // it is a decision
 		c.decision(n, a)
 	}
@@ -113,7 +114,7 @@ func (c *checker) decision(n *runtime.NodeDescription, a activity.Handler) {
 		return
 	}
 	var decided struct{ Case string }
-	if err := json.Unmarshal(n.Result.Data, &decided); err != nil {
+	if err := json.Unmarshal(n.Result.Bytes(), &decided); err != nil {
 		c.add(n.Name, ResultMismatch, "the stored decision does not decode: %s", err)
 	} else if !condition.HasCase(decided.Case) {
 		c.add(n.Name, ResultMismatch, "the condition %q has no case %q any more, which was decided", n.Activity,
@@ -122,7 +123,7 @@ func (c *checker) decision(n *runtime.NodeDescription, a activity.Handler) {
 }
 
 // value checks that a stored value decodes into a type. Values that are not whole are left out.
-func (c *checker) value(node string, code Code, v *describe.Value, codec activity.Codec, into reflect.Type) {
+func (c *checker) value(node string, code Code, v *fabrictype.Value, codec activity.Codec, into reflect.Type) {
 	if v == nil || v.Truncated {
 		return
 	}
@@ -130,7 +131,7 @@ func (c *checker) value(node string, code Code, v *describe.Value, codec activit
 		c.add(node, CodecChanged, "it was stored by the codec %q, the program has %q", v.Codec, codec.Name())
 		return
 	}
-	if err := decode(codec, v.Data, reflect.New(into).Interface()); err != nil {
+	if err := decode(codec, v.Bytes(), reflect.New(into).Interface()); err != nil {
 		what := "input"
 		if code == ResultMismatch {
 			what = "result"

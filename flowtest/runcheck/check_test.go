@@ -11,12 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
@@ -94,7 +93,7 @@ func TestCheck(t *testing.T) {
 			d, err := b.Client.Run("sale", "one").Describe(ctx)
 			require.NoError(t, err)
 			for _, n := range d.Nodes {
-				if n.Name == "charge" && n.State != runtime.NodeSucceeded {
+				if n.Name == "charge" && n.State != fabrictype.NodeSucceeded {
 					return n.Name + " is " + string(n.State)
 				}
 			}
@@ -102,12 +101,12 @@ func TestCheck(t *testing.T) {
 		})
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		kinds := make(map[string]describe.Kind)
+		kinds := make(map[string]fabrictype.NodeKind)
 		for _, n := range d.Nodes {
 			kinds[n.Name] = n.Kind
 		}
-		require.Equal(t, map[string]describe.Kind{
-			"charge": describe.Task, "pack": describe.Map, "approve": describe.Waitpoint, "mail": describe.Task,
+		require.Equal(t, map[string]fabrictype.NodeKind{
+			"charge": fabrictype.KindActivity, "pack": fabrictype.KindMap, "approve": fabrictype.KindWaitpoint, "mail": fabrictype.KindActivity,
 		}, kinds)
 
 		var file bytes.Buffer
@@ -131,7 +130,7 @@ type step struct {
 
 func steps(a activities, def *flow.Definition[order, string]) []step {
 	same := all(a)
-	same.Flows = []catalogue.Definition{def}
+	same.Flows = []runtime.Definition{def}
 
 	none := all(a)
 	none.Workers = none.Workers[:1]
@@ -166,7 +165,7 @@ func steps(a activities, def *flow.Definition[order, string]) []step {
 	if err != nil {
 		panic(err)
 	}
-	later.Flows = []catalogue.Definition{laterDef}
+	later.Flows = []runtime.Definition{laterDef}
 
 	return []step{
 		{"the same program", same, nil},

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 type pair struct {
@@ -188,16 +188,16 @@ func TestOwnRunsAreClean(t *testing.T) {
 		}
 		require.Empty(t, problems(t, c.program(), runcheck.Open(ctx, b.Client)), "before any worker")
 		b.Worker(t, c.program().Workers[0].Activities)
-		settled := map[string]map[string]runtime.NodeState{
-			"construct-conditions": {"hold": runtime.NodeSuspended, "rest": runtime.NodeSuspended, "k7": runtime.NodeSucceeded, "k8": runtime.NodeSkipped},
-			"construct-waits":      {"later": runtime.NodeDelayed, "nap": runtime.NodeSuspended, "ask": runtime.NodeSuspended, "batch": runtime.NodeSucceeded, "continue": runtime.NodeDelayed},
+		settled := map[string]map[string]fabrictype.NodeState{
+			"construct-conditions": {"hold": fabrictype.NodeSuspended, "rest": fabrictype.NodeSuspended, "k7": fabrictype.NodeSucceeded, "k8": fabrictype.NodeSkipped},
+			"construct-waits":      {"later": fabrictype.NodeDelayed, "nap": fabrictype.NodeSuspended, "ask": fabrictype.NodeSuspended, "batch": fabrictype.NodeSucceeded, "continue": fabrictype.NodeDelayed},
 			"construct-children": {
-				"sub": runtime.NodeWaitingChildren, "flows": runtime.NodeWaitingChildren, "loop": runtime.NodeWaitingChildren,
-				"expand": runtime.NodeWaitingChildren, "map-asks": runtime.NodeWaitingChildren, "sum": runtime.NodeSucceeded,
-				"told": runtime.NodeSucceeded, "after-loop": runtime.NodeSucceeded, "map-fails": runtime.NodeFailed,
+				"sub": fabrictype.NodeWaitingChildren, "flows": fabrictype.NodeWaitingChildren, "loop": fabrictype.NodeWaitingChildren,
+				"expand": fabrictype.NodeWaitingChildren, "map-asks": fabrictype.NodeWaitingChildren, "sum": fabrictype.NodeSucceeded,
+				"told": fabrictype.NodeSucceeded, "after-loop": fabrictype.NodeSucceeded, "map-fails": fabrictype.NodeFailed,
 			},
-			"construct-joins":    {"any": runtime.NodeSucceeded, "quorum": runtime.NodeSucceeded, "struct": runtime.NodeSucceeded, "all": runtime.NodeSucceeded},
-			"construct-failures": {"undo": runtime.NodeSucceeded, "always": runtime.NodeSucceeded, "hold": runtime.NodeSuspended},
+			"construct-joins":    {"any": fabrictype.NodeSucceeded, "quorum": fabrictype.NodeSucceeded, "struct": fabrictype.NodeSucceeded, "all": fabrictype.NodeSucceeded},
+			"construct-failures": {"undo": fabrictype.NodeSucceeded, "always": fabrictype.NodeSucceeded, "hold": fabrictype.NodeSuspended},
 		}
 		enginetest.Eventually(t, func() string {
 			for name, nodes := range settled {
@@ -238,7 +238,7 @@ func described(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.R
 				yield(nil, err)
 				return
 			}
-			d, err := client.Run(run.Flow, run.Run).Describe(ctx, describe.Values(describe.MaxValueBytes))
+			d, err := client.Run(run.Flow, run.Run).Describe(ctx, runtime.WithValues(describe.MaxValueBytes))
 			if !yield(d, err) {
 				return
 			}
@@ -273,14 +273,14 @@ func TestCaseThatIsGone(t *testing.T) {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			for _, n := range d.Nodes {
-				if n.Name == "kind" && n.State != runtime.NodeSucceeded {
+				if n.Name == "kind" && n.State != fabrictype.NodeSucceeded {
 					return "the condition is " + string(n.State)
 				}
 			}
 			return ""
 		})
 		of := func(def *flow.Definition[int, int]) runcheck.Program {
-			return runcheck.Program{Workers: []runcheck.Worker{{Activities: def.Handlers()}}, Flows: []catalogue.Definition{def}}
+			return runcheck.Program{Workers: []runcheck.Worker{{Activities: def.Handlers()}}, Flows: []runtime.Definition{def}}
 		}
 		require.Empty(t, problems(t, of(first), runcheck.Open(ctx, b.Client)))
 		require.Equal(t, []string{`kind result_mismatch the condition "kinds.kind" has no case "image" any more, which was decided`},

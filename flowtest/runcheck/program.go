@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Program is the version of a program that is to carry runs on.
@@ -14,7 +14,7 @@ type Program struct {
 	Workers []Worker
 	// Flows are its definitions. Inputs and results of runs of these names must decode into their types, since the
 	// program reads them. A run of another flow is not checked for that: it goes on with the graph that it has.
-	Flows []catalogue.Definition
+	Flows []runtime.Definition
 }
 
 // Worker is a kind of worker.
@@ -81,7 +81,7 @@ func (p Program) serves(name, lane string, capabilities []string) (a activity.Ha
 }
 
 // flow returns the definition of a name; nil if the program has none.
-func (p Program) flow(name string) catalogue.Definition {
+func (p Program) flow(name string) runtime.Definition {
 	for _, f := range p.Flows {
 		if f.Name() == name {
 			return f

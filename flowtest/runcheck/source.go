@@ -8,8 +8,9 @@ import (
 	"io"
 	"iter"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // Open yields the runs of the client's namespace that are not over, child runs included, with their values, in pages
@@ -17,7 +18,7 @@ import (
 // contract mode ErrNotInContract.
 func Open(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
-		query := runtime.RunQuery{States: []runtime.RunState{runtime.RunRunning}, Children: true}
+		query := runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunRunning}, Children: true}
 		for run, err := range client.Runs(ctx, query) {
 			if err != nil {
 				yield(nil, err)
@@ -33,7 +34,9 @@ func Open(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.RunDes
 // describePages yields the pages of one run. A run that was purged has none.
 func describePages(ctx context.Context, run *runtime.RunRef, yield func(*runtime.RunDescription, error) bool) bool {
 	for cursor := ""; ; {
-		d, err := run.Describe(ctx, describe.Values(describe.MaxValueBytes), describe.Page(cursor, describe.MaxPage))
+		d, err := run.Describe(
+			ctx, runtime.WithValues(describe.MaxValueBytes), runtime.WithPage(cursor, describe.MaxPage),
+		)
 		if errors.Is(err, runtime.ErrRunNotFound) {
 			return true
 		}

@@ -31,7 +31,7 @@ type Checker struct {
 const maxSchemas = 64
 
 // Signal sends a signal whose payload satisfies the schema of its wait. Otherwise the error wraps engine.ErrInvalid and
-// a *valuefault.Error with all faults, and nothing has changed.
+// a *fabrictype.ValueError with all faults, and nothing has changed.
 func (c *Checker) Signal(
 	ctx context.Context, store engine.WaitStore, call enginerpc.SignalCall,
 ) (reply enginerpc.SignalReply, err error) {

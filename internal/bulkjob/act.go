@@ -11,12 +11,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/answer"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // errDoesNotApply reports a run in which nothing is to be done.
@@ -39,9 +39,9 @@ func isSkip(err error) bool {
 // out.
 func (a *actor) isDone(err error) bool {
 	switch a.spec.Action.Kind {
-	case bulk.KindPurge:
+	case fabrictype.BulkPurge:
 		return errors.Is(err, engine.ErrRunNotFound) || errors.Is(err, enginecore.ErrFlowNotFound)
-	case bulk.KindCancel:
+	case fabrictype.BulkCancel:
 		return errors.Is(err, engine.ErrRunOver) || errors.Is(err, enginecore.ErrFlowAlreadyTerminal)
 	default:
 		return false // the engine knows it by the job, or does it again
@@ -81,21 +81,21 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 		return err
 	}
 	switch action := a.spec.Action; action.Kind {
-	case bulk.KindCancel:
+	case fabrictype.BulkCancel:
 		return a.cancel(ctx, p, run, submit.CancelAll)
-	case bulk.KindCancelPending:
+	case fabrictype.BulkCancelPending:
 		return a.cancel(ctx, p, run, submit.CancelPending)
-	case bulk.KindRerun:
+	case fabrictype.BulkRerun:
 		return a.rerun(ctx, p, run)
-	case bulk.KindPurge:
+	case fabrictype.BulkPurge:
 		return a.submitter.Purge(ctx, run.FlowName, run.RunID, run.FlowID, p, time.Time{})
-	case bulk.KindPause:
+	case fabrictype.BulkPause:
 		_, err := a.session.Core.PauseFlow(ctx,
 			enginerpc.PauseFlowCall{Partition: p, FlowID: run.FlowID, Reason: action.Reason, Actor: a.spec.Actor})
 		return err
-	case bulk.KindResume:
+	case fabrictype.BulkResume:
 		return a.resume(ctx, p, run)
-	case bulk.KindPriority:
+	case fabrictype.BulkPriority:
 		core, err := engine.Capability[engine.RunControl](a.session.Backend)
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 		return admission.SetPriority(ctx, a.session, core, enginerpc.SetPriorityCall{
 			Partition: p, FlowID: run.FlowID, Priority: int64(action.Priority),
 		})
-	case bulk.KindSignal:
+	case fabrictype.BulkSignal:
 		return a.signal(ctx, p, run)
 	}
 	return fmt.Errorf("action %q is unknown to this keeper", a.spec.Action.Kind)

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // specForm is the form of stored specs. A keeper leaves a job of a later form alone.
@@ -15,9 +15,9 @@ const specForm = 1
 
 // Spec is what a job is to do. It does not change.
 type Spec struct {
-	Form   int         `json:"form"`
-	ID     string      `json:"id"`
-	Action bulk.Action `json:"action"`
+	Form   int                   `json:"form"`
+	ID     string                `json:"id"`
+	Action fabrictype.BulkAction `json:"action"`
 	// Query is the text that users gave, Search the same in the engine's words.
 	Query  string          `json:"query"`
 	Search runsearch.Query `json:"search"`
@@ -59,9 +59,12 @@ func (s Spec) query(namespace string, began time.Time) runsearch.Query {
 	return q
 }
 
+// maxFailures is how many failures a job keeps.
+const maxFailures = 20
+
 // progress is how far a job has come.
 type progress struct {
-	bulk.Progress
+	fabrictype.BulkProgress
 	// Cursor is behind the run that was handled last.
 	Cursor string `json:"cursor,omitempty"`
 	// Acting is the run that is being acted on; nil between two runs. A keeper that is killed leaves it, and what its
@@ -79,7 +82,7 @@ func readProgress(data []byte) (p progress, err error) {
 }
 
 // ReadProgress reads what users see of a stored progress.
-func ReadProgress(data []byte) (bulk.Progress, error) {
+func ReadProgress(data []byte) (fabrictype.BulkProgress, error) {
 	p, err := readProgress(data)
-	return p.Progress, err
+	return p.BulkProgress, err
 }

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/runsearch"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 const (
@@ -155,7 +155,7 @@ func (s *step) save(ctx context.Context, due time.Time, completed bool) error {
 		return err
 	}
 	s.now = reply.Now
-	if bulk.State(reply.State) == bulk.Stopped {
+	if fabrictype.BulkState(reply.State) == fabrictype.BulkStopped {
 		return errStopped
 	}
 	return nil
@@ -282,8 +282,8 @@ func (s *step) handle(ctx context.Context, run enginerpc.Run) error {
 		s.progress.Skipped++
 	default:
 		s.progress.Failed++
-		if len(s.progress.Failures) < bulk.MaxFailures {
-			s.progress.Failures = append(s.progress.Failures, bulk.Failure{
+		if len(s.progress.Failures) < maxFailures {
+			s.progress.Failures = append(s.progress.Failures, fabrictype.BulkFailure{
 				Flow: run.FlowName, Run: run.RunID, Error: failureText(err),
 			})
 		}

@@ -11,11 +11,12 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // FollowEvents implements [engine.Backend]. The contract has no event log to wait for, so each wait is a poll interval.
@@ -114,16 +115,16 @@ const (
 // events returns the events of the run itself and the ends of its nodes.
 func (r *contractRun) events() []contractEvent {
 	created := r.core.Time("created_at")
-	events := []contractEvent{{enginerpc.FlowEvent{Event: string(runevent.FlowSubmitted)}, created, 0}}
+	events := []contractEvent{{enginerpc.FlowEvent{Event: string(fabrictype.EventRunSubmitted)}, created, 0}}
 	if at := r.core.Time("cancelled_at"); !at.IsZero() {
 		events = append(events, contractEvent{
-			enginerpc.FlowEvent{Event: string(runevent.FlowCancelRequested), Detail: r.core["cancel_reason"]}, at, 1,
+			enginerpc.FlowEvent{Event: string(eventkind.RunCancelRequested), Detail: r.core["cancel_reason"]}, at, 1,
 		})
 	}
 	for i, n := range r.nodes {
 		if at := n.core.Time("progress_updated_at"); !at.IsZero() {
 			e := enginerpc.FlowEvent{
-				Event: string(runevent.Progress), Node: n.name, Attempt: n.core["current_attempt_index"],
+				Event: string(fabrictype.EventProgress), Node: n.name, Attempt: n.core["current_attempt_index"],
 				Detail: n.core["progress_pct"] + " " + n.core["progress_message"],
 			}
 			events = append(events, contractEvent{e, at, int64(i+1)*eventsPerNode + lastOfNode - 1})
@@ -164,24 +165,24 @@ func (n *contractNode) history(index int, entries []rueidis.XRangeEntry) []contr
 		e := enginerpc.FlowEvent{Node: n.name, Attempt: f["attempt_index"]}
 		switch f["event"] {
 		case "acquired":
-			e.Event, e.Detail = string(runevent.Started), f["worker_id"]
+			e.Event, e.Detail = string(fabrictype.EventStarted), f["worker_id"]
 			if f["reason"] == "claim_resumed" {
-				e.Event = string(runevent.Resumed)
+				e.Event = string(eventkind.Resumed)
 			}
 		case "reclaimed":
-			e.Event, e.Detail, e.Attempt = string(runevent.Reclaimed), f["worker_id"], f["new_attempt_index"]
+			e.Event, e.Detail, e.Attempt = string(eventkind.Reclaimed), f["worker_id"], f["new_attempt_index"]
 		case "expired", "revoked":
-			e.Event, e.Detail = string(runevent.LeaseExpired), f["worker_instance_id"]
+			e.Event, e.Detail = string(eventkind.LeaseExpired), f["worker_instance_id"]
 		case "replay_initiated":
-			e.Event = string(runevent.Replayed)
+			e.Event = string(eventkind.Replayed)
 		case "released":
 			switch f["reason"] {
 			case "failed_retry_scheduled":
-				e.Event = string(runevent.Retry)
+				e.Event = string(fabrictype.EventRetry)
 			case "worker_delay":
-				e.Event = string(runevent.Delayed)
+				e.Event = string(eventkind.Delayed)
 			case "suspend":
-				e.Event = string(runevent.Suspended)
+				e.Event = string(fabrictype.EventSuspended)
 			}
 		}
 		if e.Event == "" {

@@ -10,11 +10,11 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // Bounds of the signals to one execution, unless a caller has others.
@@ -74,8 +74,9 @@ func Find(ctx context.Context, conn *enginerpc.Conn, s *enginerpc.Signal) (Wait,
 }
 
 // Apply returns why the wait does not take a signal, or nil: a text of the signal is too long or has control
-// characters, or its payload is not what the wait of a run takes, then with a *valuefault.Error. A wait that is over
-// takes any payload, since it takes no signal. The wait of a run has the bounds of runs, whatever the sender asks for.
+// characters, or its payload is not what the wait of a run takes, then with a *fabrictype.ValueError. A wait that is
+// over takes any payload, since it takes no signal. The wait of a run has the bounds of runs, whatever the sender asks
+// for.
 func (w *Wait) Apply(s *enginerpc.Signal) error {
 	for _, text := range []struct{ name, value string }{
 		{"signal_name", s.SignalName}, {"signal_category", s.SignalCategory}, {"source_type", s.SourceType},
@@ -99,7 +100,7 @@ func (w *Wait) Apply(s *enginerpc.Signal) error {
 	}
 	if w.schema == "" {
 		if err := activityspec.CheckJSON(payload); err != nil {
-			return &valuefault.Error{Subject: subject, Faults: []valuefault.Fault{{Message: err.Error()}}}
+			return &fabrictype.ValueError{Subject: subject, Faults: []fabrictype.ValueFault{{Message: err.Error()}}}
 		}
 		return nil
 	}

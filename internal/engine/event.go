@@ -6,25 +6,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // ReadEvent decodes an event of a run. Fields that the event does not have, or that are malformed, are zero.
-func ReadEvent(e enginerpc.FlowEvent) runevent.Event {
-	event := runevent.Event{ID: e.ID, At: e.At, Kind: runevent.Kind(e.Event), Node: e.Node, Detail: e.Detail}
+func ReadEvent(e enginerpc.FlowEvent) fabrictype.Event {
+	event := fabrictype.Event{ID: e.ID, At: e.At, Kind: fabrictype.EventKind(e.Event), Node: e.Node, Detail: e.Detail}
 	attempt, category, _ := strings.Cut(e.Attempt, ":")
 	if index, err := strconv.Atoi(attempt); err == nil {
 		event.Attempt = index + 1
 	}
 	event.Category, _ = url.PathUnescape(category)
-	if event.Kind == runevent.Progress {
+	if event.Kind == fabrictype.EventProgress {
 		progress, _ := enginerpc.ParseProgressText(e.Detail)
 		event.Percent, _ = strconv.ParseFloat(progress.Percent, 64)
 		event.Message, event.Detail = progress.Words, ""
 	}
-	if event.Kind == runevent.Sleeping || event.Kind == runevent.TimerMoved {
+	if event.Kind == eventkind.Sleeping || event.Kind == eventkind.TimerMoved {
 		if ms, err := strconv.ParseInt(e.Detail, 10, 64); err == nil {
 			event.Detail = recordtext.Time(ms).Format(time.RFC3339Nano)
 		}

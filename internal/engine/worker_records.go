@@ -10,8 +10,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 // WorkerRecords keeps what workers say of themselves.
@@ -39,7 +39,7 @@ type WorkerAbout struct {
 	Name string `json:"name"`
 	Host string `json:"host,omitempty"`
 	PID  int    `json:"pid,omitempty"`
-	fleet.Build
+	fabrictype.Build
 	Capabilities []string  `json:"capabilities,omitempty"`
 	Slots        int       `json:"slots"`
 	Since        time.Time `json:"since"`
@@ -49,7 +49,7 @@ type WorkerAbout struct {
 const buildIDBytes = 6
 
 // BuildID returns the id under which the engine keeps a build, and the build in the form in which it does.
-func BuildID(b fleet.Build) (id string, stored []byte) {
+func BuildID(b fabrictype.Build) (id string, stored []byte) {
 	stored, _ = json.Marshal(b) // texts have a JSON form
 	sum := sha256.Sum256(stored)
 	return hex.EncodeToString(sum[:buildIDBytes]), stored
@@ -57,7 +57,7 @@ func BuildID(b fleet.Build) (id string, stored []byte) {
 
 // NewWorkerInstance returns an id for a run of a worker: its name and a UUID of version 8, of which the first 48 bits
 // are the id of the build and the others are random. So an attempt, which names its instance, names the build as well.
-func NewWorkerInstance(name string, b fleet.Build) enginecore.WorkerInstanceID {
+func NewWorkerInstance(name string, b fabrictype.Build) enginecore.WorkerInstanceID {
 	id := uuid.New()
 	build, _ := BuildID(b)
 	_, _ = hex.Decode(id[:buildIDBytes], []byte(build)) // it has just been encoded

@@ -78,10 +78,10 @@ type BlockExecutionForAdmissionReply struct {
 	Outcome string
 }
 
-// BlockExecutionForAdmission runs ff_block_execution_for_admission. Takes an eligible execution out of
-// the way until what it waits for is there. A pause, which has the reason paused_by_operator or
-// paused_by_policy, also holds back what is delayed or blocked, except in runs. The key `blocked`
-// counts only for reasons that have no index of their own.
+// BlockExecutionForAdmission runs ff_block_execution_for_admission. Blocks an eligible execution until
+// the missing resource is available. A pause, which has the reason paused_by_operator or
+// paused_by_policy, also holds back delayed and blocked executions, except in runs. The key `blocked`
+// counts only for reasons without an index.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrExecutionNotEligible,

@@ -32,10 +32,10 @@ type AdmitReply struct {
 	Incomplete []Candidate
 }
 
-// Admit runs ffx2_admit. Executions that have been admitted under their limits: leases those of the
-// lane up to `count`, and makes the others ready. `gone` are those that do not wait any more, whose
-// admissions must be given back; `incomplete` have more limits than the one that let them go. After a
-// lost reply, send it again with `repeated`.
+// Admit runs ffx2_admit. Handles executions that have been admitted under their limits: leases up to
+// `count` of them in the lane, and makes the others ready. `gone` are those that no longer wait, whose
+// admissions must be given back; `incomplete` have more limits than the one that admitted them. After
+// a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.
@@ -97,9 +97,9 @@ type VerifyAdmissionsReply struct {
 	Faults []ItemFault
 }
 
-// VerifyAdmissions runs ffx2_verify_admissions. Tells the keeper of a quota which of its admissions
-// are in use. Those that are not cannot be used afterwards; one that is `stale` and that nobody has
-// taken up is revoked, and its execution waits again.
+// VerifyAdmissions runs ffx2_verify_admissions. Returns to the keeper of a quota which of its
+// admissions are in use. The others cannot be used afterwards; one that is `stale` and that no worker
+// uses is revoked, and its execution waits again.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -153,8 +153,8 @@ type LeasedAheadReply struct {
 	Executions int64
 }
 
-// LeasedAhead runs ffx2_leased_ahead. How many executions a worker holds under leases that were given
-// to it ahead of their places.
+// LeasedAhead runs ffx2_leased_ahead. Returns how many executions a worker holds under leases that
+// were given to it ahead of their places.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.
 func (conn *Conn) LeasedAhead(ctx context.Context, c LeasedAheadCall) (LeasedAheadReply, error) {

@@ -71,8 +71,8 @@ type ListAPITokensReply struct {
 	Tokens []APIToken
 }
 
-// ListAPITokens runs ffx2_list_api_tokens. The tokens of a namespace, in no order. There are at most
-// 1,000.
+// ListAPITokens runs ffx2_list_api_tokens. Returns the tokens of a namespace, in no order. There are
+// at most 1,000.
 //
 // It only reads.
 func (conn *Conn) ListAPITokens(ctx context.Context, c ListAPITokensCall) (ListAPITokensReply, error) {
@@ -117,7 +117,7 @@ type RemoveAPITokenReply struct {
 }
 
 // RemoveAPIToken runs ffx2_remove_api_token. Removes a token. `removed` is false when there was none
-// of that name.
+// with that name.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) RemoveAPIToken(ctx context.Context, c RemoveAPITokenCall) (RemoveAPITokenReply, error) {
@@ -166,7 +166,7 @@ type AddAPISessionReply struct {
 
 // AddAPISession runs ffx2_add_api_session. Adds the session of a browser to a namespace, for the time
 // ttl. Its id begins with the text of its owner, who has at most 100 at a time; a namespace has
-// 10,000. Beyond that, those end that would end first.
+// 10,000. Beyond that, the sessions that would end first are ended.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -214,7 +214,7 @@ type ReadAPISessionReply struct {
 	About  string
 }
 
-// ReadAPISession runs ffx2_read_api_session. The record of a session; empty when it has ended.
+// ReadAPISession runs ffx2_read_api_session. Returns the record of a session; empty when it has ended.
 //
 // It only reads.
 func (conn *Conn) ReadAPISession(ctx context.Context, c ReadAPISessionCall) (ReadAPISessionReply, error) {
@@ -262,9 +262,9 @@ type ListAPISessionsReply struct {
 	Sessions   []APISession
 }
 
-// ListAPISessions runs ffx2_list_api_sessions. Sessions of a namespace, those first that end first: at
-// most `limit`, and 200. Go on with next_cursor until it is empty, or with the position of a session
-// to read those after it.
+// ListAPISessions runs ffx2_list_api_sessions. Returns sessions of a namespace, in the order in which
+// they end: at most `limit`, and 200. Continue with next_cursor until it is empty, or with the
+// position of a session to read those after it.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ListAPISessions(ctx context.Context, c ListAPISessionsCall) (ListAPISessionsReply, error) {
@@ -312,7 +312,7 @@ type RemoveAPISessionReply struct {
 }
 
 // RemoveAPISession runs ffx2_remove_api_session. Ends a session. `removed` is false when there was
-// none of that id.
+// none with that id.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) RemoveAPISession(ctx context.Context, c RemoveAPISessionCall) (RemoveAPISessionReply, error) {
@@ -361,8 +361,8 @@ type BeginAPIRequestReply struct {
 }
 
 // BeginAPIRequest runs ffx2_begin_api_request. Begins a request with an idempotency key. `first` is
-// true for the caller that is to carry it out. Otherwise the stored reply of the request is returned,
-// which is empty while it is carried out. The digest is that of the request; one with the same key and
+// true for the caller that performs it. Otherwise the stored reply of the request is returned, which
+// is empty while it is performed. The digest belongs to the request; a request with the same key and
 // another digest is refused. `owner` is the principal, who has at most 100,000 keys and 64 MiB of
 // replies at a time.
 //
@@ -417,8 +417,8 @@ type EndAPIRequestReply struct {
 }
 
 // EndAPIRequest runs ffx2_end_api_request. Stores the reply of a request, for 24 hours. Without a
-// reply the request is forgotten, so that it can be made again. A server that is full stores no
-// replies: the request was carried out all the same.
+// reply the request is removed, so that it can be made again. A server that is full stores no replies,
+// although the request was performed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -30,8 +30,8 @@ type AuditReply struct {
 }
 
 // Audit runs ffx2_audit. Adds an entry to the audit log of a namespace. The caller makes the entry id,
-// and sends it again with a repeat. `failure` says why the action, whose entry has been written, has
-// failed. Entries that are older than 90 days, and more than 10,000, go.
+// and sends it again with a repeat. `failure` is the reason why the action, whose entry was written,
+// has failed. Entries older than 90 days, and entries beyond 10,000, are removed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -89,9 +89,9 @@ type ReadAuditReply struct {
 	Entries    []AuditEntry
 }
 
-// ReadAudit runs ffx2_read_audit. Entries of the audit log of a namespace, the last one first, at
-// `after` or later and `before` or earlier. The position of an entry is its time (Unix ms), "-" and a
-// number. Go on with next_cursor until it is empty.
+// ReadAudit runs ffx2_read_audit. Returns entries of the audit log of a namespace, the last one first,
+// at `after` or later and `before` or earlier. The position of an entry is its time (Unix ms), "-" and
+// a number. Continue with next_cursor until it is empty.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadAudit(ctx context.Context, c ReadAuditCall) (ReadAuditReply, error) {

@@ -30,10 +30,10 @@ type SetBudgetGatesReply struct {
 	More   bool
 }
 
-// SetBudgetGates runs ffx2_set_budget_gates. Tells a partition which budgets are used up (`closed`
-// says why), and which are not: their executions are let go, a bounded number per call; call again
-// while `more`. What is older than what is known does nothing. `forget`: the budget is gone, and
-// nothing will be heard of it.
+// SetBudgetGates runs ffx2_set_budget_gates. Notifies a partition which budgets are used up (`closed`
+// contains the reason), and which are not: their executions are released, a bounded number per call;
+// call again while `more`. A notice that is older than the stored one has no effect. `forget`: the
+// budget is removed, and no further notice will come.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -89,7 +89,7 @@ type NoteBreachReply struct {
 	Status Status
 }
 
-// NoteBreach runs ffx2_note_breach. Writes into the log of a run that it has passed a limit of a
+// NoteBreach runs ffx2_note_breach. Writes into the log of a run that it has exceeded a limit of a
 // budget, once for each budget and id.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -153,8 +153,8 @@ type VerifyBudgetUseReply struct {
 	Faults    []ItemFault
 }
 
-// VerifyBudgetUse runs ffx2_verify_budget_use. Tells keepers of budgets until when leases live, and
-// when to look again at runs: 0 of those that are gone.
+// VerifyBudgetUse runs ffx2_verify_budget_use. Returns to keepers of budgets the ends of leases, and
+// when to check runs again: 0 for those that are gone.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) VerifyBudgetUse(ctx context.Context, c VerifyBudgetUseCall) (VerifyBudgetUseReply, error) {

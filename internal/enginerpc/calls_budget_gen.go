@@ -123,9 +123,9 @@ type ReportUsageAndCheckReply struct {
 }
 
 // ReportUsageAndCheck runs ff_report_usage_and_check. Adds to the usage of a budget, unless that would
-// pass a hard limit. The dedup key makes a report count once. Breaches are counted when they begin,
-// not again with every report while they last. Of a budget that does not exist the usage is counted;
-// its limits apply from its creation on.
+// exceed a hard limit. The dedup key makes a report count once. Breaches are counted when they begin,
+// not again with every report while they last. The usage of a budget that does not exist is counted
+// too; its limits apply from its creation on.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput.
@@ -190,7 +190,7 @@ type ResetBudgetReply struct {
 }
 
 // ResetBudget runs ff_reset_budget. Sets the usage of a budget to zero. The next reset keeps to the
-// schedule that began with the budget. A budget that does not exist is taken off the schedule.
+// schedule that began with the budget. A budget that does not exist is removed from the schedule.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrBudgetNotFound.

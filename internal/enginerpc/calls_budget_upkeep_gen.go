@@ -26,9 +26,9 @@ type BudgetTickReply struct {
 	Faults    []ItemFault
 }
 
-// BudgetTick runs ffx2_budget_tick. Resets the budgets of a partition that are due, and names what is
-// owed elsewhere because nobody has done it in time: see the calls of ffx_use_budget. Gates come with
-// how they stand, and with the run that a budget belongs to.
+// BudgetTick runs ffx2_budget_tick. Resets the budgets of a partition that are due, and returns
+// overdue tasks for other partitions: see the calls of ffx_use_budget. Gates come with their states,
+// and with the run that a budget belongs to.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) BudgetTick(ctx context.Context, c BudgetTickCall) (BudgetTickReply, error) {
@@ -91,8 +91,8 @@ type BudgetDoneReply struct {
 	Faults   []ItemFault
 }
 
-// BudgetDone runs ffx2_budget_done. Takes off what was owed and is done, or notes when it is to be
-// looked at again. Reservations whose lease is `over` are released.
+// BudgetDone runs ffx2_budget_done. Removes owed texts that are done, or sets the time of their next
+// check. Reservations whose lease is `over` are released.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -151,7 +151,8 @@ type GetBudgetsReply struct {
 	Budgets []BudgetState
 }
 
-// GetBudgets runs ffx2_get_budgets. How budgets stand. Of those that do not exist, nothing comes.
+// GetBudgets runs ffx2_get_budgets. Returns the states of budgets. Budgets that do not exist are left
+// out.
 //
 // It only reads.
 func (conn *Conn) GetBudgets(ctx context.Context, c GetBudgetsCall) (GetBudgetsReply, error) {
@@ -198,7 +199,7 @@ type ListBudgetsReply struct {
 	Budgets    []BudgetState
 }
 
-// ListBudgets runs ffx2_list_budgets. The budgets of a partition with how they stand, in pages.
+// ListBudgets runs ffx2_list_budgets. Returns the budgets of a partition with their states, in pages.
 //
 // It only reads.
 func (conn *Conn) ListBudgets(ctx context.Context, c ListBudgetsCall) (ListBudgetsReply, error) {
@@ -244,9 +245,9 @@ type RemoveBudgetReply struct {
 	Told   bool
 }
 
-// RemoveBudget runs ffx2_remove_budget. Removes a budget with what is used and reserved of it. One
-// whose gate is closed is opened first, and removed by a call after that was told (`told` is false
-// then); with `over`, nothing can wait for it.
+// RemoveBudget runs ffx2_remove_budget. Removes a budget with its usage and its reservations. A closed
+// gate is opened first. The budget is then removed by a call after the partitions were notified
+// (`told` is false until then); with `over`, nothing can wait for it.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) RemoveBudget(ctx context.Context, c RemoveBudgetCall) (RemoveBudgetReply, error) {

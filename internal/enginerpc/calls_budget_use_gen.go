@@ -52,15 +52,15 @@ type UseBudgetReply struct {
 	Owed   []string
 }
 
-// UseBudget runs ffx2_use_budget. Counts what executions use of a budget, and what they reserve:
+// UseBudget runs ffx2_use_budget. Counts the usage of a budget by executions, and their reservations:
 // entries of kind report, reserve, settle and release, in order, each once for its id. An entry that
 // does not fit under the hard limit is `refused`, and nothing is counted for it; it `waits` when the
 // budget may have room for it later, which closes the gate. A settled reservation counts as far as it
-// was reserved. The id of a reservation is "<execution>/<epoch>/<text>", and `lease` is for how long
-// that lease lives if nobody renews it. With `declares`, the call brings the budget's limits, which
-// count unless an operator or a later run has set others. A budget of one run is `wide` when nodes of
-// other runs, which its own nodes stand for, use it too. `owed` are texts to be carried out and then
-// to be taken off with ffx_budget_done, or else by keepers; so is the gate, when it is `told`.
+// was reserved. The id of a reservation is "<execution>/<epoch>/<text>", and `lease` is the time for
+// which that lease is valid without a renewal. With `declares`, the call contains the budget's limits,
+// which count unless an operator or a later run has set others. A budget of one run is `wide` when
+// nodes of its child runs use it too. `owed` are texts to be processed and then removed with
+// ffx_budget_done; otherwise keepers do so. The same applies to the gate, when it is `told`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrBudgetNotFound, ErrUnknownBudgetDimension.
@@ -161,8 +161,9 @@ type SetBudgetReply struct {
 }
 
 // SetBudget runs ffx2_set_budget. Creates a budget, or sets its limits, interval and effect, whatever
-// flows declare. What is used stays. With `only_new`, a budget that exists is left as it is. With
-// `compare`, so is one that is not there, or whose settings are not those that begin with `old`.
+// flows declare. The usage does not change. With `only_new`, an existing budget is left as it is. With
+// `compare`, nothing is changed when the budget does not exist, or when its settings differ from the
+// arguments that begin with `old`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrChangedMeanwhile.

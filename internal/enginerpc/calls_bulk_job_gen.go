@@ -27,7 +27,7 @@ type StartBulkJobReply struct {
 }
 
 // StartBulkJob runs ffx2_start_bulk_job. Begins a job, unless there is one with this id: then its spec
-// is given, for the caller to compare.
+// is returned, for the caller to compare.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) StartBulkJob(ctx context.Context, c StartBulkJobCall) (StartBulkJobReply, error) {
@@ -139,8 +139,8 @@ type SaveBulkJobReply struct {
 }
 
 // SaveBulkJob runs ffx2_save_bulk_job. Saves the progress of a job that the caller has taken. With
-// `due_at` the caller gives it back, and a keeper goes on then; with `completed` it is over; else the
-// caller keeps it. A job that was stopped meanwhile gets the progress, and its state is given.
+// `due_at` the caller gives it back, and a keeper continues it then; with `completed` it is over; else
+// the caller keeps it. A job that was stopped since receives the progress, and its state is returned.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrBulkJobNotFound, ErrBulkJobTaken, ErrInvalidInput.
@@ -238,7 +238,7 @@ type ReadBulkJobReply struct {
 	Jobs   []BulkJobRecord
 }
 
-// ReadBulkJob runs ffx2_read_bulk_job. The record of a job.
+// ReadBulkJob runs ffx2_read_bulk_job. Returns the record of a job.
 //
 // It only reads. Error codes: ErrBulkJobNotFound.
 func (conn *Conn) ReadBulkJob(ctx context.Context, c ReadBulkJobCall) (ReadBulkJobReply, error) {
@@ -284,8 +284,8 @@ type ListBulkJobsReply struct {
 	Jobs       []BulkJobRecord
 }
 
-// ListBulkJobs runs ffx2_list_bulk_jobs. The jobs of a namespace in a partition, in pages and in no
-// particular order. One that is there all the time is in at least one page.
+// ListBulkJobs runs ffx2_list_bulk_jobs. Returns the jobs of a namespace in a partition, in pages and
+// in no particular order. A job that exists all the time is in at least one page.
 //
 // It only reads.
 func (conn *Conn) ListBulkJobs(ctx context.Context, c ListBulkJobsCall) (ListBulkJobsReply, error) {

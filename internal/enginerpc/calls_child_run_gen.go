@@ -24,9 +24,9 @@ type EndRelayEntryReply struct {
 	Status Status
 }
 
-// EndRelayEntry runs ffx2_end_errand. A relay entry has been carried out. That a run has ended is done
-// only as long as it has not been run again since; that an open run is wanted means that nobody asks
-// again.
+// EndRelayEntry runs ffx2_end_errand. Acknowledges a relay entry. The entry of an ended run is removed
+// only if the run was not run again since. After the answer that an open run is wanted, keepers no
+// longer check it.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) EndRelayEntry(ctx context.Context, c EndRelayEntryCall) (EndRelayEntryReply, error) {
@@ -82,14 +82,13 @@ type LinkChildReply struct {
 	Outcome string
 }
 
-// LinkChild runs ffx2_link_child. The lease holder's node is to stand for a run of its own: which one
-// that is, is recorded before the run is started. A try of the node, which is what a retry or a replay
-// begins, keeps its run through lost workers. The caller proposes a number and the flow id that goes
-// with it; when the answer is another number, nothing was written, and it calls again with that one.
-// States: new (the run is to be started, which is safe to repeat), rerun (run again what did not
-// succeed, under the id of the try), ended (with its outcome), over (the node has ended, since its
-// flow has). A run that another one replaces is cancelled and purged, with those that it has kept;
-// with `keep` it is kept as long as the node.
+// LinkChild runs ffx2_link_child. Records the child run of the lease holder's node, before the run is
+// started. A try of the node, which a retry or a replay begins, keeps its run through lost workers.
+// The caller proposes a number and the matching flow id; when the answer is another number, nothing
+// was written, and it calls again with that number. States: new (the run is to be started, which is
+// safe to repeat), rerun (run the nodes again that did not succeed, under the id of the try), ended
+// (with its outcome), over (the node has ended, since its flow has). A run that another one replaces
+// is cancelled and purged, with the runs that it has kept; with `keep` it is kept as long as the node.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -156,11 +155,11 @@ type AwaitChildReply struct {
 }
 
 // AwaitChild runs ffx2_await_child. The lease holder's node waits for its run: its slot is free, and
-// it is claimed again when the run is over. When that has been told already, the lease stays, and the
-// answer is ALREADY_SATISFIED. Otherwise the worker is leased its next executions of the same
-// partition when it asks for some (count > 0). After a lost reply, send it again with `repeated`,
-// which is answered OK, too, when the attempt has been resumed since: what the repeat leases may be
-// this execution. With `looks`, keepers ask how the run is as long as the node waits.
+// it is claimed again when the run is over. When the node has already received that, the lease stays,
+// and the answer is ALREADY_SATISFIED. Otherwise the worker is leased its next executions of the same
+// partition when it requests some (count > 0). After a lost reply, send it again with `repeated`. The
+// answer is then OK also when the attempt has been resumed since: the repeat may lease this very
+// execution. With `looks`, keepers query the run as long as the node waits.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -219,8 +218,8 @@ type AskChildReply struct {
 	State  string
 }
 
-// AskChild runs ffx2_ask_child. How a run stands for which a node waits. The end of one that is over
-// is told once more. States: gone, open, ended.
+// AskChild runs ffx2_ask_child. Returns the state of a run for which a node waits. When the run is
+// over, its end is sent once more. States: gone, open, ended.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) AskChild(ctx context.Context, c AskChildCall) (AskChildReply, error) {
@@ -267,10 +266,11 @@ type ChildEndedReply struct {
 	State  string
 }
 
-// ChildEnded runs ffx2_child_ended. Tells a node that its run is over, so that it goes on; without an
-// outcome, it only asks. The outcome `lost` is that the run is not there any more: the node starts it
-// again. States: gone (there is no such node, or it has another run), over (the node has ended, or has
-// gone on from that run and keeps it), waiting (it is not, or was not, done with the run).
+// ChildEnded runs ffx2_child_ended. Notifies a node that its run is over, so that it continues;
+// without an outcome, it only queries the node. The outcome `lost` means that the run no longer
+// exists: the node starts it again. States: gone (the node does not exist, or has another run), over
+// (the node has ended, or has continued after that run and keeps it), waiting (the node is not, or was
+// not, done with the run).
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -318,9 +318,9 @@ type ReadResultsReply struct {
 	Executions []ItemState
 }
 
-// ReadResults runs ffx2_read_results. How executions of one partition stand, with their results, in
-// the order asked for: as many of them, from the first on, as have a mebibyte together, but at least
-// one. Ask again for the rest.
+// ReadResults runs ffx2_read_results. Returns the states of executions of one partition, with their
+// results, in the requested order: from the first on, as many as have a mebibyte together, but at
+// least one. Call again for the rest.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadResults(ctx context.Context, c ReadResultsCall) (ReadResultsReply, error) {

@@ -135,9 +135,9 @@ type ClaimResumedExecutionReply struct {
 	AttemptType    string
 }
 
-// ClaimResumedExecution runs ff_claim_resumed_execution. Consumes a grant and goes on with the attempt
-// that was put aside, under a new lease. Without a remaining timeout from the caller, what was left of
-// the attempt's timeout counts.
+// ClaimResumedExecution runs ff_claim_resumed_execution. Consumes a grant and continues the attempt
+// that was put aside, under a new lease. Without a remaining timeout from the caller, the rest of the
+// attempt's timeout counts.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotLeaseable, ErrNotAResumedExecution,
@@ -222,7 +222,7 @@ type ReclaimExecutionReply struct {
 }
 
 // ReclaimExecution runs ff_reclaim_execution. Takes over an execution whose lease was lost, with a new
-// attempt. At the limit of take-overs the execution fails for good, which the error tells.
+// attempt. At the limit of take-overs the execution fails for good, and the call returns an error.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotReclaimable, ErrInvalidClaimGrant,

@@ -23,10 +23,11 @@ type ClaimGrantedReply struct {
 	Executions []ClaimedExecution
 }
 
-// ClaimGranted runs ffx2_claim_granted. Uses up a grant of ff_issue_claim_grant or
-// ff_issue_reclaim_grant: leases the execution, fresh, resumed or abandoned, with all that the worker
-// needs to run it. `executions` is empty when it is not to be run any more, or not by this worker, and
-// then it is out of the way. After a lost reply, send it again with `repeated`.
+// ClaimGranted runs ffx2_claim_granted. Consumes a grant of ff_issue_claim_grant or
+// ff_issue_reclaim_grant: leases the execution, fresh, resumed or abandoned, and returns the data that
+// the worker needs to run it. `executions` is empty when it is no longer to be run, or not by this
+// worker; it is then blocked or removed from the lane. After a lost reply, send it again with
+// `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities, ErrExecutionNotFound, ErrExecutionNotLeaseable,

@@ -31,10 +31,10 @@ type SetPriorityReply struct {
 }
 
 // SetPriority runs ffx2_set_priority. Changes the priority of the nodes of a run that have not ended,
-// or of one of them, whatever they wait for; what runs keeps it for its next attempt. Without an
-// execution, it is the priority of nodes that the run gets later, too. A bounded number per call: go
-// on with next_cursor until it is empty. `candidates` wait for a place under a limit and are to ask
-// for it again, with their new scores; `children` are runs of those nodes that have not ended.
+// or of one of them, in any state of waiting; a running node keeps it for its next attempt. Without an
+// execution, it is also the priority of nodes that the run gets later. A bounded number per call:
+// continue with next_cursor until it is empty. `candidates` wait for a place under a limit and must
+// request it again, with their new scores; `children` are the runs of those nodes that have not ended.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrExecutionNotFound,

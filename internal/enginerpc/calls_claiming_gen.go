@@ -34,15 +34,16 @@ type ClaimReply struct {
 
 // Claim runs ffx2_claim. Leases up to `count` executions of a lane in one partition, or of all
 // partitions of a server that has them all: fresh, resumed and abandoned ones alike. Executions that
-// the worker cannot run are set aside until one comes that can; with `aside`, such are looked through
-// as well. After a lost reply, send it again with `repeated`, and the same leases come back. A worker
-// that is not alone lets the others know when it leaves nothing (tell_none), also when there was
-// nothing (tell_empty), or more than it could take (tell_more): the former those that heard of it at
-// the same slot of the wake ring (`place`), or all; the latter as many as it takes. On a server with
-// all partitions, what was set aside is looked for in the named partition, and executions outside of
-// managed flows that wait there come before the lane. A worker that has lived for less than a lease
-// says so (is_new), and one that runs nothing else and claims one execution (alone): what may kill its
-// worker is leased to the latter only. `suspect` asks the worker to claim alone once it runs nothing.
+// the worker cannot run are set aside until one comes that can; with `aside`, such executions are
+// searched as well. After a lost reply, send it again with `repeated`, and the same leases are
+// returned. A worker that is not alone notifies the others when it leaves nothing (tell_none), also
+// when there was nothing (tell_empty), or more than it could take (tell_more). The former goes to the
+// workers that received the message at the same slot of the wake ring (`place`), or to all; the latter
+// to as many as it takes. On a server with all partitions, executions that were set aside are searched
+// in the named partition, and executions outside of managed flows that wait there come before the
+// lane. A worker that has lived for less than a lease sends is_new; one that runs nothing else and
+// claims one execution sends alone: an execution that may kill its worker is leased to the latter
+// only. `suspect` requests the worker to claim alone once it runs nothing.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.

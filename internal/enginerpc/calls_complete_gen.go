@@ -31,9 +31,9 @@ type CompleteReply struct {
 }
 
 // Complete runs ffx2_complete. Commits a result, resolves the edges that leave the execution, and
-// leases the worker its next executions of the same partition when it asks for some (count > 0). After
-// a lost reply, send it again with `repeated`. The result of an item of a map that makes the results
-// of its items too large together is refused.
+// leases the worker its next executions of the same partition when it requests some (count > 0). After
+// a lost reply, send it again with `repeated`. The result of an item of a map is refused when it makes
+// the results of all items together too large.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrGraphUnknown, ErrResultsTooLarge, ErrExecutionNotActive,
@@ -109,9 +109,9 @@ type CompleteManyReply struct {
 
 // CompleteMany runs ffx2_complete_many. Commits the results of several executions of one worker, as
 // ffx_complete does for each, and leases it up to `count` executions that come next. On a server that
-// has all partitions, the executions may be of any of them. The outcomes stand in the order of the
+// has all partitions, the executions may be of any of them. The outcomes are in the order of the
 // completions, with blanks between them: OK, ALREADY_SATISFIED, or the code with which ffx_complete
-// would have refused; one that is refused changes nothing of the others. After a lost reply, send it
+// would have refused; a refused completion does not affect the others. After a lost reply, send it
 // again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error

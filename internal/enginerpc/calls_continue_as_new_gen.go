@@ -30,14 +30,14 @@ type ContinueAsNewReply struct {
 	Candidates []Candidate
 }
 
-// ContinueAsNew runs ffx2_continue_as_new. The lease holder's function goes on as new: its journal is
-// empty but for the state, which its next call gets in the place of its input, its retries count from
-// the start, and the execution is eligible again. Waitpoints that were opened ahead of waits that have
-// not begun stay, with their signals, and so do signals that came by name before a wait that others
-// ended: they are for the next wait of that name. Records of waits that are over go, a bounded number
-// at once. The generation is counted, from 1 on; the caller names the one that ends. The worker is
-// leased its next executions of the same partition when it asks for some (count > 0), which may be
-// this one. After a lost reply, send it again with `repeated`.
+// ContinueAsNew runs ffx2_continue_as_new. Continues the lease holder's function as new: its journal
+// is empty except for the state, which its next call gets in place of its input, its retries count
+// from the start, and the execution is eligible again. Waitpoints that were opened ahead of waits that
+// have not begun stay, with their signals. Signals that came by name before a wait that others ended
+// stay as well: they are for the next wait of that name. Records of past waits are removed, a bounded
+// number at once. The generation is counted, from 1 on; the caller names the one that ends. The worker
+// is leased its next executions of the same partition when it requests some (count > 0), which may
+// include this one. After a lost reply, send it again with `repeated`.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,

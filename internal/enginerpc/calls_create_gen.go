@@ -44,7 +44,7 @@ type CreateExecutionReply struct {
 }
 
 // CreateExecution runs ff_create_execution. Creates the execution record and places it in one
-// scheduling set. The set follows from the state, whichever of the two the caller named.
+// scheduling set. The state determines the set, regardless of which of the two the caller named.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrInvalidPolicyJSON, ErrInvalidCapabilities.

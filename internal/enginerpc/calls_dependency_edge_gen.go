@@ -108,9 +108,9 @@ type ApplyDependencyToChildReply struct {
 }
 
 // ApplyDependencyToChild runs ff_apply_dependency_to_child. Adds an edge on the child's side and
-// blocks the child. An upstream that has already ended resolves the edge at once, unless it has failed
-// and the child runs. With the key of the child's edge group, the group counts the edge; an edge that
-// comes after an any_of or quorum group has fired holds nothing back.
+// blocks the child. When the upstream has already ended, the edge is resolved at once, except when the
+// upstream has failed and the child runs. With the key of the child's edge group, the group counts the
+// edge; an edge that is added after an any_of or quorum group has fired blocks nothing.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionAlreadyInFlow.
@@ -188,9 +188,9 @@ type ResolveDependencyReply struct {
 	Effect string
 }
 
-// ResolveDependency runs ff_resolve_dependency. Tells a child how one of its upstreams ended: the last
-// success makes it eligible, anything else skips it. With the keys of its edge group, that group's
-// policy decides instead.
+// ResolveDependency runs ff_resolve_dependency. Reports to a child how one of its upstreams ended: the
+// last success makes the child eligible, any other outcome skips it. With the keys of the child's edge
+// group, that group's policy decides instead.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrInvalidDependency, ErrInvariantViolation.
@@ -264,8 +264,8 @@ type EvaluateFlowEligibilityReply struct {
 	Eligibility string
 }
 
-// EvaluateFlowEligibility runs ff_evaluate_flow_eligibility. Tells whether an execution's dependencies
-// let it run.
+// EvaluateFlowEligibility runs ff_evaluate_flow_eligibility. Returns whether an execution's
+// dependencies let it run.
 //
 // It only reads.
 func (conn *Conn) EvaluateFlowEligibility(ctx context.Context, c EvaluateFlowEligibilityCall) (EvaluateFlowEligibilityReply, error) {
@@ -309,8 +309,8 @@ type PromoteBlockedToEligibleReply struct {
 	Status Status
 }
 
-// PromoteBlockedToEligible runs ff_promote_blocked_to_eligible. Lets a child go whose dependencies are
-// all satisfied.
+// PromoteBlockedToEligible runs ff_promote_blocked_to_eligible. Makes a child eligible whose
+// dependencies are all satisfied.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrNotRunnable, ErrNotBlockedByDeps, ErrTerminal, ErrDepsNotSatisfied.

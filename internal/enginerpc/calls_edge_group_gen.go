@@ -33,9 +33,10 @@ type SetEdgeGroupPolicyReply struct {
 	Outcome string
 }
 
-// SetEdgeGroupPolicy runs ff_set_edge_group_policy. Says how the edges that lead to an execution let
-// it run together: all of them, any one, or k. To be called before the first of them is applied. With
-// expected_edges, the group knows how many there will be, and does not give up before.
+// SetEdgeGroupPolicy runs ff_set_edge_group_policy. Sets the rule by which the edges to an execution
+// let it run: all of them, any one, or k. Must be called before the first of the edges is applied.
+// With expected_edges, the group knows the final number of edges, and does not become impossible
+// before it has them.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowNotFound, ErrInvalidInput.

@@ -23,9 +23,10 @@ type EndStoppedReply struct {
 	More   bool
 }
 
-// EndStopped runs ffx2_end_stopped. The function has returned of an execution that was ended while its
-// worker had the lease: what has waited for that goes on. For one that is about to be ended, since the
-// deadline of its run is over, it is noted. `more` says that there is more to do than one call does.
+// EndStopped runs ffx2_end_stopped. Reports that the function of an execution has returned which was
+// ended while its worker had the lease, so that whatever waits for this continues. For an execution
+// that is about to be ended, since the deadline of its run is over, the return is recorded. `more`
+// means that there is more work than one call does.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) EndStopped(ctx context.Context, c EndStoppedCall) (EndStoppedReply, error) {

@@ -40,9 +40,9 @@ type FailReply struct {
 }
 
 // Fail runs ffx2_fail. Ends the attempt with a failure: schedules the next attempt by the stored
-// policy, or fails the execution and skips what depends on it. In a flow that is over, there is no
-// next attempt: the execution is cancelled. The stack of a function that panicked is logged in front
-// of its failure. `details` are the errors with names of a failure that is final.
+// policy, or fails the execution and skips the nodes that depend on it. In a flow that is over, the
+// execution is cancelled instead. The stack of a function that panicked is logged before its failure.
+// `details` are the errors with names of a failure that is final.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -108,8 +108,8 @@ type ReleaseReply struct {
 	Status Status
 }
 
-// Release runs ffx2_release. Gives an execution back unfinished. It is eligible again at once and its
-// attempt is not spent; it goes on under what is left of its timeout. In a flow that is over, it is
+// Release runs ffx2_release. Returns an execution unfinished. It is eligible again at once and its
+// attempt is not spent; it continues with the rest of its timeout. In a flow that is over, it is
 // cancelled.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.

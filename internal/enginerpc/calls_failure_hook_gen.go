@@ -32,8 +32,8 @@ type HoldFailureHookReply struct {
 }
 
 // HoldFailureHook runs ffx2_hold_failure_hook. Lets a worker hold a hook for `hold_ms` unless another
-// one holds it, or ends that with 0. The holder may store its cursor. `free_in_ms` is the time after
-// which another worker may hold it, `stored_at` is when the cursor was stored.
+// one holds it; 0 ends that. The holder may store its cursor. `free_in_ms` is the time after which
+// another worker may hold it, `stored_at` is when the cursor was stored.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

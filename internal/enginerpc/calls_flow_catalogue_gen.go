@@ -37,9 +37,9 @@ type PublishFlowReply struct {
 }
 
 // PublishFlow runs ffx2_publish_flow. Publishes a flow: replaces the entry of its name unless that has
-// the same digest. The digest is of all that follows it. Without a definition nothing is written: when
-// the answer says that the entry is not known, the call is made again with it. A graph with another
-// hash than the one before enters the history.
+// the same digest. The digest covers all arguments after it. Without a definition nothing is written:
+// when the answer reports that the entry is not known, the call is made again with it. A graph with
+// another hash than the previous one enters the history.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) PublishFlow(ctx context.Context, c PublishFlowCall) (PublishFlowReply, error) {
@@ -104,9 +104,9 @@ type ReadPublishedReply struct {
 	History      []Publication
 }
 
-// ReadPublished runs ffx2_read_published. The entry of a flow, with the hashes of its graphs, the last
-// one first. For a caller that knows the digest of the entry, `same` is true, and about, definition,
-// schemas and history are left out.
+// ReadPublished runs ffx2_read_published. Returns the entry of a flow, with the hashes of its graphs,
+// the last one first. For a caller that knows the digest of the entry, `same` is true, and about,
+// definition, schemas and history are left out.
 //
 // It only reads. Error codes: ErrFlowNotPublished.
 func (conn *Conn) ReadPublished(ctx context.Context, c ReadPublishedCall) (ReadPublishedReply, error) {
@@ -163,9 +163,9 @@ type ListPublishedReply struct {
 	NextCursor string
 }
 
-// ListPublished runs ffx2_list_published. The flows of a namespace that are published, by the time of
-// their last publication, the oldest first: go on with next_cursor until it is empty. A flow that is
-// published meanwhile may be listed twice.
+// ListPublished runs ffx2_list_published. Returns the published flows of a namespace, by the time of
+// their last publication, the oldest first: continue with next_cursor until it is empty. A flow that
+// is published during the listing may be listed twice.
 //
 // It only reads.
 func (conn *Conn) ListPublished(ctx context.Context, c ListPublishedCall) (ListPublishedReply, error) {

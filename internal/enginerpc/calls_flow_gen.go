@@ -196,7 +196,7 @@ type AckCancelMemberReply struct {
 	Status Status
 }
 
-// AckCancelMember runs ff_ack_cancel_member. A member's owed cancel has been carried out.
+// AckCancelMember runs ff_ack_cancel_member. Records that the owed cancel of a member was performed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) AckCancelMember(ctx context.Context, c AckCancelMemberCall) (AckCancelMemberReply, error) {

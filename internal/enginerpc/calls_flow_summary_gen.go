@@ -28,11 +28,11 @@ type ProjectFlowsReply struct {
 	Faults     []ItemFault
 }
 
-// ProjectFlows runs ffx2_project_flows. Brings the summaries of flows up to date that were not
-// submitted whole: how many members there are in each state, and what that amounts to. All members
-// count, of more than 1000 that many at random. Looks at about `limit` records per call: go on with
-// next_cursor until it is empty. `unmanaged` counts the flows of this kind, `projected` those with
-// something new.
+// ProjectFlows runs ffx2_project_flows. Updates the summaries of flows that were not submitted as a
+// whole: the numbers of members by state, and the state that follows. All members count, in a flow
+// with more than 1000 that many at random. Checks about `limit` records per call: continue with
+// next_cursor until it is empty. `unmanaged` counts the flows of this kind, `projected` the changed
+// ones.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

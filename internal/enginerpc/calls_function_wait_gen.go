@@ -42,13 +42,13 @@ type SuspendReply struct {
 }
 
 // Suspend runs ffx2_suspend. The lease holder's function waits for signals: its slot is free, and it
-// runs again once they have come, with what the wait has brought in its journal, under await:<step>. A
-// waitpoint that ffx_open_waitpoint has made for the step is used, with the signals that it holds;
-// when they are enough, the lease stays, and the answer is ALREADY_SATISFIED with that entry.
-// Otherwise the worker is leased its next executions of the same partition when it asks for some
-// (count > 0). The caller makes the suspension id, one for each wait, and sends it again with a repeat
-// after a lost reply, which is answered OK, too, when the attempt has been resumed since: what the
-// repeat leases may be this execution. timeout 0 is none.
+// runs again once they have come, with the result of the wait in its journal, under await:<step>. A
+// waitpoint that ffx_open_waitpoint has made for the step is used, with its signals; when they are
+// enough, the lease stays, and the answer is ALREADY_SATISFIED with that entry. Otherwise the worker
+// is leased its next executions of the same partition when it requests some (count > 0). The caller
+// makes the suspension id, one for each wait, and sends it again with a repeat after a lost reply. The
+// answer is then OK also when the attempt has been resumed since: the repeat may lease this very
+// execution. timeout 0 is none.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -122,9 +122,9 @@ type RecordStepReply struct {
 	Value  []byte
 }
 
-// RecordStep runs ffx2_record_step. Records what a step of the lease holder's function has done, so
-// that it is not done again when the function runs again. The first value stays; the reply is what is
-// stored.
+// RecordStep runs ffx2_record_step. Records the result of a step of the lease holder's function, so
+// that the step is not repeated when the function runs again. The first value stays; the reply is the
+// stored one.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -188,9 +188,9 @@ type OpenWaitpointReply struct {
 }
 
 // OpenWaitpoint runs ffx2_open_waitpoint. Opens the waitpoint of a step ahead of its wait, so that the
-// token can be handed out while the function still runs. Signals that come before the wait are kept. A
-// step has one such waitpoint, whatever attempt asks for it; another one only when the first was
-// closed, or not used in time, before the step has waited. expires_in 0 is no limit.
+// token can be given away while the function still runs. Signals that come before the wait are kept. A
+// step has one such waitpoint for all attempts; another one only when the first was closed, or not
+// used in time, before the step has waited. expires_in 0 means unlimited.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -252,8 +252,8 @@ type ReadJournalReply struct {
 	Journal    []JournalEntry
 }
 
-// ReadJournal runs ffx2_read_journal. The journal of an execution, in pages: for one that is too large
-// to come with a claim.
+// ReadJournal runs ffx2_read_journal. Returns the journal of an execution, in pages: for one that is
+// too large to come with a claim.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadJournal(ctx context.Context, c ReadJournalCall) (ReadJournalReply, error) {

@@ -36,12 +36,12 @@ type GrantNextReply struct {
 
 // GrantNext runs ffx2_grant_next. Grants a worker the execution of a lane in one partition that a
 // claim of this worker would lease next: abandoned ones first, else by the turn of keys, by ageing,
-// priority and age. What has a grant already is passed over, what the worker cannot run is set aside,
-// and what a pause or a budget of its run holds back is taken out of the way. An execution about which
-// budgets, quotas or limits in other partitions are to be asked is named without being granted:
-// ff_issue_claim_grant or ff_issue_reclaim_grant does that. `execution_id` is empty when there is
-// none. Ids in `passed_over`, one a line, are not granted. Without `kinds`, the worker knows all
-// activities. A grant whose reply is lost runs out unused.
+// priority and age. Executions that already have a grant are passed over, those that the worker cannot
+// run are set aside, and those that a pause or a budget of their run holds back are blocked. An
+// execution for which budgets, quotas or limits in other partitions have to be queried is named
+// without a grant: ff_issue_claim_grant or ff_issue_reclaim_grant issues it. `execution_id` is empty
+// when there is none. Ids in `passed_over`, one a line, are not granted. Without `kinds`, the worker
+// knows all activities. A grant whose reply is lost expires unused.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrInvalidCapabilities.

@@ -24,9 +24,9 @@ type ReadGraphReply struct {
 	Budgets string
 }
 
-// ReadGraph runs ffx2_read_graph. What claims leave out of the nodes of a graph: of at most CHUNK of
-// them, from one of the places 1, 33, 65 … on. With the budgets that all runs of the graph have, as
-// JSON.
+// ReadGraph runs ffx2_read_graph. Returns the fields that claims leave out of the nodes of a graph:
+// for at most CHUNK of them, from one of the places 1, 33, 65 … on. Also returns the budgets that
+// all runs of the graph have, as JSON.
 //
 // It only reads. Error codes: ErrGraphUnknown, ErrInvalidInput.
 func (conn *Conn) ReadGraph(ctx context.Context, c ReadGraphCall) (ReadGraphReply, error) {

@@ -18,8 +18,8 @@ type MissingRightsReply struct {
 	Missing []string
 }
 
-// MissingRights runs ffx2_missing_rights. Which of some commands the calling user may not run, with
-// the keys and channels that they name. The words of a command are separated by spaces.
+// MissingRights runs ffx2_missing_rights. Returns which of some commands the calling user may not run,
+// with the keys and channels that they name. The words of a command are separated by spaces.
 //
 // It only reads.
 func (conn *Conn) MissingRights(ctx context.Context, c MissingRightsCall) (MissingRightsReply, error) {
@@ -60,8 +60,8 @@ type VersionReply struct {
 	MinProtocol int64
 }
 
-// Version runs ffx_version. Identity of the loaded library. Within a protocol, composite calls only
-// gain what old callers may ignore.
+// Version runs ffx_version. Returns the identity of the loaded library. Within a protocol, composite
+// calls only gain fields that old callers may ignore.
 //
 // It only reads.
 func (conn *Conn) Version(ctx context.Context, c VersionCall) (VersionReply, error) {

@@ -27,7 +27,7 @@ type RenewLeaseReply struct {
 	ExpiresAt time.Time
 }
 
-// RenewLease runs ff_renew_lease. Extends the current lease; lease id and epoch stay.
+// RenewLease runs ff_renew_lease. Extends the current lease; lease id and epoch do not change.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired,
@@ -136,8 +136,8 @@ type RevokeLeaseReply struct {
 	LeaseEpoch enginecore.LeaseEpoch
 }
 
-// RevokeLease runs ff_revoke_lease. An operator takes the lease away at once. The execution waits to
-// be taken over.
+// RevokeLease runs ff_revoke_lease. Revokes the lease at once, on request of an operator. The
+// execution waits to be taken over.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrNoActiveLease, ErrStaleLease.

@@ -28,7 +28,7 @@ type PutLiveValueReply struct {
 }
 
 // PutLiveValue runs ffx2_put_live_value. Publishes a value of the lease holder's function under a key,
-// in place of the former one. It stays with the execution.
+// in place of the former one. It is kept with the execution.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,
@@ -82,8 +82,8 @@ type ReadLiveValueReply struct {
 	Attempt int64
 }
 
-// ReadLiveValue runs ffx2_read_live_value. A value that a function of an execution has published, with
-// its time and the attempt, counted from 0.
+// ReadLiveValue runs ffx2_read_live_value. Returns a value that a function of an execution has
+// published, with its time and the attempt, counted from 0.
 //
 // It only reads. Error codes: ErrExecutionNotFound.
 func (conn *Conn) ReadLiveValue(ctx context.Context, c ReadLiveValueCall) (ReadLiveValueReply, error) {

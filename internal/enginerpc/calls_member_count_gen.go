@@ -29,10 +29,10 @@ type CountMembersReply struct {
 	Faults     []ItemFault
 }
 
-// CountMembers runs ffx2_count_members. Enters the members of runs that have more of them than
-// `more_than` wherever they belong, and mends what those runs count of them; ffx_reconcile does so
-// with smaller ones. Looks at about `limit` members per call: go on with next_cursor until it is
-// empty. `large` counts such runs, `repaired` counts by index what was not in order.
+// CountMembers runs ffx2_count_members. Enters the members of runs that have more than `more_than` of
+// them into their indexes, and corrects the counters of those runs; ffx_reconcile does so with smaller
+// ones. Checks about `limit` members per call: continue with next_cursor until it is empty. `large`
+// counts such runs, `repaired` counts the corrections by index.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -30,10 +30,10 @@ type SignalNodeReply struct {
 	AnswerSchema string
 }
 
-// SignalNode runs ffx2_signal_node. Hands a signal to the wait of a node of a run: a waitpoint node,
+// SignalNode runs ffx2_signal_node. Sends a signal to the wait of a node of a run: a waitpoint node,
 // or the step of a function. Where the wait has not begun, its waitpoint is opened ahead and keeps the
-// signal. Outcomes are those of ffx_signal, of the latest wait of that name; closed, too, when the
-// node has ended without one. Needs no token.
+// signal. Outcomes are the same as in ffx_signal, for the latest wait of that name; also closed, when
+// the node has ended without one. Needs no token.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowNotFound, ErrFlowPurging, ErrExecutionNotFound, ErrJournalFull,

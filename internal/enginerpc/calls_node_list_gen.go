@@ -27,8 +27,8 @@ type ListNodesReply struct {
 	NextCursor string
 }
 
-// ListNodes runs ffx2_list_nodes. Ids of the nodes of runs in one partition, in pages: of one run, or
-// of all. Executions that were created call by call are not among them.
+// ListNodes runs ffx2_list_nodes. Returns ids of the nodes of runs in one partition, in pages: of one
+// run, or of all. Executions that were created call by call are not among them.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ListNodes(ctx context.Context, c ListNodesCall) (ListNodesReply, error) {
@@ -75,8 +75,8 @@ type ReadExecutionsReply struct {
 	Executions []ReadExecution
 }
 
-// ReadExecutions runs ffx2_read_executions. Fields and tags of executions of one partition; the field
-// `result` is the result. Those that are not there are left out.
+// ReadExecutions runs ffx2_read_executions. Returns fields and tags of executions of one partition;
+// the field `result` is the result. Missing executions are left out.
 //
 // It only reads.
 func (conn *Conn) ReadExecutions(ctx context.Context, c ReadExecutionsCall) (ReadExecutionsReply, error) {

@@ -27,7 +27,7 @@ type PauseReply struct {
 }
 
 // Pause runs ffx2_pause. Pauses a lane or an activity in one partition, on a server that has all of
-// them in all: nothing of it is claimed until it is resumed. What runs goes on.
+// them in all: nothing of it is claimed until it is resumed. Running executions continue.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -79,8 +79,8 @@ type ResumeReply struct {
 }
 
 // Resume runs ffx2_resume. Ends the pause of a lane or an activity in one partition, on a server that
-// has all of them in all. Lets go what was held, a bounded number per call: go on with next_cursor
-// until it is empty.
+// has all of them in all. Releases the held executions, a bounded number per call: continue with
+// next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -130,8 +130,8 @@ type PauseFlowReply struct {
 	Status Status
 }
 
-// PauseFlow runs ffx2_pause_flow. Pauses a run: no node of it starts until it is resumed. What runs
-// goes on.
+// PauseFlow runs ffx2_pause_flow. Pauses a run: no node of it starts until it is resumed. Running
+// nodes continue.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowNotFound, ErrFlowAlreadyTerminal.
@@ -182,8 +182,8 @@ type ResumeFlowReply struct {
 	NextCursor string
 }
 
-// ResumeFlow runs ffx2_resume_flow. Ends the pause of a run. Lets go what was held, a bounded number
-// per call: go on with next_cursor until it is empty.
+// ResumeFlow runs ffx2_resume_flow. Ends the pause of a run. Releases the held executions, a bounded
+// number per call: continue with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowNotFound.
@@ -229,10 +229,10 @@ type LanesReply struct {
 	Lanes  []LaneState
 }
 
-// Lanes runs ffx2_lanes. The lanes of a partition with the executions in each of their indexes, and
-// the nodes of runs that are active or wait for upstreams, which are counted as they change: no run is
-// read. On a server that has all partitions, what is eligible is counted in partition 0, but for
-// executions outside of managed flows.
+// Lanes runs ffx2_lanes. Returns the lanes of a partition with the executions in each of their
+// indexes, and the nodes of runs that are active or wait for upstreams, which are counted as they
+// change: no run is read. On a server that has all partitions, eligible executions are counted in
+// partition 0, except those outside of managed flows.
 //
 // It only reads.
 func (conn *Conn) Lanes(ctx context.Context, c LanesCall) (LanesReply, error) {
@@ -273,8 +273,8 @@ type PausesReply struct {
 	Pauses []Pause
 }
 
-// Pauses runs ffx2_pauses. The lanes and activities that are paused in a partition, or on a server
-// that has all partitions. The text is a pause: its time in ms, who paused, and the reason.
+// Pauses runs ffx2_pauses. Returns the lanes and activities that are paused in a partition, or on a
+// server that has all partitions. The text is a pause: its time in ms, its author, and the reason.
 //
 // It only reads.
 func (conn *Conn) Pauses(ctx context.Context, c PausesCall) (PausesReply, error) {

@@ -40,10 +40,10 @@ type HoldPlacesReply struct {
 
 // HoldPlaces runs ffx2_hold_places. Sets how many places of a quota without a rate a worker holds as a
 // block: `places` of them, of which `needed` are in use or about to be. It gets more than it has only
-// while nobody waits, and more than it needs only while the limit is far away. `seq` numbers the words
-// of the worker; one that is not later than the last changes nothing. `held` is what it has then,
-// `last_seq` what the next word has to exceed. What it gives back goes to those who wait, see
-// ffx_exchange, as do `granted`, `contended` and `room`.
+// while no execution waits, and more than it needs only while the limit is far away. `seq` numbers the
+// reports of the worker; one that is not later than the last changes nothing. `held` is the number of
+// places that it has then, `last_seq` the number that the next report has to exceed. Places that it
+// gives back go to waiting executions, see ffx_exchange, as do `granted`, `contended` and `room`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

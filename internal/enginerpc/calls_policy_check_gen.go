@@ -28,11 +28,11 @@ type ReconcileQuotasReply struct {
 	Faults     []ItemFault
 }
 
-// ReconcileQuotas runs ffx2_reconcile_quotas. Goes through the quotas of a partition that programs of
-// the contract have created: takes starts away that have left the window, corrects the counter of
-// those admitted, and names them, for the caller to find out which of them run, and to hand the others
-// to ffx_drop_admissions. Looks at about `limit` records per call: go on with next_cursor until it is
-// empty.
+// ReconcileQuotas runs ffx2_reconcile_quotas. Checks the quotas of a partition that programs of the
+// contract have created: removes starts that are outside of the window, corrects the counter of
+// admitted executions, and returns these, so that the caller can find out which of them run, and pass
+// the others to ffx_drop_admissions. Checks about `limit` records per call: continue with next_cursor
+// until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -93,11 +93,11 @@ type DropAdmissionsReply struct {
 	Faults  []ItemFault
 }
 
-// DropAdmissions runs ffx2_drop_admissions. Takes admissions back of executions that do not run any
-// more: those that still stand as ffx_reconcile_quotas has named them. What they have started still
-// counts within the window. One that is guarded only loses its guard: as long as it stands, an
-// execution that is run again is told that it is admitted. `again` names those, for the caller to look
-// at their executions once more; from now on, they are admitted anew.
+// DropAdmissions runs ffx2_drop_admissions. Takes back the admissions of executions that no longer
+// run, if they are unchanged since ffx_reconcile_quotas. Their starts still count within the window. A
+// guarded admission only loses its guard, which would otherwise admit an execution that is run again.
+// `again` names those, so that the caller checks their executions once more; from now on, they are
+// admitted anew.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -159,10 +159,10 @@ type ReconcileBudgetsReply struct {
 	Faults     []ItemFault
 }
 
-// ReconcileBudgets runs ffx2_reconcile_budgets. Goes through the budgets of a partition that programs
-// of the contract have created: notes in the usage since when (breached_at) a hard limit is reached,
-// or that none is any more, and enters those with resets in the index of resets. Looks at about
-// `limit` records per call: go on with next_cursor until it is empty.
+// ReconcileBudgets runs ffx2_reconcile_budgets. Checks the budgets of a partition that programs of the
+// contract have created: records in the usage since when (breached_at) a hard limit is reached, or
+// that none is, and enters those with resets in the index of resets. Checks about `limit` records per
+// call: continue with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

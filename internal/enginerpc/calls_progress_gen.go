@@ -25,7 +25,7 @@ type UpdateProgressReply struct {
 	Status Status
 }
 
-// UpdateProgress runs ff_update_progress. Records how far the lease holder has come.
+// UpdateProgress runs ff_update_progress. Records the progress that the lease holder reports.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrLeaseRevoked, ErrLeaseExpired,

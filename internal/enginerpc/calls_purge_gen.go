@@ -29,13 +29,13 @@ type PurgeFlowReply struct {
 	Children string
 }
 
-// PurgeFlow runs ffx2_purge_flow. Removes a run that is over with all that belongs to it, a bounded
-// number of members per call. From the first call on it is in no list, and cannot be run again. Call
-// again while `more`, or leave the rest to the keeper. A run that is not there is purged already. Its
-// budgets live in other partitions: `budgets` names them to the caller, and their own keepers remove
-// them in the end. With `closed_at`, only a run whose end is that one is removed; the reply names it
-// for the calls that follow, which meet another run if a keeper has removed the rest. `children` are
-// the ids of its child runs, which keepers purge as well.
+// PurgeFlow runs ffx2_purge_flow. Removes a run that is over with all its data, a bounded number of
+// members per call. From the first call on it is in no list, and cannot be run again. Call again while
+// `more`, or leave the rest to the keeper. A missing run is purged already. Its budgets are in other
+// partitions: `budgets` names them to the caller, and their own keepers remove them in the end. With
+// `closed_at`, only a run with exactly that end is removed; the reply names it for the following
+// calls, which meet another run if a keeper has removed the rest. `children` are the ids of its child
+// runs, which keepers purge as well.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotTerminal, ErrChangedMeanwhile.

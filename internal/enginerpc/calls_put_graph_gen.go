@@ -54,10 +54,10 @@ type PutGraphReply struct {
 	Status Status
 }
 
-// PutGraph runs ffx2_put_graph. Brings nodes of a graph into a partition, 32 of them in a call but the
-// last, in any order but the last, which comes when all others have been answered. Each brings a part
-// of the definition, or one brings all of it. Runs of the graph can be submitted once `last` has come.
-// Sent again it changes nothing. A graph of which no run is submitted for an hour goes.
+// PutGraph runs ffx2_put_graph. Stores nodes of a graph in a partition, 32 of them in each call but
+// the last, in any order except the last, which is sent after all others were answered. Each call has
+// a part of the definition, or one has all of it. Runs of the graph can be submitted after `last`. A
+// repeated call changes nothing. A graph for which no run is submitted within an hour is removed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -93,8 +93,8 @@ type CheckAdmissionAndRecordReply struct {
 }
 
 // CheckAdmissionAndRecord runs ff_check_admission_and_record. Admits an execution under a quota, or
-// tells why not. An execution that has been admitted is not counted again, and one that holds a slot
-// keeps it when its admission lapses and is asked for anew.
+// returns why not. An execution that has been admitted is not counted again, and one that holds a slot
+// keeps it when its admission lapses and is requested again.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput.

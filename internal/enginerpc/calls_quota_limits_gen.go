@@ -24,8 +24,8 @@ type QuotasReply struct {
 	Quotas     []QuotaState
 }
 
-// Quotas runs ffx2_quotas. The quotas of a partition, in pages, with how many hold a place, were
-// admitted in the window, and wait.
+// Quotas runs ffx2_quotas. Returns the quotas of a partition, in pages, with how many executions hold
+// a place, were admitted in the window, and wait.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown.
 func (conn *Conn) Quotas(ctx context.Context, c QuotasCall) (QuotasReply, error) {
@@ -69,7 +69,8 @@ type QuotaStateReply struct {
 	Quotas []QuotaState
 }
 
-// QuotaState runs ffx2_quota_state. One quota as ffx_quotas lists it; none when it is not there.
+// QuotaState runs ffx2_quota_state. Returns one quota as ffx_quotas lists it; none when it does not
+// exist.
 //
 // It only reads.
 func (conn *Conn) QuotaState(ctx context.Context, c QuotaStateCall) (QuotaStateReply, error) {
@@ -131,8 +132,8 @@ type SetQuotaReply struct {
 }
 
 // SetQuota runs ffx2_set_quota. Sets the limits of a quota, whatever flows declare, until `pin` is
-// false again. With `compare`, a quota that is not there, or whose limits are not those that begin
-// with `old`, is left as it is.
+// false again. With `compare`, nothing is changed when the quota does not exist, or when its limits
+// differ from the arguments that begin with `old`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrChangedMeanwhile.

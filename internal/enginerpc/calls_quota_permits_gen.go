@@ -58,18 +58,18 @@ type ExchangeReply struct {
 	Rated     bool
 }
 
-// Exchange runs ffx2_exchange. Gives places of a quota back and asks for others. Places go to those
-// who wait, in the order of their scores: `granted` tells who got one, which may be others than those
-// of the call. Who got none waits in the queue of the quota; `contended` tells that somebody does. A
-// request without a score does not wait: it gets a place that nobody waits for, or none. `want` is how
-// many the caller can use at once. `room` is how many more places there are before the limit comes
-// near; 0 while somebody waits. `needs` are the other quotas of an execution, and `ready` tells that
-// it holds a place of them. `full` are quotas that have refused executions which give places back: for
-// a while, these go to nobody who needs one of those too, until somebody asks who is `ready`. With
-// `begins`, the caller begins within `within_ms` of sending the call with the places that it asks for
-// without a score or again, and with `want` others: those that say `begins` in the reply. All other
-// places of a rate are asked for again before anything begins with them. `again`: something has begun
-// with this place before. `rated` tells that the quota has a rate.
+// Exchange runs ffx2_exchange. Gives places of a quota back and requests others. Places go to waiting
+// executions, in the order of their scores: `granted` names the executions that got one, which may be
+// others than the call's own. The others wait in the queue of the quota; `contended` reports that any
+// do. A request without a score does not wait: it gets a place for which no execution waits, or none.
+// `want` is how many the caller can use at once. `room` is how many more places there are before the
+// limit comes near; 0 while any execution waits. `needs` are the other quotas of an execution, and
+// `ready` means that it holds a place of them. `full` are quotas that have refused executions which
+// give places back: for a while, these places go to no execution that needs one of those too, until a
+// request is `ready`. With `begins`, the caller begins within `within_ms` of sending the call with the
+// places that it requests without a score or again, and with `want` others: those with `begins` in the
+// reply. All other places of a rate are requested again before anything begins with them. `again`: a
+// function has begun with this place before. `rated` reports that the quota has a rate.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -28,9 +28,9 @@ type QuotaTickReply struct {
 	Faults    []ItemFault
 }
 
-// QuotaTick runs ffx2_quota_tick. Looks at the quotas of a partition that are due: grants what has
-// become free to those who wait, and names the holders whose places the caller should verify, and the
-// blocks of workers that have not been heard for a while. `quotas` describes those that are named.
+// QuotaTick runs ffx2_quota_tick. Checks the quotas of a partition that are due: grants free places to
+// waiting executions, and names the holders whose places the caller should verify, and the blocks of
+// workers without a recent report. `quotas` describes the named ones.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) QuotaTick(ctx context.Context, c QuotaTickCall) (QuotaTickReply, error) {

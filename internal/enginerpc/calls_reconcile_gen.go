@@ -40,10 +40,10 @@ type ReconcileReply struct {
 }
 
 // Reconcile runs ffx2_reconcile. Enters executions and flows of a partition in the indexes that they
-// are missing from, and takes entries away that do not belong, by their records. Looks at about
-// `limit` records per call: go on with next_cursor until it is empty. `repaired` counts by index what
-// was not in order. `lanes` are looked at besides those of flows, and `workers` are those whose sets
-// of leases are.
+// are missing from, and removes entries that do not belong, by their records. Checks about `limit`
+// records per call: continue with next_cursor until it is empty. `repaired` counts the corrections by
+// index. `lanes` are checked in addition to the lanes of flows, and `workers` are those whose sets of
+// leases are checked.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -110,7 +110,7 @@ type ReconcileEdgesReply struct {
 }
 
 // ReconcileEdges runs ffx2_reconcile_edges. Resolves open edges whose upstream has ended, of
-// executions that are blocked by dependencies. Looks at about `limit` of those per call: go on with
+// executions that are blocked by dependencies. Checks about `limit` of those per call: continue with
 // next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -174,12 +174,11 @@ type CheckKeysReply struct {
 	Faults   []ItemFault
 }
 
-// CheckKeys runs ffx2_check_keys. Looks at records and lists that were found among the keys of a
-// partition: an execution, flow or schedule that is missing from the list of all of them is entered
-// wherever it belongs, as is a graph that no run uses; from a list of runs ("runs:<flow>" or
-// "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases goes what does not
-// belong there. What is `left` is more than `limit` entries and for the next call. `repaired` counts
-// by index what was not in order.
+// CheckKeys runs ffx2_check_keys. Checks records and lists that were found among the keys of a
+// partition. An execution, flow or schedule that is missing from the list of all of them is entered
+// into its indexes, as is a graph that no run uses. Wrong entries are removed from a list of runs
+// ("runs:<flow>" or "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases.
+// `left` are entries beyond `limit`, for the next call. `repaired` counts the corrections by index.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

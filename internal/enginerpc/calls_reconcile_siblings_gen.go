@@ -29,11 +29,11 @@ type ReconcileSiblingsReply struct {
 	Faults     []ItemFault
 }
 
-// ReconcileSiblings runs ffx2_reconcile_siblings. Goes through the groups of a partition that owe
-// cancels to siblings: takes those siblings off that have ended or that something else needs, closes
-// groups that owe nothing any more, and takes entries away that mean nothing. `owing` counts groups
-// whose siblings still run: cancelling is for those who dispatch. Looks at about `limit` records per
-// call: go on with next_cursor until it is empty.
+// ReconcileSiblings runs ffx2_reconcile_siblings. Checks the groups of a partition that owe cancels to
+// siblings: removes siblings that have ended or that something else needs, closes groups that owe
+// nothing, and removes entries without a meaning. `owing` counts groups whose siblings still run: the
+// dispatchers cancel these. Checks about `limit` records per call: continue with next_cursor until it
+// is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -36,8 +36,8 @@ type RenewReply struct {
 	Orphans   []HeldLease
 }
 
-// Renew runs ffx2_renew. Renews many leases of one worker in one partition, tells which are gone, and,
-// when asked, which leases the engine has for this worker that it did not name.
+// Renew runs ffx2_renew. Renews many leases of one worker in one partition. Returns which are gone,
+// and, on request, which leases the engine has for this worker that it did not name.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

@@ -27,8 +27,9 @@ type ReplayExecutionReply struct {
 }
 
 // ReplayExecution runs ff_replay_execution. Runs an ended execution again. It waits for upstreams that
-// have not ended. A member of a flow that was skipped waits for its upstreams once more; those that
-// failed must be replayed as well, and so must those of any member of a flow that was submitted whole.
+// have not ended. A member of a flow that was skipped waits for its upstreams once more. Its failed
+// upstreams must be replayed as well, and so must the failed upstreams of any member of a flow that
+// was submitted as a whole.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotTerminal, ErrMaxReplaysExhausted.

@@ -31,8 +31,8 @@ type RerunReply struct {
 // Rerun runs ffx2_rerun. Runs nodes of a run that is over again. They come in one call or in several
 // with the same rerun_id; with the last one (`begin`) the rerun begins, and none of the nodes starts
 // before all are reset. Call again while `more`, or leave the rest to the keeper. Nodes that are not
-// named keep what they have, and so do the others until they have something new. The nodes begin anew,
-// as after a replay of each.
+// named keep their results, and so do the others until they have new ones. The nodes begin anew, as
+// after a replay of each.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowPurging, ErrFlowNotTerminal,

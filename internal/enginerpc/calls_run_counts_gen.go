@@ -31,11 +31,11 @@ type CountRunsReply struct {
 	KeptFrom time.Time
 }
 
-// CountRuns runs ffx2_count_runs. How many runs of a partition there are, by flow and event: `started`
-// counts all runs that are not purged, success, failed, cancelled and expired those of them that ended
-// so; with `child_` in front, those that nodes of other runs stand for. With `from_hour` and
-// `to_hour`, hours since 1970, how many were started and ended so in each of these hours, purged ones
-// included; what is older than `kept_from` is not known any more. No run is read.
+// CountRuns runs ffx2_count_runs. Returns how many runs of a partition there are, by flow and event:
+// `started` counts all runs that are not purged, success, failed, cancelled and expired the ones that
+// ended so; with `child_` in front, child runs. With `from_hour` and `to_hour`, hours since 1970,
+// returns how many were started and ended so in each of these hours, purged ones included; counts
+// before `kept_from` are no longer known. No run is read.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) CountRuns(ctx context.Context, c CountRunsCall) (CountRunsReply, error) {

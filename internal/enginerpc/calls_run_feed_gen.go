@@ -23,7 +23,7 @@ type OpenFeedReply struct {
 }
 
 // OpenFeed runs ffx2_open_feed. Opens the feed of a namespace in a partition, or keeps it open: for an
-// hour. Gives the position behind all that has been told so far.
+// hour. Returns the position after all present updates.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) OpenFeed(ctx context.Context, c OpenFeedCall) (OpenFeedReply, error) {
@@ -76,10 +76,10 @@ type ReadFeedReply struct {
 	More    bool
 }
 
-// ReadFeed runs ffx2_read_feed. What has been told by the feed of a namespace in a partition behind a
-// position: of a flow or all, of certain kinds, and with `children` of runs that nodes of other runs
-// stand for, too. `lost` says that the position is gone, and what followed it may be; all that is left
-// is given then. Reads a bounded number of entries: go on behind `next` while `more`.
+// ReadFeed runs ffx2_read_feed. Returns the updates in the feed of a namespace in a partition after a
+// position: of a flow or all, of certain kinds, and with `children` also of child runs. `lost` means
+// that the position is gone, and later updates may be; all remaining ones are returned then. Reads a
+// bounded number of entries: continue after `next` while `more`.
 //
 // It only reads.
 func (conn *Conn) ReadFeed(ctx context.Context, c ReadFeedCall) (ReadFeedReply, error) {

@@ -30,8 +30,8 @@ type ReadRunKeyReply struct {
 	Starts      []CountedStart
 }
 
-// ReadRunKey runs ffx2_read_run_key. The runs of a key: those that are open and those in its queue, in
-// their order, the first 200 of each, and how many there are; the first run within the time of its
+// ReadRunKey runs ffx2_read_run_key. Returns the runs of a key: the open ones and those in its queue,
+// in their order, the first 200 of each, and the total of both; the first run within the time of its
 // policy; the run that gathers calls, and when it starts; and the times of the last starts that are
 // counted.
 //

@@ -50,15 +50,15 @@ type ListRunsReply struct {
 	NextID enginecore.FlowID
 }
 
-// ListRuns runs ffx2_list_runs. Runs in one partition, the newest first, or the oldest first: of a
-// flow or of all, in certain states (open, success, failed, cancelled, expired), with certain tags,
-// with a text in their id or the name of their flow, created at `before` or earlier and at `after` or
-// later. With the order `closed` both are times of the end, and only runs that are over are given.
-// With `behind_id`, those behind the run with that id and the time `before`, or `after` when the
-// oldest come first, whether or not it still exists. With `run_key` those of this key, with `queued`
-// those that wait in the queue of their key. Looks at a bounded number of runs and may give fewer than
-// there are: while `more`, go on behind `next_at` and `next_id`. The tags are names and values in
-// turn. Runs that nodes of other runs stand for are left out without `children`, and those of other
+// ListRuns runs ffx2_list_runs. Returns runs in one partition, the newest first, or the oldest first:
+// of a flow or of all, in certain states (open, success, failed, cancelled, expired), with certain
+// tags, with a text in their id or the name of their flow, created at `before` or earlier and at
+// `after` or later. With the order `closed` both are times of the end, and only runs that are over are
+// returned. With `behind_id`, returns those after the run with that id and the time `before`, or
+// `after` when the oldest come first, whether or not it still exists. With `run_key`, returns the runs
+// with this key, with `queued` those that wait in the queue of their key. Checks a bounded number of
+// runs and may return fewer than there are: while `more`, continue after `next_at` and `next_id`. The
+// tags are names and values in turn. Child runs are left out without `children`, and runs of other
 // namespaces with `namespace`.
 //
 // It only reads. Error codes: ErrInvalidInput.

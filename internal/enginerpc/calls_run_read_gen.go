@@ -69,8 +69,8 @@ type DescribeFlowReply struct {
 	KeptNodes         int64
 }
 
-// DescribeFlow runs ffx2_describe_flow. A flow with its nodes, in pages. Nodes come in no particular
-// order.
+// DescribeFlow runs ffx2_describe_flow. Returns a flow with its nodes, in pages. Nodes come in no
+// particular order.
 //
 // It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
 func (conn *Conn) DescribeFlow(ctx context.Context, c DescribeFlowCall) (DescribeFlowReply, error) {
@@ -215,10 +215,10 @@ type FlowResultReply struct {
 	ResultSkipped   bool
 }
 
-// FlowResult runs ffx2_flow_result. How a flow stands and, once all nodes have ended (closed_at is
-// set), its result. A flow that has succeeded has none if its graph returns none, or if it was
-// skipped: the node whose result it would be did not run, or a join has made up for its failure. That
-// node is then the failed node, and why is the failure reason.
+// FlowResult runs ffx2_flow_result. Returns the state of a flow and, once all nodes have ended
+// (closed_at is set), its result. A flow that has succeeded has none if its graph returns none, or if
+// it was skipped: the node that should have provided it did not run, or a join has made up for its
+// failure. That node is then the failed node, and why is the failure reason.
 //
 // It only reads. Error codes: ErrFlowNotFound.
 func (conn *Conn) FlowResult(ctx context.Context, c FlowResultCall) (FlowResultReply, error) {
@@ -277,9 +277,10 @@ type ReadValuesReply struct {
 	Executions []ReadValue
 }
 
-// ReadValues runs ffx2_read_values. The input of a flow, and the states and results of executions of
-// its partition, in the order asked for: of each value its size and its first `max_bytes` bytes. Looks
-// at values of four mebibytes together, but at least at one execution: ask again for the rest.
+// ReadValues runs ffx2_read_values. Returns the input of a flow, and the states and results of
+// executions of its partition, in the requested order: for each value its size and its first
+// `max_bytes` bytes. Reads values of four mebibytes together, but at least one execution: call again
+// for the rest.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadValues(ctx context.Context, c ReadValuesCall) (ReadValuesReply, error) {
@@ -335,10 +336,10 @@ type FlowFailuresReply struct {
 	Failures   []FlowFailure
 }
 
-// FlowFailures runs ffx2_flow_failures. The members of a flow that failed, expired or were cancelled
-// by themselves, in pages and in no particular order: not those that ended because the whole flow did,
-// or that a join cancelled. `tolerated` are those that a join has made up for. A page may have none.
-// With `stopped`, those that ended because the whole flow did are among them.
+// FlowFailures runs ffx2_flow_failures. Returns the members of a flow that failed, expired or were
+// cancelled by themselves, in pages and in no particular order: not those that ended because the whole
+// flow did, or that a join cancelled. `tolerated` are those that a join has made up for. A page may
+// have none. With `stopped`, those that ended because the whole flow did are among them.
 //
 // It only reads. Error codes: ErrInvalidInput, ErrFlowNotFound.
 func (conn *Conn) FlowFailures(ctx context.Context, c FlowFailuresCall) (FlowFailuresReply, error) {
@@ -388,8 +389,8 @@ type ReadInputsReply struct {
 	Inputs     []NodeInput
 }
 
-// ReadInputs runs ffx2_read_inputs. Results of the upstreams that feed an execution, in pages. Of a
-// join, those that were there when it was satisfied.
+// ReadInputs runs ffx2_read_inputs. Returns results of the upstreams that feed an execution, in pages.
+// For a join, these are the results that existed when it was satisfied.
 //
 // It only reads. Error codes: ErrExecutionNotFound.
 func (conn *Conn) ReadInputs(ctx context.Context, c ReadInputsCall) (ReadInputsReply, error) {
@@ -440,11 +441,12 @@ type ReadEventsReply struct {
 	Gone   []GoneEvents
 }
 
-// ReadEvents runs ffx2_read_events. Events of a flow's log after the one with the given id, oldest
-// first. From the first event on when the id is that of an event of another flow, which had this id
-// before and is removed. lost tells that events behind the given one are gone, and those that are left
-// follow. `gone` counts those that the log had no room for, by node, "" for the flow itself, of up to
-// 100 nodes; it comes also with the last events before that gap, behind which others follow.
+// ReadEvents runs ffx2_read_events. Returns events of a flow's log after the one with the given id,
+// oldest first. It begins with the first event when the id is that event's of another flow, which had
+// this id before and is removed. lost means that events after the given one are gone, and the
+// remaining ones follow. `gone` counts the events that the log had no room for, by node, "" for the
+// flow itself, of up to 100 nodes; it is also returned with the last events before that gap, after
+// which others follow.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadEvents(ctx context.Context, c ReadEventsCall) (ReadEventsReply, error) {
@@ -498,9 +500,9 @@ type ReadNodeEventsReply struct {
 	Events     []FlowEvent
 }
 
-// ReadNodeEvents runs ffx2_read_node_events. Events of one node in a flow's log, the latest first:
-// about `limit` of them, or fewer, as a call looks at a bounded number. Go on with next_cursor until
-// it is empty.
+// ReadNodeEvents runs ffx2_read_node_events. Returns events of one node in a flow's log, the latest
+// first: about `limit` of them, or fewer, as a call reads a bounded number. Continue with next_cursor
+// until it is empty.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadNodeEvents(ctx context.Context, c ReadNodeEventsCall) (ReadNodeEventsReply, error) {

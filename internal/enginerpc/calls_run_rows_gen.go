@@ -23,7 +23,7 @@ type FindNodeReply struct {
 	ExecutionID enginecore.ExecutionID
 }
 
-// FindNode runs ffx2_find_node. The execution of a node of a run, by the node's name.
+// FindNode runs ffx2_find_node. Returns the execution of a node of a run, by the node's name.
 //
 // It only reads. Error codes: ErrFlowNotFound, ErrExecutionNotFound.
 func (conn *Conn) FindNode(ctx context.Context, c FindNodeCall) (FindNodeReply, error) {

@@ -28,8 +28,8 @@ type MoveStartReply struct {
 }
 
 // MoveStart runs ffx2_move_start. Moves the start of a run that has not started to another time; a
-// time that is over, and none, is now. Its deadline moves with it. One call moves so many roots, those
-// from the place `from` on; `next` is where another call goes on, with the same time.
+// past or missing time is now. Its deadline moves with it. One call moves a bounded number of roots,
+// from the place `from` on; `next` is where another call continues, with the same time.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrFlowNotFound, ErrFlowAlreadyTerminal, ErrRunStarted, ErrRunQueued, ErrInvalidInput.

@@ -27,11 +27,11 @@ type CancelFlowReply struct {
 	More   bool
 }
 
-// CancelFlow runs ffx2_cancel_flow. Cancels a flow with its members, a bounded number per call:
-// nothing of it starts after the first call, running members are told at once. With the policy
-// cancel_pending (otherwise it is cancel_all), running members are left to end by themselves, without
-// another attempt. Call again while `more`, or leave the rest to the keeper. A flow whose running
-// members were spared is cancelled in full by a call with cancel_all.
+// CancelFlow runs ffx2_cancel_flow. Cancels a flow with its members, a bounded number per call: none
+// of its nodes starts after the first call, and the workers of running members are notified at once.
+// With the policy cancel_pending (the default is cancel_all), running members are left to end by
+// themselves, without another attempt. Call again while `more`, or leave the rest to the keeper. A
+// flow whose running members were spared is cancelled in full by a call with cancel_all.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotFound, ErrFlowAlreadyTerminal.
@@ -85,8 +85,8 @@ type CancelNodeReply struct {
 	More          bool
 }
 
-// CancelNode runs ffx2_cancel_node. Cancels one execution, whatever it does; a worker that runs it is
-// told at once. What depends on it is skipped, or goes on by its joins.
+// CancelNode runs ffx2_cancel_node. Cancels one execution in any state; a worker that runs it is
+// notified at once. The nodes that depend on it are skipped, or continue by their joins.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrExecutionNotActive.

@@ -42,11 +42,10 @@ type WriteScheduleReply struct {
 }
 
 // WriteSchedule runs ffx2_write_schedule. Writes the record of a schedule if it still has the version
-// that the caller has read; 0 is that there is none. `due_at` is when a keeper has to look at it;
+// that the caller has read; 0 means that there is none. `due_at` is when a keeper has to check it;
 // without it none does. `plan` is the revision under which spec, definition and input are stored for
-// the runs to come, `dropped_plans` are revisions that no run needs any more. `history` gets entries
-// in front, and keeps the last 50. The same write, sent again, is known by `write_id`. `keeper` starts
-// a fire until `due_at`.
+// later runs, `dropped_plans` are revisions that no run needs. `history` gets entries in front, and
+// keeps the last 50. `write_id` identifies a repeated write. `keeper` starts a fire until `due_at`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrScheduleChanged, ErrInvalidInput.
@@ -110,8 +109,8 @@ type ReadScheduleReply struct {
 	History []string
 }
 
-// ReadSchedule runs ffx2_read_schedule. The record of a schedule, with its newest history entries and
-// the server's time. Version 0 is that there is none.
+// ReadSchedule runs ffx2_read_schedule. Returns the record of a schedule, with its newest history
+// entries and the server's time. Version 0 means that there is none.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadSchedule(ctx context.Context, c ReadScheduleCall) (ReadScheduleReply, error) {
@@ -163,8 +162,8 @@ type ReadSchedulePlanReply struct {
 	Definition []byte
 }
 
-// ReadSchedulePlan runs ffx2_read_schedule_plan. What a schedule starts: the spec that the revision
-// was written with, the input, and the definition of the flow where it is asked for.
+// ReadSchedulePlan runs ffx2_read_schedule_plan. Returns the plan of a schedule: the spec that the
+// revision was written with, the input, and, on request, the definition of the flow.
 //
 // It only reads. Error codes: ErrScheduleNotFound.
 func (conn *Conn) ReadSchedulePlan(ctx context.Context, c ReadSchedulePlanCall) (ReadSchedulePlanReply, error) {
@@ -213,7 +212,7 @@ type DeleteScheduleReply struct {
 }
 
 // DeleteSchedule runs ffx2_delete_schedule. Removes a schedule, if it still has the version that the
-// caller has read. `plans` are the revisions of what it starts. What it has started stays.
+// caller has read. `plans` are the revisions of its plans. The runs that it has started stay.
 // ffx_forget_fires removes the rest, in every partition.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -261,7 +260,7 @@ type ForgetFiresReply struct {
 	Status Status
 }
 
-// ForgetFires runs ffx2_forget_fires. Forgets which fires of a schedule a partition has started, when
+// ForgetFires runs ffx2_forget_fires. Removes the record of a schedule's fires in a partition, when
 // the schedule is gone.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
@@ -308,9 +307,9 @@ type ListSchedulesReply struct {
 	Faults     []ItemFault
 }
 
-// ListSchedules runs ffx2_list_schedules. The schedules of a partition, in pages and in no particular
-// order. One that is there all the time is in at least one page. `faults` are those that cannot be
-// read.
+// ListSchedules runs ffx2_list_schedules. Returns the schedules of a partition, in pages and in no
+// particular order. A schedule that exists all the time is in at least one page. `faults` are those
+// that cannot be read.
 //
 // It only reads.
 func (conn *Conn) ListSchedules(ctx context.Context, c ListSchedulesCall) (ListSchedulesReply, error) {

@@ -22,9 +22,10 @@ type DrainSiblingCancelGroupReply struct {
 	Left    string
 }
 
-// DrainSiblingCancelGroup runs ff_drain_sibling_cancel_group. The siblings that a group listed have
-// been cancelled. Those of the list that still run are kept, and up to 256 that were not listed yet
-// take the place of the others; the reply then ends in `more`, and the group stays owed.
+// DrainSiblingCancelGroup runs ff_drain_sibling_cancel_group. Reports that the siblings which a group
+// listed have been cancelled. Listed siblings that still run are kept, and up to 256 siblings that
+// were not listed yet take the place of the others; the reply then ends in `more`, and the group stays
+// owed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidArgs.
@@ -73,8 +74,8 @@ type ReconcileSiblingCancelGroupReply struct {
 }
 
 // ReconcileSiblingCancelGroup runs ff_reconcile_sibling_cancel_group. Closes a group whose siblings
-// have all ended, and takes entries without a meaning out of the set of groups that owe cancels.
-// Siblings of the list that have ended are taken off it.
+// have all ended, and removes entries without a meaning from the set of groups that owe cancels.
+// Listed siblings that have ended are removed from the list.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidArgs.

@@ -25,7 +25,7 @@ type DeliverSignalReply struct {
 }
 
 // DeliverSignal runs ff_deliver_signal. Delivers a signal to an active waitpoint. Once its condition
-// is met, the suspended execution goes on.
+// is met, the suspended execution continues.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrMissingToken, ErrInvalidToken, ErrTokenExpired,
@@ -96,7 +96,7 @@ type BufferSignalForPendingWaitpointReply struct {
 }
 
 // BufferSignalForPendingWaitpoint runs ff_buffer_signal_for_pending_waitpoint. Keeps a signal to a
-// waitpoint whose suspension has not begun. It is looked at when the suspension does.
+// waitpoint whose suspension has not begun. The suspension reads it when it begins.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrMissingToken, ErrInvalidToken, ErrTokenExpired,

@@ -29,10 +29,10 @@ type SkipReply struct {
 	Candidates []Candidate
 }
 
-// Skip runs ffx2_skip. The lease holder's node is skipped, since the run that it stands for has
-// succeeded without a result: what is behind it is skipped as behind a condition. The worker is leased
-// its next executions of the same partition when it asks for some (count > 0). After a lost reply,
-// send it again with `repeated`. In a flow that is over, it is cancelled.
+// Skip runs ffx2_skip. Skips the lease holder's node, since its child run has succeeded without a
+// result: the nodes that depend on it are skipped as after a condition. The worker is leased its next
+// executions of the same partition when it requests some (count > 0). After a lost reply, send it
+// again with `repeated`. In a flow that is over, it is cancelled.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,

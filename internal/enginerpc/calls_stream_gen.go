@@ -42,9 +42,9 @@ type AppendFrameReply struct {
 	FrameCount int64
 }
 
-// AppendFrame runs ff_append_frame. Adds a frame to the output stream of the running attempt. What
-// stream_policy.max_frame_bytes and stream_policy.retention_maxlen of the stored policy state, the
-// caller can lower but not raise.
+// AppendFrame runs ff_append_frame. Adds a frame to the output stream of the running attempt. The
+// caller can lower but not raise stream_policy.max_frame_bytes and stream_policy.retention_maxlen of
+// the stored policy.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrRetentionLimitExceeded, ErrStreamClosed, ErrStaleOwnerCannotAppend.
@@ -112,8 +112,8 @@ type ReadAttemptStreamReply struct {
 	ClosedReason string
 }
 
-// ReadAttemptStream runs ff_read_attempt_stream. Frames of an attempt's output stream between two ids,
-// oldest first, and whether it is closed.
+// ReadAttemptStream runs ff_read_attempt_stream. Returns the frames of an attempt's output stream
+// between two ids, oldest first, and whether it is closed.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadAttemptStream(ctx context.Context, c ReadAttemptStreamCall) (ReadAttemptStreamReply, error) {

@@ -162,35 +162,34 @@ type SubmitReply struct {
 	Signals  []SentSignal
 }
 
-// Submit runs ffx2_submit. Creates runs of one graph and makes their roots eligible. The graph has
-// come with ffx_put_graph; where the partition does not have it, nothing is written. The outcomes
-// stand in the order of the runs: OK, ALREADY_SATISFIED, or why a run is not created, which changes
-// nothing of the others: `flow_purging`; `flow_id_conflict`, with what is different (graph, input,
-// graph and input, parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time
-// until which it might have been and the present one. Tags of a run of its own are all that it has;
-// `own_tags`, `limits`, `budgets` and `parents` name their run by its place, from 1, and limits their
-// node by its ordinal. Budgets that a run brings replace those of its graph. `retention` is how long
-// runs are kept after their end (ms): one time for all outcomes, or four, for success, failed,
-// cancelled and expired; a negative time, and none, is for ever. Runs with a `fair_key` take turns
-// with those of other keys in their lanes. With `start_at`, nothing of the runs is eligible before
-// that time, from which their deadline counts. A run that a schedule starts brings the one fire that
-// it is of: a fire creates one run at most, also when that run has been purged, and none after
-// `start_before`. Of many roots, one call releases some: `more` says that the same call again releases
-// others. Those that nobody asks for are released by the keeper. With `priority`, the run has that
-// one, which its child runs inherit; the graph's nodes have it already. A signal goes to a wait of its
-// run as by ffx_signal_node, in the same step, also to a run that there is, whose graph and input are
-// not compared then; `signals` says how that went, with the error's code. A run with an arrival comes
-// alone, in the partition of its key. Up to `at_once` runs of the key are open; where they are,
-// `when_taken` says what becomes of the run: reject (`run_key_taken`, with the run id and flow id of
-// one of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with those
-// ids), or cancel, which cancels the oldest. Within `unique_for` after the first run of the key,
-// others are joined to it. Of more than `starts` within `per` (ms), for each `starts/per` of its
-// windows, the start is put off or `throttled`, with the time at which it could be. With `quiet`, the
-// run starts so long after the last call, or `at_most` after the first one: a later call is joined,
-// and its input replaces that of the run, or is added to it, up to `max_inputs` (`debounce_full`). The
-// same `call_id` counts once. A fork comes alone, too: its `kept` nodes, by their ordinals, have
-// succeeded with these results from the beginning on, and its `skips` have been skipped for these
-// reasons, since runs that they stand for had no result.
+// Submit runs ffx2_submit. Creates runs of one graph and makes their roots eligible. ffx_put_graph
+// stores the graph before; when the partition does not have it, nothing is written. The outcomes are
+// in the order of the runs: OK, ALREADY_SATISFIED, or why a run is not created, which does not affect
+// the others: `flow_purging`; `flow_id_conflict`, with the difference (graph, input, graph and input,
+// parent); `purged`, for a fire whose run was purged; `fire_too_late`, with the latest possible time
+// and the present one. A run's own tags replace the common tags; `own_tags`, `limits`, `budgets` and
+// `parents` name their run by its place, from 1, and limits their node by its ordinal. A run's own
+// budgets replace those in its graph. `retention` is how long runs are kept after their end (ms): one
+// time for all outcomes, or four, for success, failed, cancelled and expired; a negative or missing
+// time is for ever. Runs with a `fair_key` take turns with those of other keys in their lanes. With
+// `start_at`, no node of the runs is eligible before that time, from which their deadline counts. A
+// run that a schedule starts has its fire: a fire creates one run at most, also when that run has been
+// purged, and none after `start_before`. When a run has many roots, one call releases some: `more`
+// means that the same call again releases others. The keeper releases those that are left. With
+// `priority`, the run has that one, which its child runs inherit; the graph's nodes already have it. A
+// signal goes to a wait of its run as by ffx_signal_node, in the same step, also to an existing run,
+// whose graph and input are not compared then; `signals` contains its outcome, with the error's code.
+// A run with an arrival comes alone, in the partition of its key. Up to `at_once` runs of the key are
+// open; beyond that, `when_taken` decides: reject (`run_key_taken`, with the run id and flow id of one
+// of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with those ids),
+// or cancel, which cancels the oldest. Within `unique_for` after the first run of the key, others are
+// joined to it. A start beyond `starts` within `per` (ms), for each `starts/per` of its windows, is
+// deferred or `throttled`, with the time at which it could be. With `quiet`, the run starts that time
+// after the last call, or `at_most` after the first one: a later call is joined, and its input
+// replaces the run's input, or is added to it, up to `max_inputs` (`debounce_full`). The same
+// `call_id` counts once. A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded
+// with these results from the beginning, and its `skips` were skipped for these reasons, because their
+// child runs had no result.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrGraphUnknown, ErrFlowPurging, ErrFlowIDConflict, ErrFireTooLate, ErrInvalidInput,

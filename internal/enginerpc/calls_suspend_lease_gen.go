@@ -33,8 +33,8 @@ type DelayExecutionReply struct {
 	DelayUntil time.Time
 }
 
-// DelayExecution runs ff_delay_execution. The lease holder pauses its attempt until a time; the slot
-// is free meanwhile.
+// DelayExecution runs ff_delay_execution. Pauses the lease holder's attempt until a time; the worker's
+// slot is free during the pause.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired,
@@ -102,9 +102,9 @@ type MoveToWaitingChildrenReply struct {
 	Status Status
 }
 
-// MoveToWaitingChildren runs ff_move_to_waiting_children. The lease holder pauses its attempt until
-// all its dependencies are satisfied. When none of them is open any more, the attempt can be claimed
-// again at once; without any, it waits until it is promoted.
+// MoveToWaitingChildren runs ff_move_to_waiting_children. Pauses the lease holder's attempt until all
+// its dependencies are satisfied. When none of them is open, the attempt can be claimed again at once;
+// without any dependency, it waits until it is promoted.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired, ErrPartialFenceTriple,

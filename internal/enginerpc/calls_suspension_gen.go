@@ -49,10 +49,10 @@ type SuspendExecutionReply struct {
 	WaitpointToken string
 }
 
-// SuspendExecution runs ff_suspend_execution. The lease holder gives its lease up and waits for
-// signals to a waitpoint. When signals that came before already meet the condition, it keeps the lease
-// and goes on. The record of an earlier suspension goes even when there is no waitpoint for the new
-// one.
+// SuspendExecution runs ff_suspend_execution. Ends the lease of its holder, which then waits for
+// signals to a waitpoint. When earlier signals already meet the condition, the holder keeps the lease
+// and continues. The record of an earlier suspension is removed even when the new one finds no
+// waitpoint.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrFenceRequired,

@@ -71,7 +71,7 @@ type SetFlowTagsReply struct {
 	Count  int64
 }
 
-// SetFlowTags runs ff_set_flow_tags. Adds tags to a flow, whatever its state.
+// SetFlowTags runs ff_set_flow_tags. Adds tags to a flow, in any state.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput, ErrFlowNotFound, ErrInvalidTagKey.

@@ -112,7 +112,7 @@ type CancelExecutionReply struct {
 }
 
 // CancelExecution runs ff_cancel_execution. Ends an execution as cancelled, from any phase. With
-// strict_authority, running work only by its lease, with its flow, or with the source
+// strict_authority, running work is cancelled only by its lease, with its flow, or with the source
 // operator_override.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
@@ -204,8 +204,8 @@ type ExpireExecutionReply struct {
 	PreviousPhase string
 }
 
-// ExpireExecution runs ff_expire_execution. Ends an execution whose attempt timeout or deadline has
-// run out; the due time is checked again.
+// ExpireExecution runs ff_expire_execution. Ends an execution whose attempt timeout or deadline is
+// over; the due time is checked again.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) ExpireExecution(ctx context.Context, c ExpireExecutionCall) (ExpireExecutionReply, error) {

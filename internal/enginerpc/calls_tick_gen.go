@@ -36,8 +36,8 @@ type TickReply struct {
 	Candidates         []Candidate
 }
 
-// Tick runs ffx2_tick. Does what is due in one partition, at most about `limit` items, and tells when
-// something is due next. Safe to call from any number of keepers.
+// Tick runs ffx2_tick. Performs the due work of one partition, at most about `limit` items, and
+// returns when something is due next. Safe to call from any number of keepers.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -127,19 +127,19 @@ type KeepReply struct {
 	Dispatched   []SiblingDispatch
 }
 
-// Keep runs ffx2_keep. Does what is due in one partition, as ffx_tick does, and tells for each task
-// how much that was and how late the first of it was. Of the schedules that are due, the caller gets
-// those that no other keeper has been told of lately, and so with the bulk jobs. Relay entries are the
-// caller's to carry out, and to be acknowledged with ffx_end_errand. A named task is the only one that
-// is seen to; `next_due_at` is then that of this task. `unchecked` is 0 when the records have been
-// gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings`
-// counts the upstreams that decided joins did not need, by what became of them. With a sibling
-// namespace or tag, those of other programs' flows are left alone unless the join's execution has it.
-// With `quiet`, what waits is not looked at again just in case a part of a call was lost. `now_micros`
-// are the microseconds beyond `now`, by which a keeper sets its clock. With `takes_over`, the
-// schedules and bulk jobs that other keepers than `keeper` have been told of, or have taken, are due
-// again. `faults` are the items that could not be worked on: they are put off, and hold up no others.
-// `dispatched` counts the cancels of siblings by the reason of the join.
+// Keep runs ffx2_keep. Performs the due work of one partition, as ffx_tick does, and returns for each
+// task the number of items and the lateness of the first. The caller gets the due schedules that no
+// other keeper has received lately; the same applies to bulk jobs. The caller delivers the relay
+// entries, and acknowledges them with ffx_end_errand. A named task is the only one that is performed;
+// `next_due_at` then belongs to this task. `unchecked` is 0 when ffx_reconcile has checked the records
+// since the server started, 1 while it does, and else 2. `siblings` counts the upstreams that decided
+// joins did not need, by disposition. With a sibling namespace or tag, siblings of other programs'
+// flows are left alone unless the join's execution has it. With `quiet`, waiting entries are not
+// checked again just in case a part of a call was lost. `now_micros` are the microseconds beyond
+// `now`, by which a keeper sets its clock. With `takes_over`, the schedules and bulk jobs that other
+// keepers than `keeper` have received, or have taken, are due again. `faults` are the items that could
+// not be worked on: they are deferred, and do not delay others. `dispatched` counts the cancels of
+// siblings by the reason of the join.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -222,7 +222,7 @@ type EndLeasesReply struct {
 }
 
 // EndLeases runs ffx2_end_leases. Ends every lease of a partition at once, for a caller that knows
-// that no worker of before lives any more. Looks at a bounded number per call; go on while `more`.
+// that no earlier worker lives. Checks a bounded number per call; continue while `more`.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 func (conn *Conn) EndLeases(ctx context.Context, c EndLeasesCall) (EndLeasesReply, error) {

@@ -30,8 +30,8 @@ type MoveTimerReply struct {
 	More        bool
 }
 
-// MoveTimer runs ffx2_move_timer. Moves the time of the timer that a node sleeps by, a timer node or a
-// function, to another one; one that is over, and none, ends the timer now, as if its time had come.
+// MoveTimer runs ffx2_move_timer. Moves the time for which a node sleeps, a timer node or a function,
+// to another one; a past or missing time ends the timer now, as if its time had come.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrFlowNotFound, ErrExecutionNotFound, ErrExecutionNotSuspended, ErrInvalidInput.

@@ -32,12 +32,13 @@ type TrimReply struct {
 	Faults     []ItemFault
 }
 
-// Trim runs ffx2_trim. Removes executions that ended some time ago and belong to no managed flow, with
-// all their keys, and unmanaged flows that have lost all their members in this way. An execution is
-// kept for the retention_ttl_ms of the stream_policy in its policy, or for `keep`; a negative time is
-// for ever. One whose end somebody waits for that has not been told stays. Looks at about `limit`
-// records per call and removes about 1000 keys: go on with next_cursor until it is empty. `unmanaged`
-// counts the executions looked at that belong to no managed flow.
+// Trim runs ffx2_trim. Removes executions that ended some time ago and do not belong to a managed
+// flow, with all their keys, and unmanaged flows that have lost all their members in this way. An
+// execution is kept for the retention_ttl_ms of the stream_policy in its policy, or for `keep`; a
+// negative time is for ever. An execution stays while another one waits for its end and has not
+// received it. Checks about `limit` records per call and removes about 1000 keys: continue with
+// next_cursor until it is empty. `unmanaged` counts the checked executions that do not belong to a
+// managed flow.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.

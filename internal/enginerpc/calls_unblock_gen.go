@@ -27,9 +27,8 @@ type UnblockExecutionReply struct {
 	Outcome string
 }
 
-// UnblockExecution runs ff_unblock_execution. Lets a blocked execution go: it is eligible again, or
-// delayed as long as its own delay runs. One that was paused while it waited for something else goes
-// on waiting.
+// UnblockExecution runs ff_unblock_execution. Unblocks an execution: it is eligible again, or delayed
+// until its own delay is over. An execution that was paused during another wait continues that wait.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrExecutionNotFound, ErrExecutionNotEligible.

@@ -29,14 +29,14 @@ type SignalReply struct {
 	AnswerSchema string
 }
 
-// Signal runs ffx2_signal. Hands a signal to a waitpoint of a managed flow, in one step with all that
-// follows: a wait that has not begun keeps it, one that it decides ends. One with a known idempotency
-// key, or the same id, is a duplicate, for good: the reply names the first one and what became of it.
-// Outcomes: accepted (`matched`: it counts), resumed, duplicate, closed (the wait is over), expired
-// (its time was up). A token that does not belong to this waitpoint of this execution is
-// invalid_token, whatever is wrong with it. Where the wait says what an answer must be, the caller
-// holds the payload against that schema and sends its SHA-1 in hex as `checked`; without it, or with
-// that of another schema, the outcome is unchecked, with the schema, and nothing has changed.
+// Signal runs ffx2_signal. Sends a signal to a waitpoint of a managed flow, in one step with all its
+// effects: a wait that has not begun keeps it, a wait that it decides ends. A signal with a known
+// idempotency key, or the same id, is a duplicate, permanently: the reply names the first one and its
+// effect. Outcomes: accepted (`matched`: it counts), resumed, duplicate, closed (the wait is over),
+// expired (its time was up). A token that does not belong to this waitpoint of this execution is
+// invalid_token, whatever is wrong with it. Where the wait has a schema for answers, the caller checks
+// the payload with it and sends its SHA-1 in hex as `checked`; without it, or with another schema's,
+// the outcome is unchecked, with the schema, and nothing has changed.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidToken, ErrSignalLimitExceeded, ErrSignalTooLarge, ErrInvalidInput.
@@ -105,12 +105,12 @@ type EndWaitReply struct {
 	AnswerSchema string
 }
 
-// EndWait runs ffx2_end_wait. An operator ends one wait of a managed flow: with resume = 1 it goes on,
-// with the result as what the wait has brought (empty: what has come so far); with 0 the execution is
-// cancelled, or a pending waitpoint closed. The result of a wait that collects signals must be such a
-// list; that of another one is checked like the payload of ffx_signal, and without that nothing
-// changes and the reply has the schema. Needs no token. The execution of another namespace or flow
-// than those that are given is one that does not exist.
+// EndWait runs ffx2_end_wait. Ends one wait of a managed flow on request of an operator: with resume =
+// 1 it continues, with the given result (empty: the signals so far); with 0 the execution is
+// cancelled, or a pending waitpoint closed. The result of a wait that collects signals must be a list
+// of signals; the result of another one is checked like the payload of ffx_signal, and without that
+// check nothing changes and the reply has the schema. Needs no token. The execution of another
+// namespace or flow than the given ones counts as missing.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrExecutionNotFound, ErrWaitpointNotFound, ErrExecutionNotSuspended, ErrInvalidInput.

@@ -28,11 +28,11 @@ type ListWaitpointsReply struct {
 	Children   []enginecore.FlowID
 }
 
-// ListWaitpoints runs ffx2_list_waitpoints. Waitpoints of a flow, in pages and in no particular order:
-// the open ones, or with `all` the closed ones as well. An empty list of signals says that every
-// signal counts. Tokens are made with the current secret, so they outlive its rotation; closed
-// waitpoints have none. Pending ones need 0 signals, as nobody has said how many. `children` are the
-// open runs that nodes of the page stand for; their waitpoints are their own.
+// ListWaitpoints runs ffx2_list_waitpoints. Returns waitpoints of a flow, in pages and in no
+// particular order: the open ones, or with `all` the closed ones as well. An empty list of signals
+// means that every signal counts. Tokens are made with the current secret, so they outlive its
+// rotation; closed waitpoints have none. Pending ones need 0 signals, as the number is not known yet.
+// `children` are the open child runs of nodes of the page; their waitpoints are their own.
 //
 // It only reads. Error codes: ErrFlowNotFound, ErrInvalidInput.
 func (conn *Conn) ListWaitpoints(ctx context.Context, c ListWaitpointsCall) (ListWaitpointsReply, error) {
@@ -102,14 +102,14 @@ type ListWaitsReply struct {
 	NextID string
 }
 
-// ListWaits runs ffx2_list_waits. Open waits of all runs in one partition, with their runs, in the
-// order `opened` (the longest wait first) or `due` (those with a timeout, the next one first), or the
-// other way round with `newest_first`: of a flow, with certain tags of the run, of an audience, with a
-// text in title or question, at `after` or later and `before` or earlier in the order's time. With
-// `behind_id`, those behind the execution of that id at `after`, or `before` when the newest come
-// first. Looks at a bounded number of waits and may give fewer than there are: while `more`, go on
-// behind `next_at` and `next_id`. The tags are names and values in turn. Waitpoints that are opened
-// ahead of their wait are not among them.
+// ListWaits runs ffx2_list_waits. Returns open waits of all runs in one partition, with their runs, in
+// the order `opened` (the longest wait first) or `due` (those with a timeout, the next one first), or
+// the other way round with `newest_first`: of a flow, with certain tags of the run, of an audience,
+// with a text in title or question, at `after` or later and `before` or earlier in the order's time.
+// With `behind_id`, returns those after the execution with that id at `after`, or `before` when the
+// newest come first. Checks a bounded number of waits and may return fewer than there are: while
+// `more`, continue after `next_at` and `next_id`. The tags are names and values in turn. Waitpoints
+// that are opened ahead of their wait are not among them.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ListWaits(ctx context.Context, c ListWaitsCall) (ListWaitsReply, error) {
@@ -184,11 +184,11 @@ type ReadWaitpointReply struct {
 	Signals    []ReceivedSignal
 }
 
-// ReadWaitpoint runs ffx2_read_waitpoint. One waitpoint with its run. With its token, for whom that
-// was given; a token that does not belong to this waitpoint of this execution is invalid_token,
-// whatever is wrong with it. Without one, for operators: the signals that it has received come too, in
-// the order of their arrival and in pages; go on with next_cursor until it is empty. The execution of
-// another namespace or flow than those that are given is one that does not exist.
+// ReadWaitpoint runs ffx2_read_waitpoint. Returns one waitpoint with its run. With its token, for the
+// holder of that; a token that does not belong to this waitpoint of this execution is invalid_token,
+// whatever is wrong with it. Without one, for operators: the reply also has the received signals, in
+// the order of their arrival and in pages; continue with next_cursor until it is empty. The execution
+// of another namespace or flow than the given ones counts as missing.
 //
 // It only reads. Error codes: ErrInvalidToken, ErrExecutionNotFound, ErrWaitpointNotFound,
 // ErrInvalidInput.

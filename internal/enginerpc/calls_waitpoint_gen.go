@@ -27,8 +27,8 @@ type CreatePendingWaitpointReply struct {
 	WaitpointToken string
 }
 
-// CreatePendingWaitpoint runs ff_create_pending_waitpoint. Makes a waitpoint with its token while the
-// execution still runs, so that the token can be handed out before the execution suspends.
+// CreatePendingWaitpoint runs ff_create_pending_waitpoint. Creates a waitpoint with its token while
+// the execution still runs, so that the token can be given away before the execution suspends.
 //
 // After a lost connection its outcome may be unknown: the error then wraps ErrOutcomeUnknown. Error
 // codes: ErrInvalidInput, ErrExecutionNotFound, ErrExecutionNotActive, ErrNoActiveLease,

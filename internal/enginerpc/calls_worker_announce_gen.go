@@ -28,9 +28,9 @@ type AnnounceReply struct {
 	NextCursor string
 }
 
-// Announce runs ffx2_announce. Releases executions that were set aside for want of a worker that knows
-// their activity or offers their capabilities, as far as the calling worker does. Looks at a bounded
-// number per call; go on with next_cursor until it is empty.
+// Announce runs ffx2_announce. Releases executions that were set aside because no worker knew their
+// activity or offered their capabilities, if the calling worker does. Checks a bounded number per
+// call; continue with next_cursor until it is empty.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidCapabilities.

@@ -39,13 +39,13 @@ type ReportWorkerReply struct {
 	Drain  bool
 }
 
-// ReportWorker runs ffx2_report_worker. A worker says that it is there, how many of its slots are in
-// use, how many attempts it has started by lane, and what it does: running, draining or stopped. The
-// record counts as live for the time `ttl`, but for one that has stopped. `lanes` and `kinds` are sets
-// of what it serves, `about` is a text of the worker's; they are needed in the first report, and again
-// when the answer says that the record is not known. Then nothing was written. `build` is what the
-// worker's program was built of, which is kept under `build_id` when the worker is gone; they come
-// with `about`. `drain` tells whether an operator asks the worker to drain.
+// ReportWorker runs ffx2_report_worker. Reports a worker: how many of its slots are in use, how many
+// attempts it has started by lane, and its state: running, draining or stopped. The record counts as
+// live for the time `ttl`, except when the worker has stopped. `lanes` and `kinds` are sets of the
+// lanes and kinds that it serves, `about` is a text of the worker's; they are needed in the first
+// report, and again when the answer reports that the record is not known. Then nothing was written.
+// `build` describes the build of the worker's program, which is kept under `build_id` when the worker
+// is gone; they come with `about`. `drain` reports whether an operator requests the worker to drain.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrInvalidInput.
@@ -100,8 +100,8 @@ type DrainWorkerReply struct {
 	Status Status
 }
 
-// DrainWorker runs ffx2_drain_worker. Asks a live worker to take no more work. Its record keeps that,
-// for a worker that misses the message.
+// DrainWorker runs ffx2_drain_worker. Requests a live worker to take no more work. Its record keeps
+// that, for a worker that misses the message.
 //
 // Sending it again with the same arguments is safe, which the engine does after a lost connection.
 // Error codes: ErrWorkerNotFound.
@@ -151,9 +151,10 @@ type ListWorkersReply struct {
 	Now        time.Time
 }
 
-// ListWorkers runs ffx2_list_workers. The records of live workers, with `gone` also those of workers
-// that were seen within a day, by the time of their last report, the oldest first: go on with
-// next_cursor until it is empty. A worker that reports meanwhile may be listed twice.
+// ListWorkers runs ffx2_list_workers. Returns the records of live workers, with `gone` also the
+// records about workers that were seen within a day, by the time of their last report, the oldest
+// first: continue with next_cursor until it is empty. A worker that reports during the listing may be
+// listed twice.
 //
 // It only reads.
 func (conn *Conn) ListWorkers(ctx context.Context, c ListWorkersCall) (ListWorkersReply, error) {
@@ -206,9 +207,9 @@ type FindWorkersReply struct {
 	Now       time.Time
 }
 
-// FindWorkers runs ffx2_find_workers. For each pair of a lane and a kind of executions, whether a live
-// worker that is not draining serves it; otherwise the one that did last, without an instance when
-// none is known.
+// FindWorkers runs ffx2_find_workers. Reports for each pair of a lane and a kind of executions whether
+// a live worker that is not draining serves it; otherwise returns the one that did last, without an
+// instance when none is known.
 //
 // It only reads.
 func (conn *Conn) FindWorkers(ctx context.Context, c FindWorkersCall) (FindWorkersReply, error) {
@@ -257,8 +258,8 @@ type ReadBuildsReply struct {
 	Builds [][]byte
 }
 
-// ReadBuilds runs ffx2_read_builds. What programs were built of, by the ids under which their workers
-// reported that, in the order asked for; empty for an id that is not known.
+// ReadBuilds runs ffx2_read_builds. Returns the builds of programs, by the ids under which their
+// workers reported them, in the requested order; empty for an id that is not known.
 //
 // It only reads. Error codes: ErrInvalidInput.
 func (conn *Conn) ReadBuilds(ctx context.Context, c ReadBuildsCall) (ReadBuildsReply, error) {

@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // lateGrace is how late something may be that a keeper does before it is called overdue.
@@ -35,7 +36,7 @@ func KeeperDue(n enginerpc.DescribedNode) time.Time {
 }
 
 // Late says that a keeper is late with what an explanation says.
-func Late(e why.Explanation, late time.Duration, noKeeper bool) why.Explanation {
+func Late(e fabrictype.Explanation, late time.Duration, noKeeper bool) fabrictype.Explanation {
 	text := "overdue by " + lateText(late)
 	remedy := "look at the keepers with Engine.Inspect"
 	if noKeeper {
@@ -45,7 +46,7 @@ func Late(e why.Explanation, late time.Duration, noKeeper bool) why.Explanation 
 	if e.Sentence != "" {
 		text += " (" + e.Sentence + ")"
 	}
-	e.Subject, e.Reason, e.Sentence, e.Remedy = string(e.Reason), why.KeeperOverdue, text, remedy
+	e.Subject, e.Reason, e.Sentence, e.Remedy = string(e.Reason), waitreason.KeeperOverdue, text, remedy
 	return e
 }
 

@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // Pause says who paused something, why, and since when.
@@ -15,26 +16,26 @@ type Pause struct {
 }
 
 // RunPaused explains a node whose run was paused.
-func RunPaused(p Pause) why.Explanation {
-	return p.of(why.RunPaused, "", "the run", "resume the run with flowfabric run resume or RunRef.Resume")
+func RunPaused(p Pause) fabrictype.Explanation {
+	return p.of(waitreason.RunPaused, "", "the run", "resume the run with flowfabric run resume or RunRef.Resume")
 }
 
 // ActivityPaused explains a node whose activity was paused.
-func ActivityPaused(name string, p Pause) why.Explanation {
-	return p.of(why.ActivityPaused, name, fmt.Sprintf("activity %q", name),
+func ActivityPaused(name string, p Pause) fabrictype.Explanation {
+	return p.of(waitreason.ActivityPaused, name, fmt.Sprintf("activity %q", name),
 		fmt.Sprintf("resume activity %q with flowfabric activity resume or Client.ResumeActivity", name))
 }
 
 // LanePaused explains a node whose lane was paused.
-func LanePaused(name string, p Pause) why.Explanation {
-	return p.of(why.LanePaused, name, "lane "+name,
+func LanePaused(name string, p Pause) fabrictype.Explanation {
+	return p.of(waitreason.LanePaused, name, "lane "+name,
 		"resume lane "+name+" with flowfabric lane resume or Client.ResumeLane")
 }
 
 // anonymous is the actor of calls that name none.
 const anonymous = "client"
 
-func (p Pause) of(r why.Reason, subject, what, remedy string) why.Explanation {
+func (p Pause) of(r fabrictype.WaitReason, subject, what, remedy string) fabrictype.Explanation {
 	sentence := what + " is paused"
 	if p.By != "" && p.By != anonymous {
 		sentence += " by " + p.By
@@ -42,28 +43,28 @@ func (p Pause) of(r why.Reason, subject, what, remedy string) why.Explanation {
 	if p.Reason != "" {
 		sentence += ": " + p.Reason
 	}
-	return why.Explanation{
+	return fabrictype.Explanation{
 		Reason: r, Subject: subject, By: p.By, Detail: p.Reason, Since: p.Since, Remedy: remedy, Sentence: sentence,
 	}
 }
 
 // NamesBudget reports whether the sentence of a node that waits for a budget is about the budget with a name.
-func NamesBudget(e why.Explanation, name string) bool {
+func NamesBudget(e fabrictype.Explanation, name string) bool {
 	return strings.HasPrefix(e.Sentence, fmt.Sprintf("budget %q", name))
 }
 
 // Budget explains a node that an exhausted budget keeps from starting. words say how the budget stands.
-func Budget(e why.Explanation, name, key, words string, resetsAt time.Time) why.Explanation {
-	return why.Explanation{
-		Reason: why.Budget, Subject: name, Key: key, Sentence: words, Since: e.Since, Until: resetsAt,
+func Budget(e fabrictype.Explanation, name, key, words string, resetsAt time.Time) fabrictype.Explanation {
+	return fabrictype.Explanation{
+		Reason: waitreason.Budget, Subject: name, Key: key, Sentence: words, Since: e.Since, Until: resetsAt,
 		Remedy: raiseBudget,
 	}
 }
 
 // RunOver explains a node of a run that has ended in a state.
-func RunOver(e why.Explanation, state string) why.Explanation {
-	return why.Explanation{
-		Reason: why.RunOver, Since: e.Since, Detail: state,
+func RunOver(e fabrictype.Explanation, state string) fabrictype.Explanation {
+	return fabrictype.Explanation{
+		Reason: waitreason.RunOver, Since: e.Since, Detail: state,
 		Sentence: "the run has " + ended(state) + ": the node is about to end",
 	}
 }

@@ -4,13 +4,16 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // Upstreams completes the explanation of a node that waits for its upstreams. succeeded and ended tell of an upstream
 // by its name how it stands.
-func Upstreams(e why.Explanation, spec *flowgraph.Node, succeeded, ended func(string) bool) why.Explanation {
+func Upstreams(
+	e fabrictype.Explanation, spec *flowgraph.Node, succeeded, ended func(string) bool,
+) fabrictype.Explanation {
 	needed := max(1, spec.Join.Needed)
 	for _, up := range spec.Upstreams {
 		switch {
@@ -21,14 +24,14 @@ func Upstreams(e why.Explanation, spec *flowgraph.Node, succeeded, ended func(st
 		}
 	}
 	if len(e.Names) == 0 {
-		e.Reason, e.Sentence = why.Settling, "waits for what its upstreams have told"
+		e.Reason, e.Sentence = waitreason.Settling, "waits for what its upstreams have told"
 		return e
 	}
 	if !spec.Join.Policy.Tolerates() {
 		e.Sentence = "waits for " + listed(e.Names)
 		return e
 	}
-	e.Reason, e.Need = why.Join, max(0, needed)
+	e.Reason, e.Need = waitreason.Join, max(0, needed)
 	e.Sentence = fmt.Sprintf("waits for %d of %s", e.Need, listed(e.Names))
 	return e
 }

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // Time is a time for people.
@@ -16,8 +17,8 @@ func Time(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 M
 
 // Waiting says what keeps a node from running, as far as its record and its declaration tell; zero for a node that runs
 // or has ended. spec is nil for a node that the graph of the run does not have. now is the engine's time.
-func Waiting(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) why.Explanation {
-	var e why.Explanation
+func Waiting(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) fabrictype.Explanation {
+	var e fabrictype.Explanation
 	switch {
 	case n.LifecyclePhase == "terminal":
 		return e
@@ -35,17 +36,17 @@ func Waiting(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) why
 }
 
 // abandoned explains a node whose worker has lost it; zero for one that runs.
-func abandoned(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) why.Explanation {
+func abandoned(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) fabrictype.Explanation {
 	if n.BlockingReason == "waiting_for_worker" && strings.HasPrefix(n.BlockingDetail, "lease revoked: ") {
-		return why.Explanation{
-			Reason: why.LeaseRevoked, Detail: strings.TrimPrefix(n.BlockingDetail, "lease revoked: "),
+		return fabrictype.Explanation{
+			Reason: waitreason.LeaseRevoked, Detail: strings.TrimPrefix(n.BlockingDetail, "lease revoked: "),
 			Subject:  string(n.WorkerInstanceID),
 			Sentence: "an operator took it from its worker, waiting to be taken over: " + n.BlockingDetail,
 			Remedy:   startWorker(string(n.LaneID)),
 		}
 	}
 	if n.LeaseExpiresAt.IsZero() || n.LeaseExpiresAt.After(now) {
-		return why.Explanation{}
+		return fabrictype.Explanation{}
 	}
 	return lost(n, spec)
 }
@@ -55,10 +56,11 @@ func abandoned(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) w
 const takenOverInCompany = 2
 
 // lost explains a node whose lease has run out.
-func lost(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
-	e := why.Explanation{
-		Reason: why.WorkerLost, Subject: string(n.WorkerInstanceID), Since: n.LeaseExpiresAt, Until: n.DelayUntil,
-		Have: int(n.ReclaimCount) + 1, Remedy: startWorker(string(n.LaneID)),
+func lost(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanation {
+	e := fabrictype.Explanation{
+		Reason: waitreason.WorkerLost, Subject: string(n.WorkerInstanceID), Since: n.LeaseExpiresAt,
+		Until: n.DelayUntil,
+		Have:  int(n.ReclaimCount) + 1, Remedy: startWorker(string(n.LaneID)),
 	}
 	workers := "1 worker"
 	if e.Have > 1 {
@@ -92,12 +94,14 @@ func lost(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
 }
 
 // ofReason explains a node that no worker has, by the reason in its record.
-func ofReason(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
+func ofReason(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanation {
 	switch n.BlockingReason {
 	case "waiting_for_retry_backoff":
 		return retry(n, spec)
 	case "waiting_for_delay", "waiting_for_resume_delay":
-		return why.Explanation{Reason: why.Delay, Until: n.DelayUntil, Sentence: "delayed until " + Time(n.DelayUntil)}
+		return fabrictype.Explanation{
+			Reason: waitreason.Delay, Until: n.DelayUntil, Sentence: "delayed until " + Time(n.DelayUntil),
+		}
 	case "waiting_for_worker":
 		return forWorker(n, spec)
 	case "waiting_for_children":
@@ -105,24 +109,26 @@ func ofReason(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
 	case "waiting_for_capable_worker":
 		return forCapable(n)
 	case "waiting_for_quota":
-		return why.Explanation{
-			Reason: why.Limit, Sentence: sentence(n, "waits for room under a limit"), Remedy: raiseLimit,
+		return fabrictype.Explanation{
+			Reason: waitreason.Limit, Sentence: sentence(n, "waits for room under a limit"), Remedy: raiseLimit,
 		}
 	case "waiting_for_budget":
-		return why.Explanation{
-			Reason: why.Budget, Sentence: sentence(n, "its budget is exhausted"), Remedy: raiseBudget,
+		return fabrictype.Explanation{
+			Reason: waitreason.Budget, Sentence: sentence(n, "its budget is exhausted"), Remedy: raiseBudget,
 		}
 	case "paused_by_operator", "paused_by_policy":
 		return held(n)
 	case "waiting_for_signal", "waiting_for_approval", "waiting_for_callback", "waiting_for_tool_result":
-		return why.Explanation{Reason: why.Signals, Sentence: sentence(n, "waits for a signal")}
+		return fabrictype.Explanation{Reason: waitreason.Signals, Sentence: sentence(n, "waits for a signal")}
 	case "held":
-		return why.Explanation{
-			Reason: why.Submission, Sentence: n.BlockingDetail,
+		return fabrictype.Explanation{
+			Reason: waitreason.Submission, Sentence: n.BlockingDetail,
 			Remedy: "if its program has ended, start the run again with the same id",
 		}
 	}
-	return why.Explanation{Reason: why.Other, Detail: n.BlockingReason, Sentence: sentence(n, n.BlockingReason)}
+	return fabrictype.Explanation{
+		Reason: waitreason.Other, Detail: n.BlockingReason, Sentence: sentence(n, n.BlockingReason),
+	}
 }
 
 // sentence is the text in the record of a node, or another one where it has none.
@@ -142,9 +148,9 @@ const (
 
 func startWorker(lane string) string { return "start a worker on lane " + lane }
 
-func retry(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
-	e := why.Explanation{
-		Reason: why.Retry, Until: n.DelayUntil, Have: int(n.RetryCount) + 1, Detail: n.FailureReason,
+func retry(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanation {
+	e := fabrictype.Explanation{
+		Reason: waitreason.Retry, Until: n.DelayUntil, Have: int(n.RetryCount) + 1, Detail: n.FailureReason,
 		Remedy: "mend the cause before the last attempt",
 	}
 	attempt := fmt.Sprintf("attempt %d", e.Have)
@@ -157,10 +163,11 @@ func retry(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
 	return e
 }
 
-func forWorker(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation {
+func forWorker(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.Explanation {
 	lane := string(n.LaneID)
-	e := why.Explanation{
-		Reason: why.Worker, Subject: lane, Sentence: "waiting for a worker on lane " + lane, Remedy: startWorker(lane),
+	e := fabrictype.Explanation{
+		Reason: waitreason.Worker, Subject: lane, Sentence: "waiting for a worker on lane " + lane,
+		Remedy: startWorker(lane),
 	}
 	if spec != nil && spec.ScheduleToStart > 0 && n.StartedAt.IsZero() && !n.ChangedAt.IsZero() {
 		e.Until = n.ChangedAt.Add(spec.ScheduleToStart)
@@ -171,8 +178,8 @@ func forWorker(n enginerpc.DescribedNode, spec *flowgraph.Node) why.Explanation 
 
 // Unserved explains a node that no live worker serves, by the worker that did last; host is its machine.
 func Unserved(
-	e why.Explanation, activity, lane string, last enginerpc.WorkerSighting, host string,
-) why.Explanation {
+	e fabrictype.Explanation, activity, lane string, last enginerpc.WorkerSighting, host string,
+) fabrictype.Explanation {
 	text := fmt.Sprintf("no live worker serves activity %q on lane %s; ", activity, lane)
 	if last.WorkerInstanceID == "" {
 		text += "none has been seen within a day"
@@ -182,8 +189,9 @@ func Unserved(
 	if !e.Until.IsZero() {
 		text += "; it waits until " + Time(e.Until) + " (then it expires)"
 	}
-	return why.Explanation{
-		Reason: why.Unserved, Subject: activity, Key: lane, Detail: string(last.WorkerInstanceID), Since: e.Since,
+	return fabrictype.Explanation{
+		Reason: waitreason.Unserved, Subject: activity, Key: lane, Detail: string(last.WorkerInstanceID),
+		Since: e.Since,
 		Until: e.Until, Sentence: text,
 		Remedy: fmt.Sprintf("start a worker on lane %s that has registered activity %q", lane, activity),
 	}
@@ -201,13 +209,13 @@ func lastState(state string) string {
 }
 
 // forOthers explains a node that waits for its upstreams or its child run.
-func forOthers(n enginerpc.DescribedNode) why.Explanation {
+func forOthers(n enginerpc.DescribedNode) fabrictype.Explanation {
 	if n.ChildFlowID == "" || !strings.HasPrefix(n.BlockingDetail, submit.ChildWaitPrefix) {
-		return why.Explanation{Reason: why.Upstreams, Sentence: "waiting for its upstreams"}
+		return fabrictype.Explanation{Reason: waitreason.Upstreams, Sentence: "waiting for its upstreams"}
 	}
 	run, flow, _ := strings.Cut(strings.TrimPrefix(n.BlockingDetail, submit.ChildWaitPrefix), " of flow ")
-	return why.Explanation{
-		Reason: why.ChildRun, Subject: run, Key: flow, Sentence: n.BlockingDetail, Remedy: "describe that run",
+	return fabrictype.Explanation{
+		Reason: waitreason.ChildRun, Subject: run, Key: flow, Sentence: n.BlockingDetail, Remedy: "describe that run",
 	}
 }
 
@@ -219,30 +227,30 @@ const (
 	activityPaused  = `activity "`
 )
 
-func forCapable(n enginerpc.DescribedNode) why.Explanation {
+func forCapable(n enginerpc.DescribedNode) fabrictype.Explanation {
 	lane := string(n.LaneID)
 	if name, found := strings.CutPrefix(n.BlockingDetail, unknownActivity); found {
 		name = strings.TrimSuffix(name, `"`)
-		return why.Explanation{
-			Reason: why.Unregistered, Subject: name, Sentence: n.BlockingDetail,
+		return fabrictype.Explanation{
+			Reason: waitreason.Unregistered, Subject: name, Sentence: n.BlockingDetail,
 			Remedy: fmt.Sprintf("start a worker on lane %s that has registered activity %q", lane, name),
 		}
 	}
 	missing, found := strings.CutPrefix(n.BlockingDetail, noCapability)
 	if !found {
-		return why.Explanation{
-			Reason: why.Capability, Sentence: sentence(n, "waits for a worker with other capabilities"),
+		return fabrictype.Explanation{
+			Reason: waitreason.Capability, Sentence: sentence(n, "waits for a worker with other capabilities"),
 			Remedy: startWorker(lane),
 		}
 	}
-	return why.Explanation{
-		Reason: why.Capability, Names: strings.Split(missing, ","), Sentence: n.BlockingDetail,
+	return fabrictype.Explanation{
+		Reason: waitreason.Capability, Names: strings.Split(missing, ","), Sentence: n.BlockingDetail,
 		Remedy: fmt.Sprintf("start a worker on lane %s that offers %s", lane, missing),
 	}
 }
 
 // held explains a node that is blocked: by a pause of its run or activity, or by another program.
-func held(n enginerpc.DescribedNode) why.Explanation {
+func held(n enginerpc.DescribedNode) fabrictype.Explanation {
 	byOperator := n.BlockingReason == "paused_by_operator"
 	if rest, found := strings.CutPrefix(n.BlockingDetail, runPaused); found && byOperator {
 		return RunPaused(Pause{Reason: strings.TrimPrefix(rest, ": ")})
@@ -253,8 +261,8 @@ func held(n enginerpc.DescribedNode) why.Explanation {
 			return ActivityPaused(name, Pause{Reason: strings.TrimPrefix(rest, ": ")})
 		}
 	}
-	return why.Explanation{
-		Reason: why.Operator, Detail: n.BlockingDetail, Sentence: sentence(n, "blocked by an operator"),
+	return fabrictype.Explanation{
+		Reason: waitreason.Operator, Detail: n.BlockingDetail, Sentence: sentence(n, "blocked by an operator"),
 		Remedy: "unblock the execution with package admin",
 	}
 }

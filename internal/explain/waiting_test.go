@@ -6,10 +6,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
 // What records alone tell, for the reasons that a running deployment shows for a moment only.
@@ -19,26 +20,26 @@ func TestReasonsOfRecords(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		node enginerpc.DescribedNode
-		want why.Reason
+		want fabrictype.WaitReason
 		says string
 	}{
 		{"ended", enginerpc.DescribedNode{LifecyclePhase: "terminal", BlockingReason: "none"}, "", ""},
 		{"runs", enginerpc.DescribedNode{LifecyclePhase: "active", LeaseExpiresAt: now.Add(time.Second)}, "", ""},
 		{"submission", enginerpc.DescribedNode{BlockingReason: "held", BlockingDetail: "held until the flow is submitted"},
-			why.Submission, "held until the flow is submitted"},
-		{"of another program", enginerpc.DescribedNode{BlockingReason: "waiting_for_locality_match"}, why.Other,
+			waitreason.Submission, "held until the flow is submitted"},
+		{"of another program", enginerpc.DescribedNode{BlockingReason: "waiting_for_locality_match"}, waitreason.Other,
 			"waiting_for_locality_match"},
 		{"pause by policy", enginerpc.DescribedNode{BlockingReason: "paused_by_policy", BlockingDetail: "quarantine"},
-			why.Operator, "quarantine"},
+			waitreason.Operator, "quarantine"},
 		{"block of another program that looks like a pause", enginerpc.DescribedNode{
 			BlockingReason: "paused_by_policy", BlockingDetail: "the run is paused: no",
-		}, why.Operator, "the run is paused: no"},
+		}, waitreason.Operator, "the run is paused: no"},
 		{"pause of an activity", enginerpc.DescribedNode{
 			BlockingReason: "paused_by_operator", BlockingDetail: `activity "add" is paused: broken`,
-		}, why.ActivityPaused, `activity "add" is paused: broken`},
-		{"budget without words", enginerpc.DescribedNode{BlockingReason: "waiting_for_budget"}, why.Budget,
+		}, waitreason.ActivityPaused, `activity "add" is paused: broken`},
+		{"budget without words", enginerpc.DescribedNode{BlockingReason: "waiting_for_budget"}, waitreason.Budget,
 			"its budget is exhausted"},
-		{"limit without words", enginerpc.DescribedNode{BlockingReason: "waiting_for_quota"}, why.Limit,
+		{"limit without words", enginerpc.DescribedNode{BlockingReason: "waiting_for_quota"}, waitreason.Limit,
 			"waits for room under a limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -55,8 +56,8 @@ func TestSettling(t *testing.T) {
 	t.Parallel()
 	spec := &flowgraph.Node{Upstreams: []flowgraph.Edge{{Node: "a"}}}
 	always := func(string) bool { return true }
-	e := explain.Upstreams(why.Explanation{Reason: why.Upstreams}, spec, always, always)
-	require.Equal(t, why.Settling, e.Reason)
+	e := explain.Upstreams(fabrictype.Explanation{Reason: waitreason.Upstreams}, spec, always, always)
+	require.Equal(t, waitreason.Settling, e.Reason)
 	require.NotEmpty(t, e.Sentence)
 	require.Empty(t, e.Names)
 }
@@ -64,7 +65,7 @@ func TestSettling(t *testing.T) {
 // A limit that has room by now is not blamed: the node waits for its turn.
 func TestLimitWithRoom(t *testing.T) {
 	t.Parallel()
-	waits := why.Explanation{Reason: why.Limit, Sentence: "waits for room"}
+	waits := fabrictype.Explanation{Reason: waitreason.Limit, Sentence: "waits for room"}
 	e := explain.Limits(waits, []enginerpc.QuotaState{{Name: "crm", Cap: 7, Running: 6}}, time.Now())
 	require.Equal(t, waits, e)
 	e = explain.Limits(waits, []enginerpc.QuotaState{{Name: "crm", Cap: 7, Running: 7, Waiting: 3}}, time.Now())

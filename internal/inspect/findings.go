@@ -6,24 +6,29 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 )
 
 // findings collects what an inspection finds, in the order of the looks.
-type findings []inspection.Finding
+type findings []fabrictype.Finding
 
 // add appends a finding.
-func (list *findings) add(code inspection.Code, severity inspection.Severity, subject, found, remedy string) {
-	*list = append(*list, inspection.Finding{
+func (list *findings) add(code fabrictype.FindingCode, severity fabrictype.Severity, subject, found, remedy string) {
+	*list = append(*list, fabrictype.Finding{
 		Code: code, Severity: severity, Subject: subject, Found: found, Remedy: remedy,
 	})
 }
 
 // report returns the findings with the worst first. Those of one severity keep their order.
-func (list findings) report() inspection.Report {
-	slices.SortStableFunc(list, func(a, b inspection.Finding) int { return int(b.Severity) - int(a.Severity) })
-	return inspection.Report{Findings: list}
+func (list findings) report() fabrictype.Inspection {
+	slices.SortStableFunc(list, func(a, b fabrictype.Finding) int { return int(b.Severity) - int(a.Severity) })
+	report := fabrictype.Inspection{Findings: list}
+	if len(list) > 0 {
+		report.Worst = list[0].Severity
+	}
+	return report
 }
 
 // errFull is why an engine is not ready that refuses writes.
@@ -31,15 +36,15 @@ var errFull = fmt.Errorf("%w: %w", observe.ErrNotReady, enginecore.ErrFull)
 
 // refusal returns an error that names the findings with which an engine is not ready; nil if there are none.
 func (list findings) refusal(volatile bool) error {
-	var bad []inspection.Finding
+	var bad []fabrictype.Finding
 	reason := observe.ErrNotReady
 	for _, f := range list {
 		switch f.Code {
-		case inspection.MemoryFull, inspection.WriteRefused:
+		case findingcode.MemoryFull, findingcode.WriteRefused:
 			bad, reason = append(bad, f), errFull
-		case inspection.Eviction, inspection.Replica:
+		case findingcode.Eviction, findingcode.Replica:
 			bad = append(bad, f)
-		case inspection.PersistenceOff:
+		case findingcode.PersistenceOff:
 			if !volatile {
 				bad = append(bad, f)
 			}
@@ -52,7 +57,7 @@ func (list findings) refusal(volatile bool) error {
 }
 
 // texts returns findings in the form of log records and errors.
-func texts(list []inspection.Finding) []string {
+func texts(list []fabrictype.Finding) []string {
 	lines := make([]string, len(list))
 	for i, f := range list {
 		lines[i] = f.String()

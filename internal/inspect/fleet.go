@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 const (
@@ -30,16 +30,19 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	n := counts[channel]
 	switch {
 	case n == 0 && err != nil && !forbidden(err):
-		i.add(inspection.LookFailed, inspection.Error, subject, err.Error(), "see that the server runs and can be reached")
+		i.add(
+			findingcode.LookFailed, fabrictype.SeverityError, subject, err.Error(),
+			"see that the server runs and can be reached",
+		)
 	case n == 0 && err != nil:
-		i.add(inspection.NotAllowed, inspection.Info, subject,
+		i.add(findingcode.NotAllowed, fabrictype.SeverityInfo, subject,
 			"the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
 	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
-		i.add(inspection.KeeperNone, inspection.Warning, subject,
+		i.add(findingcode.KeeperNone, fabrictype.SeverityWarning, subject,
 			"no keeper runs: retries, timeouts and lost work wait",
 			"run flowfabric keeper, or leave WorkerConfig.NoKeeper of a worker unset")
 	default:
-		i.add(inspection.Keepers, inspection.Info, subject, programs(n)+" with keepers", "")
+		i.add(findingcode.Keepers, fabrictype.SeverityInfo, subject, programs(n)+" with keepers", "")
 	}
 }
 
@@ -51,7 +54,7 @@ func (x inspector) inspectLag(ctx context.Context, i *findings) {
 	}
 	for _, lag := range lags {
 		if lag.Late > 0 {
-			i.add(inspection.KeeperLag, inspection.Warning, "keepers",
+			i.add(findingcode.KeeperLag, fabrictype.SeverityWarning, "keepers",
 				fmt.Sprintf("%s: due for %s, late in %d of %d partitions", lag.What, lag.Behind.Round(time.Second),
 					lag.Late, lag.Partitions),
 				"see that keepers run and what they log; flowfabric doctor --repair does what is due once")
@@ -89,12 +92,12 @@ func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
 			missing = "all workers of the lane drain: " + engine.Decimal(of.draining)
 		}
 		if missing != "" && lane.Eligible > 0 {
-			i.add(inspection.WorkerNone, inspection.Warning, subject,
+			i.add(findingcode.WorkerNone, fabrictype.SeverityWarning, subject,
 				engine.Decimal(lane.Eligible)+" executions wait, and "+missing,
 				"run a worker with "+strconv.Quote(string(lane.LaneID))+" among WorkerConfig.Lanes")
 			continue
 		}
-		i.add(inspection.Workers, inspection.Info, subject, programs(n)+" with workers", "")
+		i.add(findingcode.Workers, fabrictype.SeverityInfo, subject, programs(n)+" with workers", "")
 	}
 }
 
@@ -115,7 +118,9 @@ func (x inspector) laneWorkers(ctx context.Context) map[string]laneCount {
 			return counts
 		}
 		for _, w := range reply.Workers {
-			drains := fleet.Worker{State: fleet.State(w.State), DrainRequestedAt: w.DrainRequestedAt}.Drains()
+			drains := fabrictype.Worker{
+				State: fabrictype.WorkerState(w.State), DrainRequestedAt: w.DrainRequestedAt,
+			}.Drains()
 			for lane := range strings.SplitSeq(w.Lanes, "\n") {
 				count := counts[lane]
 				if drains {

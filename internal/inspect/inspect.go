@@ -16,11 +16,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/lua"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // warnWithin bounds how long Warn waits for the servers.
@@ -31,7 +32,7 @@ type inspector struct{ *engine.Session }
 
 // Engine inspects everything around the engine of a session that can lose, delay or stop work. The error is that of
 // ctx, or wraps enginecore.ErrNotReachable if no server answers; some that do not answer are findings.
-func Engine(ctx context.Context, s *engine.Session) (inspection.Report, error) {
+func Engine(ctx context.Context, s *engine.Session) (fabrictype.Inspection, error) {
 	var found findings
 	x := inspector{s}
 	if x.InProcess != nil {
@@ -61,8 +62,8 @@ func Warn(ctx context.Context, s *engine.Session) {
 	defer cancel()
 	var found findings
 	_ = inspector{s}.inspectServers(ctx, &found, true) // what cannot be looked at is left out
-	bad := slices.DeleteFunc(found.report().AtLeast(inspection.Warning), func(f inspection.Finding) bool {
-		return f.Code == inspection.LookFailed
+	bad := slices.DeleteFunc(found.report().AtLeast(fabrictype.SeverityWarning), func(f fabrictype.Finding) bool {
+		return f.Code == findingcode.LookFailed
 	})
 	if len(bad) > 0 {
 		s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: with its settings the server can lose work or stall",
@@ -93,11 +94,11 @@ func Embedded(e *embedded.Engine) error {
 func (x inspector) inspectEmbedded(ctx context.Context, i *findings) {
 	const subject = "embedded"
 	if err := Embedded(x.InProcess); err != nil {
-		i.add(inspection.WriteRefused, inspection.Error, subject,
+		i.add(findingcode.WriteRefused, fabrictype.SeverityError, subject,
 			err.Error(), "make room, or mend the disk: the engine goes on by itself")
 	}
 	if x.InMemory {
-		i.add(inspection.InMemory, inspection.Info, subject,
+		i.add(findingcode.InMemory, fabrictype.SeverityInfo, subject,
 			"nothing outlives this process", "name a directory: embedded:DIR")
 		return
 	}
@@ -143,7 +144,9 @@ func (x inspector) inspectServers(ctx context.Context, i *findings, settings boo
 func (x inspector) inspectRights(ctx context.Context, i *findings) {
 	var lacking *enginecore.RightsError
 	if err := x.Core.CheckRights(ctx); errors.As(err, &lacking) {
-		i.add(inspection.Rights, inspection.Error, "user", "it may not run "+strings.Join(lacking.Missing, ", "),
+		i.add(findingcode.Rights, fabrictype.SeverityError, "user", "it may not run "+strings.Join(
+			lacking.Missing, ", ",
+		),
 			"ACL SETUSER <user> "+strings.Join(lacking.Rules, " "))
 	}
 }
@@ -156,9 +159,9 @@ func (x inspector) inspectLibrary(ctx context.Context, i *findings) {
 	}
 	switch reply, err := library.Version(ctx, enginerpc.VersionCall{}); {
 	case err != nil:
-		i.add(inspection.LookFailed, inspection.Error, "library", err.Error(), "")
+		i.add(findingcode.LookFailed, fabrictype.SeverityError, "library", err.Error(), "")
 	case reply.Build != lua.Build():
-		i.add(inspection.LibraryBuild, inspection.Info, "library",
+		i.add(findingcode.LibraryBuild, fabrictype.SeverityInfo, "library",
 			fmt.Sprintf("the server has build %s, this program build %s", reply.Build, lua.Build()), "")
 	}
 }

@@ -6,18 +6,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 )
 
 // judge finds what is wrong with one server.
 func judge(i *findings, subject string, f serverFacts, volatile bool, replicas int) {
 	if f.err != nil {
-		i.add(inspection.LookFailed, inspection.Error, subject,
+		i.add(findingcode.LookFailed, fabrictype.SeverityError, subject,
 			f.err.Error(), "see that the server runs and can be reached")
 		return
 	}
 	if len(f.forbidden) > 0 {
-		i.add(inspection.NotAllowed, inspection.Info, subject,
+		i.add(findingcode.NotAllowed, fabrictype.SeverityInfo, subject,
 			"the user may not call "+strings.Join(f.forbidden, " and "),
 			"look as an operator: CONFIG GET shows passwords, so applications go without")
 	}
@@ -39,12 +40,15 @@ func judgeVersion(i *findings, subject string, f serverFacts) {
 		kind, version = "Valkey", own
 	}
 	age := time.Duration(f.number("uptime_in_seconds")) * time.Second
-	i.add(inspection.Server, inspection.Info, subject, fmt.Sprintf("%s %s, running for %s", kind, version, age), "")
+	i.add(
+		findingcode.Server, fabrictype.SeverityInfo, subject, fmt.Sprintf("%s %s, running for %s", kind, version, age),
+		"",
+	)
 	var major, minor int
 	oldest := oldestVersions[kind]
 	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n == 2 &&
 		(major < oldest[0] || major == oldest[0] && minor < oldest[1]) {
-		i.add(inspection.VersionOld, inspection.Error, subject,
+		i.add(findingcode.VersionOld, fabrictype.SeverityError, subject,
 			kind+" "+version, fmt.Sprintf("run %s %d.%d or later", kind, oldest[0], oldest[1]))
 	}
 }
@@ -57,7 +61,7 @@ func judgeMemory(i *findings, subject string, f serverFacts) {
 	used := f.number("used_memory") - f.number("mem_not_counted_for_evict")
 	room := fmt.Sprintf("%s of %s are used", bytesText(used), bytesText(limit))
 	if policy := f.info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		i.add(inspection.Eviction, inspection.Error, subject,
+		i.add(findingcode.Eviction, fabrictype.SeverityError, subject,
 			fmt.Sprintf("maxmemory-policy %s with maxmemory %s: an evicted key is lost work", policy, bytesText(limit)),
 			"CONFIG SET maxmemory-policy noeviction, and the same in the server's configuration")
 		return
@@ -65,9 +69,9 @@ func judgeMemory(i *findings, subject string, f serverFacts) {
 	const remedy = "CONFIG SET maxmemory <more>, or keep runs for a shorter time"
 	switch {
 	case used >= limit:
-		i.add(inspection.MemoryFull, inspection.Error, subject, room+": writes are refused", remedy)
+		i.add(findingcode.MemoryFull, fabrictype.SeverityError, subject, room+": writes are refused", remedy)
 	case used >= limit-limit/10:
-		i.add(inspection.MemoryLow, inspection.Warning, subject, room, remedy)
+		i.add(findingcode.MemoryLow, fabrictype.SeverityWarning, subject, room, remedy)
 	}
 }
 
@@ -87,43 +91,43 @@ func bytesText(n int64) string {
 
 func judgePersistence(i *findings, subject string, f serverFacts, volatile bool) {
 	if f.info["loading"] == "1" {
-		i.add(inspection.Loading, inspection.Error, subject, "the server loads its data", "wait")
+		i.add(findingcode.Loading, fabrictype.SeverityError, subject, "the server loads its data", "wait")
 	}
 	log, known := f.info["aof_enabled"]
 	switch {
 	case !known:
 	case log == "0":
-		severity, found := inspection.Warning, "appendonly no: what was acknowledged is lost with the server"
+		severity, found := fabrictype.SeverityWarning, "appendonly no: what was acknowledged is lost with the server"
 		if save := f.settings["save"]; save != "" {
 			found = "appendonly no, only snapshots (save " + save + "): what came after the last one is lost with the server"
 		}
 		if volatile {
-			severity = inspection.Info
+			severity = fabrictype.SeverityInfo
 		}
-		i.add(inspection.PersistenceOff, severity, subject, found,
+		i.add(findingcode.PersistenceOff, severity, subject, found,
 			"CONFIG SET appendonly yes, and the same in the server's configuration; or OpenConfig.AllowVolatile")
 	default:
 		judgeFsync(i, subject, f, "CONFIG SET appendfsync everysec, or always")
 		if f.info["aof_last_write_status"] == "err" {
-			i.add(inspection.WriteRefused, inspection.Error, subject,
+			i.add(findingcode.WriteRefused, fabrictype.SeverityError, subject,
 				"the last write to the log failed: writes are refused", "make room on the server's disk, see its log")
 		}
 		if f.info["aof_last_bgrewrite_status"] == "err" {
-			i.add(inspection.WriteFailed, inspection.Warning, subject,
+			i.add(findingcode.WriteFailed, fabrictype.SeverityWarning, subject,
 				"the last rewrite of the log failed", "make room on the server's disk, then BGREWRITEAOF")
 		}
 		if f.info["aof_rewrites"] == "0" {
-			i.add(inspection.LogNotRewritten, inspection.Info, subject,
+			i.add(findingcode.LogNotRewritten, fabrictype.SeverityInfo, subject,
 				"the log has not been rewritten since the server started",
 				"if the server was killed before that: BGREWRITEAOF, which leaves out the half of a call that the kill may have left")
 		}
 	}
 	if f.info["rdb_last_bgsave_status"] == "err" {
 		if f.settings["save"] != "" && f.settings["stop-writes-on-bgsave-error"] == "yes" {
-			i.add(inspection.WriteRefused, inspection.Error, subject,
+			i.add(findingcode.WriteRefused, fabrictype.SeverityError, subject,
 				"the last snapshot failed: writes are refused", "make room on the server's disk, then BGSAVE")
 		} else {
-			i.add(inspection.WriteFailed, inspection.Warning, subject,
+			i.add(findingcode.WriteFailed, fabrictype.SeverityWarning, subject,
 				"the last snapshot failed", "make room on the server's disk, then BGSAVE")
 		}
 	}
@@ -132,10 +136,10 @@ func judgePersistence(i *findings, subject string, f serverFacts, volatile bool)
 func judgeFsync(i *findings, subject string, f serverFacts, remedy string) {
 	switch f.settings["appendfsync"] {
 	case "no":
-		i.add(inspection.Fsync, inspection.Warning, subject,
+		i.add(findingcode.Fsync, fabrictype.SeverityWarning, subject,
 			"appendfsync no: a power cut costs what the operating system has not written yet", remedy)
 	case "everysec":
-		i.add(inspection.Fsync, inspection.Info, subject,
+		i.add(findingcode.Fsync, fabrictype.SeverityInfo, subject,
 			"appendfsync everysec: a power cut can cost the last second", "")
 	}
 }
@@ -143,17 +147,17 @@ func judgeFsync(i *findings, subject string, f serverFacts, remedy string) {
 // judgeReplication: wanted is how many replicas calls wait for.
 func judgeReplication(i *findings, subject string, f serverFacts, wanted int) {
 	if f.info["role"] == "slave" {
-		i.add(inspection.Replica, inspection.Error, subject,
+		i.add(findingcode.Replica, fabrictype.SeverityError, subject,
 			"it is a replica, which takes no writes", "name its primary, or sentinels: valkey+sentinel://…")
 		return
 	}
 	if online := f.replicasOnline(); online < wanted {
-		i.add(inspection.ReplicasMissing, inspection.Warning, subject,
+		i.add(findingcode.ReplicasMissing, fabrictype.SeverityWarning, subject,
 			fmt.Sprintf("%d replicas are online, OpenConfig.Replication asks for %d: calls are carried out and fail",
 				online, wanted), "add replicas, or ask for fewer")
 	}
 	if f.number("connected_slaves") > 0 && f.settings["min-replicas-to-write"] == "0" {
-		i.add(inspection.ReplicasUnguarded, inspection.Info, subject,
+		i.add(findingcode.ReplicasUnguarded, fabrictype.SeverityInfo, subject,
 			"min-replicas-to-write 0: work is also taken in while no replica has it",
 			"CONFIG SET min-replicas-to-write 1")
 	}

@@ -1,6 +1,6 @@
 // Package layout computes where to draw the nodes and edges of a flow, and draws them as SVG.
 //
-// Programs get a layout from what has a graph: Layout and SVG of flow.Definition, of catalogue.Description and of
+// Programs get a layout from what has a graph: Layout and SVG of flow.Definition, of runtime.FlowDescription and of
 // runtime.RunDescription. New lays out any Graph. The package knows neither the engine nor Go types of flows.
 //
 // # The drawing

@@ -50,7 +50,7 @@ type Edge struct {
 	Data bool
 }
 
-// Kind is what a node is. The values are those of describe.Kind; those from Start on are only in layouts.
+// Kind is what a node is. The values are those of fabrictype.NodeKind; those from Start on are only in layouts.
 type Kind string
 
 // The kinds of nodes.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -27,7 +28,7 @@ type Backfill struct {
 	Next  int64 `json:"next"`
 	Until int64 `json:"until"`
 	// Overlap is OverlapQueue, by which a run starts when the one before has ended, or OverlapAllow.
-	Overlap OverlapPolicy `json:"overlap"`
+	Overlap fabrictype.OverlapPolicy `json:"overlap"`
 	// Last is the run that the backfill has started last; nil before the first.
 	Last *StartedRun `json:"last,omitempty"`
 }
@@ -45,7 +46,7 @@ func (r *Record) backfill() *Backfill {
 // caller writes the record. The error wraps ErrNoTimes, engine.ErrInvalid for an interval that has
 // not passed, or ErrScheduleFull for too many times or backfills.
 func (r *Record) AddBackfill(
-	from, until time.Time, overlap OverlapPolicy, request string,
+	from, until time.Time, overlap fabrictype.OverlapPolicy, request string,
 ) (count int, known bool, _ error) {
 	if done := r.State.request(request); done != nil {
 		return done.Count, true, nil
@@ -111,7 +112,7 @@ func (s *Runner) awaitBackfill(ctx context.Context, r *Record, b *Backfill) (mor
 
 // waitsForRun reports whether a backfill waits for the end of its last run.
 func (s Store) waitsForRun(ctx context.Context, r *Record, b *Backfill) (bool, error) {
-	if b.Last == nil || b.Overlap == OverlapAllow {
+	if b.Last == nil || b.Overlap == fabrictype.OverlapAllow {
 		return false, nil
 	}
 	id, p, err := s.locateRun(r, b.Last)
@@ -136,16 +137,16 @@ func (s Store) locateRun(r *Record, run *StartedRun) (enginecore.FlowID, enginec
 // whether the time had its run before, cause why it has none.
 func (r *Record) finishBackfill(fire PendingFire, flowName string, existed bool, cause error) {
 	entry := StoredFire{
-		At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Backfill: true,
+		At: fire.At, Outcome: fabrictype.FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Backfill: true,
 	}
 	var last *StartedRun
 	switch {
 	case cause != nil:
 		r.State.Failed++
-		entry.Outcome, entry.Run, entry.Reason = FireFailed, "", cause.Error()
+		entry.Outcome, entry.Run, entry.Reason = fabrictype.FireFailed, "", cause.Error()
 	case existed:
 		r.State.Skipped++
-		entry.Outcome, entry.Reason = FireSkipped, "the time has its run already"
+		entry.Outcome, entry.Reason = fabrictype.FireSkipped, "the time has its run already"
 	default:
 		r.State.Started++
 		last = &StartedRun{Flow: flowName, Run: entry.Run, At: fire.At}

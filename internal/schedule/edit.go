@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
@@ -155,7 +156,7 @@ func (r *Record) Trigger(request string) (_ PendingFire, known bool, _ error) {
 	}
 	// The first waiting fire does not count against the queue limit.
 	waiting := len(r.State.Waiting)
-	if r.Spec.Overlap == OverlapQueue && waiting > r.Spec.QueueLimit || waiting >= maxWaitingFires {
+	if r.Spec.Overlap == fabrictype.OverlapQueue && waiting > r.Spec.QueueLimit || waiting >= maxWaitingFires {
 		return PendingFire{}, false, fmt.Errorf("%w: %d", ErrScheduleFull, waiting)
 	}
 	r.push(PendingFire{At: r.now.UnixMilli(), Triggered: true})
@@ -214,9 +215,9 @@ func triggerError(fire PendingFire, history []string) error {
 		case err != nil:
 			return err
 		case !entry.Manual || entry.At != fire.At:
-		case entry.Outcome == FireSkipped:
+		case entry.Outcome == fabrictype.FireSkipped:
 			return fmt.Errorf("%w: %s", ErrFireSkipped, entry.Reason)
-		case entry.Outcome == FireFailed:
+		case entry.Outcome == fabrictype.FireFailed:
 			return errors.New(entry.Reason)
 		default:
 			return nil

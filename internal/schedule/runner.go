@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -147,17 +148,17 @@ func (s *Runner) step(ctx context.Context, r *Record, takesOver bool) (more bool
 		return s.start(ctx, r, i)
 	}
 	open := false
-	if r.Spec.Overlap != OverlapAllow && (r.isRipe() || r.nextFire() >= 0) {
+	if r.Spec.Overlap != fabrictype.OverlapAllow && (r.isRipe() || r.nextFire() >= 0) {
 		if open, err = s.store.isLastRunOpen(ctx, r); err != nil {
 			return false, err
 		}
 	}
 	r.settle(open)
-	if open && r.Spec.Overlap == OverlapSkip {
+	if open && r.Spec.Overlap == fabrictype.OverlapSkip {
 		r.skipWaiting("run " + r.State.Last.Run + " was open")
 	}
 	next := r.nextFire()
-	if b := r.backfill(); b != nil && (next < 0 || open && r.Spec.Overlap != OverlapAllow) {
+	if b := r.backfill(); b != nil && (next < 0 || open && r.Spec.Overlap != fabrictype.OverlapAllow) {
 		if waits, err := s.store.waitsForRun(ctx, r, b); err != nil || !waits {
 			return s.startBackfill(ctx, r, b, err)
 		}
@@ -168,7 +169,7 @@ func (s *Runner) step(ctx context.Context, r *Record, takesOver bool) (more bool
 	switch {
 	case next < 0:
 		return false, s.store.save(ctx, r, nil, false)
-	case !open || r.Spec.Overlap == OverlapAllow:
+	case !open || r.Spec.Overlap == fabrictype.OverlapAllow:
 		return s.start(ctx, r, next)
 	}
 	return s.await(ctx, r)
@@ -177,7 +178,7 @@ func (s *Runner) step(ctx context.Context, r *Record, takesOver bool) (more bool
 // await leaves fires waiting for the end of the previous run, which it cancels if the overlap policy demands it.
 func (s *Runner) await(ctx context.Context, r *Record) (more bool, err error) {
 	last := r.State.Last
-	if r.Spec.Overlap == OverlapCancelPrevious && !last.Cancelled {
+	if r.Spec.Overlap == fabrictype.OverlapCancelPrevious && !last.Cancelled {
 		if err := s.cancel(ctx, r); err != nil {
 			return false, err
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
@@ -20,36 +21,6 @@ import (
 // Version is the version of the stored form that this program writes. Schedules of a later version are left
 // to newer programs (see ErrScheduleVersion).
 const Version = 1
-
-// OverlapPolicy decides about a fire while the last started run of the schedule is open. The values are part of the
-// stored form.
-type OverlapPolicy string
-
-const (
-	// OverlapSkip starts no run for the fire.
-	OverlapSkip OverlapPolicy = "skip"
-	// OverlapQueue starts the run after the open one, with up to Spec.QueueLimit fires waiting.
-	OverlapQueue OverlapPolicy = "queue"
-	// OverlapCancelPrevious cancels the open run and starts the next one when it has ended.
-	OverlapCancelPrevious OverlapPolicy = "cancel_previous"
-	// OverlapAllow starts the run beside the open one.
-	OverlapAllow OverlapPolicy = "allow"
-)
-
-// fireOutcome is the outcome of a fire. The values are part of the stored form.
-type fireOutcome string
-
-const (
-	// FireStarted is the outcome of a fire with a run.
-	FireStarted fireOutcome = "started"
-	// FireSkipped is the outcome of a fire without a run because of the overlap policy, its bounds, or a change of
-	// the timetable.
-	FireSkipped fireOutcome = "skipped"
-	// FireMissed is the outcome of times that passed without a keeper and are too old or too many to make up for.
-	FireMissed fireOutcome = "missed"
-	// FireFailed is the outcome of a fire whose run cannot be started.
-	FireFailed fireOutcome = "failed"
-)
 
 const (
 	// MaxMadeUp bounds the fires that are made up for after a time without keepers.
@@ -65,25 +36,25 @@ const (
 // Spec is the stored declaration of a schedule. Times are Unix ms, 0 for none. Either Cron with Zone or
 // EveryMS defines the timetable.
 type Spec struct {
-	Version    int               `json:"version"`
-	Namespace  string            `json:"namespace"`
-	Name       string            `json:"name"`
-	Flow       string            `json:"flow"`
-	GraphHash  string            `json:"graph_hash"`
-	InputHash  string            `json:"input_hash"`
-	Cron       string            `json:"cron,omitempty"`
-	Zone       string            `json:"zone,omitempty"`
-	EveryMS    int64             `json:"every_ms,omitempty"`
-	StartMS    int64             `json:"start,omitempty"`
-	EndMS      int64             `json:"end,omitempty"`
-	JitterMS   int64             `json:"jitter_ms,omitempty"`
-	Overlap    OverlapPolicy     `json:"overlap"`
-	QueueLimit int               `json:"queue_limit,omitempty"`
-	CatchUpMS  int64             `json:"catch_up_ms"`
-	Retention  string            `json:"retention,omitempty"`
-	Tags       map[string]string `json:"tags,omitempty"`
-	FireField  string            `json:"fire_field,omitempty"`
-	Creator    string            `json:"creator"`
+	Version    int                      `json:"version"`
+	Namespace  string                   `json:"namespace"`
+	Name       string                   `json:"name"`
+	Flow       string                   `json:"flow"`
+	GraphHash  string                   `json:"graph_hash"`
+	InputHash  string                   `json:"input_hash"`
+	Cron       string                   `json:"cron,omitempty"`
+	Zone       string                   `json:"zone,omitempty"`
+	EveryMS    int64                    `json:"every_ms,omitempty"`
+	StartMS    int64                    `json:"start,omitempty"`
+	EndMS      int64                    `json:"end,omitempty"`
+	JitterMS   int64                    `json:"jitter_ms,omitempty"`
+	Overlap    fabrictype.OverlapPolicy `json:"overlap"`
+	QueueLimit int                      `json:"queue_limit,omitempty"`
+	CatchUpMS  int64                    `json:"catch_up_ms"`
+	Retention  string                   `json:"retention,omitempty"`
+	Tags       map[string]string        `json:"tags,omitempty"`
+	FireField  string                   `json:"fire_field,omitempty"`
+	Creator    string                   `json:"creator"`
 	// Carried are the values that runs carry to activities, in their stored form.
 	Carried string `json:"carried,omitempty"`
 }
@@ -208,15 +179,15 @@ type StartedRun struct {
 
 // StoredFire is an entry of the history: one fire, or several missed ones.
 type StoredFire struct {
-	At      int64       `json:"at"`
-	Until   int64       `json:"until,omitempty"`
-	Count   int64       `json:"count,omitempty"`
-	Done    int64       `json:"done"`
-	Outcome fireOutcome `json:"outcome"`
-	Flow    string      `json:"flow,omitempty"`
-	Run     string      `json:"run,omitempty"`
-	Reason  string      `json:"reason,omitempty"`
-	Manual  bool        `json:"triggered,omitempty"`
+	At      int64                  `json:"at"`
+	Until   int64                  `json:"until,omitempty"`
+	Count   int64                  `json:"count,omitempty"`
+	Done    int64                  `json:"done"`
+	Outcome fabrictype.FireOutcome `json:"outcome"`
+	Flow    string                 `json:"flow,omitempty"`
+	Run     string                 `json:"run,omitempty"`
+	Reason  string                 `json:"reason,omitempty"`
+	Manual  bool                   `json:"triggered,omitempty"`
 	// Backfill is set for a time of a past interval that was started later.
 	Backfill bool `json:"backfill,omitempty"`
 }

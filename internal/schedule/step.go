@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"fmt"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"slices"
 	"time"
 )
@@ -54,7 +55,9 @@ func (r *Record) settle(open bool) bool {
 		oldest++
 	}
 	if missed := count - int64(len(last)-oldest); missed > 0 {
-		entry := StoredFire{At: first.UnixMilli(), Outcome: FireMissed, Reason: "nobody was there to start it"}
+		entry := StoredFire{
+			At: first.UnixMilli(), Outcome: fabrictype.FireMissed, Reason: "nobody was there to start it",
+		}
 		if oldest > 0 {
 			until = last[oldest-1]
 		}
@@ -131,11 +134,11 @@ func (r *Record) Admit(at time.Time, open bool) {
 func (r *Record) refusal(open bool) string {
 	waiting := len(r.State.Waiting)
 	switch {
-	case r.Spec.Overlap == OverlapSkip && open:
+	case r.Spec.Overlap == fabrictype.OverlapSkip && open:
 		return "run " + r.State.Last.Run + " was open"
-	case r.Spec.Overlap == OverlapQueue && open && waiting >= r.Spec.QueueLimit,
+	case r.Spec.Overlap == fabrictype.OverlapQueue && open && waiting >= r.Spec.QueueLimit,
 		// The first one need not wait.
-		r.Spec.Overlap == OverlapQueue && waiting > r.Spec.QueueLimit:
+		r.Spec.Overlap == fabrictype.OverlapQueue && waiting > r.Spec.QueueLimit:
 		return fmt.Sprintf("%d fires waited already", waiting)
 	case waiting >= maxWaitingFires:
 		return fmt.Sprintf("%d fires waited to be started", waiting)
@@ -145,7 +148,7 @@ func (r *Record) refusal(open bool) string {
 
 // push adds a fire. Under OverlapCancelPrevious it replaces those that no keeper has begun to start.
 func (r *Record) push(fire PendingFire) {
-	if r.Spec.Overlap == OverlapCancelPrevious {
+	if r.Spec.Overlap == fabrictype.OverlapCancelPrevious {
 		r.skipWaiting("a later fire took its place")
 	}
 	r.State.Serial++
@@ -202,7 +205,7 @@ func (r *Record) skipWaiting(reason string) {
 // skip records a skipped fire in counter and history.
 func (r *Record) skip(fire PendingFire, reason string) {
 	r.State.Skipped++
-	r.note(StoredFire{At: fire.At, Outcome: FireSkipped, Reason: reason, Manual: fire.Triggered})
+	r.note(StoredFire{At: fire.At, Outcome: fabrictype.FireSkipped, Reason: reason, Manual: fire.Triggered})
 }
 
 // finish records the outcome of a fire that was being started: cause is why it has no run. It reports whether the
@@ -219,11 +222,12 @@ func (r *Record) finish(serial int64, flowName string, existed bool, cause error
 		return true
 	}
 	entry := StoredFire{
-		At: fire.At, Outcome: FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire), Manual: fire.Triggered,
+		At: fire.At, Outcome: fabrictype.FireStarted, Flow: flowName, Run: RunOf(r.Spec.Name, fire),
+		Manual: fire.Triggered,
 	}
 	if cause != nil {
 		r.State.Failed++
-		entry.Outcome, entry.Run, entry.Reason = FireFailed, "", cause.Error()
+		entry.Outcome, entry.Run, entry.Reason = fabrictype.FireFailed, "", cause.Error()
 	} else {
 		r.State.Started++
 		r.State.Last = &StartedRun{Flow: flowName, Run: entry.Run, At: fire.At}

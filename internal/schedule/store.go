@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -161,7 +162,7 @@ func (s Store) settleDue(ctx context.Context, r *Record) error {
 		return nil
 	}
 	open := false
-	if r.Spec.Overlap != OverlapAllow {
+	if r.Spec.Overlap != fabrictype.OverlapAllow {
 		var err error
 		if open, err = s.isLastRunOpen(ctx, r); err != nil {
 			return err

@@ -13,8 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // Bounds of a number in a value or a schema. The validator computes with exact fractions: a short text such as
@@ -105,12 +105,12 @@ func refuseToLoad(url string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("a reference out of the schema is not followed: %s", url)
 }
 
-// Check returns a *valuefault.Error with all faults of a JSON value, or nil. Numbers are compared exactly, whatever
-// their size. The caller bounds the size of the value.
+// Check returns a *fabrictype.ValueError with all faults of a JSON value, or nil. Numbers are compared exactly,
+// whatever their size. The caller bounds the size of the value.
 func (s *Schema) Check(subject string, value []byte) error {
 	document, fault := decode(value)
 	if fault != nil {
-		return &valuefault.Error{Subject: subject, Faults: []valuefault.Fault{*fault}}
+		return &fabrictype.ValueError{Subject: subject, Faults: []fabrictype.ValueFault{*fault}}
 	}
 	err := s.compiled.Validate(document)
 	if err == nil {
@@ -118,25 +118,25 @@ func (s *Schema) Check(subject string, value []byte) error {
 	}
 	invalid, ok := errors.AsType[*jsonschema.ValidationError](err)
 	if !ok {
-		return &valuefault.Error{Subject: subject, Faults: []valuefault.Fault{{Message: err.Error()}}}
+		return &fabrictype.ValueError{Subject: subject, Faults: []fabrictype.ValueFault{{Message: err.Error()}}}
 	}
 	return faultsOf(subject, invalid, s, document)
 }
 
 // decode parses one JSON value. The fault is that of a text that is not JSON, or of a number beyond the bounds.
-func decode(text []byte) (any, *valuefault.Fault) {
+func decode(text []byte) (any, *fabrictype.ValueFault) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var value any
 	if err := decoder.Decode(&value); err != nil {
-		return nil, &valuefault.Fault{Message: "is not JSON: " + notJSON(err, len(text))}
+		return nil, &fabrictype.ValueFault{Message: "is not JSON: " + notJSON(err, len(text))}
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		message := fmt.Sprintf("has more than one JSON value: byte %d", decoder.InputOffset())
-		return nil, &valuefault.Fault{Message: message}
+		return nil, &fabrictype.ValueFault{Message: message}
 	}
 	if err := activityspec.CheckJSON(text); err != nil {
-		return nil, &valuefault.Fault{Message: err.Error()}
+		return nil, &fabrictype.ValueFault{Message: err.Error()}
 	}
 	return value, oversizedNumber(value, "")
 }
@@ -153,11 +153,11 @@ func notJSON(err error, size int) string {
 	}
 }
 
-func oversizedNumber(value any, pointer string) *valuefault.Fault {
+func oversizedNumber(value any, pointer string) *fabrictype.ValueFault {
 	switch v := value.(type) {
 	case json.Number:
 		if !withinBounds(string(v)) {
-			return &valuefault.Fault{
+			return &fabrictype.ValueFault{
 				Pointer: pointer,
 				Message: fmt.Sprintf("number has more than %d digits or an exponent beyond %d", maxDigits, maxExponent),
 			}

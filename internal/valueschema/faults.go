@@ -13,7 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // maxMessage bounds the message of one fault, in bytes: it can quote the value.
@@ -24,8 +24,11 @@ type placedFault struct {
 	message string
 }
 
+// maxFaults is how many faults an error lists. Its More counts the others.
+const maxFaults = 100
+
 // faultsOf turns the tree of the validator's errors into a list, ordered by place.
-func faultsOf(subject string, invalid *jsonschema.ValidationError, s *Schema, value any) *valuefault.Error {
+func faultsOf(subject string, invalid *jsonschema.ValidationError, s *Schema, value any) *fabrictype.ValueError {
 	c := collector{schema: s, value: value}
 	c.collect(invalid)
 	faults := c.faults
@@ -35,11 +38,11 @@ func faultsOf(subject string, invalid *jsonschema.ValidationError, s *Schema, va
 	faults = slices.CompactFunc(faults, func(a, b placedFault) bool {
 		return a.message == b.message && slices.Equal(a.place, b.place)
 	})
-	listed := faults[:min(len(faults), valuefault.MaxFaults)]
-	result := &valuefault.Error{Subject: subject, More: len(faults) - len(listed)}
+	listed := faults[:min(len(faults), maxFaults)]
+	result := &fabrictype.ValueError{Subject: subject, More: len(faults) - len(listed)}
 	for _, fault := range listed {
 		place, text := pointerOf(fault.place), shortened(fault.message)
-		result.Faults = append(result.Faults, valuefault.Fault{Pointer: place, Message: text})
+		result.Faults = append(result.Faults, fabrictype.ValueFault{Pointer: place, Message: text})
 	}
 	return result
 }
@@ -135,7 +138,7 @@ func (c *collector) alternatives(e *jsonschema.ValidationError, place []string) 
 		var faults []string
 		for _, fault := range one.faults {
 			rest := fault.place[min(len(place), len(fault.place)):]
-			faults = append(faults, valuefault.Fault{Pointer: pointerOf(rest), Message: fault.message}.String())
+			faults = append(faults, fabrictype.ValueFault{Pointer: pointerOf(rest), Message: fault.message}.String())
 		}
 		slices.Sort(faults)
 		why = append(why, strings.Join(faults, ", "))

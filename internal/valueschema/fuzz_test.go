@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 // FuzzSchema checks any values against any schemas: both are refused with a reason, or used. A value that is not JSON
@@ -36,7 +36,7 @@ func FuzzSchema(f *testing.F) {
 			require.True(t, json.Valid(value), "%q", value)
 			return
 		}
-		var invalid *valuefault.Error
+		var invalid *fabrictype.ValueError
 		require.ErrorAs(t, err, &invalid)
 		require.NotEmpty(t, invalid.Faults)
 		require.Equal(t, err.Error(), s.Check("value", value).Error(), "another check says something else")

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/valueschema"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 )
 
 type base struct {
@@ -90,7 +90,7 @@ func TestCheckNamesAllFaults(t *testing.T) {
 		"region": 5, "id": "x", "amount": 9223372036854775808, "large": 7, "at": "noon", "photo": 1,
 		"items": [{"sku":"a","count":256},{"sku":1,"count":-1},{},[],[],[],[],[],[],[],{"sku":"","count":0,"extra/~":1}],
 		"by_year": {"2026": {"sku": "a"}}, "Pointer": null}`))
-	var invalid *valuefault.Error
+	var invalid *fabrictype.ValueError
 	require.ErrorAs(t, err, &invalid)
 	places := make([]string, len(invalid.Faults))
 	for i, fault := range invalid.Faults {
@@ -145,9 +145,9 @@ func TestCheckRefuses(t *testing.T) {
 func TestFaultsAreBounded(t *testing.T) {
 	t.Parallel()
 	err := schemaOf(t, []string{}).Check("v", []byte("["+strings.Repeat("1,", 99_999)+"1]"))
-	var invalid *valuefault.Error
+	var invalid *fabrictype.ValueError
 	require.ErrorAs(t, err, &invalid)
-	assert.Len(t, invalid.Faults, valuefault.MaxFaults)
+	assert.Len(t, invalid.Faults, 100)
 	assert.Equal(t, 99_900, invalid.More)
 	assert.Equal(t, "/99", invalid.Faults[99].Pointer)
 	assert.True(t, strings.HasSuffix(err.Error(), "; and 99900 more faults"))
@@ -326,7 +326,7 @@ func TestTypesWithoutJSON(t *testing.T) {
 	for _, value := range []any{make(chan int), func() {}, struct{ C complex128 }{}} {
 		_, err := valueschema.Of(reflect.TypeOf(value))
 		require.Error(t, err)
-		var fault *valuefault.Error
+		var fault *fabrictype.ValueError
 		require.False(t, errors.As(err, &fault))
 	}
 }

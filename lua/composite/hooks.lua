@@ -1,7 +1,7 @@
--- All hooks are set here: rules to which composite calls add something, and events that they follow. Each is declared in the file
--- that calls it, with what it does in a library without composite calls.
+-- Sets all hooks: rules to which composite calls add something, and events that they follow. Each is declared in the file that
+-- calls it, with its effect in a library without composite calls.
 
--- Where executions and runs are kept: see store.lua.
+-- The stores of executions and runs: see store.lua.
 
 store.row = row.of_key
 
@@ -29,7 +29,7 @@ function store.of_entry(c, entry)
   return store_record, entry
 end
 
--- The frame of a call, and what it counts.
+-- The frame of a call, and its counters.
 
 call.in_doubt = recovery.in_doubt
 
@@ -62,7 +62,7 @@ create.refuse_id = run_rows.refuse_id
 propagate.resolve_unmanaged = repair_edges.resolve_unmanaged
 terminal.on_member_end = propagate.leave_to_keeper
 
--- A completion leases what it makes ready.
+-- A completion leases the executions that it makes ready.
 
 dependency.hand_off = handoff.add
 propagate.hand_result = handoff.feed
@@ -88,7 +88,7 @@ function graph.on_closed(c, flow_id, flow_key, flow, outcome)
   if flow.run_key_id then run_key.ended(c, flow_id, flow.run_key_id) end
 end
 
--- Others.
+-- Other hooks.
 
 event_log.on_note = run_feed.note
 

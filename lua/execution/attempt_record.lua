@@ -1,12 +1,12 @@
 -- Records of attempts: one for each try to run an execution.
 
--- The first attempt of a node with a row stands in the row alone, as long as it does nothing else than run and succeed: the field
--- `in_row` says so. Whatever else befalls the attempt writes its record first.
+-- The first attempt of a node with a row is stored only in the row while it just runs and succeeds: the field `in_row` is set
+-- then. Any other change of the attempt first writes its record.
 
 local NONE = {}
 
--- Writes the record of a new attempt. For managed executions, created_at, which is started_at, and the usage record
--- are left out: no function reads them.
+-- Writes the record of a new attempt. For managed executions, it leaves out created_at, which equals started_at, and the usage
+-- record: no function reads them.
 function attempt_record.open(c, execution_id, index, w, epoch, attempt_id, attempt_type, extra, managed)
   redis.call('HSET', key.attempt_record(c, execution_id, index),
     'attempt_id', attempt_id, 'execution_id', execution_id, 'attempt_index', index,
@@ -21,7 +21,7 @@ function attempt_record.open(c, execution_id, index, w, epoch, attempt_id, attem
   end
 end
 
--- Writes the record of an attempt that stands in the core alone. Who had its lease is known while somebody has it.
+-- Writes the record of an attempt that only the core contains. It names the lease holder only while the core does.
 function attempt_record.write_first(c, execution_id, core)
   if not core.managed then return end
   local core_key = key.exec_core(c, execution_id)
@@ -42,14 +42,14 @@ function attempt_record.write_first(c, execution_id, core)
   record.clear(core_key, 'in_row')
 end
 
--- Notes in the record of the current attempt what became of it, while the core still names its lease.
+-- Writes fields into the record of the current attempt, while the core still names its lease.
 function attempt_record.note(c, execution_id, core, ...)
   if not is_set(core.current_attempt_index) then return end
   attempt_record.write_first(c, execution_id, core)
   redis.call('HSET', key.attempt_record(c, execution_id, core.current_attempt_index), ...)
 end
 
--- The current attempt has ended in `state`.
+-- Records that the current attempt has ended in `state`.
 function attempt_record.finish(c, execution_id, core, state, ...)
   attempt_record.note(c, execution_id, core, 'attempt_state', state, 'ended_at', c.now_text, ...)
 end

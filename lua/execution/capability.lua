@@ -3,7 +3,7 @@
 local MAX_CAPABILITY_BYTES = 4096
 local MAX_CAPABILITY_TOKENS = 256
 
--- Set of the tokens of a CSV, or nil and the error reply. `kind` names whose set it is.
+-- Returns the set of the tokens of a CSV, or nil and the error reply. `kind` names the owner of the set.
 function capability.parse(csv, kind)
   local set = {}
   if not is_set(csv) then return set end
@@ -21,7 +21,7 @@ function capability.parse(csv, kind)
   return set
 end
 
--- Sorted CSV of what `required` asks for and `offered` lacks; "" when nothing is missing.
+-- Returns a sorted CSV of the tokens that `required` contains and `offered` lacks; "" when nothing is missing.
 function capability.missing(required, offered)
   local missing = {}
   for token in pairs(required) do
@@ -39,7 +39,7 @@ local function token_fault(token)
   return nil
 end
 
--- CSV of the capabilities that a policy document requires ("" = none), or nil and the error reply.
+-- Returns a CSV of the capabilities that a policy document requires ("" = none), or nil and the error reply.
 function capability.of_policy(policy_json)
   if not is_set(policy_json) or policy_json == '{}' then return '' end
   local ok, policy = pcall(cjson.decode, policy_json)

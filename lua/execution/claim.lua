@@ -1,6 +1,6 @@
--- Leasing an execution: a fresh attempt, a resumed one, or one that its worker abandoned.
+-- Leases an execution: with a new attempt, with a resumed one, or after its worker abandoned it.
 
--- Core fields that the claim of a managed record reads that was never claimed before; the full list for others.
+-- Core fields that a claim reads of a managed record that was never claimed; it reads the full list of others.
 claim.FIRST_FIELDS = {
   'lifecycle_phase', 'eligibility_state', 'attempt_state', 'current_lease_epoch', 'total_attempt_count', 'lane_id',
   'execution_kind', 'created_at', 'retry_count', 'flow_id', 'managed', 'node', 'required_capabilities',
@@ -24,7 +24,7 @@ local ATTEMPT_TYPE = { pending_retry_attempt = 'retry', pending_replay_attempt =
 
 local MAX_RECLAIMS = 100
 
--- Puts a new lease into the indexes of leases. Rows tell who has them.
+-- Enters a new lease into the indexes of leases. A row itself names the worker.
 local function enter_indexes(c, execution_id, core_key, w, expires)
   call.enter(c, key.index_lease_expiry(c), execution_id, expires)
   if store.row(core_key) then return end
@@ -53,9 +53,8 @@ local function write_lease(c, execution_id, core_key, w, epoch, expires, ...)
   enter_indexes(c, execution_id, core_key, w, expires)
 end
 
--- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl,
--- renewal (ms until the renewal deadline). `values`: further core fields, `blank`: core fields to unset. Gives
--- epoch and expiry as text.
+-- Writes lease, core and indexes of a new lease. `w`: worker_id, worker_instance_id, lane, lease_id, ttl, renewal (ms until the
+-- renewal deadline). `values`: further core fields, `blank`: core fields to unset. Returns epoch and expiry as text.
 local function take_lease(c, execution_id, core_key, core, w, attempt_id, values, blank)
   local epoch = number.text((tonumber(core.current_lease_epoch) or 0) + 1)
   local expires = number.time(c.now + w.ttl)
@@ -84,7 +83,7 @@ local function take_lease(c, execution_id, core_key, core, w, attempt_id, values
   return epoch, expires
 end
 
--- Marks of a lost lease, and what the text of a waiting record said.
+-- Fields that mark a lost lease, and the text of a waiting record.
 local LOSS_FIELDS = { 'blocking_detail', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason' }
 
 local PENDING_FIELDS = { 'pending_retry_reason', 'pending_replay_reason', 'pending_replay_requested_by',
@@ -92,7 +91,7 @@ local PENDING_FIELDS = { 'pending_retry_reason', 'pending_replay_reason', 'pendi
 
 local NONE, TEXT_ONLY = {}, { 'blocking_detail' }
 
--- Fields to unset when a new attempt starts. A managed record that was never claimed can only have the text.
+-- Returns the fields to unset when a new attempt starts. A managed record that was never claimed can only have the text.
 local function to_unset(core, attempt_type)
   if core.managed and attempt_type == 'initial' then return is_set(core.blocking_detail) and TEXT_ONLY or NONE end
   local blank = {}
@@ -104,8 +103,8 @@ local function to_unset(core, attempt_type)
   return blank
 end
 
--- Starts a new attempt of a runnable record. `left` tells that it is not in the eligible set of its lane, `w.attached` is a mark
--- of lease.attach. Gives {lease_epoch, expires_at, attempt_id, index, type}.
+-- Starts a new attempt of a runnable record. `left`: the record is not in the eligible set of its lane. `w.attached` is a mark of
+-- lease.attach. Returns {lease_epoch, expires_at, attempt_id, index, type}.
 function claim.start(c, execution_id, core_key, core, w, left)
   local index = tonumber(core.total_attempt_count) or 0
   local index_text = number.text(index)
@@ -131,7 +130,7 @@ function claim.start(c, execution_id, core_key, core, w, left)
   if w.attached then values[9], values[10] = 'attached', w.attached end
   local epoch, expires = take_lease(c, execution_id, core_key, core, w, w.attempt_id, values,
     to_unset(core, attempt_type))
-  -- The first attempt of a node with a row stands in the row: see attempt_record.
+  -- The first attempt of a node with a row is stored in the row: see attempt_record.
   if index > 0 or attempt_type ~= 'initial' or not store.row(core_key) then
     attempt_record.open(c, execution_id, index_text, w, epoch, w.attempt_id, attempt_type, extra, core.managed)
   end
@@ -142,7 +141,7 @@ function claim.start(c, execution_id, core_key, core, w, left)
   return { epoch = epoch, expires = expires, attempt_id = w.attempt_id, index = index_text, type = attempt_type }
 end
 
--- Goes on with the attempt that was put aside, under what was left of its timeout unless `timeout` (ms) replaces it.
+-- Continues the attempt that was put aside, with the rest of its timeout unless `timeout` (ms) replaces it.
 function claim.resume(c, execution_id, core_key, core, w, timeout)
   local index = core.current_attempt_index or ''
   local attempt_id = core.current_attempt_id or ''
@@ -152,7 +151,7 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
   timeout = timeout or number.finite(core.remaining_attempt_timeout)
   local attached, values = timeout and lease.attach(core), {}
   if attached then values = { 'attached', attached } end
-  -- Losses in a row count: a managed execution that has got on begins anew.
+  -- Losses in a row count: a managed execution that has made progress starts again at 0.
   if core.managed and (tonumber(core.lease_reclaim_count) or 0) > 0 then
     values[#values + 1] = 'lease_reclaim_count'
     values[#values + 1] = '0'
@@ -174,12 +173,12 @@ function claim.resume(c, execution_id, core_key, core, w, timeout)
   return { epoch = epoch, expires = expires, attempt_id = attempt_id, index = index, type = 'resumed' }
 end
 
--- How often an execution may be taken over before it is given up.
+-- Returns how often an execution may be taken over before it is given up.
 function claim.reclaim_limit(c, execution_id)
   return number.finite(policies.of(c, execution_id).max_reclaim_count) or MAX_RECLAIMS
 end
 
--- An execution that lost its owner too often fails for good.
+-- Fails an execution for good that lost its owner too often.
 local function give_up_reclaiming(c, execution_id, core_key, core, worker_set, reclaims)
   local reason, values = 'max_reclaims_exceeded', nil
   if core.managed then
@@ -199,7 +198,7 @@ local function give_up_reclaiming(c, execution_id, core_key, core, worker_set, r
   })
 end
 
--- Takes an abandoned execution over with a new attempt; nil when it was given up instead.
+-- Takes over an abandoned execution with a new attempt. Returns nil when it was given up instead.
 function claim.take_over(c, execution_id, core_key, core, w, worker_set)
   local reclaims = tonumber(core.lease_reclaim_count) or 0
   if reclaims >= claim.reclaim_limit(c, execution_id) then

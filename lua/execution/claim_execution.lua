@@ -1,6 +1,6 @@
--- The contract's calls by which a worker leases what it was granted: fresh, resumed or abandoned executions.
+-- The contract's calls by which a worker leases an execution that it has a grant for: fresh, resumed or abandoned executions.
 
--- Length of the lease that a claim asks for, and when it is to be renewed.
+-- Returns the length of the lease that a claim requests, and the time of its renewal.
 local function parse_lease(A)
   local n, err = {}, nil
   n.ttl, err = number.lease_ttl(A.lease_ttl_ms)
@@ -10,7 +10,7 @@ local function parse_lease(A)
   return n
 end
 
--- Limits and policy of the attempt that a claim asks for, converted before anything is written. Nil, or the error
+-- Converts the limits and the policy of the attempt that a claim requests, before anything is written. Returns nil, or the error
 -- reply.
 local function parse_attempt(A, n)
   local err
@@ -32,13 +32,13 @@ local function parse_attempt(A, n)
   return nil
 end
 
--- What suffices to know of a record that was never claimed.
+-- The fields that suffice to start a record which was never claimed.
 local STARTABLE_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome',
   'current_lease_epoch', 'total_attempt_count', 'lane_id', 'started_at', 'managed', 'current_attempt_index', 'fair_key',
 }
 
--- Whether a runnable record may start a new attempt: nil, or the error reply.
+-- Checks whether a runnable record may start a new attempt. Returns nil, or the error reply.
 local function check_startable(core)
   if core.lifecycle_phase ~= 'runnable' then return reply.err('execution_not_leaseable') end
   if core.ownership_state ~= 'unowned' then return reply.err('lease_conflict') end
@@ -49,7 +49,7 @@ local function check_startable(core)
   return nil
 end
 
--- Keepers hear when a new lease of `ttl` (ms) ends, and of what else the call made due.
+-- Notifies keepers of the end of a new lease of `ttl` (ms), and of other times that the call made due.
 local function announce_lease(c, core, ttl)
   wake.due_for(c, core, c.now + ttl)
   wake.flush(c)
@@ -132,8 +132,8 @@ function F.ff_claim_execution(K, A)
 end
 
 -- @function ff_claim_resumed_execution
--- @summary  Consumes a grant and goes on with the attempt that was put aside, under a new lease. Without a remaining
---           timeout from the caller, what was left of the attempt's timeout counts.
+-- @summary  Consumes a grant and continues the attempt that was put aside, under a new lease. Without a remaining timeout from
+--           the caller, the rest of the attempt's timeout counts.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      claim_grant     exec.claim_grant
@@ -195,8 +195,8 @@ function F.ff_claim_resumed_execution(K, A)
 end
 
 -- @function ff_reclaim_execution
--- @summary  Takes over an execution whose lease was lost, with a new attempt. At the limit of take-overs the
---           execution fails for good, which the error tells.
+-- @summary  Takes over an execution whose lease was lost, with a new attempt. At the limit of take-overs the execution fails for
+--           good, and the call returns an error.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      claim_grant     exec.claim_grant

@@ -1,6 +1,6 @@
--- Creating an execution record.
+-- Creates the records of executions.
 
--- State of an execution that nobody has claimed yet. `held` names why it may not run: nil, 'delay' or
+-- Returns the state of an execution that was never claimed. `held` names the reason why it may not run: nil, 'delay' or
 -- 'dependencies'.
 function create.state(held, detail)
   if held == 'delay' then
@@ -69,7 +69,7 @@ local function write_core(c, core_key, A, priority, delayed, capabilities)
     unpack(capabilities ~= '' and { 'required_capabilities', capabilities } or {}))
 end
 
--- Times of a create call, converted before anything is written.
+-- Converts the times of a create call, before anything is written.
 local function parse_times(A)
   local delay, err = number.optional('delay_until', A.delay_until, 0)
   if err then return nil, err end
@@ -83,12 +83,12 @@ local function parse_times(A)
   }
 end
 
--- @hook Why an execution cannot have an id; nil when it can.
+-- @hook Returns why an execution cannot have an id; nil when it can.
 function create.refuse_id(execution_id) return nil end
 
 -- @function ff_create_execution
--- @summary  Creates the execution record and places it in one scheduling set. The set follows from the state,
---           whichever of the two the caller named.
+-- @summary  Creates the execution record and places it in one scheduling set. The state determines the set, regardless of which
+--           of the two the caller named.
 -- @flags    derives repeatable intake
 -- @key      core            exec.core
 -- @key      payload         exec.payload

@@ -1,4 +1,4 @@
--- Who may write: the fence triple (lease id, lease epoch, attempt id) of the lease holder.
+-- Checks who may write, with the fence triple (lease id, lease epoch, attempt id) of the lease holder.
 
 -- Core fields that the checks below compare.
 fence.FIELDS = {
@@ -8,7 +8,7 @@ fence.FIELDS = {
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'fair_key', 'in_row',
 }
 
--- Those that suffice for the renewal while the lease stands.
+-- The fields that suffice for a renewal while the lease is valid.
 fence.RENEWAL_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'current_lease_epoch', 'lease_expires_at', 'current_lease_id',
   'current_attempt_id', 'current_attempt_index', 'managed', 'attached',
@@ -17,12 +17,12 @@ fence.RENEWAL_FIELDS = {
 -- @errors lease_fence execution_not_active terminal_outcome:text lease_epoch:text lifecycle_phase:text
 --         attempt_id:text fence_required partial_fence_triple lease_revoked lease_expired stale_lease
 
--- Whether the operator of this partition has turned off what the contract leaves to the caller's word.
+-- Reports whether the operator of this partition has turned off the parts of the contract that trust the caller.
 function fence.strict(c)
   return redis.call('HGET', key.ffx_partition(c), 'strict_authority') == '1'
 end
 
--- The triple to check against: the caller's, or the record's own for an operator override. Nil and the error
+-- Returns the triple to check against: the caller's, or the record's own for an operator override. Returns nil and the error
 -- reply when the triple is incomplete or missing.
 function fence.resolve(args, core, override_allowed)
   local given = 0
@@ -46,13 +46,13 @@ function fence.matches(f, core)
     and f.attempt_id == core.current_attempt_id
 end
 
--- True when the lease has run out by the server's clock.
+-- Returns true when the lease has expired by the server's clock.
 function fence.lapsed(c, core)
   return (tonumber(core.lease_expires_at) or 0) <= c.now
 end
 
--- The core of an execution for a call by its lease holder: the `fields` given, or all of fence.FIELDS when the lease does
--- not stand.
+-- Returns the core of an execution for a call by its lease holder: the `fields` given, or all of fence.FIELDS when the lease is
+-- not valid.
 function fence.read(c, core_key, fields)
   local core = record.read(core_key, fields)
   if core and (core.ownership_state ~= 'leased' or fence.lapsed(c, core)) then
@@ -61,14 +61,14 @@ function fence.read(c, core_key, fields)
   return core
 end
 
--- The same for a completion, which is the most frequent one. Usually the caller holds the lease, and it stands: the core has
--- the field is_held then, instead of what tells of the lease, and there is nothing more to check.
+-- Does the same for a completion, which is the most frequent call. Usually the caller holds a valid lease. The core then has the
+-- field is_held instead of the fields of the lease, and there is nothing more to check.
 function fence.read_completion(c, core_key, args)
   local s, at = store.of(core_key)
   return s.held(at, c, args) or s.read(at, fence.FIELDS)
 end
 
--- Whether a call comes from the holder of a lease that stands: the usual case, which needs no closer look.
+-- Reports whether a call comes from the holder of a valid lease: the usual case, which needs no closer check.
 function fence.holds(c, core, args)
   return core.lifecycle_phase == 'active' and core.ownership_state == 'leased' and not fence.lapsed(c, core)
     and fence.matches(args, core) and is_set(args.lease_id) and is_set(args.lease_epoch) and is_set(args.attempt_id)

@@ -2,24 +2,24 @@
 
 local HISTORY_LENGTH = 1000
 
--- An expired execution that nobody has taken over yet is looked at again after this time (ms), so it does not
--- hide newer expiries at the head of the index.
+-- An expired execution that was not taken over yet is checked again after this time (ms), so it does not hide newer expiries at
+-- the head of the index.
 local RECLAIM_BACKOFF_MS = 10000
 
--- What happened to the leases of an execution. Of managed ones only what is unusual is kept here: that a lease was taken
--- or given back stands in the attempt's record and in the flow's event log, and a stream takes 4 KB at the least.
+-- Adds an entry to the history of an execution's leases. For managed executions it contains unusual events only: the attempt's
+-- record and the flow's event log already contain each lease that was taken or given back, and a stream takes at least 4 KB.
 function lease.history(c, execution_id, ...)
   redis.call('XADD', key.exec_lease_history(c, execution_id), 'MAXLEN', '~', c.history_length or HISTORY_LENGTH,
     '*', ...)
 end
 
--- The core field `attached` of a managed record tells what it may have beyond a lease: with lease.TIMED, a timeout of its
--- attempts; with '1', an output stream and the times of a renewal, too; with 'lease', which stands on a record that was no member
--- of a flow before, also the lease record of the contract. Other managed records have none of these: the lease record only
+-- The core field `attached` of a managed record states which data it may have beyond a lease: with lease.TIMED, a timeout of its
+-- attempts; with '1', also an output stream and the times of a renewal; with 'lease', also the lease record of the contract. A
+-- record has 'lease' when it was not a member of a flow before. Other managed records have none of these: the lease record only
 -- repeats the core.
 lease.TIMED = 'timeout'
 
--- Whether a record has nothing beyond a lease, except a timeout.
+-- Reports whether a record has nothing beyond a lease, except a timeout.
 function lease.is_plain(core)
   local attached = core.attached
   return core.managed ~= nil and (not is_set(attached) or attached == lease.TIMED)
@@ -29,13 +29,13 @@ function lease.has_record(core)
   return core.managed == nil or core.attached == 'lease'
 end
 
--- What to write into `attached` of a record that gets a stream or a timeout; nil when nothing has to be.
+-- Returns the value of `attached` for a record that gets a stream or a timeout; nil when it need not change.
 function lease.attach(core)
   if lease.is_plain(core) then return '1' end
   return nil
 end
 
--- Takes an execution out of everything that only a lease holder is in. `plain`: see lease.is_plain.
+-- Removes an execution from all indexes that contain only leased executions. `plain`: see lease.is_plain.
 function lease.drop(c, execution_id, core, named_worker_set, plain)
   local is_row = store.row(key.exec_core(c, execution_id)) ~= nil
   if not plain and not is_row then redis.call('DEL', key.exec_lease_current(c, execution_id)) end
@@ -57,7 +57,7 @@ function lease.drop(c, execution_id, core, named_worker_set, plain)
   end
 end
 
--- Takes an execution out of its worker's set: that of the record, and the caller's when it named another.
+-- Removes an execution from its worker's set: the set that the record names, and the caller's when it named another.
 function lease.leave_worker(c, execution_id, core, named_worker_set)
   local worker_set
   if is_set(core.current_worker_instance_id) then
@@ -77,7 +77,7 @@ function lease.close_stream(c, execution_id, attempt_index, reason, only_open)
   redis.call('HSET', meta, 'closed_at', c.now_text, 'closed_reason', reason)
 end
 
--- Leased and run out becomes reclaimable. Nothing happens when it is already marked.
+-- Marks an expired lease as reclaimable. It does nothing when the mark exists.
 function lease.mark_expired(c, core_key, core)
   if core.ownership_state == 'lease_expired_reclaimable' then return end
   local execution_id = core.execution_id or ''
@@ -107,14 +107,14 @@ function lease.mark_expired(c, core_key, core)
   end
 end
 
--- Makes an expired or revoked execution visible to claiming workers.
+-- Offers an expired or revoked execution to claiming workers.
 function lease.offer_reclaim(c, execution_id, core)
   local lane = record.running_lane(core)
   redis.call('ZADD', key.ffx_reclaimable(call.home(c), lane), c.now, execution_id)
   wake.workers(c, lane)
 end
 
--- One lapsed entry of the expiry index: marks it and tells what happened.
+-- Handles one lapsed entry of the expiry index: marks the lease and returns the outcome.
 function lease.expire_if_due(c, execution_id, core_key, expiry_key)
   local core = record.read(core_key, fence.FIELDS)
   if not core then
@@ -148,7 +148,7 @@ function lease.check_later(c, execution_id, expiry_key)
   redis.call('ZADD', expiry_key, 'XX', c.now + RECLAIM_BACKOFF_MS, execution_id)
 end
 
--- The check of a renewal: nil, or the error reply.
+-- Checks a renewal. Returns nil, or the error reply.
 function lease.check_renewal(c, core_key, core, args)
   local f, err = fence.resolve(args, core, false)
   if err then return err end
@@ -167,7 +167,7 @@ end
 
 local NOTHING, ATTACHES = {}, { 'attached', '1' }
 
--- Extends a checked lease; gives the new expiry time as text.
+-- Extends a checked lease; returns the new expiry time as text.
 function lease.extend(c, k, execution_id, core, ttl, grace)
   local expires = c.now + ttl
   local expires_text = number.text(expires)
@@ -188,7 +188,7 @@ function lease.extend(c, k, execution_id, core, ttl, grace)
 end
 
 -- @function ff_renew_lease
--- @summary  Extends the current lease; lease id and epoch stay.
+-- @summary  Extends the current lease; lease id and epoch do not change.
 -- @flags    repeatable derives fence
 -- @key      core            exec.core
 -- @key      lease_current   exec.lease_current
@@ -218,7 +218,7 @@ function F.ff_renew_lease(K, A)
   err = lease.check_renewal(c, K.core, core, A)
   if err then return err end
   local expires_text = lease.extend(c, K, A.execution_id, core, ttl, grace)
-  -- Keepers look when the lease would have ended before, and find a later end by themselves.
+  -- Keepers check at the previous end of the lease, and find a later end by themselves.
   if c.now + ttl < (tonumber(core.lease_expires_at) or 0) then
     wake.due_for(c, core, c.now + ttl)
     wake.flush(c)
@@ -245,7 +245,7 @@ function F.ff_mark_lease_expired_if_due(K, A)
 end
 
 -- @function ff_revoke_lease
--- @summary  An operator takes the lease away at once. The execution waits to be taken over.
+-- @summary  Revokes the lease at once, on request of an operator. The execution waits to be taken over.
 -- @flags    derives operator
 -- @key      core            exec.core
 -- @key      lease_current   exec.lease_current
@@ -277,8 +277,7 @@ function F.ff_revoke_lease(K, A)
   return reply.ok('revoked', lease_id, core.current_lease_epoch or '')
 end
 
--- Leased becomes revoked. The entry of the expiry index is due at once, so whoever looks for abandoned work
--- finds it.
+-- Revokes a lease. The entry of the expiry index is due at once, so that a search for abandoned work finds it.
 function lease.revoke(c, k, execution_id, core, reason)
   record.set(k.core,
     'lifecycle_phase', 'active',
@@ -310,8 +309,8 @@ function lease.revoke(c, k, execution_id, core, reason)
   wake.flush(c)
 end
 
--- The check of every write by a lease holder. Gives the resolved triple, or nil and the error reply; a lapsed
--- lease is marked as expired on the way.
+-- Checks a write by a lease holder. Returns the resolved triple, or nil and the error reply; it also marks a lapsed lease as
+-- expired.
 function lease.check_write(c, core_key, core, args)
   if core.is_held or fence.holds(c, core, args) then return args end
   local f, err = fence.resolve(args, core, args.source == 'operator_override' and not fence.strict(c))

@@ -1,12 +1,12 @@
--- The eligible executions of a lane: the eligible set and, while executions with a fair key wait there (core field
--- `fair_key`), a queue for each key; executions without a key share the queue of the empty one. Executions enter and
--- leave an eligible set only by order.enter and order.leave. claim_order.chooser decides which one a claim takes.
+-- The eligible executions of a lane: the eligible set and, while executions with a fair key wait there (core field `fair_key`), a
+-- queue for each key; executions without a key share the queue of the empty one. Only order.enter and order.leave add executions
+-- to an eligible set and remove them. claim_order.chooser decides which one a claim takes.
 --
 -- A server that has all partitions keeps one order for each lane, in the keys of partition 0 (call.home): members are ids of
--- executions, which carry their partitions. In a cluster, each partition keeps its own, and so it does everywhere for
--- executions outside of managed flows, whose eligible sets the contract names.
+-- executions, which contain their partitions. In a cluster, each partition keeps its own order. Everywhere, each partition also
+-- keeps its own order for executions outside of managed flows, whose eligible sets the contract names.
 
--- What a call knows of a lane: whether keys wait (fair), the last place in the line of keys (last), and the keys that it
+-- Returns a call's data about a lane: whether keys wait (fair), the last place in the line of keys (last), and the keys that it
 -- has lined up.
 local function memo(c, lane)
   c = c.root or c
@@ -23,14 +23,14 @@ local function memo(c, lane)
   return known
 end
 
--- Whether the keys of a lane take turns.
+-- Reports whether the keys of a lane take turns.
 function order.is_fair(c, lane)
   local known = memo(c, lane)
   if known.fair == nil then known.fair = redis.call('EXISTS', key.ffx_turns(call.home(c), lane)) == 1 end
   return known.fair
 end
 
--- The place behind all keys that wait.
+-- Returns the place after all keys that wait.
 function order.last_place(c, lane)
   local known = memo(c, lane)
   if not known.last then
@@ -41,8 +41,8 @@ function order.last_place(c, lane)
   return known.last
 end
 
--- From here to order.write_gathered, executions that enter an eligible set wait to do so together. Nobody else may read
--- those sets meanwhile, or take out what has entered them.
+-- From here to order.write_gathered, executions that enter an eligible set are gathered, and enter it together. Until then, other
+-- code may neither read those sets nor remove executions that have entered them.
 function order.gather(c)
   c = c.root or c
   c.entering = {}
@@ -59,7 +59,7 @@ function order.write_gathered(c)
   c.entering = nil
 end
 
--- A key of which something waits is in the line of keys.
+-- Enters a key with a waiting execution into the line of keys.
 local function line_up(c, lane, fair_key)
   local known = memo(c, lane)
   if known.lined_up[fair_key] then return end
@@ -78,8 +78,8 @@ local function line_up(c, lane, fair_key)
   redis.call('ZADD', key.ffx_turns(call.home(c), lane), 'NX', order.last_place(c, lane), fair_key)
 end
 
--- The queue that an execution of the eligible set belongs into, with its key in the line: nil when the lane has none.
--- `core` needs nothing but its fair_key, which is noted on records that have none and share the empty one, but for rows.
+-- Returns the queue for an execution of the eligible set, and enters its key into the line: nil when the lane has none. `core`
+-- needs only its fair_key. A record without one shares the empty key, which is stored with the record, but not with a row.
 function order.queue_for(c, lane, execution_id, core)
   local fair_key = core.fair_key
   if not is_set(fair_key) then
@@ -91,7 +91,7 @@ function order.queue_for(c, lane, execution_id, core)
   return key.ffx_queue(call.home(c), lane, fair_key)
 end
 
--- The eligible set that an execution belongs into. `named` is what a call of the contract names.
+-- Returns the eligible set for an execution. `named` is the set that a call of the contract names.
 function order.index(c, lane, core, named)
   local home = call.home(c)
   if home ~= c and core.managed then return key.lane_eligible(home, lane) end
@@ -103,7 +103,7 @@ function order.is_ordered(c, core)
   return core.managed or call.home(c) == c
 end
 
--- Puts an execution into the eligible set of its lane, or to its place there when it is in already.
+-- Adds an execution to the eligible set of its lane, or updates its place there.
 function order.enter(c, lane, execution_id, core, eligible_key)
   local score = record.eligible_score(core)
   local queue_key = order.is_ordered(c, core) and order.queue_for(c, lane, execution_id, core)
@@ -119,7 +119,7 @@ function order.enter(c, lane, execution_id, core, eligible_key)
   if queue_key then redis.call('ZADD', queue_key, score, execution_id) end
 end
 
--- Takes a key of which nothing waits out of the line.
+-- Removes a key without waiting executions from the line.
 function order.step_out(c, lane, fair_key)
   redis.call('ZREM', key.ffx_turns(call.home(c), lane), fair_key)
   redis.call('HDEL', key.ffx_order(call.home(c), lane), 'claims ' .. fair_key, 'seen ' .. fair_key)
@@ -127,8 +127,8 @@ function order.step_out(c, lane, fair_key)
   known.fair, known.lined_up[fair_key] = nil, nil
 end
 
--- From here to order.write_leaving, executions that leave an eligible set do so together. Whoever reads those sets, or puts in
--- again what has left them, ends it first.
+-- From here to order.write_leaving, executions that leave an eligible set are gathered, and leave it together. Code that reads
+-- those sets, or adds executions again that have left them, ends this first.
 function order.leave_together(c)
   c = c.root or c
   c.leaving = {}
@@ -141,7 +141,7 @@ function order.write_leaving(c)
   c.leaving = nil
 end
 
--- Takes an execution out of an eligible set, and out of the queue of its key if that is given.
+-- Removes an execution from an eligible set, and from the queue of its key if that is given.
 function order.leave_index(c, lane, execution_id, eligible_key, fair_key)
   local leaving = (c.root or c).leaving
   if leaving then
@@ -156,21 +156,21 @@ function order.leave_index(c, lane, execution_id, eligible_key, fair_key)
   order.step_out(c, lane, fair_key)
 end
 
--- The key in whose queue an execution stands if it is eligible; nil when it stands in none.
+-- Returns the key whose queue contains an execution if it is eligible; nil when no queue does.
 function order.key_of(c, lane, execution_id, core)
   local fair_key = core.fair_key
-  -- A node of a run notes nothing when it has no key.
+  -- A node of a run without a key does not store the empty key.
   if not fair_key and order.is_fair(c, lane) and store.row(key.exec_core(c, execution_id)) then return '' end
   return fair_key
 end
 
--- Takes an execution out of the eligible set of its lane, if it is there.
+-- Removes an execution from the eligible set of its lane, if it is there.
 function order.leave(c, lane, execution_id, core, eligible_key)
   local fair_key = order.key_of(c, lane, execution_id, core)
   order.leave_index(c, lane, execution_id, order.index(c, lane, core, eligible_key), fair_key)
 end
 
--- An execution that waits has become one of a managed flow.
+-- Moves a waiting execution to the order of managed flows, because it has become a member of one.
 function order.adopt(c, core_key, execution_id)
   local core = record.read(core_key, { 'lane_id', 'current_lane', 'managed', 'created_at', 'priority', 'fair_key' })
   local lane = record.lane(core)
@@ -180,13 +180,13 @@ function order.adopt(c, core_key, execution_id)
   wake.entered(c, lane, core)
 end
 
--- An execution has so long (ms) to start.
+-- Limits the time (ms) within which an execution has to start.
 function order.limit_start(c, execution_id, start_timeout)
   redis.call('ZADD', key.ffx_start_deadlines(c), c.now + start_timeout, execution_id)
   wake.due(c, c.now + start_timeout)
 end
 
--- An execution entered the eligible set of its lane.
+-- Announces that an execution has entered the eligible set of its lane.
 function order.announce(c, execution_id, core, lane)
   wake.entered(c, lane, core)
   local start_timeout = core.managed and not is_set(core.current_attempt_index) and tonumber(core.start_timeout)

@@ -1,12 +1,12 @@
 -- The policy document of an execution.
 
--- The document as text, nil when there is none.
+-- Returns the document as text, nil when there is none.
 function policies.text(c, execution_id)
   local s, at = store.of(key.exec_core(c, execution_id))
   return s.policy(at, c, execution_id)
 end
 
--- The decoded document, or an empty table when there is none or it is no JSON object.
+-- Returns the decoded document, or an empty table when there is none or it is not a JSON object.
 function policies.of(c, execution_id)
   local text = policies.text(c, execution_id)
   if not text then return {} end

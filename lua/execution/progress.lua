@@ -1,9 +1,9 @@
 -- Progress that a lease holder reports.
 
--- What an event tells of a report: the percentage, which may be missing, and the message.
+-- The detail of a progress event: the percentage, which may be missing, and the message.
 -- @text progress {percent:word} {words}
 
--- The flow's event log keeps the last report of each execution, so that many of them do not push out what else happened.
+-- Logs a report. The flow's event log keeps the last report of each execution, so that many reports do not displace other events.
 local function log_progress(c, core_key, core, A)
   local before = record.value(core_key, 'progress_event')
   local detail = encode.progress(A.progress_pct or '', A.progress_message or '')
@@ -11,7 +11,7 @@ local function log_progress(c, core_key, core, A)
 end
 
 -- @function ff_update_progress
--- @summary  Records how far the lease holder has come.
+-- @summary  Records the progress that the lease holder reports.
 -- @flags    derives repeatable
 -- @key      core            exec.core
 -- @arg      execution_id    execution_id

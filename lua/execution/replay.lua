@@ -1,4 +1,4 @@
--- Running an ended execution again.
+-- Runs an ended execution again.
 
 local MAX_REPLAYS = 10
 
@@ -9,20 +9,20 @@ replay.FIELDS = {
   'cancelled_by', 'fair_key', 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
 }
 
--- Fields that say how the execution ended, or what it was waiting for before, and are no longer true.
+-- Fields that describe how the execution ended or why it waited before; a replay removes them.
 local OUTCOME_DETAILS = {
   'failure_reason', 'failure_category', 'failure_details', 'cancellation_reason', 'cancelled_by', 'delay_until',
   'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail',
 }
 
--- How often an execution may be replayed.
+-- Returns how often an execution may be replayed.
 function replay.limit(c, execution_id)
   return number.finite(policies.of(c, execution_id).max_replay_count) or MAX_REPLAYS
 end
 
 local EDGE_FIELDS = { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind', 'data_passing_ref' }
 
--- How the upstream of an edge has ended; false while it has not, nil when there is none.
+-- Returns how the upstream of an edge has ended; false while it has not, nil when there is none.
 local function outcome_of(c, dep)
   local upstream = is_set(dep.upstream_execution_id)
     and record.read(key.exec_core(c, dep.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
@@ -30,14 +30,14 @@ local function outcome_of(c, dep)
   return upstream.lifecycle_phase == 'terminal' and upstream.terminal_outcome
 end
 
--- A replayed child gets the result that a resolution of the edge would have handed to it while it waited.
+-- Copies an upstream's result to a replayed child, as a resolution of the edge would have done while the child waited.
 local function hand_result(c, execution_id, dep)
   if is_set(dep.data_passing_ref) then
     dependency.copy_result(key.exec_result(c, dep.upstream_execution_id), key.exec_payload(c, execution_id))
   end
 end
 
--- State of an edge of a replayed child: open again unless its upstream has ended by now as the edge wants it.
+-- Opens an edge of a replayed child again, unless its upstream has ended with an outcome that satisfies the edge.
 local function reopen_edge(c, execution_id, dep_key, unresolved_key, edge_id, managed)
   local dep = record.read(dep_key, EDGE_FIELDS)
   if not dep or dep.state == 'satisfied' then return false end
@@ -54,7 +54,7 @@ local function reopen_edge(c, execution_id, dep_key, unresolved_key, edge_id, ma
   return true
 end
 
--- Opens the edges of a skipped child again. Gives how many it has to wait for.
+-- Opens the edges of a skipped child again. Returns the number of edges that it has to wait for.
 local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
   local unresolved_key = key.exec_deps_unresolved(c, execution_id)
   local open = 0
@@ -68,8 +68,8 @@ local function reopen_edges(c, execution_id, edge_ids, dep_keys, managed)
   return s.reopen_edges(at, c, execution_id, open)
 end
 
--- Edges of a child that was ended itself. Those whose upstream has ended are resolved, and do not count any more however that was.
--- Gives how many it has to wait for.
+-- Resolves those open edges of a child, itself ended by another cause, whose upstreams have ended; they no longer count, whatever
+-- the outcome. Returns the number of edges that it has to wait for.
 local function wait_for_unended(c, execution_id, core, g)
   if core.managed or edge_group.has_fired(g) then return dependency.open_edges(c, core, execution_id) end
   local edge_ids, open = redis.call('SMEMBERS', key.exec_deps_all_edges(c, execution_id)), 0
@@ -97,7 +97,7 @@ local function wait_for_unended(c, execution_id, core, g)
   return edge_group.has_fired(g) and 0 or open
 end
 
--- Core fields of a replay as flat list, and those to unset.
+-- Returns the core fields of a replay as a flat list, and the fields to unset.
 function replay.fields(core)
   local values = {
     'pending_replay_attempt', '1',
@@ -111,16 +111,16 @@ function replay.fields(core)
   end
   local blank = { 'completed_at' }
   for _, field in ipairs(OUTCOME_DETAILS) do
-    -- The delay of a node of a run is one of the run's definition, and counts as long as its time is to come.
+    -- The delay of a node of a run comes from the run's definition, and counts as long as its time is in the future.
     if is_set(core[field]) and not (field == 'delay_until' and core.managed) then blank[#blank + 1] = field end
   end
   return values, blank
 end
 
 -- @function ff_replay_execution
--- @summary  Runs an ended execution again. It waits for upstreams that have not ended. A member of a flow that was
---           skipped waits for its upstreams once more; those that failed must be replayed as well, and so must those of
---           any member of a flow that was submitted whole.
+-- @summary  Runs an ended execution again. It waits for upstreams that have not ended. A member of a flow that was skipped waits
+--           for its upstreams once more. Its failed upstreams must be replayed as well, and so must the failed upstreams of any
+--           member of a flow that was submitted as a whole.
 -- @flags    derives operator intake
 -- @key      core            exec.core
 -- @key      terminal        lane.terminal
@@ -154,7 +154,7 @@ function F.ff_replay_execution(K, A)
   local waiting_for, kind = 0, 'normal'
   local g = is_set(core.flow_id) and edge_group.find(c, key.flow_edgegroup(c, core.flow_id, A.execution_id)) or nil
   local skipped = is_set(core.flow_id) and (core.terminal_outcome == 'skipped' or edge_group.is_unsatisfied(g))
-  -- A managed child that was ended before its upstreams may never have been told how those ended.
+  -- A managed child that was ended before its upstreams may never have received their outcomes.
   if skipped or (core.managed and not edge_group.has_fired(g)) then
     if skipped then kind = 'skipped_flow_member' end
     local edges = A.edges

@@ -1,12 +1,12 @@
 -- Results of executions.
 
--- Writes the result of an execution; without one, what was there goes.
+-- Writes the result of an execution; without one, removes the stored result.
 function results.write(c, execution_id, text)
   local s, at = store.of(key.exec_core(c, execution_id))
   s.write_result(at, c, execution_id, text)
 end
 
--- The result of an execution, or false.
+-- Returns the result of an execution, or false.
 function results.read(c, execution_id)
   local s, at = store.of(key.exec_core(c, execution_id))
   return s.result(at, c, execution_id)

@@ -1,11 +1,11 @@
--- Failing an attempt: another try later, or the end.
+-- Fails an attempt: schedules another one, or ends the execution.
 
 local DEFAULT_BACKOFF_MS = 1000
 local DEFAULT_MAX_BACKOFF_MS = 60000
 local DEFAULT_MULTIPLIER = 2
 
--- Delay before the next attempt in whole ms, or nil when no attempt is left. `policy` is the decoded retry
--- policy; anything else than an object allows no retry. A value that is no number counts as its default.
+-- Returns the delay before the next attempt in whole ms, or nil when no attempt is left. `policy` is the decoded retry policy; a
+-- value other than an object allows no retry. A field that is not a number counts as its default.
 function retry.delay(policy, retry_count)
   if type(policy) ~= 'table' then return nil end
   if retry_count >= (number.finite(policy.max_retries) or 0) then return nil end
@@ -38,7 +38,7 @@ local function has(list, category)
   return false
 end
 
--- When the first attempt that failed has begun (Unix ms), since the execution was created or replayed.
+-- Returns when the first failed attempt began (Unix ms), since the execution was created or replayed.
 local function first_failed(c, execution_id, core_key)
   local core = record.read(core_key, { 'retry_count', 'retrying_since', 'current_attempt_index', 'started_at', 'managed' }) or {}
   if (tonumber(core.retry_count) or 0) > 0 then return number.finite(core.retrying_since) end
@@ -48,8 +48,8 @@ local function first_failed(c, execution_id, core_key)
   return number.finite(since)
 end
 
--- Whether the rules of a policy, if it has any, allow another attempt after a failure of a category: `only` and `except` list
--- categories, and no attempt begins more than `within_ms` after the first one that failed did, which the record keeps.
+-- Reports whether the rules of a policy, if it has any, allow another attempt after a failure of a category. `only` and `except`
+-- list categories. No attempt begins more than `within_ms` after the first failed one began, a time that the record keeps.
 function retry.is_allowed(c, execution_id, policy, category, delay)
   if type(policy.only) == 'table' and not has(policy.only, category) then return false end
   if type(policy.except) == 'table' and has(policy.except, category) then return false end
@@ -59,7 +59,7 @@ function retry.is_allowed(c, execution_id, policy, category, delay)
   return not since or c.now + delay <= since + within
 end
 
--- Decoded JSON, or nil.
+-- Returns decoded JSON, or nil.
 function retry.parse(json)
   if not is_set(json) then return nil end
   local ok, policy = pcall(cjson.decode, json)
@@ -128,7 +128,7 @@ function retry.give_up(c, execution_id, core_key, core, f, reason, category, k, 
   })
 end
 
--- The retry policy that counts for a failure that the contract's function reports.
+-- Returns the retry policy that counts for a failure which the contract's function reports.
 local function policy_for(c, A)
   local stored = fence.strict(c) and policies.of(c, A.execution_id).retry_policy
   if type(stored) == 'table' then return stored end

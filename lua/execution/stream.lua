@@ -7,7 +7,7 @@ local MAX_READ_COUNT = 10000
 
 local OWNER_LOST = { lease_expired_reclaimable = true, lease_revoked = true }
 
--- The check of an append: nil, or the error reply.
+-- Checks an append. Returns nil, or the error reply.
 local function check_append(c, core, A)
   if not core or core.lifecycle_phase ~= 'active' then return reply.err('stream_closed') end
   local stale = OWNER_LOST[core.ownership_state] or fence.lapsed(c, core)
@@ -18,8 +18,8 @@ local function check_append(c, core, A)
   return nil
 end
 
--- What the stored policy allows: the largest payload (bytes) and the most frames that are kept; nil where it says
--- nothing.
+-- Returns the limits of the stored policy: the largest payload (bytes) and the most frames that are kept; nil for a missing
+-- limit.
 local function limits_of(c, execution_id)
   local policy = policies.of(c, execution_id).stream_policy
   local function limit(name)
@@ -29,7 +29,7 @@ local function limits_of(c, execution_id)
   return { payload = limit('max_frame_bytes'), retention = limit('retention_maxlen') }
 end
 
--- The policy of an execution never changes, so its limits are read once and stand with the stream from then on.
+-- The policy of an execution never changes, so its limits are read once and then stored with the stream.
 local function create_meta(c, meta_key, A, limits, retention)
   redis.call('HSET', meta_key,
     'stream_id', A.execution_id .. ':' .. A.attempt_index, 'execution_id', A.execution_id,
@@ -42,8 +42,8 @@ local function create_meta(c, meta_key, A, limits, retention)
 end
 
 -- @function ff_append_frame
--- @summary  Adds a frame to the output stream of the running attempt. What stream_policy.max_frame_bytes and
---           stream_policy.retention_maxlen of the stored policy state, the caller can lower but not raise.
+-- @summary  Adds a frame to the output stream of the running attempt. The caller can lower but not raise
+--           stream_policy.max_frame_bytes and stream_policy.retention_maxlen of the stored policy.
 -- @flags    derives fence
 -- @key      core            exec.core
 -- @key      stream          stream.frames
@@ -116,8 +116,8 @@ end
 local MAX_ID_BYTES = 127
 local LAST_ID = '18446744073709551615-18446744073709551615'
 
--- Whether a text is one that XRANGE takes as the end of a range: `-`, `+`, <ms> or <ms>-<sequence>, with `(` in front
--- to leave that id out. `beyond` is the id that cannot be left out at this end, because nothing lies beyond it.
+-- Reports whether XRANGE accepts a text as the end of a range: `-`, `+`, <ms> or <ms>-<sequence>, with `(` in front to leave that
+-- id out. `beyond` is the id that cannot be left out at this end, because no id is beyond it.
 local function is_range_end(text, beyond)
   if text == '-' or text == '+' then return true end
   if #text > MAX_ID_BYTES then return false end
@@ -130,7 +130,7 @@ end
 -- @record frame id:text fields:pairs
 
 -- @function ff_read_attempt_stream
--- @summary  Frames of an attempt's output stream between two ids, oldest first, and whether it is closed.
+-- @summary  Returns the frames of an attempt's output stream between two ids, oldest first, and whether it is closed.
 -- @flags    readonly
 -- @key      stream          stream.frames
 -- @key      meta            stream.meta

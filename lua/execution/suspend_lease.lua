@@ -1,8 +1,8 @@
--- A lease holder gives up its lease and leaves its attempt open; the same attempt is resumed later.
+-- Ends the lease of an execution on request of its holder and leaves the attempt open; the same attempt is resumed later.
 
--- Ends the lease and leaves the attempt open; what is left of its timeout is kept for when it goes on. `p`: phase
--- (runnable when it is missing), eligibility, reason, detail, public, suspension (marker in the attempt record),
--- released (history), values (further core fields), from_start (the work begins anew, and so does its timeout).
+-- Ends the lease and leaves the attempt open. The rest of its timeout is kept until the attempt continues. `p`: phase (runnable
+-- when it is missing), eligibility, reason, detail, public, suspension (marker in the attempt record), released (history), values
+-- (further core fields), from_start (the work begins anew, and so does its timeout).
 function suspend_lease.interrupt(c, execution_id, core_key, core, f, p, k)
   attempt_record.note(c, execution_id, core,
     'attempt_state', 'suspended', 'suspended_at', c.now_text, 'suspension_id', p.suspension)
@@ -35,7 +35,7 @@ function suspend_lease.interrupt(c, execution_id, core_key, core, f, p, k)
 end
 
 -- @function ff_delay_execution
--- @summary  The lease holder pauses its attempt until a time; the slot is free meanwhile.
+-- @summary  Pauses the lease holder's attempt until a time; the worker's slot is free during the pause.
 -- @flags    derives fence
 -- @key      core            exec.core
 -- @key      attempt         attempt.record
@@ -82,8 +82,8 @@ function F.ff_delay_execution(K, A)
 end
 
 -- @function ff_move_to_waiting_children
--- @summary  The lease holder pauses its attempt until all its dependencies are satisfied. When none of them is open any
---           more, the attempt can be claimed again at once; without any, it waits until it is promoted.
+-- @summary  Pauses the lease holder's attempt until all its dependencies are satisfied. When none of them is open, the attempt
+--           can be claimed again at once; without any dependency, it waits until it is promoted.
 -- @flags    derives fence
 -- @key      core            exec.core
 -- @key      attempt         attempt.record

@@ -1,12 +1,12 @@
 -- Tags of executions and flows.
 
--- @hook The tags of a managed flow, which was created at a time, are about to change to those of a flat list.
+-- @hook Runs before the tags of a managed flow, which was created at a time, change to those in a flat list.
 function tagging.on_changed(c, flow_id, created_at, tags_key, list) end
 
--- A key is a lower-case word, a dot and at least one more character that is no dot: "team.name".
+-- A key is a lower-case word, a dot and at least one more character that is not a dot: "team.name".
 local TAG_KEY = '^[a-z][a-z0-9_]*%.[^.]'
 
--- The check of a flat list of keys and values: nil, or the error reply.
+-- Checks a flat list of keys and values. Returns nil, or the error reply.
 local function check_shape(list)
   if #list == 0 or #list % 2 ~= 0 then
     return reply.err('invalid_input', 'tags must be non-empty even-length key/value pairs')
@@ -21,11 +21,11 @@ local function check_keys(list)
   return nil
 end
 
--- Adds checked tags. Gives the reply.
+-- Adds checked tags. Returns the reply.
 local function write_tags(core_key, tags_key, list)
   call.chunked('HSET', tags_key, list)
   record.set(core_key, 'last_mutation_at', number.text(call.clock()))
-  -- A row says that its execution has more than the row.
+  -- The mark in a row records that its execution also has data outside of the row.
   if store.row(core_key) then record.set(core_key, 'tagged', '1') end
   return reply.ok(number.text(#list / 2))
 end
@@ -49,7 +49,7 @@ function F.ff_set_execution_tags(K, A)
   return write_tags(K.core, K.tags, A.tags)
 end
 
--- Old flow records carry their tags among the fields of the core. Moves them, once.
+-- Moves the tags of an old flow record, which contains them among the fields of the core, to their own key, once.
 local function migrate(core_key, tags_key)
   if record.value(core_key, 'tags_migrated') == '1' then return end
   local fields = record.all(core_key)
@@ -67,7 +67,7 @@ local function migrate(core_key, tags_key)
 end
 
 -- @function ff_set_flow_tags
--- @summary  Adds tags to a flow, whatever its state.
+-- @summary  Adds tags to a flow, in any state.
 -- @flags    repeatable
 -- @key      flow            flow.core
 -- @key      tags            flow.tags

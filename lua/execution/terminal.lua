@@ -1,5 +1,5 @@
--- The ends of an execution: complete, cancel, expire. Every terminal transition goes through
--- terminal.finish, so indexes, history, messages and the graph are served in one place.
+-- The ends of an execution: complete, cancel, expire. Every terminal transition uses terminal.finish, which updates indexes,
+-- history, messages and the graph in one place.
 
 -- Core fields to unset when a lease ends.
 local LEASE_FIELDS = {
@@ -42,7 +42,7 @@ function terminal.released(c, execution_id, core, f, reason)
     'attempt_index', core.current_attempt_index or '', 'reason', reason, 'ts', c.now_text)
 end
 
--- Tells other FlowFabric tools that a member of a flow has ended.
+-- Notifies other FlowFabric tools that a member of a flow has ended.
 function terminal.announce_end(c, flow_id, execution_id, outcome)
   wake.send(key.channel_completions(c), '{"flow_id":' .. cjson.encode(flow_id)
     .. ',"execution_id":' .. cjson.encode(execution_id) .. ',"outcome":"' .. outcome .. '"}')
@@ -55,7 +55,7 @@ local function write_success(c, core_key, core)
   if not lease.is_plain(core) then s.clear(at, 'lease_last_renewed_at', 'lease_renewal_deadline') end
 end
 
--- What rows have beside them, and that says nothing of a node that has ended. Hashes keep it, as the contract has it.
+-- Fields that rows have in addition and that have no meaning for an ended node. Hashes keep them, as the contract does.
 local LEFT_BESIDE_ROWS = {
   'delay_until', 'pending_retry_reason', 'pending_previous_attempt_index', 'pending_replay_attempt', 'pending_replay_reason',
   'pending_replay_requested_by', 'remaining_attempt_timeout', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason',
@@ -63,7 +63,7 @@ local LEFT_BESIDE_ROWS = {
 }
 
 local function write_end(c, core_key, core, t)
-  -- The text of a waiting record is gone once it has been claimed; a skip or a cancel may come before.
+  -- The claim removes the text of a waiting record; a skip or a cancel may come before a claim.
   local blank = { 'blocking_detail', unpack(t.blank) }
   if store.row(core_key) then
     for _, field in ipairs(LEFT_BESIDE_ROWS) do blank[#blank + 1] = field end
@@ -83,23 +83,24 @@ local function write_end(c, core_key, core, t)
   record.unset(core_key, core.managed, blank)
 end
 
--- @hook A member of a flow that is not managed has ended: its outgoing edges are to be resolved.
+-- @hook Runs when a member of a flow that is not managed has ended: its outgoing edges have to be resolved.
 function terminal.on_member_end(c, execution_id, core) end
 
--- @hook Keeps the end of a member of a managed flow that is not a success until what still goes on of it has ended. Reports whether it
--- does; terminal.finish comes again then, with `is_due`.
+-- @hook Defers the end of a managed flow's member that did not succeed until its remaining work has ended. Reports whether it
+-- does; terminal.finish is then called again, with `is_due`.
 function terminal.defer(c, execution_id, core_key, core, t) return false end
 
--- Moves a record to its end. `t`: outcome; attempt_state of the core; values (further fields, flat list) and
--- blank (fields to unset); claimed (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no
--- completion message); tolerated (the end is not the flow's failure); interrupts (a worker may still run the function). Indexes other than the terminal one are the caller's, because they depend on the phase that it left.
+-- Ends a record. `t`: outcome; attempt_state of the core; values (further fields, flat list) and blank (fields to unset); claimed
+-- (a success that its lease holder reports); plain (see lease.is_plain); terminal_key; silent (no completion message); tolerated
+-- (the end is not the flow's failure); interrupts (a worker may still run the function). The caller updates all indexes except
+-- the terminal one, because they depend on the phase that the execution left.
 function terminal.finish(c, execution_id, core_key, core, t)
   if t.outcome ~= 'success' and core.managed and terminal.defer(c, execution_id, core_key, core, t) then return end
   if core.managed and t.claimed then write_success(c, core_key, core) else write_end(c, core_key, core, t) end
   if not t.plain then redis.call('ZREM', key.index_execution_deadline(c), execution_id) end
   local is_row = store.row(core_key) ~= nil
   if not is_row then call.enter(c, t.terminal_key or key.lane_terminal(c, record.lane(core)), execution_id, c.now_text) end
-  -- The engine itself resolves what follows from the end of a node: others hear of it when their own calls end one.
+  -- The engine itself resolves the edges of an ended node: other tools receive a message when their own calls end one.
   if is_set(core.flow_id) and not t.silent and (t.terminal_key or not is_row) then
     terminal.announce_end(c, core.flow_id, execution_id, t.outcome)
   end
@@ -112,8 +113,8 @@ function terminal.finish(c, execution_id, core_key, core, t)
   end
 end
 
--- Takes an ended record out of what terminal.finish put it into: the counterpart of that function. Where it goes
--- from there is the caller's, with requeue.ready or dependency.hold.
+-- Reverts terminal.finish for an ended record that runs again. The caller then makes it ready with requeue.ready or blocks it
+-- with dependency.hold.
 function terminal.reopen(c, execution_id, core, terminal_key)
   attempt_record.write_first(c, execution_id, core)
   if core.journal and core.terminal_outcome == 'success' then journal.forget(c, execution_id) end
@@ -123,7 +124,7 @@ function terminal.reopen(c, execution_id, core, terminal_key)
   graph.node_reopened(c, execution_id, core, core.terminal_outcome)
 end
 
--- Removes an execution from every index that a state can have put it in.
+-- Removes an execution from every index that a state can have added it to.
 function terminal.leave_indexes(c, execution_id, core)
   local lane = record.lane(core)
   order.leave(c, lane, execution_id, core)
@@ -137,7 +138,7 @@ function terminal.leave_indexes(c, execution_id, core)
   redis.call('ZREM', key.ffx_start_deadlines(c), execution_id)
 end
 
--- Commits the result of the running attempt. Gives nil, or the error reply.
+-- Commits the result of the running attempt. Returns nil, or the error reply.
 function terminal.complete(c, execution_id, core_key, core, f, result, k)
   local plain = lease.is_plain(core)
   if not core.in_row then attempt_record.finish(c, execution_id, core, 'ended_success') end
@@ -188,15 +189,15 @@ function F.ff_complete_execution(K, A)
   return reply.ok('completed')
 end
 
--- Ends what an attempt left open: its record, its stream, and the suspension that it waited in.
+-- Ends the parts of an attempt that are still open: its record, its stream, and the suspension that it waited in.
 local function close_attempt(c, execution_id, core, state, reason, stream_reason)
   if not is_set(core.current_attempt_index) then return end
   attempt_record.finish(c, execution_id, core, state, 'failure_reason', reason)
   lease.close_stream(c, execution_id, core.current_attempt_index, stream_reason)
 end
 
--- Leaves the phase that a record is in, whatever it is, before an outside event ends it. `w`: attempt_state and
--- failure_reason of the attempt record, stream_reason, close_reason of a suspension, released (history).
+-- Leaves the current phase of a record, before an outside event ends it. `w`: attempt_state and failure_reason of the attempt
+-- record, stream_reason, close_reason of a suspension, released (history).
 function terminal.leave_phase(c, execution_id, core, w)
   local phase = core.lifecycle_phase
   if phase == 'active' then
@@ -204,7 +205,7 @@ function terminal.leave_phase(c, execution_id, core, w)
     terminal.released(c, execution_id, core,
       { lease_id = core.current_lease_id, lease_epoch = core.current_lease_epoch }, w.released)
     lease.drop(c, execution_id, core, w.worker_set)
-    -- Calls with other keys than those of the record may have left entries behind.
+    -- Calls with other keys than the record's own may have left entries.
     terminal.leave_indexes(c, execution_id, core)
     return
   end
@@ -219,13 +220,14 @@ function terminal.leave_phase(c, execution_id, core, w)
   if phase == 'runnable' then hidden.forget(key.exec_core(c, execution_id), core) end
 end
 
--- State of the core's attempt after an end from outside: an execution that never ran keeps what it had.
+-- Returns the state of the core's attempt after an end from outside: an execution that never ran keeps its state.
 function terminal.ended_attempt_state(core)
   if is_set(core.current_attempt_index) then return 'attempt_terminal' end
   return core.attempt_state or 'none'
 end
 
--- Cancels a record that is not terminal. `by` names who asked. With `reported`, its worker does, when the function has returned.
+-- Cancels a record that is not terminal. `by` names the requester. With `reported`, its worker does so when the function has
+-- returned.
 function terminal.cancel(c, execution_id, core_key, core, reason, by, o)
   o = o or {}
   local running_on = core.lifecycle_phase == 'active' and core.current_worker_instance_id
@@ -257,13 +259,13 @@ function terminal.expire(c, execution_id, core_key, core, reason, o)
   wake.stop(c, running_on, execution_id, core, 'expired', reason)
 end
 
--- Whether a cancel is one that the cancelling of its flow brings about.
+-- Reports whether a cancel results from the cancel of its flow.
 local function is_cascade(c, core, A)
   return A.source == 'flow_cascade' and is_set(core.flow_id)
     and redis.call('HGET', key.flow_core(c, core.flow_id), 'public_flow_state') == 'cancelled'
 end
 
--- The fence of a cancel while somebody holds the lease: nil, or the error reply.
+-- Checks the fence of a cancel while the execution is leased. Returns nil, or the error reply.
 local function check_cancel(c, core, A)
   if core.lifecycle_phase ~= 'active' or A.source == 'operator_override' then return nil end
   if core.ownership_state == 'lease_revoked' then return reply.err('lease_revoked') end
@@ -278,7 +280,7 @@ local function check_cancel(c, core, A)
 end
 
 -- @function ff_cancel_execution
--- @summary  Ends an execution as cancelled, from any phase. With strict_authority, running work only by its lease,
+-- @summary  Ends an execution as cancelled, from any phase. With strict_authority, running work is cancelled only by its lease,
 --           with its flow, or with the source operator_override.
 -- @flags    derives
 -- @key      core            exec.core
@@ -331,7 +333,7 @@ function F.ff_cancel_execution(K, A)
   return reply.ok('cancelled', phase)
 end
 
--- Whether the clock that a scanner acts on has really run out. Other reasons are an operator's word.
+-- Reports whether the time that a scanner acts on is really over. Other reasons are an operator's decision.
 local function is_due(c, K, A, reason)
   local index
   if reason == 'attempt_timeout' then
@@ -346,7 +348,7 @@ local function is_due(c, K, A, reason)
 end
 
 -- @function ff_expire_execution
--- @summary  Ends an execution whose attempt timeout or deadline has run out; the due time is checked again.
+-- @summary  Ends an execution whose attempt timeout or deadline is over; the due time is checked again.
 -- @flags    derives repeatable
 -- @key      core            exec.core
 -- @key      attempt         attempt.record

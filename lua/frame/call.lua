@@ -1,18 +1,20 @@
--- The frame of a call: its context, which carries prefix, hash tag and clock from one rule to the next, and what it gathers.
+-- The frame of a call: its context, which carries prefix, hash tag and clock from one rule to the next, and the writes that the
+-- call gathers.
 
--- @hook Reports whether what a partition counts may be wrong, because its records have not been checked since the server started.
+-- @hook Reports whether the counters of a partition may be wrong, because its records have not been checked since the server
+-- started.
 function call.in_doubt(c) return false end
 
 -- The time at which the call, or the last one that had a context, was opened: whole milliseconds, and the microseconds beyond.
 local opened_at, opened_micros
 
--- The time of the call in whole milliseconds, for whom has no context.
+-- Returns the time of the call in whole milliseconds, for code that has no context.
 function call.time() return opened_at or call.clock() end
 
--- The microseconds beyond the time of a call that has a context.
+-- Returns the microseconds beyond the time of a call that has a context.
 function call.micros() return opened_micros end
 
--- Server clock in whole milliseconds, and the microseconds beyond.
+-- Reads the server clock: whole milliseconds, and the microseconds beyond.
 local function read_clock()
   local t = redis.call('TIME')
   local micros = tonumber(t[2])
@@ -20,21 +22,21 @@ local function read_clock()
   return tonumber(t[1]) * 1000 + ms, micros - ms * 1000
 end
 
--- Server clock in whole milliseconds.
+-- Returns the server clock in whole milliseconds.
 function call.clock() return (read_clock()) end
 
--- Places are kept from call to call, at most so many: the interpreter goes through all that is kept again and again.
+-- Maximum number of places that are kept from call to call. Each collection of the interpreter visits all memory that is kept.
 local MAX_PLACES = 256
 local places, place_count = {}, 0
 
--- The place of a call: the prefix and the partition that it works in, with the keys that builders keep there. Read from
--- the first key; nil when that carries no hash tag.
+-- Returns the place of a call: the prefix and the partition in which it works, with the keys that builders keep there. It is read
+-- from the first key; nil when that key has no hash tag.
 local function place_of(first_key)
   local found = places[first_key]
   if found then return found end
   local prefix, tag = string.match(first_key, '^([^:]*):[^{]*({[^}]*})')
   if not tag then return nil end
-  -- The first key of composite calls is the same for all of a partition.
+  -- All composite calls of a partition have the same first key.
   local name = prefix .. ':ffx:' .. tag
   found = places[name]
   if not found then
@@ -49,17 +51,17 @@ local function place_of(first_key)
   return found
 end
 
--- The place of a partition.
+-- Returns the place of a partition.
 function call.place(prefix, tag) return place_of(prefix .. ':ffx:' .. tag) end
 
--- Context of a call. A first key without a hash tag is refused before anything is written.
+-- Creates the context of a call. A first key without a hash tag is refused before anything is written.
 function call.open(first_key)
   local at = place_of(first_key)
   if not at then error('key carries no hash tag: ' .. first_key) end
   local now
   now, opened_micros = read_clock()
   opened_at = now
-  -- Tables that grow cost more than all else, so there is room for what most calls add.
+  -- Growing a table costs more than all other work here, so this one has room for the fields that most calls add.
   return {
     at = at,
     tag = at.tag,
@@ -73,25 +75,25 @@ function call.open(first_key)
   }
 end
 
--- Context of a call of a keeper, in which call.guarded keeps the error of one item from the others.
+-- Creates the context of a keeper's call, in which an error of one item does not affect the others: see call.guarded.
 function call.open_guarded(first_key)
   local c = call.open(first_key)
   c.faults, c.fault_count, c.faulty = {}, 0, {}
   return c
 end
 
--- Errors that say something about the server or the call, and not about the item that is worked on.
+-- Errors of the server or of the call, and not of the item that is worked on.
 local OF_SERVER = {
   OOM = true, READONLY = true, MISCONF = true, NOREPLICAS = true, NOPERM = true, LOADING = true, BUSY = true,
   TRYAGAIN = true, ASK = true, MOVED = true, CLUSTERDOWN = true, CROSSSLOT = true, MASTERDOWN = true,
 }
 
--- Faults that one reply names; further ones are counted only.
+-- Maximum number of faults that one reply names; further faults are only counted.
 local MAX_FAULTS = 100
 
--- Calls work(item, more). In a call of a keeper, an error, such as that of a damaged record, ends the work on this item
--- and no other: it is noted in `faults` of the context, once for each item of a task. In any other call it is raised. Gives
--- whether there was none, and up to two values that `work` gives.
+-- Calls work(item, more). In a call of a keeper, an error, such as a damaged record, ends the work on this item and on no other:
+-- it is recorded in `faults` of the context, once for each item of a task. In any other call the error is raised. Returns whether
+-- it succeeded, and up to two values that `work` returns.
 function call.guarded(c, task, item, work, more)
   local root = c.root or c
   if not root.faults then return true, work(item, more) end
@@ -110,12 +112,12 @@ function call.guarded(c, task, item, work, more)
   return false
 end
 
--- Number of the partition that a context works in, as text.
+-- Returns the number of the partition in which a context works, as text.
 function call.partition(c)
   return c.at.partition
 end
 
--- Whether the server is, or may be, one of a cluster; nil before that was asked.
+-- Whether the server is, or may be, part of a cluster; nil before the first query.
 local clustered
 
 function call.is_clustered()
@@ -126,13 +128,13 @@ function call.is_clustered()
   return clustered
 end
 
--- A call on a server that has all partitions may work in several of them: each has a context of its own, and what the call
--- gathers for all of them is kept in the context that it was opened with, the root.
+-- A call on a server that has all partitions may work in several of them. Each has its own context; writes that the call gathers
+-- for all of them are kept in the context that it was opened with, the root.
 
 local HOME_TAG = '{fp:0}'
 
--- The context of a call in the partition of an execution, which is that of the call but for calls that lease executions of
--- other partitions. On a server of a cluster, an execution of another partition is none that the call finds.
+-- Returns the context of a call in the partition of an execution. It is the call's own context, except in calls that lease
+-- executions of other partitions. On a server of a cluster, the call does not find an execution of another partition.
 function call.at(c, execution_id)
   local tag = c.tag
   if string.sub(execution_id, 1, #tag) == tag or call.is_clustered() then return c end
@@ -152,8 +154,8 @@ function call.at(c, execution_id)
   return found
 end
 
--- Where the partitions of a server keep what they share, for the builders of keys: in partition 0. In a cluster, each partition
--- has its own. It is kept from call to call, so nothing of a call may be noted there.
+-- Returns the context that builders of keys use for data which the partitions of a server share: the one of partition 0. In a
+-- cluster, each partition has its own. The value is kept from call to call, so no data of a call may be stored in it.
 function call.home(c)
   local at = c.at
   local home = at.home
@@ -164,18 +166,18 @@ function call.home(c)
   return home or c
 end
 
--- @hook A call begins: what an earlier one that was broken off has left in memory is forgotten.
+-- @hook Runs at the beginning of a call: discards data in memory that an interrupted call has left.
 function call.on_begin() end
 
--- @hook A call ends: what it has changed in memory is written.
+-- @hook Runs at the end of a call: writes its changes that are still in memory.
 function call.on_finish() end
 
--- A server has its interpreter begin a collection after every 50 calls, however little they have left. Each goes through all that the
--- library itself keeps, some 5 MB, which takes an eighth of the time of calls that leave a few KB. So the interpreter collects
--- when so much has come since the last time (KB), in steps of 2 KB of which a call takes so many.
+-- A server has its interpreter begin a collection after every 50 calls, however little they have allocated. Each collection
+-- visits the memory of the library itself, some 5 MB, which takes an eighth of the time of calls that allocate a few KB. So the
+-- library collects only after HEAP_ROOM (KB) were allocated since the last time; each call then takes HEAP_STEPS steps of 2 KB.
 local HEAP_ROOM, HEAP_STEPS = 8192, 64
 
--- The size of the heap from which on a collection begins (KB), and whether one is going on.
+-- The size of the heap from which on a collection begins (KB), and whether one is running.
 local heap_limit, is_collecting = 0, false
 
 -- Nil before the first call; false where the server has no such function, or one without effect, as the embedded engine.
@@ -195,8 +197,8 @@ local function collect_some()
   collect('stop')
 end
 
--- The frame of every call that may write, as the generated registrations have it: call.begin comes before anything else,
--- with the first key of a call that derives others from it, and call.finish behind all that the function does.
+-- The frame of every call that may write, as the generated registrations use it: call.begin runs before anything else, with the
+-- first key of a call that derives others from it, and call.finish runs after the function.
 function call.begin(first_key)
   collect_some()
   call.on_begin()
@@ -210,17 +212,17 @@ function call.finish(answer)
   return answer
 end
 
--- In a cluster, a slot on the move is on two servers. On the one that gives it away, a call that touches an absent key fails
--- half-way. On the one that takes it in, a call that was asked for there finds every key that has not arrived absent: only
--- commands with several keys are refused. Reading two keys that never exist fails on both, before the first write.
+-- In a cluster, two servers have a slot while it is moved. On the server that gives the slot away, a call that uses an absent key
+-- fails half-way. On the server that takes it in, a redirected call sees every key that has not arrived as absent: only commands
+-- with several keys are refused. Reading two keys that never exist fails on both servers, before the first write.
 function call.probe(first_key)
   if not call.is_clustered() then return end
   local at = place_of(first_key)
   if at then redis.call('EXISTS', at.probe, at.beside) end
 end
 
--- Refusal of a call that brings fewer keys or arguments than it needs. After the counts come names and positions of the
--- arguments that must be numbers.
+-- Refuses a call with fewer keys or arguments than it needs. After the counts come names and positions of the arguments that must
+-- be numbers.
 function call.refuse(keys, key_count, args, arg_count, ...)
   local numbers = { ... }
   for i = 1, #numbers, 2 do
@@ -233,9 +235,9 @@ function call.refuse(keys, key_count, args, arg_count, ...)
   return reply.err('invalid_input', arg_count .. ' arguments are needed, got: ' .. #args)
 end
 
--- A call that works on several executions gathers what enters and leaves the indexes that it does not read, and writes it
--- with one command for each index; another call writes at once. What leaves goes before what enters, so a member that
--- leaves an index which it has entered in the same call must not be among those that enter any more.
+-- A call that works on several executions gathers the members that enter and leave the indexes that it does not read, and writes
+-- them with one command for each index; another call writes at once. Removals are written before additions, so a member that
+-- leaves an index which it has entered in the same call must also be removed from the additions.
 local GATHERED = { 'ZREM', 'SREM', 'ZADD', 'SADD' }
 local ENTERS_WITH = { ZREM = 'ZADD', SREM = 'SADD' }
 
@@ -244,7 +246,7 @@ function call.gather(c)
   c.gathered = c.gathered or { ZREM = {}, SREM = {}, ZADD = {}, SADD = {} }
 end
 
--- The list that `lists` has under a name; a new one when it has none.
+-- Returns the list that `lists` has under a name; a new one when it has none.
 function call.list_in(lists, name)
   local list = lists[name]
   if not list then
@@ -254,7 +256,7 @@ function call.list_in(lists, name)
   return list
 end
 
--- Takes a member off those that enter an index: `width` is how many values there are for each.
+-- Removes a member from those that enter an index: `width` is the number of values for each.
 local function take_back(c, command, index, member, width)
   local list = c.gathered[command][index]
   if not list then return end
@@ -265,7 +267,7 @@ local function take_back(c, command, index, member, width)
   end
 end
 
--- A member leaves an index: `command` is ZREM or SREM.
+-- Removes a member from an index: `command` is ZREM or SREM.
 function call.leave(c, command, index, member)
   c = c.root or c
   if not c.gathered then
@@ -277,7 +279,7 @@ function call.leave(c, command, index, member)
   list[#list + 1] = member
 end
 
--- A member enters an index: a sorted set with its score, else a set.
+-- Adds a member to an index: a sorted set with a score, otherwise a set.
 function call.enter(c, index, member, score)
   c = c.root or c
   if not c.gathered then
@@ -289,7 +291,7 @@ function call.enter(c, index, member, score)
   list[#list + 1] = member
 end
 
--- Writes what the call has gathered so far.
+-- Writes the additions and removals that the call has gathered so far.
 function call.write_gathered(c)
   c = c.root or c
   if not c.gathered then return end
@@ -302,7 +304,7 @@ function call.write_gathered(c)
   end
 end
 
--- An empty list with room for a few elements.
+-- Returns an empty list with room for a few elements.
 function call.short_list() return { nil, nil, nil, nil } end
 
 -- Commands with a variable number of arguments stay below the interpreter's argument limit.
@@ -319,11 +321,12 @@ function call.chunked(command, target, list)
   end
 end
 
--- A server keeps a sorted set of up to 128 short members as a list, in which every command that names a member or a score goes through
--- all before it: that takes longer than the rest of the command. A set that has had a long member is kept as a tree until it is empty.
+-- A server keeps a sorted set of up to 128 short members as a list. Every command that names a member or a score then scans the
+-- list from its beginning, which takes longer than the rest of the command. A set that has had a long member is kept as a tree
+-- until it is empty.
 local LONG_MEMBER = '-----------------------------------------------------------------'
 
--- How often that is done for an index that is seldom empty.
+-- How often a call makes a tree of an index that is seldom empty: once in this number of calls.
 call.CALLS_PER_TREE = 256
 
 local function make_tree(c, index)
@@ -331,11 +334,12 @@ local function make_tree(c, index)
   redis.call('ZREM', index, LONG_MEMBER)
 end
 
--- Has an index kept as a tree that every run of a partition enters: it gets a long member, which it loses at once, with one of `every`
--- calls, as it may have been empty since, or loaded from a file. `other` is one that the same call has entered, and goes by its count.
+-- Makes the server keep an index as a tree that every run of a partition enters. One of `every` calls adds a long member and
+-- removes it at once, because the index may have been empty since, or loaded from a file. `other` is an index that the same call
+-- has entered, and shares the count.
 function call.keep_as_tree(c, index, every, other)
   local calls = call.list_in(c.at, 'tree_calls')
-  local count = calls[index] or every - 2 -- at the first call it may be empty yet
+  local count = calls[index] or every - 2 -- it may be empty at the first call
   calls[index] = (count + 1) % every
   if count ~= every - 1 then return end
   make_tree(c, index)

@@ -1,40 +1,41 @@
--- The event log of a flow: a list with what happened, in order. What one call logs of a flow is one element, which is written
--- when the call ends. The feed of the partition names the flows that a call has logged of, for those who wait for news: but for
--- those that the call has created, which nobody waits for.
+-- The event log of a flow: a list of its events, in order. All events that one call logs for a flow are one element, which is
+-- written when the call ends. The feed of the partition names the flows for which a call has logged events, for clients that wait
+-- for them. It leaves out flows that the call has created, because no client waits for those.
 --
--- An element is the time of the call (Unix ms), and for each event a line with what it is. Line feeds and backslashes in a
--- detail are escaped. An empty element is what is left of a report of progress that a later one replaced.
+-- An element is the time of the call (Unix ms), and a line for each event. Line feeds and backslashes in a detail are escaped. An
+-- empty element is a report of progress that a later one has replaced.
 --
--- The list keeps the last elements. Of those before, which it has no room for, the first of each node are kept in a list of their own, so
--- that a node that repeats something thousands of times pushes out its own events, not those of others; and how many are gone, by node.
+-- The list keeps the last elements. When older elements no longer fit, the first events of each node move to a second list, so
+-- that a node that repeats something thousands of times displaces its own events, not those from other nodes. A hash counts the
+-- events that are gone, by node.
 
 -- @text logged {event:word} {node:word} {attempt:word} {detail}
 
--- Elements kept of a flow's event log, and its length beyond which those that are too many go together.
+-- Elements kept of a flow's event log, and the length beyond which the surplus is removed at once.
 local MAX_ENTRIES, MAX_LENGTH = 20000, 20256
 
--- Events of one element.
+-- Maximum number of events of one element.
 local MAX_EVENTS = 64
 
--- Empty elements that are taken out at a time when a log is too long.
+-- Maximum number of empty elements that are removed at a time when a log is too long.
 local MAX_EMPTY = 1024
 
--- Events of a node that are kept of those that the list has no room for: the first so many, or as many as all nodes of a large run may
--- have together, but some at least.
+-- Events of a node that are kept when the list has no room for them: the first `of_node`, or in a large run fewer, so that all
+-- nodes together keep `of_all`, but at least `at_least`.
 local KEPT = { of_node = 32, of_all = 32768, at_least = 4 }
 
--- Entries kept of the feed, at least: more than a reader takes at once (feedPage in internal/engine/feed.go). One that gets
--- as many looks at all that it follows, as others may be gone.
+-- Minimum number of entries kept of the feed: more than a reader takes at once (feedPage in internal/engine/feed.go). A reader
+-- that gets this many checks all flows that it follows, because others may be gone.
 local MAX_FEED = '500'
 
--- Flows that an entry of the feed names.
+-- Maximum number of flows that an entry of the feed names.
 local MAX_FEED_FLOWS = 32
 
--- What the call has logged and not written yet, by flow: the time and the lines in turn, with the context of the call. It lives from
--- call to call, as the frame of each call writes it in the end.
+-- Events that the call has logged and not written yet, by flow: the time and the lines in turn, with the context of the call. The
+-- table lives from call to call, as the frame of each call writes it in the end.
 local unwritten = {}
 
--- The flows of which the call has written, by the place of the partition, with a context of the call there.
+-- The flows whose logs the call has written, by the place of the partition, with a context of the call there.
 local touched = {}
 
 function event_log.escaped(detail)
@@ -52,7 +53,7 @@ local function each_node(text, visit)
   for node in string.gmatch(text, '\n[^ \n]* ([^ \n]*)') do visit(node) end
 end
 
--- The counts of the nodes of some elements in the hash of what the list had no room for: how many of their events are kept.
+-- Returns the counts for the nodes of some elements, from the hash about displaced events: how many of their events are kept.
 local function kept_counts(counts_key, texts)
   local fields, nodes, counts = {}, {}, {}
   for _, text in ipairs(texts) do
@@ -69,8 +70,8 @@ local function kept_counts(counts_key, texts)
   return counts
 end
 
--- Keeps those of the oldest elements that have one of the first events of a node, and counts the events of the others as gone. The first
--- of the elements has the position `at`.
+-- Keeps the oldest elements that contain one of the first events of a node, and counts the events of the others as gone. The
+-- first of the elements has the position `at`.
 local function keep_first(c, flow_id, texts, at)
   local counts_key, nodes = key.flow_events_gone(c, flow_id), tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'node_count') or nil)
   local most = math.max(KEPT.at_least, math.min(KEPT.of_node, math.floor(KEPT.of_all / math.max(1, nodes or 1))))
@@ -91,13 +92,13 @@ local function keep_first(c, flow_id, texts, at)
   for field, by in pairs(changes) do redis.call('HINCRBY', counts_key, field, by) end
 end
 
--- The number of elements of a flow's log that are not in the list any more.
+-- Returns the number of elements of a flow's log that are no longer in the list.
 local function base_of(c, flow_id)
   return tonumber(redis.call('HGET', key.flow_core(c, flow_id), 'events_base') or '0')
 end
 
--- Takes the oldest elements off a list that is too long: first those that are empty. The positions of what is left count on from
--- the last element, so those at the end stay what they are.
+-- Removes the oldest elements of a list that is too long: first the empty ones. The positions of the remaining elements are
+-- counted from the last one, so the positions at the end do not change.
 local function shorten(c, flow_id, list, length)
   local gone = redis.call('LREM', list, MAX_EMPTY, '')
   local over = length - gone - MAX_ENTRIES
@@ -109,8 +110,8 @@ local function shorten(c, flow_id, list, length)
   redis.call('HINCRBY', key.flow_core(c, flow_id), 'events_base', gone)
 end
 
--- Writes an element of the log of a flow, whose key is `list`: the time of the call and a line for each event. Gives how many there
--- are.
+-- Writes an element of the log of a flow, whose key is `list`: the time of the call and a line for each event. Returns the number
+-- of elements.
 function event_log.push(c, flow_id, list, text)
   local length = redis.call('RPUSH', list, text)
   if length > MAX_LENGTH then shorten(c, flow_id, list, length) end
@@ -124,16 +125,16 @@ function event_log.push(c, flow_id, list, text)
   return length
 end
 
--- Events of note beside the start and the end of a run: see run_feed.
+-- Events of note in addition to the start and the end of a run: see run_feed.
 local NOTED = {
   suspended = true, signalled = true, escalated = true, wait_timed_out = true, resumed_by_operator = true, flow_paused = true,
   flow_resumed = true, flow_rerun = true, flow_cancel_requested = true, budget_soft = true, budget_hard = true,
 }
 
--- @hook An event of note has happened to a flow, or to a node of it.
+-- @hook Runs when an event of note has happened to a flow, or to a node of it.
 function event_log.on_note(c, flow_id, event, node, detail) end
 
--- An event of a flow.
+-- Logs an event of a flow.
 function event_log.add(c, flow_id, event, node, attempt, detail)
   if NOTED[event] then event_log.on_note(c, flow_id, event, node, detail) end
   local line = encode.logged(event, node or '', attempt or '', is_set(detail) and event_log.escaped(detail) or '')
@@ -147,20 +148,21 @@ function event_log.add(c, flow_id, event, node, attempt, detail)
   if n > MAX_EVENTS then event_log.write_flow(flow_id) end
 end
 
--- The attempt of an event by which it fails, with the category of the failure, as a word: "2:timeout", "0:rate%20limit". Categories of
--- activity.Category have up to 128 bytes; longer ones are left out.
+-- Returns the attempt of a failure event with the category of the failure, as a word: "2:timeout", "0:rate%20limit". Categories
+-- of activity.Category have up to 128 bytes; longer ones are left out.
 function event_log.failed_attempt(attempt, category)
   if not is_set(category) or #category > 128 then return attempt end
   local word = string.gsub(category, '[^%w_.-]', function(char) return string.format('%%%02X', string.byte(char)) end)
   return (attempt or '') .. ':' .. word
 end
 
--- An event of a member of a flow.
+-- Logs an event of a member of a flow.
 function event_log.add_for(c, core, event, attempt, detail)
   event_log.add(c, core.flow_id, event, core.node or core.execution_id, attempt, detail)
 end
 
--- Writes what the call has logged of a flow so far, for those who work on the list itself. Gives the number of elements.
+-- Writes the events that the call has logged for a flow so far, for callers that change the list itself. Returns the number of
+-- elements.
 function event_log.write_flow(flow_id)
   local entry = unwritten[flow_id]
   if not entry then return end
@@ -168,8 +170,8 @@ function event_log.write_flow(flow_id)
   return event_log.push(entry.c, flow_id, key.flow_events(entry.c, flow_id), table.concat(entry, '\n'))
 end
 
--- Writes what the call has logged. The frame of every call that may write ends with it. The next call gets another table: there are
--- interpreters in which a table never forgets the keys that it has had, and looks at all of them.
+-- Writes the events that the call has logged. The frame of every call that may write ends with it. The next call gets another
+-- table: in some interpreters a table keeps every key that it has ever had, and iterates over all of them.
 function event_log.write()
   if next(unwritten) then
     for flow_id, entry in next, unwritten, nil do
@@ -184,27 +186,28 @@ function event_log.write()
   end
 end
 
--- A flow is removed with its log.
+-- Discards the unwritten events of a flow that is removed with its log.
 function event_log.drop_flow(flow_id)
   unwritten[flow_id] = nil
 end
 
--- The partition has no flows any more, so nobody waits for news of them.
+-- Discards the feed of a partition that no longer has flows, so that no client waits for it.
 function event_log.drop_feed(c)
   touched[c.at] = nil
   redis.call('UNLINK', key.ffx_feed(c))
 end
 
--- A call that was broken off by an error has left events behind, which may belong to keys that this one must not touch.
+-- Discards the events that a call left when an error interrupted it. They may belong to keys that this call must not write.
 function event_log.drop()
   if next(unwritten) then unwritten = {} end
   if next(touched) then touched = {} end
 end
 
--- How many elements a flow's log has had.
+-- Returns the number of elements that a flow's log has had.
 function event_log.count(c, flow_id) return base_of(c, flow_id) + redis.call('LLEN', key.flow_events(c, flow_id)) end
 
--- Logs a report of progress of a member in place of the one before. What this gives is to be passed as `before` the next time.
+-- Logs a report of progress of a member and removes the previous report. The caller passes the returned text as `before` next
+-- time.
 function event_log.replace_progress(c, core, before, detail)
   local flow_id = core.flow_id
   event_log.write_flow(flow_id)
@@ -226,11 +229,11 @@ function event_log.replace_progress(c, core, before, detail)
   return number.text(base + length - 1) .. ' ' .. number.text(base)
 end
 
--- Elements that are read at a time.
+-- Number of elements that are read at a time.
 local READ_ENTRIES = 100
 
--- Appends the events of an element to a list until that has `limit`, but for the first `skip`. All but the last one of an
--- element carry their place in it behind the element's id, so that reading goes on right behind every one of them.
+-- Appends the events of an element to a list until that has `limit`, except the first `skip`. The id of each event but the last
+-- one of the element also contains its place there, so that a read can continue after every event.
 local function split_entry(events, limit, position, text, skip)
   local at, from = string.match(text, '^(%d+)\n()')
   if not at then return end
@@ -247,7 +250,7 @@ local function split_entry(events, limit, position, text, skip)
   end
 end
 
--- What the id of an event says: the creation of its flow, the position of its element and the time of that, and its place there,
+-- Returns the parts of an event's id: the creation of its flow, the position and the time of its element, and its place there,
 -- unless it is the last one. Nil for another text.
 local function parse_id(id)
   local created, position, at, place = string.match(id, '^(%d+)%-(%d+)%-(%d+)%.(%d+)$')
@@ -256,8 +259,8 @@ local function parse_id(id)
   return created, tonumber(position), at, math.huge
 end
 
--- The index of the element at a position and with a time; nil when the list does not have it. Positions grow when empty elements in front of them
--- are taken out.
+-- Returns the index of the element at a position and with a time; nil when the list does not have it. An element's position grows
+-- when empty elements before it are removed.
 local function find_entry(list, index, at)
   if index < 0 then return nil end
   for i, text in ipairs(redis.call('LRANGE', list, index, index + MAX_EMPTY)) do
@@ -266,9 +269,9 @@ local function find_entry(list, index, at)
   return nil
 end
 
--- The index in a list of kept elements from which a read continues after an event, and the number of events of that element to
--- leave out. An element's position grows when empty elements before it are taken out, so its time identifies it. Times may go back
--- with the clock of the server: they are compared with each element and never searched.
+-- Returns the index in a list of kept elements from which a read continues after an event, and the number of events of that
+-- element to leave out. An element's position grows when empty elements before it are taken out, so its time identifies it. Times
+-- may go back with the clock of the server: they are compared with each element and never searched.
 local function start_of_kept(kept_key, position, at, place)
   local from, length, later = 0, redis.call('LLEN', kept_key), nil
   local to = length
@@ -288,9 +291,9 @@ local function start_of_kept(kept_key, position, at, place)
   return later or length, 0
 end
 
--- Where reading goes on behind an event, from the beginning when there is none: the index of an element, the events of it that
--- are left out, and whether events in between are not in the list. Of a list of kept elements the same, where it goes on there. Nil when
--- the text is the id of no event.
+-- Returns the place from which a read continues after an event, or the beginning without one: the index of an element, the number
+-- of its events to leave out, and whether events in between are missing from the list. If so, it also returns the place in the
+-- list of kept elements. Nil when the text is not the id of an event.
 local function start_of(c, flow_id, list, created, base, after)
   local flow_created, position, at, place
   if is_set(after) then
@@ -322,10 +325,10 @@ local function read_kept(c, flow_id, created, from, skip, limit)
   return events
 end
 
--- Nodes whose events that are gone are told.
+-- Maximum number of nodes whose lost events a reply counts.
 local MAX_GONE = 100
 
--- How many events of a flow are gone, by node, as a list; nil when none are.
+-- Returns how many events of a flow are gone, by node, as a list; nil when none are.
 local function gone_of(c, flow_id)
   local list, fields = {}, redis.call('HGETALL', key.flow_events_gone(c, flow_id))
   for i = 1, #fields, 2 do
@@ -335,9 +338,9 @@ local function gone_of(c, flow_id)
   return list[1] and list or nil
 end
 
--- Up to `limit` events of a flow behind the one with the id `after`, from the first on when that is not set, or is one of another
--- flow that had this id before; whether events before the first of them are lost, and of which nodes they are gone, also where the next
--- events are behind such a gap. Nil when it is the id of no event.
+-- Returns up to `limit` events of a flow after the one with the id `after`; from the first on when that is not set, or belongs to
+-- another flow that had this id before. It also returns whether events before the first of them are lost, and the counts of lost
+-- events by node, also when a gap precedes the next events. Nil when `after` is not the id of an event.
 function event_log.read(c, flow_id, after, limit)
   local list, events = key.flow_events(c, flow_id), {}
   local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
@@ -355,7 +358,7 @@ function event_log.read(c, flow_id, after, limit)
   repeat
     local entries = redis.call('LRANGE', list, from, from + count - 1)
     for i, text in ipairs(entries) do
-      -- Thousands of elements can be empty, one behind the other.
+      -- Thousands of elements in a row can be empty.
       if text ~= '' then
         split_entry(events, limit, created .. '-' .. number.text(base + from + i - 1), text, skip)
         if #events == limit then return events, lost, gone end
@@ -369,10 +372,10 @@ function event_log.read(c, flow_id, after, limit)
   return events, lost, gone
 end
 
--- Elements that a search for the events of a node looks at in a call.
+-- Maximum number of elements that a search for the events of a node reads in a call.
 local MAX_SEARCHED = 1000
 
--- Appends the events of a node that an element has, the last first.
+-- Appends the events of a node that an element contains, the last first.
 local function add_of_node(events, node, id, text)
   if not string.find(text, ' ' .. node .. ' ', 1, true) then return end
   local all = {}
@@ -382,14 +385,14 @@ local function add_of_node(events, node, id, text)
   end
 end
 
--- Events of one node, the latest first, from a cursor on, "" to begin with: `limit` of them or some more, among a bounded number of elements.
--- Gives the cursor to go on with, too, "" at the end.
+-- Returns events of one node, the latest first, from a cursor on, "" to begin with: `limit` of them or some more, among a bounded
+-- number of elements. Also returns the next cursor, "" at the end.
 function event_log.read_node(c, flow_id, node, cursor, limit)
   local core = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'events_base')
   local created, base, events = core[1] or '0', tonumber(core[2] or '0'), {}
   local of, at = string.match(cursor, '^([lk])(%d+)$')
   local list, is_kept = key.flow_events(c, flow_id), of == 'k'
-  -- The index behind the elements that are to be looked at.
+  -- The index after the last element to read.
   local to = is_kept and tonumber(at) or of and tonumber(at) - base or redis.call('LLEN', list)
   if not is_kept and to <= 0 then
     if base == 0 then return events, '' end

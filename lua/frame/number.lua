@@ -1,9 +1,9 @@
 -- Numbers: their texts, and numeric arguments.
 
--- Texts of small whole numbers, which are the most frequent ones; not that of 0, which may be -0.
+-- Texts of small whole numbers, which are the most frequent ones. 0 is left out, because it may be -0.
 local SMALL, MAX_SMALL = {}, 255
 
--- Text of a number as the contract shows it: 14 significant digits.
+-- Returns the text of a number as the contract shows it: 14 significant digits.
 function number.text(n)
   local text = SMALL[n]
   if text then return text end
@@ -12,8 +12,7 @@ function number.text(n)
   return text
 end
 
--- Texts of seconds and of milliseconds within one: formatting a large number is slow, and points in time lie close to
--- each other.
+-- Texts of seconds and of milliseconds within one: formatting a large number is slow, and points in time are close to each other.
 local SECONDS, MILLISECONDS, MAX_SECONDS = {}, {}, 64
 local second_count = 0
 
@@ -34,7 +33,7 @@ end
 -- From this second on, a time has more than the 14 digits that number.text shows.
 local LONG_SECOND = 1e11
 
--- Text of a point in time in whole milliseconds, as number.text gives it.
+-- Returns the text of a point in time in whole milliseconds, as number.text does.
 function number.time(at)
   local millisecond = at % 1000
   local second = (at - millisecond) / 1000
@@ -42,13 +41,13 @@ function number.time(at)
   return (SECONDS[second] or text_of_second(second)) .. (MILLISECONDS[millisecond] or text_of_millisecond(millisecond))
 end
 
--- Up to here whole numbers are exact.
+-- The largest number up to which all whole numbers are exact.
 number.MAX_EXACT = 9007199254740991
 
 local MAX_UNSIGNED = '18446744073709551615'
 
--- Shortest text from which a number is read again exactly, as the contract shows numbers that go straight to the
--- server.
+-- Returns the shortest text from which a number is read again exactly, as the contract shows numbers that it passes to the server
+-- without a change.
 function number.exact(n)
   local text = number.text(n)
   if tonumber(text) == n then return text end
@@ -57,24 +56,24 @@ function number.exact(n)
   return tonumber(text) == n and text or string.format('%.17g', n)
 end
 
--- Digits of a number of 64 bits without leading zeros ("" has none), or nil when it does not fit.
+-- Returns the digits of a number of 64 bits without leading zeros ("" has none), or nil when it does not fit.
 function number.unsigned(digits)
   local short = string.match(digits, '^0*(%d+)$') or ''
   if #short < #MAX_UNSIGNED or #short == #MAX_UNSIGNED and short <= MAX_UNSIGNED then return short end
   return nil
 end
 
--- Text of a whole number with all its digits.
+-- Returns the text of a whole number with all its digits.
 function number.digits(n) return string.format('%.0f', n) end
 
--- Finite number or nil.
+-- Returns a finite number, or nil.
 function number.finite(raw)
   local n = tonumber(raw)
   if n == nil or n ~= n or n == math.huge or n == -math.huge then return nil end
   return n
 end
 
--- The place that a cursor names, a whole number that is not negative; nil for any other text.
+-- Returns the position that a cursor names, a whole number that is not negative; nil for any other text.
 function number.place(cursor) return tonumber(string.match(cursor or '', '^%d+$') or nil) end
 
 function number.refuse(name, raw)
@@ -85,7 +84,7 @@ end
 local DIGITS = {}
 for n = 0, 9 do DIGITS['' .. n] = n end
 
--- Required numeric argument, floored and cut to what is exact: the value, or nil and the error reply.
+-- Reads a required numeric argument, floored and cut to the exact range. Returns the value, or nil and the error reply.
 function number.whole(name, raw)
   local n = DIGITS[raw]
   if n then return n end
@@ -95,13 +94,13 @@ function number.whole(name, raw)
   return math.max(-number.MAX_EXACT, math.min(number.MAX_EXACT, math.floor(n)))
 end
 
--- Optional numeric argument: `fallback` when it is missing or empty.
+-- Reads an optional numeric argument: `fallback` when it is missing or empty.
 function number.optional(name, raw, fallback)
   if not is_set(raw) then return fallback end
   return number.whole(name, raw)
 end
 
--- Optional argument that may not be negative.
+-- Reads an optional argument that may not be negative.
 function number.count(name, raw, fallback)
   local n, err = number.optional(name, raw, fallback)
   if err then return nil, err end
@@ -109,8 +108,8 @@ function number.count(name, raw, fallback)
   return n
 end
 
--- Numbers of several optional arguments by name, or nil and the first error reply. `rules` holds
--- {name, fallback} pairs.
+-- Returns the numbers of several optional arguments by name, or nil and the first error reply. `rules` holds {name, fallback}
+-- pairs.
 function number.counts(A, rules)
   local n = {}
   for _, rule in ipairs(rules) do
@@ -123,14 +122,14 @@ end
 
 local MIN_PRIORITY, MAX_PRIORITY = 0, 9000
 
--- Priority within its bounds; infinities are cut, anything that is no number is refused.
+-- Reads a priority and limits it to its bounds. Infinities are cut; a text that is not a number is refused.
 function number.priority(name, raw)
   local n = tonumber(raw)
   if n == nil or n ~= n then return nil, number.refuse(name, raw) end
   return math.max(MIN_PRIORITY, math.min(MAX_PRIORITY, n))
 end
 
--- No single call may hold an execution for longer than this (ms).
+-- Maximum time for which a single call may hold an execution (ms).
 number.MAX_LEASE_MS = 7 * 24 * 3600 * 1000
 
 function number.lease_ttl(raw)

@@ -1,11 +1,11 @@
--- What every file of the library sees beside the module tables: the table of functions, is_set, and the functions of the server.
---
--- While the library loads, only redis.register_function exists, so code at file scope may touch no other global.
+-- Names that every file of the library can use in addition to the module tables: the table of functions, is_set, and the
+-- functions of the server. While the library loads, only redis.register_function exists, so code at file scope may use no other
+-- global.
 
 local F = {}
 
--- Functions of the server. Each is looked for among the globals when it is first called: they are behind the table of the library's
--- own globals, where the search for a name takes several times as long as here.
+-- Functions of the server. Each is searched among the globals when it is first called: the server finds them only after the table
+-- of the library's own globals, and that search takes several times as long as one in this table.
 local server = {
   redis = function() return redis end,
   string = function() return string end,
@@ -15,7 +15,7 @@ local server = {
   unpack = function() return unpack end,
 }
 
--- A table with functions of one of the server's. Names that are not given are not there.
+-- Returns a table with functions of one of the server's tables. Names that are not given are absent.
 local function looked_up_late(of, a, b, c, d, e, f, g, h, i, j)
   local functions = {}
   local function add(name)
@@ -49,7 +49,7 @@ unpack = function(...)
   return unpack(...)
 end
 
--- A value is set when it is there and not empty. "0" is set.
+-- Reports whether a value is present and not empty. "0" is set.
 local function is_set(value)
   return value ~= nil and value ~= false and value ~= ''
 end

@@ -1,5 +1,5 @@
--- Reading and writing records, by their keys: those of executions, which may be rows (see store.lua), and others. Only the fields
--- that a rule needs are read.
+-- Reads and writes records by their keys: records of executions, which may be rows (see store.lua), and others. A caller reads
+-- only the fields that its rule needs.
 
 function record.read(hash, fields, telling)
   local s, at = store.of(hash)
@@ -41,15 +41,15 @@ function record.add(hash, field, by)
   return s.add(at, field, by)
 end
 
--- Writes `values` (flat list of names and values) and unsets the `blank` fields. A missing field means unset; the
--- contract's own functions store "" instead, which is kept for records that they created.
+-- Writes `values` (flat list of names and values) and unsets the `blank` fields. A missing field means unset; the contract's own
+-- functions store "" instead, which is kept for records that they created.
 function record.write(hash, compact, values, blank)
   record.set(hash, unpack(record.with_blanks(compact, values, blank)))
   record.unset(hash, compact, blank)
 end
 
--- The two steps of record.write, for a caller that names most of the values itself: first what to write for
--- the `blank` fields, appended to `values`, then what to delete.
+-- Does the two steps of record.write for a caller that names most of the values itself. It appends the values for the `blank`
+-- fields to `values`, and returns the fields to delete as well.
 function record.with_blanks(compact, values, blank)
   if compact then return values end
   local n = #values
@@ -65,7 +65,7 @@ function record.unset(hash, compact, blank)
   if compact and #blank > 0 then record.clear(hash, unpack(blank)) end
 end
 
--- A refusal that anybody can provoke stores its time at most once in this time (ms), so it costs no write each.
+-- A refusal that any client can cause stores its time at most once in this time (ms), so that it does not cost a write each time.
 local NOTE_EVERY_MS = 10000
 
 function record.note_refusal(c, core_key, field)
@@ -74,7 +74,7 @@ function record.note_refusal(c, core_key, field)
   record.set(core_key, field, c.now_text)
 end
 
--- Tags: every member of a JSON object, nested values as JSON text.
+-- Returns the tags of a JSON object: each of its members, nested values as JSON text.
 function record.tags_of(tags_json)
   if not is_set(tags_json) or tags_json == '{}' then return {} end
   local ok, tags = pcall(cjson.decode, tags_json)
@@ -87,7 +87,7 @@ function record.tags_of(tags_json)
   return pairs_list
 end
 
--- Priority score of the eligible set: lower runs earlier.
+-- Step of the priority in the score of the eligible set: a lower score runs earlier.
 record.PRIORITY_STEP = 1e12
 
 function record.eligible_score(core)
@@ -100,14 +100,14 @@ function record.lane(core)
   return record.running_lane(core)
 end
 
--- Lane under which the execution is indexed while it runs.
+-- Returns the lane under which the execution is indexed while it runs.
 function record.running_lane(core)
   if is_set(core.current_lane) then return core.current_lane end
   if is_set(core.lane_id) then return core.lane_id end
   return 'default'
 end
 
--- A field goes with the others of a record unless it has no value.
+-- Appends a field and its value to the others of a record unless it has no value.
 function record.append(values, field, value)
   if is_set(value) and value ~= 0 then
     values[#values + 1] = field

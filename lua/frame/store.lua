@@ -1,99 +1,103 @@
--- Where executions are kept. One that was created by itself has records: a hash and keys of its own. A node of a run that was
--- submitted whole has a row in the string of its run, and its edges are in the graph of the run. Rules that concern both ask for
--- the store of an execution, and call the functions that are declared here:
+-- The stores of executions. An execution that was created by itself has records: a hash and its own keys. A node of a run that
+-- was submitted as a whole has a row in the string of its run, and its edges are in the graph of the run. A rule that concerns
+-- both gets the store of an execution, and calls the functions that are declared here:
 --
 --   local s, at = store.of(core_key)
 --   local text = s.result(at, c, execution_id)
 --
--- Both stores have all of these functions: store_record.lua has those for records, composite/rows/store_row.lua those for rows. `at`
--- says where in its store something is: of records it is the key of the core, or the id of a flow; of rows the row, or the run.
+-- Both stores have all of these functions: store_record.lua has those for records, composite/rows/store_row.lua those for rows.
+-- `at` is the place in the store: for records the key of the core or the id of a flow, for rows the row or the run.
 
 -- @store   store_record store_row
 --
--- Fields of an execution. Records are all hashes, not only those of executions.
+-- Fields of an execution. Records are all hashes, not only those for executions.
 -- @call    read(at, fields, telling)       Table of the named fields (absent fields are nil, empty ones ""), or nil when the
---          record does not exist. `telling`: a hash with none of the fields is none of those that are looked for.
+--          record does not exist. `telling`: a hash with none of these fields does not count as a record.
 -- @call    values(at, ...)                 Values of the named fields in order, false for those that are absent.
 -- @call    value(at, field)                One field, false when it is absent.
--- @call    all(at)                         All fields of a hash, as HGETALL gives them; none of a row.
+-- @call    all(at)                         All fields of a hash, as HGETALL returns them; none of a row.
 -- @call    exists(at)                      1 or 0.
 -- @call    set(at, ...)                    Sets fields: names and values in turn.
 -- @call    clear(at, ...)                  Unsets fields.
--- @call    add(at, field, by)              Adds to a field and gives its new value.
+-- @call    add(at, field, by)              Adds to a field and returns its new value.
 --
--- What else belongs to an execution.
+-- Other data of an execution.
 -- @call    result(at, c, execution_id)     Its result, or false.
--- @call    write_result(at, c, execution_id, text)  Writes it; nil takes it away.
--- @call    copy_result(at, result_key, target)  Writes its result, which has a key of the contract, to another one. Whether there
---          is one.
+-- @call    write_result(at, c, execution_id, text)  Writes its result; nil removes it.
+-- @call    copy_result(at, result_key, target)  Copies its result, which has a key of the contract, to another key. Returns
+--          whether there is a result.
 -- @call    policy(at, c, execution_id)     Its policy document as text, or nil.
--- @call    timer_input(at, c, core, of)    The input of a timer node as JSON: that of its run, or the result of the upstream
---          that brings it; "" of records, which have none.
+-- @call    timer_input(at, c, core, of)    The input of a timer node as JSON: its run's input, or the result of the upstream that
+--          provides it; "" for records, which have none.
 -- @call    is_finally(at)                  Whether it runs however its flow ends.
 -- @call    is_node_of(at, flow_id)         Whether it is a node of the graph of a flow.
 --
 -- Its way through the states, in the usual case.
--- @call    fresh(at)                       The core of one that nobody has claimed yet and that needs nothing beyond the least,
---          eligible or blocked by its dependencies, if the store has that at hand: fields of the record and `row`. Else nil.
--- @call    mark_ready(at, c)               One of these may run now.
--- @call    held(at, c, args)               The core of one whose lease, which stands, is the one that a completion names, with
---          the field is_held. Nil for any other.
+-- @call    fresh(at)                       The core of an execution that was never claimed and has only the least fields,
+--          eligible or blocked by its dependencies, if the store has it at hand: fields of the record and `row`. Else nil.
+-- @call    mark_ready(at, c)               Marks such an execution as ready to run.
+-- @call    held(at, c, args)               The core of an execution whose current, valid lease is the one that a completion
+--          names, with the field is_held. Nil for any other.
 -- @call    succeed(at, c)                  Writes that it has ended with success.
 --
 -- The edges that lead to it.
 -- @call    add_upstream(at, ids)           Adds the nodes to a list from which edges of the graph lead to it.
--- @call    open_edges(at, meta_key)        How many are open, and how many cannot be satisfied any more.
--- @call    add_edges(at, c, execution_id, meta_key, count)  So many more are open. Gives how many are then.
--- @call    take_edges(at, c, execution_id, k, count, impossible)  So many less are open, of which `impossible` can not be
---          satisfied. Gives how many are left. `k`: the keys `meta` and `unresolved`, or nil.
--- @call    read_edge(at, k)                How one stands: state, outcome, late; nil when there is none. `k` is that of edge_state.
--- @call    write_edge(at, c, k, satisfied, outcome, dep)  It is satisfied, or impossible with an outcome; `dep` is what it was.
--- @call    mark_late(at, c, k)             It was satisfied when its join had come to its decision.
--- @call    close_edge(at, meta_key)        One of a join is not open any more.
--- @call    close_edges(at, c, meta_key, impossible)  None of a join is open any more; `impossible` of them have failed.
--- @call    ended_edges(at, k)              Those of the graph to a join that are open though their upstreams have ended: a list of
---          {k, dep, upstream outcome}.
--- @call    recount_edges(at, of_records)   Opens those of the graph to a join anew that are not satisfied, and forgets what else
---          was known of them. Gives how many are satisfied, and how many open. `of_records` others are open.
--- @call    reopen_edges(at, c, execution_id, of_records)  A skipped execution runs again: opens those of the graph again, unless
---          their upstreams have ended by now as they want it; `of_records` others are open. Gives how many are open.
--- @call    note_replay(at)                 The execution is about to be replayed.
+-- @call    open_edges(at, meta_key)        The number of open edges, and of those that can no longer be satisfied.
+-- @call    add_edges(at, c, execution_id, meta_key, count)  Adds `count` open edges. Returns the number of open ones.
+-- @call    take_edges(at, c, execution_id, k, count, impossible)  Removes `count` open edges, of which `impossible` can not be
+--          satisfied. Returns the number of open ones. `k`: the keys `meta` and `unresolved`, or nil.
+-- @call    read_edge(at, k)                The state of an edge: state, outcome, late; nil when there is none. `k`: see
+--          edge_state.
+-- @call    write_edge(at, c, k, satisfied, outcome, dep)  Marks an edge as satisfied, or as impossible with an outcome; `dep` is
+--          its state before.
+-- @call    mark_late(at, c, k)             Records that an edge was satisfied only after the decision of its join.
+-- @call    close_edge(at, meta_key)        Closes one edge of a join.
+-- @call    close_edges(at, c, meta_key, impossible)  Closes all edges of a join; `impossible` of them have failed.
+-- @call    ended_edges(at, k)              The edges of the graph to a join that are open though their upstreams have ended: a
+--          list of {k, dep, upstream outcome}.
+-- @call    recount_edges(at, of_records)   Opens again those edges of the graph to a join that are not satisfied, and clears
+--          their other state. Returns the numbers of satisfied and of open ones. `of_records` others are open.
+-- @call    reopen_edges(at, c, execution_id, of_records)  Opens the edges of the graph again when a skipped execution runs again,
+--          except those that their ended upstreams satisfy; `of_records` others are open. Returns the number of open ones.
+-- @call    note_replay(at)                 Records that the execution is about to be replayed.
 --
--- The edges that lead on from it.
--- @call    add_downstream(at, ids)         Adds the nodes to a list that edges of the graph lead to.
--- @call    count_edges(at)                 How many edges of the graph lead on from it, and how many to it.
--- @call    add_to_wave(at, c, wave, item)  It has ended: adds its edges of the graph to a wave, as far as the call's budget goes.
---          Whether it has no others.
--- @call    reopen_downstream(at)           It runs again: those of the graph are to be resolved again.
--- @call    end_last(at)                    It has ended as the last one of its flow, so nothing has to be told of that.
--- @call    drain(at, c, entry)             Works off an entry of the backlog, but for edges that have records. Whether that is done.
+-- The edges that lead from it.
+-- @call    add_downstream(at, ids)         Adds the nodes to a list to which edges of the graph lead.
+-- @call    count_edges(at)                 The numbers of edges of the graph that lead from it, and to it.
+-- @call    add_to_wave(at, c, wave, item)  Adds the edges of the graph to a wave when it has ended, within the call's budget.
+--          Returns whether it has no others.
+-- @call    reopen_downstream(at)           Marks the edges of the graph for another resolution, as it runs again.
+-- @call    end_last(at)                    Records that it has ended as the last one of its flow, so that no edge has to be
+--          resolved.
+-- @call    drain(at, c, entry)             Works off an entry of the backlog, except edges that have records. Returns whether
+--          that is done.
 --
 -- Flows.
--- @call    node_count(at)                  How many nodes its graph has.
+-- @call    node_count(at)                  The number of nodes of its graph.
 -- @call    add_nodes(at, ids, from, to)    Adds the executions of some of them to a list.
--- @call    plain_flow(at, c, flow_id)      The record of a run that its rows call plain, with what its end needs to know; nil for
---          others. It has no joins and no children, and is not paused.
--- @call    note_unusual(at)                The record of the flow says something by which its run is no longer plain.
--- @call    note_extended(at)               It gets members or edges that are not those of its graph.
--- @call    add_open(at, flow_key, by)      Changes how many members are open. Gives how many are then.
--- @call    result_execution(at)            The execution whose result is that of the run; nil when the graph names none.
+-- @call    plain_flow(at, c, flow_id)      The record of a run that its rows mark as plain, with the fields that its end needs;
+--          nil for others. It has no joins and no children, and is not paused.
+-- @call    note_unusual(at)                Records that the flow has a field that a plain run does not have.
+-- @call    note_extended(at)               Records that it gets members or edges in addition to its graph.
+-- @call    add_open(at, flow_key, by)      Changes the number of open members. Returns the new number.
+-- @call    result_execution(at)            The execution whose result becomes the run's result; nil when the graph names none.
 
--- @hook The row of an execution, by the key of its core; nil for one that has records.
+-- @hook Returns the row of an execution, by the key of its core; nil for an execution that has records.
 function store.row(core_key) return nil end
 
--- @hook The store of an execution, by the key of its core or of another hash, and where it is there.
+-- @hook Returns the store of an execution, by the key of its core or of another hash, and its place in the store.
 function store.of(core_key) return store_record, core_key end
 
--- @hook The store of a flow by its id.
+-- @hook Returns the store of a flow by its id, and its place there.
 function store.of_flow(c, flow_id) return store_record, flow_id end
 
--- @hook The same by the key of its record.
+-- @hook Does the same by the key of the flow's record.
 function store.of_flow_key(flow_key) return store_record, flow_key end
 
--- @hook The store of what an entry of the backlog names: an execution, or a run.
+-- @hook Returns the store of an entry of the backlog, which names an execution or a run.
 function store.of_entry(c, entry) return store_record, entry end
 
--- The store of an edge: that of the execution which it leads to, when it is one of a graph, and else that of records.
+-- Returns the store of an edge: the store of its downstream execution for an edge of a graph, and the records for any other edge.
 function store.of_edge(k)
   if k.node_edge then return store.of(k.core) end
   return store_record, k.dep

@@ -68,8 +68,8 @@ function store_record.held(core_key, c, args)
   }
 end
 
--- The record of a member of a managed flow is as its claim has left it: its eligibility and what blocks it say already what they say
--- at the end. To empty a field costs less than to take it away, which compaction does.
+-- The record of a member of a managed flow still has the values that its claim wrote: its eligibility and its blocking fields
+-- already have the values that they need at the end. Writing "" to a field costs less than deleting it, which compaction does.
 function store_record.succeed(core_key, c)
   redis.call('HSET', core_key,
     'lifecycle_phase', 'terminal',
@@ -97,7 +97,7 @@ end
 
 function store_record.add_edges(_, _, _, meta_key, count) return redis.call('HINCRBY', meta_key, OPEN, count) end
 
--- When the count says that no edge is open, the edges are counted after a start of the server.
+-- When the counter is 0, the open edges are counted again after a start of the server.
 function store_record.take_edges(_, c, execution_id, k, count, impossible)
   local meta_key = k and k.meta or key.exec_deps_meta(c, execution_id)
   local left = redis.call('HINCRBY', meta_key, OPEN, -count)

@@ -1,6 +1,6 @@
--- The executions that the edges of one lead to, and those that lead to it.
+-- Lists the direct downstreams and upstreams of an execution, from its row and from the records of edges.
 
--- How many edges lead on from an execution.
+-- Returns the number of edges that lead from an execution.
 function adjacency.count_downstream(c, flow_id, execution_id)
   local s, at = store.of(key.exec_core(c, execution_id))
   return (s.count_edges(at)) + redis.call('SCARD', key.flow_out(c, flow_id, execution_id))
@@ -19,14 +19,14 @@ local function of_edges(c, flow_id, ids, edge_ids, field)
   return ids
 end
 
--- The executions behind the edges that lead on from one.
+-- Returns the ids of the executions to which the edges of an execution lead.
 function adjacency.downstream(c, flow_id, execution_id)
   local ids, s, at = {}, store.of(key.exec_core(c, execution_id))
   s.add_downstream(at, ids)
   return of_edges(c, flow_id, ids, redis.call('SMEMBERS', key.flow_out(c, flow_id, execution_id)), 'downstream_execution_id')
 end
 
--- The executions from which edges lead to one.
+-- Returns the ids of the executions from which edges lead to an execution.
 function adjacency.upstream(c, flow_id, execution_id)
   local ids, s, at = {}, store.of(key.exec_core(c, execution_id))
   s.add_upstream(at, ids)

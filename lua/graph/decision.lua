@@ -1,7 +1,8 @@
--- Decisions: the results of condition nodes, {"case":"<name>","number":<n>}. An edge of the kind case_<n> that leads on from such a
--- node is satisfied when its n-th case was decided; one of another case is not, and the node behind it is skipped.
+-- Decisions: the results of condition nodes, {"case":"<name>","number":<n>}. An edge of the kind case_<n> from such a node is
+-- satisfied when the node decided for its n-th case. After a decision for another case the edge is not satisfied, and its
+-- downstream node is skipped.
 
--- Cases of one condition: the number of a case has five bits in the flags of an edge.
+-- Maximum number of cases of one condition: the number of a case has five bits in the flags of an edge.
 decision.MAX_CASES = 31
 
 -- The numbers of cases by the kinds of edges, and the reverse.
@@ -14,38 +15,39 @@ end
 -- The kind of the edges of the n-th case.
 function decision.kind(n) return KINDS[n] end
 
--- The number of the case that an edge of a kind is of; nil for other kinds.
+-- Returns the number of the case to which a kind of edges belongs; nil for other kinds.
 function decision.case_of_kind(kind) return NUMBERS[kind] end
 
--- Whether edges of a kind are satisfied by something else than every success.
+-- Reports whether edges of a kind follow another rule than success_only.
 function decision.has_verdict(kind) return dependency.SATISFYING[kind] ~= nil or NUMBERS[kind] ~= nil end
 
--- The number of the case that a result decides; nil for another result, and without one.
+-- Returns the number of the case that a result decides for; nil for another result, and without a result.
 function decision.number_in(text)
   return text and tonumber(string.match(text, '"number":(%d+)}$') or nil) or nil
 end
 
--- What an ended upstream amounts to for an edge of a managed flow, as dependency.verdict gives it. `number_of` gives the case that was
--- decided, and is asked for edges of cases only.
+-- Returns the outcome that an edge of a managed flow counts for an ended upstream, as dependency.verdict does. `number_of`
+-- returns the number of the decided case, and is called only for edges of cases.
 function decision.verdict_by(kind, outcome, number_of, ...)
   local wanted = NUMBERS[kind]
   if not wanted or outcome ~= 'success' then return dependency.verdict(kind, outcome) end
   return number_of(...) == wanted and 'success' or 'skipped'
 end
 
--- The result of an execution, which the call may have brought.
+-- Returns the result of an execution, which the current call may contain.
 local function result_of(c, execution_id)
   return c.completed and c.completed[execution_id] or results.read(c, execution_id)
 end
 
 local function number_of(c, upstream_id) return decision.number_in(result_of(c, upstream_id)) end
 
--- The same of an upstream by its id.
+-- Does the same for an upstream that is given by its id.
 function decision.verdict(c, kind, outcome, upstream_id)
   return decision.verdict_by(kind, outcome, number_of, c, upstream_id)
 end
 
--- The case of an ended node, for all of its edges: `item` is that of a wave.
+-- Returns the number of the case that an ended node decided for, and keeps it for all edges of the node. `item` is the node's
+-- item in a wave.
 local function number_of_item(c, item)
   local known = item.case_number
   if known == nil then
@@ -55,16 +57,16 @@ local function number_of_item(c, item)
   return known
 end
 
--- The same of an item of a wave.
+-- Does the same for an item of a wave.
 function decision.verdict_of_item(c, kind, item) return decision.verdict_by(kind, item.outcome, number_of_item, c, item) end
 
--- The name of a node; the id of an execution that is none of a graph.
+-- Returns the name of a node; the id of an execution that does not belong to a graph.
 local function node_name(c, execution_id)
   return record.value(key.exec_core(c, execution_id), 'node') or execution_id
 end
 
--- Why an edge is not satisfied whose upstream has decided for another case, "condition <node> of node <upstream> is <case>", or was
--- skipped for such a reason itself. Nil for other edges.
+-- Returns the reason why an edge is not satisfied, "condition <node> of node <upstream> is <case>", when its upstream has decided
+-- for another case or was itself skipped for such a reason. Returns nil for other edges.
 function decision.reason(c, kind, item)
   if item.outcome == 'skipped' then return item.reason end
   if not NUMBERS[kind] or item.outcome ~= 'success' then return nil end

@@ -1,4 +1,4 @@
--- Dependencies of an execution: its edges, how many of them are open, and what their resolution does to it.
+-- Dependencies of an execution: its edges, the number of open edges, and the effect of a resolved edge on the execution.
 
 -- Child fields that a resolution reads.
 dependency.CHILD_FIELDS = {
@@ -10,14 +10,15 @@ dependency.CHILD_FIELDS = {
   'prior_blocking_detail', 'wait', 'fair_key',
 }
 
--- Those that a child needs which may run now; the full list when something else holds it back.
+-- The fields that suffice for a child that may run now. A child that something else blocks needs the full list.
 dependency.READY_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
   'execution_id', 'created_at', 'priority', 'flow_id', 'managed', 'delay_until', 'start_timeout', 'blocking_detail',
   'prior_eligibility_state', 'wait', 'fair_key',
 }
 
--- Those of a child that the call which makes it ready may lease at once: what a first claim reads, too.
+-- The fields for a child that the call may lease at once when it makes the child ready. They include the fields that a first
+-- claim reads.
 dependency.HANDOFF_FIELDS = {
   'lifecycle_phase', 'ownership_state', 'eligibility_state', 'attempt_state', 'terminal_outcome', 'lane_id',
   'flow_id', 'managed', 'node', 'current_lease_epoch', 'total_attempt_count', 'execution_kind', 'created_at',
@@ -25,7 +26,7 @@ dependency.HANDOFF_FIELDS = {
   'required_capabilities', 'blocking_detail', 'prior_eligibility_state', 'attached', 'wait', 'limits', 'fair_key',
 }
 
--- Keys of the child's side of one edge, and the child's id.
+-- Returns the keys of the child's side of one edge, and the child's id.
 function dependency.child_keys(c, child_id, edge_id)
   return {
     child_id = child_id,
@@ -36,7 +37,7 @@ function dependency.child_keys(c, child_id, edge_id)
   }
 end
 
--- How many upstreams an execution still waits for. A join that has come to its decision waits for none.
+-- Returns the number of upstreams for which an execution still waits. It is 0 after the decision of its join.
 function dependency.open_edges(c, child, child_id)
   local s, at = store.of(key.exec_core(c, child_id))
   local open = s.open_edges(at, key.exec_deps_meta(c, child_id))
@@ -44,7 +45,7 @@ function dependency.open_edges(c, child, child_id)
   return open
 end
 
--- State of the attempt of a child that may run now.
+-- Returns the state of the attempt of a child that may run now.
 local function startable(attempt_state)
   if not is_set(attempt_state) or attempt_state == 'none' then return 'pending_first_attempt' end
   return attempt_state
@@ -53,8 +54,8 @@ end
 -- @hook Reports whether the call itself leases an execution that may run now, so that it need not enter its lane.
 function dependency.hand_off(c, next_up, execution_id, core_key, core) return false end
 
--- A blocked child whose last dependency is satisfied may run: at once, when its own delay is over, or when what
--- held it back before is lifted.
+-- Releases a blocked child whose last dependency is satisfied: it may run at once, after its own delay, or after the earlier
+-- block is lifted.
 function dependency.release(c, child_id, k, child)
   if not store.row(k.core) then
     call.leave(c, 'ZREM', k.blocked_dependencies or key.lane_blocked_dependencies(c, record.lane(child)), child_id)
@@ -70,7 +71,7 @@ function dependency.release(c, child_id, k, child)
   end
 end
 
--- What a child with all its dependencies satisfied becomes, when nothing else holds it back than its own delay.
+-- Makes a child ready whose dependencies are all satisfied, when nothing except its own delay holds it back.
 function dependency.ready(c, child_id, core_key, child, eligible_key)
   if child.row then
     requeue.ready_fresh(c, child_id, core_key, child, eligible_key)
@@ -81,7 +82,8 @@ function dependency.ready(c, child_id, core_key, child, eligible_key)
   })
 end
 
--- An upstream ended otherwise than its edge wants, so the child can never run. `k.reason`: the condition that says so, or nil.
+-- Skips a child that can never run, because an upstream ended with an outcome that does not satisfy the edge. `k.reason` is the
+-- condition that caused this, or nil.
 function dependency.skip(c, child_id, k, child)
   local attempt_state = child.attempt_state
   local interrupted = attempt_state == 'running_attempt' or attempt_state == 'attempt_interrupted'
@@ -115,29 +117,29 @@ function dependency.is_releasable(child)
   return is_blocked(child) and child.ownership_state == 'unowned' and child.terminal_outcome == 'none'
 end
 
--- Writes the result behind a key to another one. Reports whether there is one. That of a node is with its run.
+-- Copies the result at one key to another key. Reports whether there is a result. The result of a node is stored with its run.
 function dependency.copy_result(result_key, target)
   local core_key = string.gsub(result_key, ':result$', ':core')
   local s, at = store.of(core_key)
   return s.copy_result(at, result_key, target)
 end
 
--- Hands the upstream's result to a child that still waits, when the edge carries data and the call brings the keys.
+-- Copies the upstream's result to a child that still waits, when the edge carries data and the call has the keys.
 function dependency.inject(k, child)
   return k.upstream_result and (is_blocked(child) or hidden.has_dependencies(k.core, child)) and child.terminal_outcome == 'none'
     and is_set(redis.call('HGET', k.dep, 'data_passing_ref'))
     and dependency.copy_result(k.upstream_result, k.payload)
 end
 
--- Outcomes of an upstream that satisfy an edge, by the edge's kind; any other kind is success_only. Only managed flows have
--- edges of other kinds.
+-- Outcomes of an upstream that satisfy an edge, by the edge's kind; any other kind is success_only. Only managed flows have edges
+-- of other kinds.
 dependency.SATISFYING = {
   on_failure = { failed = true, expired = true, cancelled = true },
   always = { success = true, failed = true, expired = true, cancelled = true, skipped = true },
 }
 
--- What an upstream's outcome amounts to for an edge of a managed flow: success when it satisfies the edge. Edges of the cases of a
--- condition go by decision.verdict.
+-- Returns the outcome that an edge of a managed flow counts for an upstream's outcome: success when it satisfies the edge.
+-- decision.verdict decides for the edges of a condition's cases.
 function dependency.verdict(kind, outcome)
   local satisfying = dependency.SATISFYING[kind]
   if not satisfying then return outcome end
@@ -145,10 +147,10 @@ function dependency.verdict(kind, outcome)
   return outcome == 'success' and 'skipped' or outcome
 end
 
--- What it means for a child that edges of it were resolved, and all of them satisfied or not; `remaining` are open. Gives the
--- effect that a caller is told.
+-- Applies resolved edges to their child. The edges were all satisfied or all not; `remaining` edges are open. Returns the effect
+-- that the caller receives.
 local function affect_child(c, k, satisfied, remaining)
-  -- A child that waits for more and takes no result along is not even read.
+  -- A child that waits for more edges and receives no result is not even read.
   if satisfied and remaining > 0 and not k.upstream_result then return '' end
   local child
   if not satisfied then
@@ -171,8 +173,8 @@ local function affect_child(c, k, satisfied, remaining)
   return effect
 end
 
--- Resolves one edge on the child's side, all of whose edges must be satisfied. Gives the dependency's new state, what
--- it did to the child, and how many edges are open.
+-- Resolves one edge on the child's side, all of whose edges must be satisfied. Returns the dependency's new state, the effect on
+-- the child, and the number of open edges.
 function dependency.resolve(c, k, edge_id, outcome)
   local satisfied = outcome == 'success'
   local state = satisfied and 'satisfied' or 'impossible'
@@ -180,19 +182,19 @@ function dependency.resolve(c, k, edge_id, outcome)
   redis.call('SREM', k.unresolved, edge_id)
   local s, at = store.of(k.core)
   local remaining = s.take_edges(at, c, k.child_id, k, 1, satisfied and 0 or 1)
-  -- In a managed flow, the edge's own record tells the time.
+  -- In a managed flow, the edge's own record contains the time.
   if not k.managed then redis.call('HSET', k.meta, 'last_dependency_update_at', c.now_text) end
   return state, affect_child(c, k, satisfied, remaining), remaining
 end
 
--- Notes in the child's record of an edge how it was resolved.
+-- Records in the child's record of an edge how the edge was resolved.
 local function note_resolved(c, child_id, edge)
   redis.call('HSET', key.exec_dep(c, child_id, edge.edge_id), 'state', edge.outcome == 'success' and 'satisfied' or 'impossible',
     'last_resolved_at', c.now_text)
 end
 
--- Resolves edges of one child of a managed flow that are not among its open ones any more. `edges`: a list of {edge_id or upstream,
--- outcome, upstream_id}, the outcome being that of dependency.verdict.
+-- Resolves edges of one child of a managed flow that are no longer among its open edges. `edges` is a list of {edge_id or
+-- upstream, outcome, upstream_id}, with the outcome that dependency.verdict returns.
 function dependency.resolve_taken(c, child_id, edges, next_up)
   local impossible, reason = 0, nil
   for _, edge in ipairs(edges) do
@@ -207,7 +209,7 @@ function dependency.resolve_taken(c, child_id, edges, next_up)
   affect_child(c, k, impossible == 0, remaining)
 end
 
--- Puts a record behind its dependencies. `h`: detail, attempt_state, values and blank (further core fields),
+-- Blocks an execution by its dependencies. `h`: detail, attempt_state, values and blank (further core fields),
 -- blocked_dependencies (the index).
 function dependency.hold(c, child_id, core_key, child, h)
   local values = {
@@ -229,7 +231,7 @@ function dependency.hold(c, child_id, core_key, child, h)
     tonumber(child.created_at) or 0, child_id)
 end
 
--- The child's record of an edge.
+-- Writes the child's record of an edge.
 function dependency.write_child_edge(c, dep_key, flow_id, child_id, edge)
   redis.call('HSET', dep_key,
     'edge_id', edge.edge_id, 'flow_id', flow_id,
@@ -242,7 +244,7 @@ end
 dependency.EDGE_FIELDS = { 'state', 'outcome', 'flow_id', 'downstream_execution_id', 'upstream_execution_id',
   'dependency_kind' }
 
--- The flow's record of an edge.
+-- Writes the flow's record of an edge.
 function dependency.write_edge(c, edge_key, flow_id, edge)
   redis.call('HSET', edge_key,
     'edge_id', edge.edge_id, 'flow_id', flow_id,

@@ -1,10 +1,10 @@
--- The contract's calls for dependency edges: staging them in the graph of a flow, applying them to the child, resolving
--- them.
+-- The contract's calls for dependency edges: ff_stage_dependency_edge adds an edge to the graph of a flow,
+-- ff_apply_dependency_to_child adds it to the child, and ff_resolve_dependency resolves it.
 
--- The search gives up, and the edge is refused, when it would visit more nodes than this.
+-- Limit of the search for a cycle. An edge is refused when the search would visit more nodes.
 local MAX_CYCLE_NODES = 1000
 
--- Whether `upstream` can be reached from `downstream`. Nothing has to be searched when no path can exist.
+-- Reports whether `upstream` can be reached from `downstream`. It does not search when no path can exist.
 local function closes_cycle(c, flow_id, upstream, downstream)
   if adjacency.count_downstream(c, flow_id, downstream) == 0 or adjacency.count_upstream(c, flow_id, upstream) == 0 then
     return false
@@ -75,8 +75,8 @@ function F.ff_stage_dependency_edge(K, A)
   return reply.ok(A.edge_id, number.text(revision))
 end
 
--- Puts a runnable child behind its dependencies, whatever index it stood in. A block that it was behind is
--- remembered.
+-- Blocks a runnable child by its dependencies and takes it out of the index that listed it. A block that the child already had is
+-- kept in its record.
 local function block(c, k, child, child_id, count, edge_id)
   local values, blank
   if admission.is_blocked(child) then
@@ -94,19 +94,19 @@ local function block(c, k, child, child_id, count, edge_id)
   })
 end
 
--- Counts an edge in the child's group, which comes into being when the call brings its key. Gives the group, or nil.
+-- Counts an edge in the child's group, and creates the group when the call has its key. Returns the group, or nil.
 local function count_edge(c, K, A, child, g)
   if not g and not is_set(K.group) then return nil end
   if not g and child.managed then flow_record.set(key.flow_core(c, A.flow_id), 'joins', '1') end
   return edge_group.add_edges(g and g.key or K.group, g, 1)
 end
 
--- Whether the kinds of edges to an execution count, which the contract ignores: where its group announces how many edges there will
--- be, for only programs of this project do that, as in a managed flow.
+-- Reports whether the kinds of the edges to an execution count; the contract ignores them. They count in a managed flow, and for
+-- a group with an announced number of edges, because only programs of this project announce one.
 local function has_kinds(g, managed) return g ~= nil and g.expected_edges > 0 or managed ~= nil end
 
--- Resolves an edge whose upstream has ended before it was applied, unless that would end a child which has begun to run. Gives
--- whether that was so.
+-- Resolves an edge whose upstream ended before the edge was applied, unless that would end a child that already runs. Reports
+-- whether it resolved the edge.
 local function resolve_ended(c, K, A, g, child, child_id)
   local upstream = record.read(key.exec_core(c, A.upstream_execution_id), { 'lifecycle_phase', 'terminal_outcome' })
   if not upstream or upstream.lifecycle_phase ~= 'terminal' or not is_set(upstream.terminal_outcome) then
@@ -128,9 +128,9 @@ local function resolve_ended(c, K, A, g, child, child_id)
 end
 
 -- @function ff_apply_dependency_to_child
--- @summary  Adds an edge on the child's side and blocks the child. An upstream that has already ended resolves
---           the edge at once, unless it has failed and the child runs. With the key of the child's edge group, the group counts the edge; an edge that
---           comes after an any_of or quorum group has fired holds nothing back.
+-- @summary  Adds an edge on the child's side and blocks the child. When the upstream has already ended, the edge is resolved at
+--           once, except when the upstream has failed and the child runs. With the key of the child's edge group, the group
+--           counts the edge; an edge that is added after an any_of or quorum group has fired blocks nothing.
 -- @flags    derives repeatable intake
 -- @key      core            exec.core(execution_id=downstream_execution_id)
 -- @key      meta            exec.deps_meta(execution_id=downstream_execution_id)
@@ -180,7 +180,7 @@ end
 
 local TERMINAL_OUTCOMES = { success = true, failed = true, cancelled = true, expired = true, skipped = true }
 
--- The edge that a resolution is about: what the call says, else what the edge's own record says.
+-- Returns the edge that a resolution concerns, from the arguments of the call, or else from the edge's own record.
 local function edge_of(A, dep)
   return {
     edge_id = A.edge_id,
@@ -191,8 +191,8 @@ local function edge_of(A, dep)
 end
 
 -- @function ff_resolve_dependency
--- @summary  Tells a child how one of its upstreams ended: the last success makes it eligible, anything else
---           skips it. With the keys of its edge group, that group's policy decides instead.
+-- @summary  Reports to a child how one of its upstreams ended: the last success makes the child eligible, any other outcome skips
+--           it. With the keys of the child's edge group, that group's policy decides instead.
 -- @flags    derives repeatable
 -- @key      core            exec.core(execution_id=downstream_execution_id)
 -- @key      meta            exec.deps_meta(execution_id=downstream_execution_id)
@@ -241,7 +241,7 @@ function F.ff_resolve_dependency(K, A)
 end
 
 -- @function ff_evaluate_flow_eligibility
--- @summary  Tells whether an execution's dependencies let it run.
+-- @summary  Returns whether an execution's dependencies let it run.
 -- @flags    derives readonly
 -- @key      core            exec.core
 -- @key      meta            exec.deps_meta
@@ -263,7 +263,7 @@ function F.ff_evaluate_flow_eligibility(K)
 end
 
 -- @function ff_promote_blocked_to_eligible
--- @summary  Lets a child go whose dependencies are all satisfied.
+-- @summary  Makes a child eligible whose dependencies are all satisfied.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      blocked_dependencies lane.blocked_dependencies

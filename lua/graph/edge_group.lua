@@ -1,8 +1,8 @@
--- Edge groups: the rule by which the edges that lead to one execution let it run. A group with the policy any_of or
--- quorum is a join: 1 or k successes satisfy it, and it is impossible once so many can no longer come. One with any_failure, which the
--- contract does not have, waits for all, and is satisfied when one edge is; so is one with finally, whose execution runs although the
--- flow is over: see finally. An all_of group
--- only counts; its rule is that of dependency.resolve, as for an execution without a group.
+-- Edge groups: the rule that decides from the edges to one execution whether it may run. A group with the policy any_of or quorum
+-- is a join: 1 or k successes satisfy it, and it is impossible as soon as it can no longer get that number. The policies
+-- any_failure and finally are not in the contract. A group with any_failure waits for all edges, and is satisfied when one of
+-- them is. So is a group with finally, whose execution runs although the flow is over (see finally). An all_of group only counts;
+-- its rule is in dependency.resolve, as for an execution without a group.
 
 local GROUP_FIELDS = {
   'policy_variant', 'on_satisfied', 'k', 'n', 'expected_edges', 'succeeded', 'failed', 'skipped', 'group_state',
@@ -12,11 +12,11 @@ local GROUP_COUNTS = { 'n', 'expected_edges', 'succeeded', 'failed', 'skipped' }
 
 local JOINS = { any_of = true, quorum = true, any_failure = true, finally = true }
 
--- Joins that make up for failures of their upstreams.
+-- The policies of joins that make up for failures of their upstreams.
 local TOLERATING = { any_of = true, quorum = true }
 function edge_group.tolerates(variant) return TOLERATING[variant] == true end
 
--- The group behind a key, with its counts as numbers, or nil.
+-- Returns the group at a key, with its counts as numbers, or nil.
 function edge_group.read(group_key)
   local g = record.read(group_key, GROUP_FIELDS)
   if not g or not g.policy_variant then return nil end
@@ -26,15 +26,15 @@ function edge_group.read(group_key)
   return g
 end
 
--- The group of an execution that a call is about. `given` is the key that the caller sent; without it, only an
--- execution of a managed flow is looked up, so that a call in the older form does what it always did.
+-- Returns the group of the execution that a call concerns. `given` is the key that the caller sent. Without it, the function
+-- reads only groups of managed flows, so that a call in the older form behaves as before.
 function edge_group.find(c, given, child, flow_id, child_id)
   if is_set(given) then return edge_group.read(given) end
   if child and child.managed and is_set(flow_id) then return edge_group.read(key.flow_edgegroup(c, flow_id, child_id)) end
   return nil
 end
 
--- The join of an execution, or nil.
+-- Returns the join of an execution, or nil.
 function edge_group.of(c, flow_id, child_id)
   if not is_set(flow_id) then return nil end
   local g = edge_group.read(key.flow_edgegroup(c, flow_id, child_id))
@@ -42,7 +42,7 @@ function edge_group.of(c, flow_id, child_id)
   return nil
 end
 
--- The policy of the group of an execution; "" without one.
+-- Returns the policy of an execution's group; "" without a group.
 function edge_group.variant(c, flow_id, execution_id)
   return redis.call('HGET', key.flow_edgegroup(c, flow_id, execution_id), 'policy_variant') or ''
 end
@@ -51,7 +51,7 @@ function edge_group.is_join(c, flow_id, execution_id)
   return JOINS[edge_group.variant(c, flow_id, execution_id)] == true
 end
 
--- Counts edges that were applied. A group that comes into being here is all_of. Gives the group.
+-- Counts edges that were applied. A group that is created here is all_of. Returns the group.
 function edge_group.add_edges(group_key, g, count)
   if not g then
     redis.call('HSET', group_key, 'policy_variant', 'all_of', 'n', count, 'succeeded', '0', 'group_state', 'pending')
@@ -66,7 +66,7 @@ function edge_group.add_edges(group_key, g, count)
   return g
 end
 
--- Refusal of an outcome that a join has no edge for; nil when it has.
+-- Returns the error reply for an outcome for which a join has no edge left; nil when it has one.
 function edge_group.check_count(g)
   local sum = g.succeeded + g.failed + g.skipped + 1
   if not g.is_join or sum <= g.n then return nil end
@@ -77,7 +77,7 @@ end
 local VARIANTS = { all_of = true, any_of = true, quorum = true }
 local ON_SATISFIED = { cancel_remaining = true, let_run = true }
 
--- The policy that a call asks for, or nil and the error reply.
+-- Returns the policy that a call requests, or nil and the error reply.
 local function parse_policy(A)
   local p = { variant = A.policy_variant, on_satisfied = A.on_satisfied or '', k = 0 }
   if not VARIANTS[p.variant] then
@@ -107,7 +107,7 @@ local function same_policy(g, p)
     and (tonumber(g.k) or 0) == p.k and g.expected_edges == p.expected
 end
 
--- Writes the record of a group. `p`: variant, on_satisfied, k, expected, 0 when nobody knows, and n, how many edges it has already.
+-- Writes the record of a group. `p`: variant, on_satisfied, k, expected (0 when unknown), and n, the number of its edges so far.
 function edge_group.write(c, group_key, p)
   redis.call('HSET', group_key, 'policy_variant', p.variant, 'on_satisfied', p.on_satisfied,
     'k', number.digits(p.k), 'n', number.digits(p.n or 0), 'succeeded', '0', 'failed', '0', 'skipped', '0', 'group_state', 'pending',
@@ -116,9 +116,9 @@ function edge_group.write(c, group_key, p)
 end
 
 -- @function ff_set_edge_group_policy
--- @summary  Says how the edges that lead to an execution let it run together: all of them, any one, or k. To be
---           called before the first of them is applied. With expected_edges, the group knows how many there will be,
---           and does not give up before.
+-- @summary  Sets the rule by which the edges to an execution let it run: all of them, any one, or k. Must be called before the
+--           first of the edges is applied. With expected_edges, the group knows the final number of edges, and does not become
+--           impossible before it has them.
 -- @flags    derives repeatable intake
 -- @key      flow            flow.core
 -- @key      group           flow.edgegroup(execution_id=downstream_execution_id)
@@ -150,18 +150,18 @@ end
 
 local FIRED = { satisfied = true, impossible = true, cancelled = true }
 
--- Whether a join has not come to a decision, whatever the counts of its edges say.
+-- Reports whether a join is still undecided, regardless of the counts of its edges.
 function edge_group.is_open(c, flow_id, child_id)
   local g = edge_group.of(c, flow_id, child_id)
   return g ~= nil and not FIRED[g.group_state]
 end
 
--- Whether a late edge has nothing to say any more, because the join has fired.
+-- Reports whether a late edge has no effect, because the join has fired.
 function edge_group.has_fired(g)
   return g ~= nil and g.is_join and FIRED[g.group_state] == true
 end
 
--- Whether an execution may not run yet, or not at all, because of its join.
+-- Reports whether an execution may not run yet, or may never run, because of its join.
 function edge_group.is_unsatisfied(g)
   return g ~= nil and g.is_join and g.group_state ~= 'satisfied'
 end

@@ -1,21 +1,22 @@
--- Executions that run when everything else of their flow is over, however that ended: also in a flow that was cancelled, has failed or
--- exceeded its deadline. Each is a join of the policy finally of all others. The field `joins` of such a flow says `finally`.
+-- Executions that run after all other executions of their flow have ended, however the flow ended: also after a cancel, a failure
+-- or an exceeded deadline. Each of them is a join with the policy finally over all others. The field `joins` of such a flow is
+-- `finally`.
 
 finally.JOINS = 'finally'
 
--- Whether an execution is one of these.
+-- Reports whether an execution is one of these.
 function finally.is_one(core_key)
   local s, at = store.of(core_key)
   return s.is_finally(at)
 end
 
--- Whether a flow is over for an execution: nothing of it is to start any more.
+-- Reports whether a flow is over for an execution, so that the execution may no longer start.
 function finally.is_over(flow, core_key)
   return flow_record.is_over(flow) and not (flow.joins == finally.JOINS and finally.is_one(core_key))
 end
 
--- Everything else is over: the deadline of the flow counts no more, and that of the group (`k`, ms; 0 is none) begins. Of several, the
--- latest counts.
+-- Starts the deadline of a finally group (`k` in ms; 0 is none) when all other executions have ended. It replaces the deadline of
+-- the flow. Of several groups, the latest deadline counts.
 function finally.begin(c, flow_id, g)
   local flow_key = key.flow_core(c, flow_id)
   local within = tonumber(g.k) or 0
@@ -35,7 +36,7 @@ function finally.begin(c, flow_id, g)
   flow_record.forget(c)
 end
 
--- The flow runs again. `flow` holds its deadline_at, which becomes that of the flow itself.
+-- Restores the state of a flow that runs again. `flow` contains its deadline_at, which becomes the flow's main deadline again.
 function finally.forget(flow_key, flow)
   local deadline = redis.call('HGET', flow_key, 'main_deadline_at') or nil
   if redis.call('HDEL', flow_key, 'finally_until', 'finally_over', 'main_deadline_at') == 0 then return end

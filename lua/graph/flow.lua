@@ -127,7 +127,7 @@ function F.ff_cancel_flow(K, A)
 end
 
 -- @function ff_ack_cancel_member
--- @summary  A member's owed cancel has been carried out.
+-- @summary  Records that the owed cancel of a member was performed.
 -- @flags    repeatable
 -- @key      pending_cancels flow.pending_cancels
 -- @key      cancel_backlog  index.cancel_backlog

@@ -1,38 +1,39 @@
--- Managed flows, which were submitted as a whole. Their executions have the field `managed`. Every terminal transition
--- of such an execution resolves its outgoing edges, counts the flow's open nodes and closes the flow; that is done here
--- only.
+-- Managed flows, which were submitted as a whole. Their executions have the field `managed`. Every terminal transition of such an
+-- execution resolves its outgoing edges, counts the flow's open nodes and closes the flow after the last one. Only this module
+-- does that.
 
--- @hook A node whose flow has runs that belong to nodes ended without success.
+-- @hook Runs when a node ended without success in a flow whose nodes have child runs.
 function graph.on_parent_failed(c, execution_id, outcome, reason) end
 
--- @hook A node failed in a flow that is to stop with its first failure.
+-- @hook Runs when a node failed in a flow that stops with its first failure.
 function graph.on_fatal_failure(c, flow_id, flow_key, core) end
 
--- @hook A flow that had closed is open again. `flow` holds the outcome and closed_at that it had.
+-- @hook Runs when a closed flow is open again. `flow` holds the outcome and closed_at that it had.
 function graph.on_reopened(c, flow_id, flow_key, flow) end
 
--- @hook A flow has closed. `flow` holds its fields retention, parent_execution_id, flow_kind, run_id, namespace and failed_node.
+-- @hook Runs when a flow has closed. `flow` holds its fields retention, parent_execution_id, flow_kind, run_id, namespace and
+-- failed_node.
 function graph.on_closed(c, flow_id, flow_key, flow, outcome) end
 
--- A run gets members or edges that are not those of its graph.
+-- Records that a run has members or edges in addition to its graph.
 function graph.note_extended(c, flow_id)
   local s, at = store.of_flow(c, flow_id)
   s.note_extended(at)
 end
 
--- The execution whose result is that of a flow; nil when there is none.
+-- Returns the id of the execution whose result becomes the flow's result; nil when there is none.
 function graph.result_execution(c, flow_id)
   local s, at = store.of_flow(c, flow_id)
   return s.result_execution(at)
 end
 
--- Changes how many members of a managed flow are open. Gives how many are then.
+-- Adds to the number of open members of a managed flow. Returns the new number.
 function graph.add_open(c, flow_id, flow_key, by)
   local s, at = store.of_flow(c, flow_id)
   return s.add_open(at, flow_key, by)
 end
 
--- The members of a flow that have not ended, counted one by one.
+-- Returns the number of members of a flow that have not ended, counted one by one.
 function graph.count_open(c, flow_id)
   local open = 0
   for _, execution_id in ipairs(member_list.all(c, flow_id)) do
@@ -42,12 +43,12 @@ function graph.count_open(c, flow_id)
   return open
 end
 
--- From here on, nodes that succeed are counted by graph.count_ends, those of a flow together.
+-- From now on, graph.count_ends counts the nodes that succeed, all nodes of a flow together.
 function graph.gather_ends(c)
   c.ends = {}
 end
 
--- Whether a flow of which no node is counted as open may close: after a start of the server, its nodes are counted.
+-- Reports whether a flow may close whose counter of open nodes is 0: after a start of the server, its nodes are counted again.
 local function may_close(c, flow_id, flow_key)
   if not call.in_doubt(c) then return true end
   local open = graph.count_open(c, flow_id)
@@ -69,7 +70,7 @@ function graph.count_ends(c)
   end
 end
 
--- One node less of a flow is open. True when that was the last one, and the flow is closed.
+-- Counts one open node of a flow less. Returns true when it was the last one and the flow is closed.
 local function count_end(c, flow_id, flow_key, outcome)
   local ends = c.ends
   if ends and outcome == 'success' then
@@ -82,7 +83,7 @@ local function count_end(c, flow_id, flow_key, outcome)
   return true
 end
 
--- A managed execution has ended.
+-- Handles the end of a managed execution.
 function graph.node_ended(c, execution_id, core, t)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
@@ -94,7 +95,7 @@ function graph.node_ended(c, execution_id, core, t)
     local flow = flow_record.read(c, flow_id)
     if flow.children then graph.on_parent_failed(c, execution_id, t.outcome, t.reason) end
     local tolerated = tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
-    -- What the deadline of the flow ends has not failed of itself.
+    -- A node that the deadline of the flow ended did not fail by itself.
     if not tolerated and (t.outcome == 'failed' or t.outcome == 'expired' and t.reason ~= 'flow_deadline') then
       tolerated_failures.note_first(flow_key, core, t)
       fatal = flow.fail_fast and not flow_record.is_over(flow)
@@ -112,8 +113,8 @@ function graph.node_ended(c, execution_id, core, t)
   }
 end
 
--- A managed execution that had ended runs again: the counterpart of graph.node_ended. A flow that had closed is open
--- again; one that is being stopped stays so, and owes the execution its end.
+-- Handles a managed execution that had ended and runs again: the counterpart of graph.node_ended. A flow that had closed is open
+-- again. A flow that is being stopped remains so, and owes the execution its end.
 function graph.node_reopened(c, execution_id, core, outcome)
   local flow_id = core.flow_id
   local flow_key = key.flow_core(c, flow_id)
@@ -142,13 +143,13 @@ function graph.node_reopened(c, execution_id, core, outcome)
   graph.reopen_flow(c, flow_id, flow_key, flow)
 end
 
--- What told how a flow ended, and is no longer true when it is open again.
+-- Fields that describe how a flow ended; they are removed when it is open again.
 local ENDING = {
   'closed_at', 'outcome', 'cancelled_at', 'cancel_reason', 'cancelled_by', 'cancellation_policy', 'owed_from',
 }
 local EXPIRY = { 'failure_reason', 'failure_category' }
 
--- A flow that had closed is open again. `flow` holds its deadline_at and outcome.
+-- Opens a flow again that had closed. `flow` contains its deadline_at and outcome.
 function graph.reopen_flow(c, flow_id, flow_key, flow)
   redis.call('HSET', flow_key, 'public_flow_state', 'open', 'last_mutation_at', c.now_text)
   flow_record.forget(c)
@@ -156,7 +157,7 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   if flow.outcome == 'expired' then redis.call('HDEL', flow_key, unpack(EXPIRY)) end
   call.leave(c, 'ZREM', key.ffx_closed_flows(c), flow_id)
   call.leave(c, 'ZREM', key.ffx_purge_due(c), flow_id)
-  -- A flow closes with the last of its members, while others that have long ended may still be listed to be ended.
+  -- A flow closes with the last of its members, while other members that have long ended may still be listed to be ended.
   redis.call('UNLINK', key.flow_pending_cancels(c, flow_id))
   redis.call('ZREM', key.index_cancel_backlog(c), flow_id)
   graph.on_reopened(c, flow_id, flow_key, flow)
@@ -170,7 +171,7 @@ function graph.reopen_flow(c, flow_id, flow_key, flow)
   event_log.add(c, flow_id, 'flow_reopened')
 end
 
--- How a flow whose nodes have all ended did, by their counts: state and outcome.
+-- Returns the state and the outcome of a flow whose nodes have all ended, by their counts.
 local function judge(flow)
   local failures, cancels = tolerated_failures.counts(flow)
   if (tonumber(flow.nodes_failed) or 0) + (tonumber(flow.nodes_expired) or 0) > failures then
@@ -186,13 +187,13 @@ local CLOSE_FIELDS = { 'public_flow_state', 'outcome', 'nodes_failed', 'nodes_ex
   'absorbed_cancels', 'cancelled_siblings', 'joins_impossible', 'flow_kind',
   'namespace', 'run_id', 'run_key_id' }
 
--- The result of a run that has succeeded, if the call has brought it.
+-- Returns the result of a run that has succeeded, if the call contains it.
 local function result_of(c, flow_id)
   local result_id = c.completed and graph.result_execution(c, flow_id)
   return result_id and c.completed[result_id] or nil
 end
 
--- A flow has ended, with a result if the call has brought it.
+-- Records the end of a flow, with its result if the call contains it.
 local function finish(c, flow_id, flow_key, flow, state, outcome, result)
   redis.call('HSET', flow_key, 'public_flow_state', state, 'outcome', outcome, 'closed_at', c.now_text,
     'last_mutation_at', c.now_text)
@@ -203,14 +204,14 @@ local function finish(c, flow_id, flow_key, flow, state, outcome, result)
   wake.done(c, flow_id, outcome, result)
 end
 
--- All nodes of a flow have ended with success, which its rows say already, with `flow` as flow_record.of_plain gives it, and the flow
--- with a result if the call has brought it. The caller logs what this gives.
+-- Closes a flow whose rows already record that all nodes ended with success. `flow` is the value of flow_record.of_plain;
+-- `result` is the flow's result if the call contains it. Returns the encoded event, which the caller logs.
 function graph.close_plain(c, flow_id, flow, result)
   finish(c, flow_id, key.flow_core(c, flow_id), flow, 'completed', 'success', result)
   return encode.logged('flow_success', '', '', '')
 end
 
--- All nodes have ended, so the flow has.
+-- Closes a flow whose nodes have all ended.
 function graph.close(c, flow_id, flow_key)
   local flow = flow_record.of_plain(c, flow_id)
   local state, outcome = 'completed', 'success'
@@ -231,7 +232,7 @@ function graph.close(c, flow_id, flow_key)
   event_log.add(c, flow_id, 'flow_' .. outcome)
 end
 
--- A managed flow was cancelled with the contract's own call, which leaves its members to the keeper.
+-- Handles the contract's cancel of a managed flow, which leaves the members to the keeper.
 function graph.cancelled_by_contract(c, flow_id, grace, reason)
   event_log.add(c, flow_id, 'flow_cancel_requested', '', '', reason)
   wake.due(c, c.now + grace)

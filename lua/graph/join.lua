@@ -1,23 +1,23 @@
--- The decision of a join, and its effect on the execution behind it.
+-- Decides joins, and applies the decision to the execution that has the join.
 
 local function needed_by(g)
   if g.policy_variant ~= 'quorum' then return 1 end
   return math.max(1, math.floor(tonumber(g.k) or 0))
 end
 
--- Whether all upstreams that a join misses were skipped for conditions: then that it is impossible is no failure of the flow.
+-- Reports whether every upstream that a join misses was skipped for a condition; an impossible join then does not fail the flow.
 local function is_by_condition(g)
   return g.failed == 0 and g.skipped > 0 and (tonumber(redis.call('HGET', g.key, 'by_condition') or nil) or 0) >= g.skipped
 end
 
--- Whether a join makes up for failures of its upstreams, so that they are the flow's when it is impossible.
+-- Reports whether an impossible join fails the flow: one that was to make up for failures, which now count for the flow.
 local function has_failed(g) return edge_group.tolerates(g.policy_variant) and not is_by_condition(g) end
 
 -- Joins that wait for all of their upstreams.
 local WAITING_FOR_ALL = { any_failure = true, finally = true }
 
--- What a join's counts amount to. `edges` is how many edges it has or will have. As long as nobody has said how many
--- there will be and there are fewer than it needs, more must be coming.
+-- Returns the state of a join by its counts. `edges` is the number of edges that it has or will have. While the final number was
+-- not announced and there are fewer edges than the join needs, more must be coming.
 local function decide(g, edges, sealed)
   local needed = needed_by(g)
   if WAITING_FOR_ALL[g.policy_variant] and g.succeeded + g.failed + g.skipped < edges then return 'pending' end
@@ -27,7 +27,7 @@ local function decide(g, edges, sealed)
   return 'impossible'
 end
 
--- Edges that a join has or will have: applied, staged, or announced with its policy.
+-- Returns the number of edges that a join has or will have: applied, staged, or announced with its policy.
 local function edges_of(c, g, flow_id, child_id)
   return math.max(g.n, g.expected_edges, adjacency.count_upstream(c, flow_id, child_id))
 end
@@ -42,14 +42,14 @@ local function count(g, bucket, by)
   redis.call('HINCRBY', g.key, bucket, by)
 end
 
--- Whether an outcome changes an edge. One that was counted as a failure changes it again when its upstream was
--- replayed and has succeeded before the join has fired.
+-- Reports whether an outcome changes an edge. An edge that was counted as a failure changes again when its upstream was replayed
+-- and succeeded before the join fired.
 function join.is_update(g, dep, outcome)
   if dep.state == 'unsatisfied' then return true end
   return dep.state == 'impossible' and outcome == 'success' and g ~= nil and g.is_join and not edge_group.has_fired(g)
 end
 
--- The edge's own record, and its place in the group's counts.
+-- Records the outcome in the edge's own record and in the group's counts.
 local function note_outcome(c, k, g, edge_id, dep, outcome)
   local succeeded = outcome == 'success'
   if dep.state == 'impossible' then count(g, bucket_of(dep.outcome), -1) end
@@ -58,7 +58,7 @@ local function note_outcome(c, k, g, edge_id, dep, outcome)
   if dep.state == 'unsatisfied' then edge_state.close(c, k, edge_id) end
 end
 
--- Upstreams of a replayed join that ended before and were not replayed with it: they count as what they were.
+-- Counts the upstreams of a replayed join that ended earlier and were not replayed with it, each with the outcome that it had.
 local function count_those_ended(c, k, g, child_id)
   if not g.reopened or redis.call('SCARD', k.unresolved) > call.WORK_BUDGET then return end
   local s, at = store.of(k.core)
@@ -77,7 +77,7 @@ local function count_those_ended(c, k, g, child_id)
   end
 end
 
--- A join comes to its decision, once. Nothing is open any more for the child.
+-- Records the decision of a join, which is made once. The child then has no open edges.
 local function fire(c, k, g, state)
   g.group_state = state
   redis.call('HSET', g.key, 'group_state', state)
@@ -85,7 +85,7 @@ local function fire(c, k, g, state)
   edge_state.close_all(c, k, state == 'impossible' and g.failed + g.skipped or 0)
 end
 
--- What the decision means for the child. Gives the effect that a caller is told, or nil.
+-- Applies the decision of a join to the child. Returns the effect that the caller receives, or nil.
 local function tell_child(c, k, g, e, child)
   if g.group_state == 'satisfied' then
     if g.policy_variant == 'finally' then finally.begin(c, e.flow_id, g) end
@@ -99,7 +99,7 @@ local function tell_child(c, k, g, e, child)
   return 'child_skipped'
 end
 
--- Resolves one edge of a join. Gives the state of the join and what it did to the child.
+-- Resolves one edge of a join. Returns the state of the join and the effect on the child.
 local function resolve_join(c, k, g, e, dep, outcome)
   note_outcome(c, k, g, e.edge_id, dep, outcome)
   if e.reason then redis.call('HINCRBY', g.key, 'by_condition', 1) end
@@ -122,7 +122,7 @@ local function resolve_join(c, k, g, e, dep, outcome)
   return state, effect
 end
 
--- The counts of an all_of group. Impossible is final.
+-- Counts an outcome in an all_of group, whose state impossible is final.
 local function count_all_of(g, outcome, remaining)
   if outcome ~= 'success' then
     count(g, 'failed', 1)
@@ -135,8 +135,8 @@ local function count_all_of(g, outcome, remaining)
   end
 end
 
--- Resolves one edge on the child's side, by the rule of the child's group; `g` is nil without one. `e`: edge_id,
--- flow_id, child_id, upstream_id; `dep`: state and outcome of the edge so far. Gives the new state and its effect.
+-- Resolves one edge on the child's side, by the rule of the child's group; `g` is nil without a group. `e`: edge_id, flow_id,
+-- child_id, upstream_id; `dep`: state and outcome of the edge so far. Returns the new state and its effect.
 function join.resolve(c, k, g, e, dep, outcome)
   if g and g.is_join then return resolve_join(c, k, g, e, dep, outcome) end
   k.reason = e.reason
@@ -145,15 +145,15 @@ function join.resolve(c, k, g, e, dep, outcome)
   return state, effect
 end
 
--- Whether an edge's upstream feeds its downstream: always without a join; a join takes the results that were there
--- when it was satisfied, so every attempt sees the same ones.
+-- Reports whether an edge's upstream feeds its downstream. It always does without a join. A join uses the results that existed
+-- when it was satisfied, so that every attempt gets the same ones.
 function join.feeds(c, g, child_id, edge_id)
   if not g then return true end
   local dep = redis.call('HMGET', key.exec_dep(c, child_id, edge_id), 'state', 'late')
   return dep[1] == 'satisfied' and not dep[2]
 end
 
--- Counts of a group by the edges as they stand, with the open ones in the set of those. Gives how many are open.
+-- Counts a group again by the current states of its edges, and rebuilds the set of open edges. Returns the number of open edges.
 local function recount(c, g, flow_id, child_id)
   local of_records = 0
   g.succeeded, g.failed, g.skipped = 0, 0, 0
@@ -173,7 +173,7 @@ local function recount(c, g, flow_id, child_id)
   return open
 end
 
--- A join that cannot be satisfied is not the flow's any more, where it was: see has_failed.
+-- Stops counting an impossible join as a failure of the flow, where it was counted as one: see has_failed.
 local function forget_impossible(c, core, was_failure)
   if not core.managed or core.terminal_outcome ~= 'skipped' or not was_failure then return end
   local flow_key = key.flow_core(c, core.flow_id)
@@ -182,8 +182,8 @@ local function forget_impossible(c, core, was_failure)
   end
 end
 
--- A skipped child runs again, so its group begins anew, with its edges as they stand; what was to be cancelled is not.
--- Gives whether the group is satisfied already.
+-- Resets the group of a skipped child that runs again: counts the edges by their current states and drops owed cancels. Reports
+-- whether the group is already satisfied.
 function join.reset(c, g, core, child_id)
   sibling_cancel.forget(c, g.key, key.index_pending_cancel_groups(c), core.flow_id, child_id)
   local was_failure = has_failed(g)
@@ -202,7 +202,7 @@ function join.reset(c, g, core, child_id)
   return true
 end
 
--- All edges of a child are open again, and so is its group.
+-- Opens all edges of a child again, and its group.
 function join.clear(c, core, child_id)
   local g = edge_group.read(key.flow_edgegroup(c, core.flow_id, child_id))
   if not g then return end

@@ -1,11 +1,11 @@
--- The members of a flow: those of its record's set and, of a run that was submitted whole, the nodes of its graph.
+-- The members of a flow: those in its record's set and, for a run that was submitted whole, the nodes of its graph.
 
 local function set_page(c, flow_id, cursor, limit)
   local page = redis.call('SSCAN', key.flow_members(c, flow_id), cursor, 'COUNT', limit)
   return page[2], page[1]
 end
 
--- A page of members, from a cursor on, which is '0' at the beginning. Gives them and the next cursor, '0' at the end.
+-- Returns a page of members from a cursor on, and the next cursor. The cursor is '0' at the beginning and at the end.
 function member_list.page(c, flow_id, cursor, limit)
   local s, at = store.of_flow(c, flow_id)
   local nodes = s.node_count(at)
@@ -33,7 +33,7 @@ function member_list.has(c, flow_id, execution_id)
   return s.is_node_of(at, flow_id) or redis.call('SISMEMBER', key.flow_members(c, flow_id), execution_id) == 1
 end
 
--- All members, of flows that are known to be small, or where all have to be looked at.
+-- Returns all members. Used for flows that are known to be small, or where all members have to be read.
 function member_list.all(c, flow_id)
   local ids = redis.call('SMEMBERS', key.flow_members(c, flow_id))
   local s, at = store.of_flow(c, flow_id)

@@ -1,7 +1,7 @@
--- Resolving the edges of ended executions of managed flows. All edges that a call resolves are worked together: each
--- child is told once of all upstreams that the call has ended.
+-- Resolves the edges of ended executions of managed flows. A call works all its edges together: it resolves all edges to one
+-- child in one step, for all upstreams that the call has ended.
 
--- Tells a child at its join. It is told of one edge at a time, since each may bring it to its decision.
+-- Resolves one edge at a child's join. Edges are resolved one at a time, because each may decide the join.
 local function resolve_at_join(c, item, edge)
   local k = dependency.child_keys(c, edge.child_id, edge.edge_id or '')
   k.managed = true
@@ -18,8 +18,8 @@ local function resolve_at_join(c, item, edge)
   end
 end
 
--- The edges that are resolved together, by the child that they lead to: a list of lists, and each of them by the child's id.
--- `plain`: all of them are satisfied.
+-- Creates a wave: the edges that are resolved together, grouped by the child that they lead to. It is a list of lists, and also
+-- has each list under its child's id. `plain`: all edges are satisfied.
 function propagate.new_wave() return { plain = true } end
 
 local function add_edge(c, wave, item, flow, edge)
@@ -42,8 +42,8 @@ local function add_edge(c, wave, item, flow, edge)
   wave[#wave + 1] = edges
 end
 
--- Adds an edge to a wave: child_id, upstream_id, kind, input_name, and edge_id or, of a graph, `upstream` (the ordinal). In a flow
--- that has joins it is resolved at once.
+-- Adds an edge to a wave: child_id, upstream_id, kind, input_name, and edge_id or, for a graph, `upstream` (the ordinal). In a
+-- flow with joins, the edge is resolved at once.
 function propagate.add_edge(c, wave, item, flow, edge)
   if not flow.joins or not (c.root or c).faults then return add_edge(c, wave, item, flow, edge) end
   call.guarded(c, 'propagation', edge.child_id, function() add_edge(c, wave, item, flow, edge) end)
@@ -60,8 +60,8 @@ local function add_edge_by_id(c, wave, item, flow, edge_id)
   end
 end
 
--- Takes edges of one child off its open ones, and gives those that were: an edge that is resolved already, or that the child
--- has not been told of, is not among them. Those of a graph are resolved once.
+-- Removes edges of one child from its open edges, and returns those that were open. An edge that is already resolved, or was not
+-- yet applied to the child, is not among them. Edges of a graph are resolved once.
 local function take_open(unresolved_key, edges)
   local ids, open, others = {}, {}, {}
   for _, edge in ipairs(edges) do
@@ -80,10 +80,10 @@ local function take_open(unresolved_key, edges)
   return open
 end
 
--- @hook Keeps the result that an edge brings to a child, for the case that the call leases the child itself.
+-- @hook Keeps the result that an edge carries to a child, in case the call leases the child itself.
 function propagate.hand_result(c, next_up, edge) end
 
--- Tells one child of its edges in a wave.
+-- Resolves the edges of one child in a wave.
 local function resolve_child(c, edges)
   local child_id = edges[1].child_id
   if #edges > 1 or not edges[1].upstream then
@@ -118,15 +118,15 @@ function propagate.resolve_wave(c, wave)
   order.write_gathered(c)
 end
 
--- Resolves one outgoing edge of an ended execution by its id, unless that has been done. `has_joins`: whether any node of the
--- flow is a join.
+-- Resolves one outgoing edge of an ended execution by its id, if it is still open. `has_joins`: whether any node of the flow is a
+-- join.
 function propagate.resolve_edge(c, item, edge_id, has_joins)
   local wave = propagate.new_wave()
   add_edge_by_id(c, wave, item, { joins = has_joins }, edge_id)
   propagate.resolve_wave(c, wave)
 end
 
--- Puts the outgoing edges of an ended execution into the backlog.
+-- Adds the outgoing edges of an ended execution to the backlog.
 local function postpone(c, item, out_key)
   redis.call('COPY', out_key, key.ffx_unresolved_edges(c, item.execution_id), 'REPLACE')
   redis.call('RPUSH', key.ffx_backlog(c), item.execution_id)
@@ -138,7 +138,7 @@ local function add_edges(c, wave, item)
   local s, at = store.of(key.exec_core(c, item.execution_id))
   if s.add_to_wave(at, c, wave, item) then return end
   local out_key = key.flow_out(c, item.flow_id, item.execution_id)
-  -- All of them, unless there are more than may be worked.
+  -- All of them, unless there are more than the budget allows.
   local room = math.max(0, c.budget)
   local ids = redis.call('SRANDMEMBER', out_key, room + 1)
   if #ids == 0 then return end
@@ -152,8 +152,8 @@ local function add_edges(c, wave, item)
   for i = 1, #ids do add_edge_by_id(c, wave, item, flow, ids[i]) end
 end
 
--- Resolves what the call's terminal transitions touch, as far as the budget goes. What it does may end further
--- executions, which come next.
+-- Resolves the edges of all executions that the call has ended, within the call's budget. This may end further executions, whose
+-- edges come next.
 function propagate.run(c)
   while c.queue do
     local ended, wave = c.queue, propagate.new_wave()
@@ -172,7 +172,7 @@ end
 
 settle.propagate = propagate.run
 
--- @hook Resolves edges that lead on from an ended member of a flow that is not managed.
+-- @hook Resolves edges from an ended member of a flow that is not managed.
 function propagate.resolve_unmanaged(c, item, edge_ids) end
 
 -- Leaves the outgoing edges of an ended member of a flow that is not managed to the keeper.
@@ -183,20 +183,20 @@ function propagate.leave_to_keeper(c, execution_id, core)
   wake.due(c, c.now)
 end
 
--- Resolves edges that lead on from an ended execution of a managed flow, by their ids.
+-- Resolves edges from an ended execution of a managed flow, by their ids.
 local function resolve_ids(c, item, edge_ids)
   local wave, flow = propagate.new_wave(), { joins = #edge_ids > 0 and redis.call('HGET', key.flow_core(c, item.flow_id), 'joins') }
   for _, edge_id in ipairs(edge_ids) do add_edge_by_id(c, wave, item, flow, edge_id) end
   propagate.resolve_wave(c, wave)
 end
 
--- Works off postponed edges that have records. Reports whether all of the execution are.
+-- Works off postponed edges that have records. Reports whether all edges of the execution are done.
 local function drain_edges(c, execution_id)
   local edges_key = key.ffx_unresolved_edges(c, execution_id)
   local core = record.read(key.exec_core(c, execution_id), { 'flow_id', 'terminal_outcome', 'lifecycle_phase', 'managed' })
   local ids = redis.call('SPOP', edges_key, c.budget)
   c.budget = c.budget - math.max(#ids, 1)
-  -- One that runs again by now resolves all its edges when it ends.
+  -- An execution that runs again resolves all its edges when it ends.
   if core and core.lifecycle_phase == 'terminal' then
     local item = { execution_id = execution_id, flow_id = core.flow_id, outcome = core.terminal_outcome }
     if core.managed then resolve_ids(c, item, ids) else propagate.resolve_unmanaged(c, item, ids) end
@@ -207,13 +207,13 @@ end
 -- Pause (ms) before an entry of the backlog that has raised an error is tried again.
 local FAILED_PAUSE_MS = 1000
 
--- Works off postponed edges. An entry that raises an error goes to the end of the backlog. Gives how many were looked at.
+-- Works off postponed edges. An entry that raises an error goes to the end of the backlog. Returns the number of entries read.
 function propagate.drain_backlog(c, limit)
   local backlog_key = key.ffx_backlog(c)
   local failed, failures = {}, 0
   local function drain(entry)
     local s, at = store.of_entry(c, entry)
-    -- A node with a row may have edges of records besides.
+    -- A node with a row may also have edges with records.
     if s.drain(at, c, entry) and drain_edges(c, entry) then redis.call('LPOP', backlog_key) end
   end
   c.budget = limit

@@ -1,10 +1,10 @@
--- Cancelling the remaining upstreams of a join that has fired: at once in managed flows, otherwise listed for the
--- caller that dispatches cancels.
+-- Cancels the remaining upstreams of a join that has fired: at once in managed flows, otherwise it lists them for the caller that
+-- dispatches cancels.
 
--- Upstreams named in a group's record at a time.
+-- Maximum number of upstreams that a group's record names at a time.
 local MAX_LISTED = 256
 
--- An upstream with more consumers than this is not looked through: it counts as needed.
+-- An upstream with more consumers than this counts as needed without a search.
 local MAX_CONSUMERS = 256
 
 -- Whether an execution still needs the results of its upstreams.
@@ -15,8 +15,8 @@ local function still_waits(c, flow_id, execution_id)
   return not edge_group.has_fired(g) and not (g and g.policy_variant == 'finally')
 end
 
--- Whether anything but the join needs an upstream: another consumer that still waits, or the flow, for its result.
--- Looking takes from the call's budget.
+-- Reports whether anything but the join needs an upstream: another consumer that still waits, or the flow, for its result. The
+-- search takes from the call's budget.
 local function is_needed_elsewhere(c, flow_id, upstream_id, child_id)
   if graph.result_execution(c, flow_id) == upstream_id then return true end
   if adjacency.count_downstream(c, flow_id, upstream_id) > MAX_CONSUMERS then return true end
@@ -29,8 +29,8 @@ local function is_needed_elsewhere(c, flow_id, upstream_id, child_id)
   return false
 end
 
--- The record of a sibling that is to be cancelled, or nil and why it is not: not_found, already_terminal, or needed by something
--- else.
+-- Returns the record of a sibling that is to be cancelled, or nil and the reason why it is not: not_found, already_terminal, or
+-- needed elsewhere.
 local function stoppable(c, flow_id, child_id, sibling_id)
   c.budget = c.budget - 1
   local core = record.read(key.exec_core(c, sibling_id), terminal.END_FIELDS)
@@ -40,7 +40,7 @@ local function stoppable(c, flow_id, child_id, sibling_id)
   return core
 end
 
--- Counts what became of a sibling, where the call tells that.
+-- Counts the disposition of a sibling, when the call reports these counts.
 local function count(c, disposition)
   if c.siblings then c.siblings[disposition] = (c.siblings[disposition] or 0) + 1 end
 end
@@ -48,12 +48,12 @@ end
 -- Upstreams taken at a time from those kept for later, to cancel their upstreams.
 local CANCELLED_AT_A_TIME = 32
 
--- What a cancel takes from a call's budget, beside the look at the sibling. One more is kept for the edge that follows.
+-- The part of a call's budget that a cancel takes, in addition to the read of the sibling. One more is kept for the next edge.
 local CANCEL_COST = 3
 
 local function has_budget(c) return c.budget > (c.reserved or 0) end
 
--- Cancels one sibling at once. A call that counts cancels by their reason counts it before, as other dispatchers do.
+-- Cancels one sibling at once. A call that counts cancels by their reason counts it first, as other dispatchers do.
 local function stop(c, sibling_id, core, reason)
   if c.dispatched then c.dispatched[reason] = (c.dispatched[reason] or 0) + 1 end
   c.budget = c.budget - CANCEL_COST
@@ -62,9 +62,8 @@ local function stop(c, sibling_id, core, reason)
   count(c, 'cancelled')
 end
 
--- Goes through upstreams of a join, as far as the call's budget goes; the rest is kept for later. `take` is
--- called with each sibling to be cancelled and its record. Those that have ended are none to be cancelled, the winner among
--- them, and do not count.
+-- Visits upstreams of a join, within the call's budget, and keeps the rest for later. It calls `take` with each sibling to be
+-- cancelled and its record. Siblings that have ended, the winner among them, are not cancelled and do not count.
 local function each_sibling(c, flow_id, child_id, sibling_ids, take)
   local seen = {}
   local function look_at(sibling_id)
@@ -84,35 +83,35 @@ local function each_sibling(c, flow_id, child_id, sibling_ids, take)
   end
 end
 
--- Siblings whose cancel is owed and that are listed by name.
+-- Returns the siblings that are owed a cancel and are listed by name.
 local function listed(text)
   local out = {}
   for sibling_id in string.gmatch(text or '', '[^|]+') do out[#out + 1] = sibling_id end
   return out
 end
 
--- Takes upstreams off those that were kept for later.
+-- Takes upstreams from the set of those that were kept for later.
 local function pop_later(c, flow_id, child_id, limit)
   if limit <= 0 then return {} end
   return redis.call('SPOP', key.flow_siblings(c, flow_id, child_id), limit)
 end
 
--- Nothing is owed to the siblings of a join any more.
+-- Drops all cancels that the siblings of a join were owed.
 function sibling_cancel.forget(c, group_key, pending_key, flow_id, child_id)
   redis.call('HDEL', group_key, 'cancel_siblings_pending_flag', 'cancel_siblings_pending_members')
   redis.call('DEL', key.flow_siblings(c, flow_id, child_id))
   redis.call('SREM', pending_key, flow_id .. '|' .. child_id)
 end
 
--- Leaves on record what is still owed. `sibling_ids` are the siblings listed by name.
+-- Records the cancels that are still owed. `sibling_ids` are the siblings listed by name.
 local function owe(c, group_key, pending_key, flow_id, child_id, sibling_ids)
   redis.call('HSET', group_key, 'cancel_siblings_pending_flag', 'true',
     'cancel_siblings_pending_members', table.concat(sibling_ids, '|'))
   redis.call('SADD', pending_key, flow_id .. '|' .. child_id)
 end
 
--- A join that fired has no use for the upstreams that still run. Those of a managed flow are cancelled at once, as far
--- as the call's budget goes; for other flows they are listed, and whoever dispatches cancels does it.
+-- Starts the cancel of the upstreams that a fired join no longer needs. Upstreams of a managed flow are cancelled at once, within
+-- the call's budget. For other flows they are listed for the dispatcher of cancels.
 function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
   local reason = 'sibling_quorum_' .. g.group_state
   local pending_key = is_set(k.pending_cancel_groups) and k.pending_cancel_groups or key.index_pending_cancel_groups(c)
@@ -140,7 +139,7 @@ function sibling_cancel.begin(c, k, g, flow_id, child_id, managed)
   end
 end
 
--- Keeps of a list of siblings those that still have to be cancelled, and fills it up from those not looked at yet.
+-- Keeps the siblings of a list that still have to be cancelled, and fills the list up from those not checked yet.
 local function refresh(c, flow_id, child_id, sibling_ids)
   local rest = {}
   for _, sibling_id in ipairs(sibling_ids) do
@@ -151,14 +150,14 @@ local function refresh(c, flow_id, child_id, sibling_ids)
   return rest
 end
 
--- Whether cancels are owed beyond a list of siblings.
+-- Reports whether cancels are owed beyond a list of siblings.
 local function owes_more(c, flow_id, child_id, rest)
   return #rest > 0 or redis.call('EXISTS', key.flow_siblings(c, flow_id, child_id)) == 1
 end
 
 local OWED_FIELDS = { 'cancel_siblings_pending_flag', 'cancel_siblings_reason', 'cancel_siblings_pending_members' }
 
--- Cancels siblings that one join's group owes their end, as far as the call's budget goes.
+-- Cancels the siblings that one join's group still owes their end, within the call's budget.
 local function cancel_owed(c, flow_id, child_id)
   local group_key, pending_key = key.flow_edgegroup(c, flow_id, child_id), key.index_pending_cancel_groups(c)
   local owed = record.read(group_key, OWED_FIELDS)
@@ -188,10 +187,10 @@ local function cancel_owed(c, flow_id, child_id)
   end
 end
 
--- Groups that a call with a filter looks at together.
+-- Number of groups that a call with a filter reads together.
 local FILTERED_AT_A_TIME = 64
 
--- Whether the call's filter lets a join pass. It concerns flows of other programs only: nobody else cancels for runs.
+-- Reports whether a join passes the call's filter. It concerns flows of other programs only: only this project cancels for runs.
 local function passes(c, child_id)
   local f = c.sibling_filter
   if not f then return true end
@@ -201,7 +200,7 @@ local function passes(c, child_id)
     and (not is_set(f.tag) or redis.call('HGET', key.exec_tags(c, child_id), f.tag) == f.value)
 end
 
--- Works off what one group owes. Reports whether the call's filter lets it.
+-- Cancels the siblings of one group. Reports whether the group passes the call's filter.
 local function work_off(c, pending_key, tuple)
   local flow_id, child_id = string.match(tuple, '^([^|]+)|(.+)$')
   c.budget = c.budget - 1
@@ -214,8 +213,9 @@ local function work_off(c, pending_key, tuple)
   return true
 end
 
--- Works off what is owed in the partition, at most about `limit` executions looked at. Gives how many were. `c.sibling_filter`,
--- when it is given, names the namespace and the tag of the joins that are concerned; `c.siblings` gets what became of siblings.
+-- Works off the owed cancels of the partition, and reads about `limit` executions at most. Returns the number read.
+-- `c.sibling_filter`, when given, names the namespace and the tag of the joins to work off. `c.siblings` receives the counts of
+-- siblings by disposition.
 function sibling_cancel.drain(c, limit)
   local pending_key = key.index_pending_cancel_groups(c)
   local kept = c.budget
@@ -255,8 +255,8 @@ local function check_tuple(A)
 end
 
 -- @function ff_drain_sibling_cancel_group
--- @summary  The siblings that a group listed have been cancelled. Those of the list that still run are kept, and up to
---           256 that were not listed yet take the place of the others; the reply then ends in `more`, and the group
+-- @summary  Reports that the siblings which a group listed have been cancelled. Listed siblings that still run are kept, and up
+--           to 256 siblings that were not listed yet take the place of the others; the reply then ends in `more`, and the group
 --           stays owed.
 -- @flags    derives repeatable
 -- @key      pending         index.pending_cancel_groups
@@ -283,7 +283,7 @@ function F.ff_drain_sibling_cancel_group(K, A)
   return reply.ok(owed and 'drained' or 'drained_sans_group', '')
 end
 
--- Brings up to date what a group owes its siblings. Gives what was done, and why.
+-- Updates the record of the siblings that a group owes their end. Returns the action and its reason.
 function sibling_cancel.reconcile(c, group_key, pending_key, flow_id, child_id)
   if redis.call('SISMEMBER', pending_key, flow_id .. '|' .. child_id) == 0 then return 'no_op', 'not_in_set' end
   local owed = record.read(group_key, OWED_FIELDS)
@@ -301,8 +301,8 @@ function sibling_cancel.reconcile(c, group_key, pending_key, flow_id, child_id)
 end
 
 -- @function ff_reconcile_sibling_cancel_group
--- @summary  Closes a group whose siblings have all ended, and takes entries without a meaning out of the set of groups
---           that owe cancels. Siblings of the list that have ended are taken off it.
+-- @summary  Closes a group whose siblings have all ended, and removes entries without a meaning from the set of groups that owe
+--           cancels. Listed siblings that have ended are removed from the list.
 -- @flags    derives repeatable
 -- @key      pending         index.pending_cancel_groups
 -- @key      group           flow.edgegroup(execution_id=downstream_execution_id)

@@ -1,10 +1,10 @@
 -- Failures in managed flows: those that fail the flow, and those that its joins tolerate.
 
--- An execution from which more edges than this are on the way is not looked through: its failure is the flow's.
+-- An execution from which more edges than this have to be followed is not searched: its failure is the flow's.
 local MAX_CONSUMERS = 256
 
--- Whether every way on from an execution comes to a join, so that its failure need not be the flow's. Not said of
--- one from which more than MAX_CONSUMERS edges are on the way.
+-- Reports whether every path from an execution leads to a join, so that its failure need not fail the flow. Returns false when
+-- more than MAX_CONSUMERS edges have to be followed.
 local function leads_to_joins(c, flow_id, execution_id)
   local queue, seen, head, looked = { execution_id }, { [execution_id] = true }, 1, 0
   while queue[head] do
@@ -14,7 +14,7 @@ local function leads_to_joins(c, flow_id, execution_id)
     local ways = 0
     for _, consumer in ipairs(adjacency.downstream(c, flow_id, queue[head])) do
       local variant = edge_group.variant(c, flow_id, consumer)
-      -- What runs however the flow ends is no way on.
+      -- A node that runs however the flow ends does not use the failed result, so it does not count as a path.
       if variant ~= 'finally' then
         ways = ways + 1
         if not seen[consumer] and not edge_group.tolerates(variant) then queue[#queue + 1] = consumer end
@@ -27,9 +27,9 @@ local function leads_to_joins(c, flow_id, execution_id)
   return true
 end
 
--- A member of a managed flow ended without success. When all that depends on it are joins in the end, or a join had no
--- use for it any more, that counts apart from the flow's own failures. Gives whether it is none of the flow's as things
--- are: with a join that cannot be satisfied, it is.
+-- Counts a member of a managed flow that ended without success apart from the flow's own failures, when every path from it leads
+-- to a join, or a join no longer needed it. Reports whether the failure is currently not the flow's own; with a join that cannot
+-- be satisfied, it is.
 function tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
   local flow = redis.call('HMGET', flow_key, 'joins', 'joins_impossible', 'public_flow_state')
   if t.outcome == 'skipped' or not flow[1] or flow[3] ~= 'open' then return false end
@@ -47,7 +47,7 @@ function tolerated_failures.tolerate(c, flow_key, execution_id, core, t)
   return not flow[2]
 end
 
--- The counterpart of tolerated_failures.tolerate, when a member runs again.
+-- Reverts tolerated_failures.tolerate when a member runs again.
 function tolerated_failures.untolerate(c, flow_key, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local counter = record.value(core_key, 'absorbed')
@@ -59,7 +59,7 @@ end
 
 local FAILURE_FIELDS = { 'execution_id', 'node', 'terminal_outcome', 'failure_reason', 'failure_category' }
 
--- Notes on the flow what an upstream failed of. Gives whether it had failed.
+-- Records in the flow the failure of an upstream. Reports whether the upstream had failed.
 local function note_failure_of(c, flow_key, upstream_id)
   local upstream = record.read(key.exec_core(c, upstream_id), FAILURE_FIELDS)
   if not upstream or (upstream.terminal_outcome ~= 'failed' and upstream.terminal_outcome ~= 'expired') then
@@ -71,8 +71,8 @@ local function note_failure_of(c, flow_key, upstream_id)
   return true
 end
 
--- A join of a managed flow cannot be satisfied any more, so all that joins were to make up for is the flow's failure. The
--- first one is noted or, where that runs again, one of the join's upstreams.
+-- Records that a join of a managed flow can no longer be satisfied, so that every failure for which joins were to make up is the
+-- flow's own. It notes the first of these or, if that node runs again, one of the join's upstreams.
 function tolerated_failures.note_impossible(c, e)
   local flow_key = key.flow_core(c, e.flow_id)
   redis.call('HINCRBY', flow_key, 'joins_impossible', 1)
@@ -85,14 +85,14 @@ function tolerated_failures.note_impossible(c, e)
   end
 end
 
--- How many of the failures and cancels of a managed flow's members are not the flow's own.
+-- Returns how many of the failures and cancels of a managed flow's members are not the flow's own.
 function tolerated_failures.counts(flow)
   local siblings = tonumber(flow.cancelled_siblings) or 0
   if flow.joins_impossible then return 0, siblings end
   return tonumber(flow.absorbed_failures) or 0, siblings + (tonumber(flow.absorbed_cancels) or 0)
 end
 
--- The first failure is kept on the flow.
+-- Records the first failure in the flow.
 function tolerated_failures.note_first(flow_key, core, t)
   if redis.call('HSETNX', flow_key, 'failed_node', core.node or core.execution_id) == 1 then
     redis.call('HSET', flow_key, 'failure_reason', t.reason or '', 'failure_category', t.category or t.outcome)

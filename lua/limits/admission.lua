@@ -1,4 +1,4 @@
--- Blocking runnable executions: by budget, quota, route, operator or policy, and changing priorities.
+-- Blocks runnable executions, by budget, quota, route, operator or policy, and changes priorities.
 
 -- Blocking reason → eligibility state.
 local STATE_OF_REASON = {
@@ -9,7 +9,7 @@ local STATE_OF_REASON = {
   paused_by_policy = 'blocked_by_lane_state',
 }
 
--- Eligibility state → builder of the lane's index. A pause by policy has no index of its own.
+-- Eligibility state → builder of the lane's index. A pause by policy does not have its own index.
 local INDEX_OF_STATE = {
   blocked_by_budget = key.lane_blocked_budget,
   blocked_by_quota = key.lane_blocked_quota,
@@ -21,13 +21,14 @@ function admission.is_blocked(core)
   return core.eligibility_state == 'blocked_by_lane_state' or INDEX_OF_STATE[core.eligibility_state] ~= nil
 end
 
--- Index of its lane in which an execution of an eligibility state stands, or nil.
+-- Returns the index of a lane that contains executions of an eligibility state, or nil.
 function admission.index_of(c, core, state)
   local build = INDEX_OF_STATE[state]
   return build and build(c, record.lane(core))
 end
 
--- Takes an execution out of the index of its block. With a pause by policy, the caller chose which one that is.
+-- Removes an execution from the index of its block. After a pause by policy, for which the caller chose the index, it is removed
+-- from each.
 function admission.leave(c, execution_id, core)
   local index = admission.index_of(c, core, core.eligibility_state)
   if index then
@@ -37,7 +38,7 @@ function admission.leave(c, execution_id, core)
   end
 end
 
--- Fields that remember a block while dependencies hide it, as a flat list.
+-- Returns the fields that keep a block while dependencies hide it, as a flat list.
 function admission.remember(core)
   return {
     'prior_eligibility_state', core.eligibility_state,
@@ -48,7 +49,7 @@ end
 
 admission.PRIOR_FIELDS = { 'prior_eligibility_state', 'prior_blocking_reason', 'prior_blocking_detail' }
 
--- Puts a runnable record back behind the block that it was behind before.
+-- Restores the block that a runnable record had before its dependencies.
 function admission.restore(c, execution_id, core_key, core, attempt_state)
   record.write(core_key, core.managed, {
     'eligibility_state', core.prior_eligibility_state,
@@ -69,7 +70,7 @@ admission.FIELDS = {
   'flow_id', 'managed', 'node', 'start_timeout', 'current_attempt_index', 'wait', 'fair_key', 'blocking_detail',
 }
 
--- Whether a block of an eligibility state may come over what a record is waiting for.
+-- Reports whether a block of an eligibility state may replace the present state of a record.
 local function may_block(core, state)
   local now = core.eligibility_state
   if now == 'eligible_now' or now == state then return true end
@@ -77,7 +78,8 @@ local function may_block(core, state)
     and (now == 'not_eligible_until_time' or now == 'blocked_by_dependencies' or admission.is_blocked(core))
 end
 
--- Takes what is to be paused out of the index of what it waits for, and remembers that. A pause over a pause hides what that did.
+-- Removes an execution that is to be paused from the index of its present state, and keeps that state. When it is already paused,
+-- the state that the first pause hides is kept.
 local function hide(c, execution_id, core_key, core)
   local now, lane = core.eligibility_state, record.lane(core)
   admission.leave(c, execution_id, core)
@@ -119,9 +121,9 @@ function F.ff_change_priority(K, A)
 end
 
 -- @function ff_block_execution_for_admission
--- @summary  Takes an eligible execution out of the way until what it waits for is there. A pause, which has the reason
---           paused_by_operator or paused_by_policy, also holds back what is delayed or blocked, except in runs. The key
---           `blocked` counts only for reasons that have no index of their own.
+-- @summary  Blocks an eligible execution until the missing resource is available. A pause, which has the reason
+--           paused_by_operator or paused_by_policy, also holds back delayed and blocked executions, except in runs. The key
+--           `blocked` counts only for reasons without an index.
 -- @flags    derives repeatable
 -- @key      core            exec.core
 -- @key      eligible        lane.eligible

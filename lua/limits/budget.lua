@@ -1,17 +1,17 @@
--- Budgets: limits on what the executions of a scope may use.
+-- Budgets: limits on the usage of the executions in a scope.
 
--- Time (ms) for which a usage report is recognised when it comes again.
+-- Time (ms) for which a repeated usage report is recognised.
 local REPORT_MEMORY_MS = 86400000
 local MAX_DIMENSIONS = 1000
 
--- The list of dimensions as the caller sent it: nil, or the error reply.
+-- Checks the list of dimensions that the caller sent. Returns nil, or the error reply.
 local function check_count(dims, raw)
   if dims and #dims <= MAX_DIMENSIONS then return nil end
   if not number.finite(raw) then return number.refuse('dim_count', raw) end
   return reply.err('invalid_input', 'dim_count does not fit the arguments, got: ' .. raw)
 end
 
--- Limit of a dimension; 0 for none. Nil and the error reply when it is no number.
+-- Returns the limit of a dimension; 0 for none. Returns nil and the error reply when it is not a number.
 local function parse_limit(name, raw)
   if not is_set(raw) then return 0 end
   local limit = number.finite(raw)
@@ -19,7 +19,7 @@ local function parse_limit(name, raw)
   return math.max(0, limit)
 end
 
--- Dimensions with their limits as a flat list, or nil and the error reply.
+-- Returns the dimensions with their limits as a flat list, or nil and the error reply.
 local function parse_limits(dims)
   local limits = {}
   for _, dim in ipairs(dims) do
@@ -86,10 +86,10 @@ function F.ff_create_budget(K, A)
   return reply.ok(A.budget_id)
 end
 
--- Budgets that flows use have the field `gate`. Once one is used up whose effect is to block, its gate is closed: the
--- field `closed` says why, and the executions that it concerns, which live in other slots, do not start. `gate` grows
--- with every change, so that those who tell them, in whichever order, leave the latest one. It follows the clock, so
--- that it grows also where the budget was removed in between.
+-- Budgets that flows use have the field `gate`. When a budget whose effect is to block is used up, its gate is closed: the field
+-- `closed` contains the reason, and the executions that use the budget, which are in other slots, do not start. `gate` grows with
+-- every change, so that messages about changes leave the latest value in any order. It follows the clock, so that it also grows
+-- when the budget was removed in between.
 
 -- @text gate_task gate {budget_id}
 
@@ -100,17 +100,17 @@ local function change_gate(c, k, budget_id, gate)
   return version
 end
 
--- Whoever causes something that has to be told elsewhere tells it, and has this time (ms) before keepers do.
+-- Time (ms) in which the client that caused a task for another partition performs it, before keepers do.
 local GRACE_MS = 1000
 
--- Notes what has to be told.
+-- Records a task for another partition.
 function budget.owe(c, text)
   local at = c.now + GRACE_MS
   redis.call('ZADD', key.budget_due(c), at, text)
   wake.tell_keepers(c, 'b', at)
 end
 
--- Closes the gate, unless it is closed. `stored` has the fields gate and closed, and gets what they are then.
+-- Closes the gate, unless it is closed. `stored` has the fields gate and closed, and receives their new values.
 function budget.close(c, k, budget_id, stored, detail)
   if is_set(stored.closed) then return end
   redis.call('HSET', k.definition, 'closed', detail)
@@ -123,14 +123,14 @@ function budget.reopen(c, k, budget_id, stored)
   stored.gate, stored.closed = change_gate(c, k, budget_id, stored.gate), nil
 end
 
--- An execution that was blocked because of a budget, by whomever, goes on when one of its flow's budgets is opened.
+-- Registers an execution that is blocked because of a budget: it continues when one of its flow's budgets is opened.
 function budget.await(c, execution_id, core)
   for id in string.gmatch(flow_record.read(c, core.flow_id).budget_ids or '', '[^,]+') do
     redis.call('ZADD', key.ffx_budget_waiting(c, id), record.eligible_score(core), execution_id)
   end
 end
 
--- In words, how much of a dimension is used.
+-- Describes in words how much of a dimension is used.
 function budget.describe(stored, d)
   local of = is_set(stored.key) and ' of "' .. stored.key .. '"' or ''
   local held = (d.reserved or 0) > 0 and ' and ' .. number.digits(d.reserved) .. ' reserved' or ''
@@ -152,8 +152,8 @@ function budget.schedule_reset(k, budget_id, at)
   redis.call('ZADD', k.resets, at, budget_id)
 end
 
--- The dimensions of a report with what is used, reserved and allowed, each once with its deltas added up. Nil and the
--- error reply when a number is bad. Only a budget that flows use can have reservations: `reserved` is their key then.
+-- Returns the dimensions of a report with their usage, reservations and limits, each once with its deltas added up. Returns nil
+-- and the error reply when a number is invalid. Only a budget that flows use can have reservations: `reserved` is their key then.
 local function read_dimensions(K, dims, reserved)
   local list, by_name = {}, {}
   for _, dim in ipairs(dims) do
@@ -199,7 +199,7 @@ budget.BREACHED = 'breached:'
 
 local STATE_FIELDS = { 'budget_id', 'gate', 'closed', 'on_hard_limit', 'name', 'key' }
 
--- The fields above of a budget, none when it does not exist, and which of the dimensions are marked as breached.
+-- Returns these fields of a budget, none when it does not exist, and which of the dimensions are marked as breached.
 local function read_marks(K, dims)
   local fields = { unpack(STATE_FIELDS) }
   for _, dim in ipairs(dims) do fields[#fields + 1] = budget.BREACHED .. (dim.name or '') end
@@ -211,10 +211,10 @@ local function read_marks(K, dims)
   return stored, marked
 end
 
--- @hook Some of what was used of a budget with a gate has been given back, without the budget being used.
+-- @hook Runs when a part of the usage of a budget with a gate was given back, without new usage.
 function budget.on_given_back(c, budget_id) end
 
--- Whether a report takes back some of what was used.
+-- Reports whether a report reduces the usage.
 local function releases(list)
   for _, d in ipairs(list) do
     if d.delta < 0 then return true end
@@ -222,14 +222,14 @@ local function releases(list)
   return false
 end
 
--- Lifts the marks of dimensions whose report was accepted.
+-- Removes the marks of dimensions whose report was accepted.
 local function unmark(K, list, marked)
   for _, d in ipairs(list) do
     if marked[d.name] then redis.call('HDEL', K.definition, budget.BREACHED .. d.name) end
   end
 end
 
--- Notes that a report of a dimension was refused. `marked`: that has happened before.
+-- Records that a report of a dimension was refused. `marked`: that has happened before.
 function budget.note_breach(definition, dimension, marked, now_text)
   if not marked then
     redis.call('HINCRBY', definition, 'breach_count', 1)
@@ -239,9 +239,9 @@ function budget.note_breach(definition, dimension, marked, now_text)
 end
 
 -- @function ff_report_usage_and_check
--- @summary  Adds to the usage of a budget, unless that would pass a hard limit. The dedup key makes a report count
---           once. Breaches are counted when they begin, not again with every report while they last. Of a budget that
---           does not exist the usage is counted; its limits apply from its creation on.
+-- @summary  Adds to the usage of a budget, unless that would exceed a hard limit. The dedup key makes a report count once.
+--           Breaches are counted when they begin, not again with every report while they last. The usage of a budget that does
+--           not exist is counted too; its limits apply from its creation on.
 -- @key      usage           budget.usage
 -- @key      limits          budget.limits
 -- @key      definition      budget.record
@@ -298,20 +298,20 @@ function F.ff_report_usage_and_check(K, A)
   return { 1, 'SOFT_BREACH', soft.name, number.digits(soft.used), number.text(soft.soft) }
 end
 
--- When a budget is to be reset next that was to be at `next_at`: on the schedule that began with it.
+-- Returns the next reset of a budget whose reset was due at `next_at`, on the schedule that began with the budget.
 function budget.next_reset(next_at, interval, now)
   if next_at > now then return next_at end
   return next_at + (math.floor((now - next_at) / interval) + 1) * interval
 end
 
--- Whether a budget is reset from time to time.
+-- Reports whether a budget is reset from time to time.
 function budget.is_reset_again(definition)
   return (number.finite(definition.reset_interval_ms) or 0) > 0
 end
 
 budget.RESET_FIELDS = { 'budget_id', 'reset_interval_ms', 'next_reset_at', 'gate', 'closed' }
 
--- Sets the usage of a budget to zero. `definition` has the fields above. Gives when that happens next, or nil.
+-- Sets the usage of a budget to zero. `definition` has the fields above. Returns the time of the next reset, or nil.
 function budget.reset(c, k, budget_id, definition, now, now_text)
   local zeros = {}
   for _, name in ipairs(redis.call('HKEYS', k.usage)) do
@@ -340,7 +340,7 @@ end
 
 -- @function ff_reset_budget
 -- @summary  Sets the usage of a budget to zero. The next reset keeps to the schedule that began with the budget. A budget that
---           does not exist is taken off the schedule.
+--           does not exist is removed from the schedule.
 -- @key      definition      budget.record
 -- @key      usage           budget.usage
 -- @key      resets          index.budget_resets

@@ -1,6 +1,6 @@
--- Quotas: how many executions are admitted per window of time, and how many at once.
+-- Quotas: limits on the executions that are admitted per window of time, and at once.
 
--- Without a window, an admission is remembered for this time (ms), so that it is not counted twice.
+-- Time (ms) for which an admission without a window is remembered, so that it is not counted twice.
 local MIN_GUARD_MS = 1000
 local MAX_JITTER_MS = 3600000
 
@@ -29,15 +29,15 @@ function F.ff_create_quota_policy(K, A)
   return reply.ok(A.quota_policy_id)
 end
 
--- The stricter one of two limits, of which 0 and less are none.
+-- Returns the stricter one of two limits, where 0 and less mean no limit.
 local function stricter(stored, given)
   stored = number.finite(stored or nil) or 0
   if stored <= 0 or given > 0 and given < stored then return given end
   return stored
 end
 
--- Limits of an admission: the stricter ones of the stored policy's and the caller's, in the longer window. Nil and the error
--- reply when an argument is bad.
+-- Returns the limits of an admission: the stricter of the stored policy's limits and the caller's, in the longer window. Returns
+-- nil and the error reply when an argument is invalid.
 local function limits_of(K, A)
   local n, err = {}, nil
   for _, name in ipairs({ 'now_ms', 'window_seconds', 'rate_limit', 'concurrency_cap' }) do
@@ -56,7 +56,7 @@ local function limits_of(K, A)
   return n
 end
 
--- Time until the oldest admission leaves the window (ms), with the caller's jitter.
+-- Returns the time until the oldest admission leaves the window (ms), with the caller's jitter.
 local function retry_after(K, n)
   local oldest = redis.call('ZRANGE', K.window, 0, 0, 'WITHSCORES')
   local delay = 0
@@ -66,8 +66,8 @@ local function retry_after(K, n)
 end
 
 -- @function ff_check_admission_and_record
--- @summary  Admits an execution under a quota, or tells why not. An execution that has been admitted is not counted
---           again, and one that holds a slot keeps it when its admission lapses and is asked for anew.
+-- @summary  Admits an execution under a quota, or returns why not. An execution that has been admitted is not counted again, and
+--           one that holds a slot keeps it when its admission lapses and is requested again.
 -- @key      window          quota.window
 -- @key      concurrency     quota.concurrency
 -- @key      definition      quota.record

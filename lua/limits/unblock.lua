@@ -1,6 +1,6 @@
--- Lifting what holds an execution back.
+-- Lifts the block of an execution.
 
--- An execution whose pause is lifted waits for what it waited for before, if that is still to come. Reports whether it does.
+-- Restores the wait that a lifted pause interrupted, unless that wait is over. Reports whether the execution waits.
 local function wait_again(c, execution_id, core_key, core, was)
   hidden.clear(core_key)
   local state, lane = was[1], record.lane(core)
@@ -25,8 +25,8 @@ local function wait_again(c, execution_id, core_key, core, was)
 end
 
 -- @function ff_unblock_execution
--- @summary  Lets a blocked execution go: it is eligible again, or delayed as long as its own delay runs. One that was
---           paused while it waited for something else goes on waiting.
+-- @summary  Unblocks an execution: it is eligible again, or delayed until its own delay is over. An execution that was paused
+--           during another wait continues that wait.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      blocked         lane.blocked_budget chosen_by=expected_blocking_reason

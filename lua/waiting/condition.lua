@@ -1,8 +1,8 @@
--- Conditions that end a suspension. A condition is a list of matchers, each for one signal of a name or, with the empty
--- name, of any name. With `distinct`, one signal of each source counts. With `collect`, the order in which signals were
--- taken is kept. A decisive matcher ends the wait when it takes its signal, whatever the others say.
+-- Conditions that end a suspension. A condition is a list of matchers, each for one signal of a name or, with the empty name, of
+-- any name. With `distinct`, one signal of each source counts. With `collect`, the order in which signals were taken is kept. A
+-- decisive matcher ends the wait when it takes its signal, regardless of the others.
 
--- Matchers of one condition.
+-- Maximum number of matchers of one condition.
 local MAX_MATCHERS = 1330
 
 local function as_text(value)
@@ -14,7 +14,7 @@ local function invalid(what)
   return nil, reply.err('invalid_input', 'resume condition: ' .. what)
 end
 
--- A field that lists names, or nil and the error reply. Missing is empty.
+-- Returns a field that lists names, or nil and the error reply. A missing field is an empty list.
 local function list_of_names(spec, field)
   local names = spec[field]
   if names == nil then names = {} end
@@ -27,8 +27,8 @@ local function list_of_names(spec, field)
   return list
 end
 
--- Names of the matchers, or nil and the error reply. Without names there is one matcher per signal that is asked
--- for, whatever the signal's name.
+-- Returns the names of the matchers, or nil and the error reply. Without names there is one matcher for each required signal,
+-- which accepts any name.
 local function matcher_names(spec, mode, minimum)
   local list, err = list_of_names(spec, 'required_signal_names')
   if err then return nil, err end
@@ -40,10 +40,10 @@ local function matcher_names(spec, mode, minimum)
   return list
 end
 
--- Bytes of what the people who answer are told, in JSON.
+-- Maximum size (bytes, in JSON) of the information for the people who answer.
 local MAX_ABOUT = 98304
 
--- What the people who answer are told, which a condition may bring; nil without, and the error reply.
+-- Returns a condition's optional information for the people who answer; nil without it, and the error reply.
 local function about_of(spec)
   if spec.about == nil then return nil end
   if type(spec.about) ~= 'string' or #spec.about > MAX_ABOUT then
@@ -54,7 +54,7 @@ local function about_of(spec)
   return spec.about
 end
 
--- A fresh condition from its JSON form, or nil and the error reply.
+-- Returns a fresh condition from its JSON form, or nil and the error reply.
 function condition.parse(json)
   local ok, spec = pcall(cjson.decode, json)
   if not ok or type(spec) ~= 'table' then return invalid('malformed JSON') end
@@ -84,7 +84,7 @@ function condition.parse(json)
   }
 end
 
--- The decisive matcher of a name, or nil.
+-- Returns the place of the open decisive matcher of a name, or nil.
 local function decisive_place(state, signal_name)
   for i = #state.matchers - state.decisive + 1, #state.matchers do
     local matcher = state.matchers[i]
@@ -93,8 +93,8 @@ local function decisive_place(state, signal_name)
   return nil
 end
 
--- The open matcher that a signal fits, or nil: none fits, or its source has been heard and may not count again. Who has
--- been heard may still decide.
+-- Returns the place of the open matcher that a signal fits; nil when none fits, or when a signal of its source was already taken
+-- and a second one does not count. A source whose signal was taken may still decide.
 local function place_for(state, signal_name, source)
   local place = decisive_place(state, signal_name)
   if place then return place end
@@ -109,7 +109,7 @@ local function place_for(state, signal_name, source)
   return place
 end
 
--- The first open matcher takes the signal. Gives its place, or nil when none takes it.
+-- Gives a signal to the first open matcher that it fits. Returns its place, or nil when none takes the signal.
 function condition.match(state, signal_name, signal_id, source)
   local place = place_for(state, signal_name, source)
   if not place then return nil end
@@ -130,7 +130,7 @@ local function append(list, more)
   for _, value in ipairs(more) do list[#list + 1] = value end
 end
 
--- Fields that tell which signal the i-th matcher took, as a flat list.
+-- Returns the fields that record which signal the i-th matcher took, as a flat list.
 local function taken(state, i)
   local matcher, prefix = state.matchers[i], 'matcher:' .. (i - 1) .. ':'
   local fields = {
@@ -141,7 +141,7 @@ local function taken(state, i)
   return fields
 end
 
--- Stores a condition that a suspension begins with.
+-- Stores the condition of a new suspension.
 function condition.write(c, condition_key, state)
   local values = {
     'condition_type', state.kind,
@@ -162,7 +162,7 @@ function condition.write(c, condition_key, state)
   call.chunked('HSET', condition_key, values)
 end
 
--- A stored condition, or nil. Unknown minimum and counts read as 1 and 0.
+-- Returns a stored condition, or nil. Unknown minimum and counts read as 1 and 0.
 function condition.read(condition_key)
   local stored = redis.call('HGETALL', condition_key)
   if #stored == 0 then return nil end
@@ -192,7 +192,7 @@ function condition.write_match(condition_key, state, i)
   redis.call('HSET', condition_key, 'satisfied_count', number.text(state.satisfied), unpack(taken(state, i)))
 end
 
--- Ids of the signals that matchers took, in the order in which they did.
+-- Returns the ids of the signals that matchers took, in the order in which they did.
 function condition.taken_signals(state)
   local matchers = {}
   for _, matcher in ipairs(state.matchers) do
@@ -204,7 +204,7 @@ function condition.taken_signals(state)
   return ids
 end
 
--- How many signals end the wait.
+-- Returns how many signals end the wait.
 function condition.needed(state)
   if state.mode == 'all' then return #state.matchers - state.decisive end
   return math.max(1, math.ceil(state.minimum))

@@ -1,36 +1,36 @@
 -- The journal of an execution: the steps that its function has recorded and the results of its waits, for the next run
 -- of the function. The core field `journal` holds its size, and is missing while it is empty.
 
--- Entries of one execution, the size (bytes) of one recorded step, and that of all together.
+-- Maximum number of entries of one execution, maximum size (bytes) of one recorded step, and of all steps together.
 local MAX_ENTRIES = 256
 local MAX_ENTRY_BYTES = 1048576
 local MAX_BYTES = 16777216
 local MAX_STEP_BYTES = 256
 
--- What an entry takes beside its name and value.
+-- Bytes that an entry takes in addition to its name and value.
 local ENTRY_OVERHEAD = 32
 
--- A larger journal is not handed out with a claim, but read with ffx_read_journal.
+-- A claim does not return a larger journal; the worker reads it with ffx_read_journal.
 local MAX_INLINE_BYTES = 1048576
 
--- Refusal of a step's name, or nil.
+-- Returns the error reply for an invalid step name, or nil.
 function journal.check_step(step)
   if is_set(step) and #step <= MAX_STEP_BYTES then return nil end
   return reply.err('invalid_input', 'the name of a step must have 1 to ' .. MAX_STEP_BYTES .. ' bytes, got: ' .. #(step or ''))
 end
 
--- The entry of that name, or nil.
+-- Returns the entry with a name, or nil.
 function journal.get(c, execution_id, core, entry)
   return core.journal and redis.call('HGET', key.exec_journal(c, execution_id), entry) or nil
 end
 
--- Entries that are no steps of the function: the state that it was continued with, and the plan that it has returned.
+-- Entries that are not steps of the function: the state with which it was continued, and the plan that it has returned.
 local CARRIED, PLAN = 'carried', 'once::plan'
 
 local function is_opened(entry) return string.sub(entry, 1, 5) == 'open:' end
 
--- Whether one more entry is too many. Waitpoints that are opened ahead are counted by themselves: who signals waits that never begin
--- takes nothing from the function.
+-- Reports whether one more entry is too many. Waitpoints that are opened ahead are counted separately, so that signals to waits
+-- that never begin take no entries from the function.
 local function is_full(journal_key, opens)
   if redis.call('HLEN', journal_key) < MAX_ENTRIES then return false end
   local count = 0
@@ -40,8 +40,8 @@ local function is_full(journal_key, opens)
   return count >= MAX_ENTRIES
 end
 
--- Refusal when there is no room for one more entry with a value of that size; nil when there is. `opens`: it is a waitpoint that is
--- opened ahead.
+-- Returns an error reply when one more entry with a value of that size does not fit; nil when it does. `opens`: the entry is a
+-- waitpoint that is opened ahead.
 function journal.check_room(c, execution_id, core, bytes, opens)
   if bytes > MAX_ENTRY_BYTES then
     return reply.err('journal_full', 'a step may record at most ' .. MAX_ENTRY_BYTES .. ' bytes, got: ' .. bytes)
@@ -55,14 +55,14 @@ function journal.check_room(c, execution_id, core, bytes, opens)
   return nil
 end
 
--- Adds an entry. Only the id of a waitpoint may take the place of another, which has its length.
+-- Adds an entry. Only the id of a waitpoint may replace another one, which has its length.
 function journal.put(c, execution_id, core_key, entry, value)
   if redis.call('HSET', key.exec_journal(c, execution_id), entry, value) == 1 then
     record.add(core_key, 'journal', #entry + #value + ENTRY_OVERHEAD)
   end
 end
 
--- Closes the waitpoints that were opened ahead of waits which never began: nobody would come to them any more.
+-- Closes the waitpoints that were opened ahead of waits which never began, because no wait will use them.
 local function close_opened(c, journal_key)
   for _, entry in ipairs(redis.call('HKEYS', journal_key)) do
     if is_opened(entry) then
@@ -76,7 +76,8 @@ local function close_opened(c, journal_key)
   end
 end
 
--- An execution that has succeeded and runs again does all its work again. One that has not goes on with what is there.
+-- Deletes the journal of an execution that has succeeded and runs again, so that it repeats all its work. An execution that has
+-- not succeeded continues with its journal.
 function journal.forget(c, execution_id)
   local journal_key = key.exec_journal(c, execution_id)
   close_opened(c, journal_key)
@@ -87,14 +88,14 @@ function journal.forget(c, execution_id)
   if signals > 0 then record.set(core_key, 'spent_signals', number.text(signals)) end
 end
 
--- Refusal of the state that a function goes on with, or nil.
+-- Returns the error reply for a state that is too large for a function to continue with, or nil.
 function journal.check_state(state)
   if #state <= MAX_ENTRY_BYTES then return nil end
   return reply.err('journal_full', 'a state may have at most ' .. MAX_ENTRY_BYTES .. ' bytes, got: ' .. #state)
 end
 
--- The journal of an execution that goes on as new has the state that it carries over, with the number of its generation, and the entries
--- of waitpoints that go along: names and ids in turn.
+-- Restarts the journal of an execution that continues as new: it contains the carried state, with the number of the generation,
+-- and the entries of waitpoints that are kept: names and ids in turn.
 function journal.restart(c, execution_id, core_key, generation_number, state, entries)
   redis.call('DEL', key.exec_journal(c, execution_id))
   record.clear(core_key, 'journal')
@@ -102,14 +103,14 @@ function journal.restart(c, execution_id, core_key, generation_number, state, en
   for i = 1, #entries, 2 do journal.put(c, execution_id, core_key, entries[i], entries[i + 1]) end
 end
 
--- Names and values in turn, as list of entries.
+-- Returns names and values in turn as a list of entries.
 function journal.entries(flat)
   local entries = {}
   for i = 1, #flat, 2 do entries[#entries + 1] = { flat[i], flat[i + 1] } end
   return entries
 end
 
--- What a claim hands out, and whether that is all.
+-- Returns the entries that a claim returns, and whether these are all.
 function journal.inline(c, execution_id, core)
   if not core.journal then return {}, true end
   if tonumber(core.journal) > MAX_INLINE_BYTES then return {}, false end

@@ -1,11 +1,11 @@
--- Delivering signals to waitpoints.
+-- Delivers signals to waitpoints.
 
 local DEFAULT_DEDUP_MS = 86400000
 local DEFAULT_STREAM_LENGTH = 1000
 local DEFAULT_MAX_SIGNALS = 10000
 
--- Numbers of a signal, or nil and the error reply. Without a positive time, signals are not recognised when they come
--- again; without a positive maximum, there is none. `delayed`: a resumption may be delayed.
+-- Returns the numbers of a signal, or nil and the error reply. Without a positive time, repeated signals are not recognised;
+-- without a positive maximum, there is none. `delayed`: a resumption may be delayed.
 local function parse_numbers(A, delayed)
   local n, err = {}, nil
   n.dedup_ttl_ms = 0
@@ -30,14 +30,14 @@ end
 --            max_signals_per_execution:int?=10000 waitpoint_token:text?
 -- @errors    token missing_token invalid_token token_expired
 
--- Fields of the waitpoint that a signal reads.
+-- Fields of the waitpoint that a delivery reads.
 signal.WAITPOINT_FIELDS = {
   'waitpoint_key', 'created_at', 'state', 'execution_id', 'expires_at', 'close_reason', 'signal_count',
   'matched_signal_count', 'signal_bytes', 'about',
 }
 
--- Reads the waitpoint and checks the token, which must be one for this execution. Nil and the error reply when the
--- caller has not proven its right; then nothing else about the waitpoint is told.
+-- Reads the waitpoint and checks the token, which must be one for this execution. Returns nil and the error reply when the caller
+-- has not proven its right; the reply then reveals nothing else about the waitpoint.
 local function authorise(c, K, A)
   local w = record.read(K.waitpoint, signal.WAITPOINT_FIELDS)
   if not w or not w.created_at then return nil, reply.err('invalid_token') end
@@ -51,12 +51,12 @@ local function authorise(c, K, A)
   return w
 end
 
--- Whether the caller asks for its signal to be recognised when it comes again.
+-- Reports whether the caller requests that its signal is recognised when it is sent again.
 local function is_deduplicated(K, A, n)
   return is_set(A.idempotency_key) and n.dedup_ttl_ms > 0 and is_set(K.dedup)
 end
 
--- The id under which a signal was accepted before, or nil.
+-- Returns the id under which a signal was accepted before, or nil.
 function signal.earlier(K, A, n)
   return is_deduplicated(K, A, n) and redis.call('GET', K.dedup) or nil
 end
@@ -65,7 +65,7 @@ function signal.limit_reached(K, n)
   return n.max_signals_per_execution > 0 and redis.call('ZCARD', K.exec_signals) >= n.max_signals_per_execution
 end
 
--- Records an accepted signal. Its record comes last: a signal without one has not been accepted.
+-- Records an accepted signal. Its record is written last: a signal without one has not been accepted.
 local function accept(c, K, A, n, effect)
   if is_deduplicated(K, A, n) then
     if n.keep_dedup then
@@ -89,7 +89,7 @@ local function accept(c, K, A, n, effect)
     'observed_effect', effect)
 end
 
--- Whether a waitpoint with its condition (nil without one) takes signals now: nil, or the error reply.
+-- Checks whether a waitpoint with its condition (nil without one) takes signals now. Returns nil, or the error reply.
 local function check_target(core, w, state, A)
   local suspended = core.lifecycle_phase == 'suspended'
   if core.lifecycle_phase == 'terminal' then return reply.err('target_not_signalable') end
@@ -114,11 +114,11 @@ local function count_signal(c, K, A, core, w, matched)
   end
 end
 
--- Bytes of the payload of one signal, and of all signals to one waitpoint with their texts, in managed flows.
+-- Maximum size (bytes) of the payload of one signal, and of all signals to one waitpoint with their texts, in managed flows.
 local MAX_PAYLOAD = 65536
 local MAX_SIGNAL_BYTES = 1048576
 
--- What a signal adds to the bytes of its waitpoint: its payload, and the texts that who waits receives with it.
+-- Returns the bytes that a signal adds to its waitpoint: its payload, and the texts that the waiting function receives with it.
 function signal.weight(payload_bytes, name, category, source, correlation_id)
   return payload_bytes + #(name or '') + #(category or 'external') + #(source or '') + #(correlation_id or '')
 end
@@ -127,7 +127,7 @@ local function weight_of(A)
   return signal.weight(#(A.payload or ''), A.signal_name, A.signal_category, A.source_identity, A.correlation_id)
 end
 
--- Refusal of a signal to a managed flow that is too large; nil when it is not.
+-- Returns the error reply for a signal to a managed flow that is too large; nil for another one.
 function signal.check_size(w, A)
   local bytes, sum = #(A.payload or ''), (tonumber(w.signal_bytes) or 0) + weight_of(A)
   if bytes > MAX_PAYLOAD then
@@ -138,10 +138,10 @@ function signal.check_size(w, A)
   return nil
 end
 
--- Adds a signal to what the signals of a waitpoint hold together.
+-- Adds a signal's size to the total of its waitpoint.
 function signal.weigh(K, A) redis.call('HINCRBY', K.waitpoint, 'signal_bytes', weight_of(A)) end
 
--- The condition is met: closes the suspension, and wakes the execution when it sleeps.
+-- Handles a met condition: closes the suspension, and resumes the execution when it is suspended.
 function signal.satisfy(c, K, A, core, delay, state)
   suspension_record.close(c, K, 'resumed', { satisfied = true, condition_reason = 'satisfied',
     known = core.managed and core.lifecycle_phase == 'suspended' and suspension_record.ALL or nil })
@@ -153,8 +153,7 @@ function signal.satisfy(c, K, A, core, delay, state)
   }, K, { payload = A.payload or '', state = state })
 end
 
--- Hands a signal to an active waitpoint, after all checks. `w` is the waitpoint, `state` its condition. Gives the
--- effect.
+-- Gives a signal to an active waitpoint, after all checks. `w` is the waitpoint, `state` its condition. Returns the effect.
 function signal.deliver(c, K, A, core, w, state, n, delay)
   local effect = 'no_op'
   local place = condition.match(state, A.signal_name, A.signal_id, A.source_identity)
@@ -169,21 +168,21 @@ function signal.deliver(c, K, A, core, w, state, n, delay)
   return effect
 end
 
--- What the sender of a signal with such an effect is told: the outcome, and whether the signal counts. An early signal to the wait of
--- a function does not count yet, since only the wait says which signals it needs.
+-- Returns the reply to the sender of a signal with such an effect: the outcome, and whether the signal counts. An early signal to
+-- the wait of a function does not count yet, since only the wait states which signals it needs.
 function signal.told(effect)
   local counts = effect == 'resume_condition_satisfied' or effect == 'appended_to_waitpoint'
   return effect == 'resume_condition_satisfied' and 'resumed' or 'accepted', counts and '1' or '0'
 end
 
--- What a late signal to a wait that was closed for a reason is told.
+-- Returns the outcome for the sender of a late signal, by the reason for which the wait was closed.
 function signal.ended_as(reason)
   reason = reason or ''
   return (string.sub(reason, 1, 9) == 'timed_out' or reason == 'never_committed') and 'expired' or 'closed'
 end
 
 -- @function ff_deliver_signal
--- @summary  Delivers a signal to an active waitpoint. Once its condition is met, the suspended execution goes on.
+-- @summary  Delivers a signal to an active waitpoint. Once its condition is met, the suspended execution continues.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      condition       waitpoint.condition
@@ -241,7 +240,7 @@ end
 local BUFFERED = 'buffered_for_pending_waitpoint'
 signal.BUFFERED = BUFFERED
 
--- Keeps a signal to a pending waitpoint, after all checks. `effect` is what is recorded of it.
+-- Keeps a signal to a pending waitpoint, after all checks. `effect` is recorded with the signal.
 function signal.buffer(c, K, A, core, n, effect)
   accept(c, K, A, n, effect)
   if not core.managed then return end
@@ -250,7 +249,7 @@ function signal.buffer(c, K, A, core, n, effect)
 end
 
 -- @function ff_buffer_signal_for_pending_waitpoint
--- @summary  Keeps a signal to a waitpoint whose suspension has not begun. It is looked at when the suspension does.
+-- @summary  Keeps a signal to a waitpoint whose suspension has not begun. The suspension reads it when it begins.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      condition       waitpoint.condition

@@ -1,4 +1,4 @@
--- Suspensions: a lease holder waits for signals, until they come, its time is up, or it is resumed.
+-- Suspensions: a lease holder waits until its signals arrive, its time is up, or it is resumed.
 
 local REASON_OF_CODE = {
   waiting_for_signal = 'waiting_for_signal',
@@ -13,8 +13,8 @@ local REASON_OF_CODE = {
   sleeping = 'waiting_for_delay',
 }
 
--- Lets a suspended execution go on. `r`: delay (ms), detail (for a delay), eligible, delayed and suspended (indexes
--- of its lane). Gives the public state.
+-- Resumes a suspended execution. `r`: delay (ms), detail (for a delay), eligible, delayed and suspended (indexes of its lane).
+-- Returns the public state.
 function suspension.resume(c, execution_id, core_key, core, r)
   suspension_record.leave_indexes(c, execution_id, core, r.suspended)
   local delayed = r.delay and r.delay > 0
@@ -25,9 +25,9 @@ function suspension.resume(c, execution_id, core_key, core, r)
   })
 end
 
--- What follows when a suspended execution's wait has ended and its records are closed. A waitpoint node, and a function that
--- waits at a step, get what came of it: see wait.answer. `r` is that of suspension.resume, `k` the records, `o` that of wait.answer. Gives the
--- public state.
+-- Continues an execution after its wait has ended and its records are closed. A waitpoint node, and a function that waits at a
+-- step, get the result of the wait: see wait.answer. `r` is the argument of suspension.resume, `k` are the records, `o` is the
+-- argument of wait.answer. Returns the public state.
 function suspension.finish_wait(c, execution_id, core_key, core, r, k, o)
   if wait.answer(c, execution_id, core_key, core, k, o) then
     return terminal.PUBLIC_STATE[core.terminal_outcome]
@@ -35,8 +35,8 @@ function suspension.finish_wait(c, execution_id, core_key, core, r, k, o)
   return suspension.resume(c, execution_id, core_key, core, r)
 end
 
--- Numbers and condition of a suspend call, converted before anything is written. Gives the error reply, too, with what
--- could be converted.
+-- Converts the numbers and the condition of a suspend call, before anything is written. Returns the converted values and, after
+-- an error, also the error reply.
 local function parse_suspend(A)
   local n, err = {}, nil
   n.history_length, err = number.count('lease_history_maxlen', A.lease_history_maxlen, 1000)
@@ -47,7 +47,7 @@ local function parse_suspend(A)
   return n, err
 end
 
--- The pending waitpoint that a suspension is to use, or nil and the error reply.
+-- Returns the pending waitpoint that a suspension is to use, or nil and the error reply.
 local function take_pending(c, K, A)
   local w = record.read(K.waitpoint, { 'waitpoint_id', 'waitpoint_key', 'waitpoint_token', 'state', 'execution_id',
     'attempt_index', 'expires_at' })
@@ -62,7 +62,7 @@ local function take_pending(c, K, A)
   return { id = w.waitpoint_id or '', key = w.waitpoint_key or '', token = w.waitpoint_token, pending = true }
 end
 
--- The waitpoint of a suspension: the pending one, or a new one that is yet to be written. Nil and the error reply
+-- Returns the waitpoint of a suspension: the pending one, or a new one that is not written yet. Returns nil and the error reply
 -- when there is none.
 local function find_waitpoint(c, K, A)
   if A.use_pending_waitpoint == '1' then return take_pending(c, K, A) end
@@ -71,7 +71,7 @@ local function find_waitpoint(c, K, A)
   return { id = A.waitpoint_id, key = A.waitpoint_key, token = minted }
 end
 
--- Puts the lease holder to sleep.
+-- Suspends the lease holder.
 function suspension.enter(c, K, A, core, f, w, timeout_at)
   local sleeps = timeout_at and A.reason_code == timer.REASON
   suspend_lease.interrupt(c, A.execution_id, K.core, core, f, {
@@ -92,9 +92,9 @@ function suspension.enter(c, K, A, core, f, w, timeout_at)
 end
 
 -- @function ff_suspend_execution
--- @summary  The lease holder gives its lease up and waits for signals to a waitpoint. When signals that came before
---           already meet the condition, it keeps the lease and goes on. The record of an earlier suspension goes even
---           when there is no waitpoint for the new one.
+-- @summary  Ends the lease of its holder, which then waits for signals to a waitpoint. When earlier signals already meet the
+--           condition, the holder keeps the lease and continues. The record of an earlier suspension is removed even when the new
+--           one finds no waitpoint.
 -- @flags    derives fence
 -- @key      core            exec.core
 -- @key      attempt         attempt.record
@@ -224,7 +224,7 @@ function F.ff_resume_execution(K, A)
   return reply.ok(state)
 end
 
--- Core fields that the ways out of a suspension read.
+-- Core fields that the ends of a suspension read.
 suspension.FIELDS = {
   'execution_id', 'lifecycle_phase', 'attempt_state', 'terminal_outcome', 'current_lease_epoch',
   'current_attempt_index', 'current_attempt_id', 'current_suspension_id', 'current_waitpoint_id', 'created_at',
@@ -234,7 +234,7 @@ suspension.FIELDS = {
 
 local AUTO_RESUME = { auto_resume = true, auto_resume_with_timeout_signal = true }
 
--- Timeout behaviour → outcome of the execution, what its attempt ends as, and why its suspension closes. Any other
+-- Timeout behaviour → outcome of the execution, end state of its attempt, and the close reason of its suspension. Any other
 -- behaviour fails it.
 local ENDING = {
   cancel = { outcome = 'cancelled', attempt = 'ended_cancelled', reason = 'timed_out_cancel' },
@@ -242,7 +242,7 @@ local ENDING = {
   fail = { outcome = 'failed', attempt = 'ended_failure', reason = 'timed_out_fail' },
 }
 
--- The suspension stays, for an operator to look at.
+-- Keeps a suspension open after its timeout, so that an operator can decide.
 local function escalate(c, k, core, timeout_at)
   record.set(k.core,
     'lifecycle_phase', 'suspended',
@@ -258,7 +258,7 @@ local function escalate(c, k, core, timeout_at)
     'timeout_behavior', '')
 end
 
--- The execution ends with its suspension.
+-- Ends the execution with its suspension.
 local function end_suspended(c, k, execution_id, core, behaviour, known)
   local by = ENDING[behaviour] or ENDING.fail
   local reason = 'suspension_timeout:' .. behaviour
@@ -278,16 +278,16 @@ local function end_suspended(c, k, execution_id, core, behaviour, known)
   })
 end
 
--- A timer ends: the node has succeeded, or the function goes on. `event` says how it came to its end.
+-- Ends a timer: the node has succeeded, or the function continues. `event` names the cause of the end.
 function suspension.end_sleep(c, execution_id, core_key, core, k, event, detail)
   event_log.add_for(c, core, event, core.current_attempt_index, detail)
   suspension_record.close(c, k, 'timed_out_auto_resume', { known = suspension_record.ALL })
   suspension.finish_wait(c, execution_id, core_key, core, {}, k, { timed_out = true })
 end
 
--- Applies the timeout behaviour of a suspension that is due; the due time is checked again. `k` holds core,
--- suspension, waitpoint, condition and suspension_timeout, and may hold suspended, terminal and eligible, the
--- indexes of the lane; `known` is that of suspension_record.close. Gives what happened and the public state.
+-- Applies the timeout behaviour of a suspension that is due; the due time is checked again. `k` holds core, suspension,
+-- waitpoint, condition and suspension_timeout, and may hold suspended, terminal and eligible, the indexes of the lane; `known` is
+-- the option of suspension_record.close. Returns the outcome and the public state.
 function suspension.expire_if_due(c, k, execution_id, known)
   local core = record.read(k.core, suspension.FIELDS)
   local open = core and core.lifecycle_phase == 'suspended' and suspension_record.read_open(k.suspension)

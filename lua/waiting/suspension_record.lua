@@ -4,10 +4,10 @@
 local NO_TIMEOUT = 9999999999999
 suspension_record.NO_TIMEOUT = NO_TIMEOUT
 
--- Nothing has been buffered yet when a suspension begins; its waitpoint counts what comes.
+-- A new suspension has no buffered signals; its waitpoint counts later ones.
 local NO_SIGNALS = '{"total_count":0,"matched_count":0,"signal_names":[]}'
 
--- Records of the suspension that an execution is in.
+-- Returns the keys of the records of an execution's current suspension.
 function suspension_record.keys(c, execution_id, core)
   local k = { suspension = key.exec_suspension(c, execution_id) }
   if is_set(core.current_waitpoint_id) then
@@ -28,9 +28,9 @@ local function close_one(hash, c, known, satisfied, ...)
   end
 end
 
--- Closes what exists of a suspension's records, so no later signal finds it open. `o`: satisfied (its condition was
--- met, or it was resumed), condition_reason (when the condition says another reason), known (a set: those of the
--- records that are written without asking whether they exist).
+-- Closes all existing records of a suspension, so that no later signal finds it open. `o`: satisfied (its condition was met, or
+-- it was resumed), condition_reason (when the condition has another reason), known (a set: the records that are written without a
+-- check whether they exist).
 function suspension_record.close(c, k, reason, o)
   o = o or NOTHING
   local known = o.known or NOTHING
@@ -42,7 +42,7 @@ end
 -- All records of a suspension, for `known` of suspension_record.close.
 suspension_record.ALL = { suspension = true, waitpoint = true, condition = true }
 
--- An open suspension record, or nil.
+-- Returns an open suspension record, or nil.
 function suspension_record.read_open(suspension_key)
   local s = record.read(suspension_key,
     { 'suspension_id', 'closed_at', 'timeout_at', 'timeout_behavior', 'waitpoint_id', 'reason_code' })
@@ -50,7 +50,7 @@ function suspension_record.read_open(suspension_key)
   return s
 end
 
--- `about`: what the people who answer are told.
+-- Activates the waitpoint of a suspension. `about`: the information for the people who answer.
 local function activate(c, K, A, w, about)
   if is_set(about) then redis.call('HSET', K.waitpoint, 'about', about) end
   if A.reason_code == timer.REASON then redis.call('HSET', K.waitpoint, 'timer', '1') end
@@ -67,14 +67,14 @@ local function activate(c, K, A, w, about)
   if A.step then redis.call('HSET', K.waitpoint, 'step', A.step) end
 end
 
--- The fields of an entry of a stream of signals.
+-- Returns the fields of an entry of a stream of signals.
 local function fields_of(entry)
   local fields = {}
   for i = 1, #entry[2], 2 do fields[entry[2][i]] = entry[2][i + 1] end
   return fields
 end
 
--- Lets the signals that came before the suspension satisfy its condition. Gives the id of the one that met it, or nil.
+-- Applies the signals that came before the suspension to its condition. Returns the id of the one that met it, or nil.
 local function apply_buffered(c, K, state)
   local decided
   for _, entry in ipairs(redis.call('XRANGE', K.signals, '-', '+')) do
@@ -85,7 +85,7 @@ local function apply_buffered(c, K, state)
   return decided
 end
 
--- Lets the early signals of a managed flow's wait satisfy a condition, without writing anything: those up to the one that meets it.
+-- Applies the early signals of a managed flow's wait to a condition, up to the one that meets it, without writing anything.
 function suspension_record.match_early(K, state)
   for _, entry in ipairs(redis.call('XRANGE', K.signals, '-', '+')) do
     local fields = fields_of(entry)
@@ -94,12 +94,12 @@ function suspension_record.match_early(K, state)
   end
 end
 
--- Early signals that are read at a time.
+-- Number of early signals that are read at a time.
 local EARLY_AT_A_TIME = 64
 
--- Lets the early signals of a wait of a managed flow satisfy its condition, in the order in which they came, up to the one that
--- meets it: as if they had come to the open wait. Those behind it are not looked at; where they begin is noted with the
--- waitpoint. Gives the id of the one that met the condition, or nil.
+-- Applies the early signals of a wait of a managed flow to its condition, in the order of arrival, up to the one that meets it,
+-- as if they had come to the open wait. Later signals are not read; the waitpoint records where they begin. Returns the id of the
+-- signal that met the condition, or nil.
 local function apply_early(c, K, state)
   local from = '-'
   while true do
@@ -130,9 +130,9 @@ local function write_suspension(K, A, w, now_text)
   if A.step then redis.call('HSET', K.suspension, 'step', A.step) end
 end
 
--- Writes the records of a suspension that begins. `A` holds the arguments of ff_suspend_execution and, when a function
--- of a managed flow waits, its step; `w` the waitpoint. Gives the id of the early signal that has met the condition
--- already, or nil; the records are closed then.
+-- Writes the records of a new suspension. `A` holds the arguments of ff_suspend_execution and, when a function of a managed flow
+-- waits, its step; `w` the waitpoint. Returns the id of the early signal that has already met the condition, or nil; the records
+-- are closed then.
 function suspension_record.begin(c, K, A, w, state)
   activate(c, K, A, w, A.about or state.about)
   local decided
@@ -146,7 +146,7 @@ function suspension_record.begin(c, K, A, w, state)
   return decided
 end
 
--- Enters a sleeping execution into the indexes. `timeout_at` is nil without a timeout.
+-- Enters a suspended execution into the indexes. `timeout_at` is nil without a timeout.
 function suspension_record.index(c, K, execution_id, core, timeout_at)
   redis.call('ZADD', K.suspended or key.lane_suspended(c, record.lane(core)), timeout_at or NO_TIMEOUT, execution_id)
   if timeout_at then
@@ -156,10 +156,10 @@ function suspension_record.index(c, K, execution_id, core, timeout_at)
   if core.managed then redis.call('ZADD', key.ffx_open_waits(c), c.now, execution_id) end
 end
 
--- A sleeping execution has become one of a run.
+-- Enters a suspended execution that has become a member of a run into the list of open waits.
 function suspension_record.adopt(c, execution_id) redis.call('ZADD', key.ffx_open_waits(c), c.now, execution_id) end
 
--- Takes an execution whose sleep is over out of the indexes. `suspended` is that of its lane, nil to derive it.
+-- Removes an execution whose suspension is over from the indexes. `suspended` is its lane's index, nil to derive it.
 function suspension_record.leave_indexes(c, execution_id, core, suspended)
   redis.call('ZREM', suspended or key.lane_suspended(c, record.lane(core)), execution_id)
   redis.call('ZREM', key.index_suspension_timeout(c), execution_id)

@@ -1,12 +1,12 @@
 -- Timers: waits that no signal ends, only their time. A timer node sleeps for a duration, or until a time in its input.
 
--- How far ahead the time of a timer may be (ms): about 100 years, so that due times stay exact.
+-- Maximum distance of a timer's time from now (ms): about 100 years, so that due times stay exact.
 local MAX_AHEAD = 100 * 366 * 24 * 3600 * 1000
 
 -- Type of the condition of a timer, and reason of its suspension.
 timer.CONDITION, timer.REASON = 'timer', 'sleeping'
 
--- What the record of an execution that sleeps says.
+-- Returns the detail text in the record of a sleeping execution.
 function timer.detail(due) return 'sleeps until ' .. number.text(due) end
 
 local RFC3339 = '^(%d%d%d%d)%-(%d%d)%-(%d%d)[Tt](%d%d):(%d%d):(%d%d)(%.?%d*)([Zz+-])(.*)$'
@@ -18,7 +18,7 @@ local function days_in(year, month)
   return DAYS_IN_MONTH[month]
 end
 
--- Days from 1970-01-01 to a day of the Gregorian calendar.
+-- Returns the days from 1970-01-01 to a day of the Gregorian calendar.
 local function days_since_epoch(year, month, day)
   local y = month <= 2 and year - 1 or year
   local era = math.floor(y / 400)
@@ -27,7 +27,7 @@ local function days_since_epoch(year, month, day)
   return era * 146097 + of_era * 365 + math.floor(of_era / 4) - math.floor(of_era / 100) + of_year - 719468
 end
 
--- Offset from UTC (minutes), or nil.
+-- Returns the offset from UTC (minutes), or nil.
 local function offset_of(sign, rest)
   if sign == 'Z' or sign == 'z' then return rest == '' and 0 or nil end
   local hours, minutes = string.match(rest, '^(%d%d):(%d%d)$')
@@ -35,7 +35,7 @@ local function offset_of(sign, rest)
   return (sign == '-' and -1 or 1) * (tonumber(hours) * 60 + tonumber(minutes))
 end
 
--- A time in the form of RFC 3339 as Unix ms, fractions of a millisecond rounded up; nil for another text.
+-- Returns a time in the form of RFC 3339 as Unix ms, fractions of a millisecond rounded up; nil for another text.
 function timer.parse_time(text)
   if type(text) ~= 'string' then return nil end
   local year, month, day, hour, minute, second, fraction, sign, rest = string.match(text, RFC3339)
@@ -49,7 +49,7 @@ function timer.parse_time(text)
   return (minutes * 60 + second) * 1000 + (fraction ~= '' and math.ceil(tonumber('0' .. fraction) * 1000 - 1e-9) or 0)
 end
 
--- A JSON value as words of an error.
+-- Returns a JSON value as words of an error.
 local function shown(value)
   if type(value) == 'table' then return 'a JSON object or list' end
   local text = tostring(value)
@@ -57,7 +57,7 @@ local function shown(value)
   return #text > 100 and string.sub(text, 1, 100) .. '…' or text
 end
 
--- The place behind a JSON string that begins at a place, or nil.
+-- Returns the place after a JSON string that begins at a place, or nil.
 local function behind_string(json, at)
   at = at + 1
   while true do
@@ -68,7 +68,7 @@ local function behind_string(json, at)
   end
 end
 
--- The place behind a JSON value that begins at a place or behind blanks there, however deep it is, or nil.
+-- Returns the place after a JSON value of any depth that begins at a place or after blanks there, or nil.
 local function behind_value(json, at)
   local depth = 0
   repeat
@@ -91,7 +91,7 @@ local function behind_value(json, at)
   return depth == 0 and at or nil
 end
 
--- The text of a field of the JSON object that a text is, or nil. Of two with one name, the last.
+-- Returns the text of a field of a JSON object, given as text, or nil. For two fields with one name, returns the last.
 local function field_text(json, name)
   local at, found = string.match(json, '^%s*{()'), nil
   while at do
@@ -106,15 +106,15 @@ local function field_text(json, name)
   return found
 end
 
--- A JSON text as a value, which need not be an object or a list; not ok when the decoder does not take it.
+-- Returns a JSON text as a value, which need not be an object or a list; not ok when the decoder does not accept it.
 local function decoded(json)
   local ok, value = pcall(cjson.decode, json)
-  -- The decoder takes texts only within objects or lists on some servers.
+  -- On some servers the decoder accepts texts only within objects or lists.
   if not ok then ok, value = pcall(function() return cjson.decode('[' .. json .. ']')[1] end) end
   return ok, value
 end
 
--- The value at a path of field names in a JSON text that is nested deeper than the decoder takes, or nil and what is wrong.
+-- Returns the value at a path of field names in a JSON text that is nested deeper than the decoder accepts, or nil and the error.
 local function deep_value_at(json, path)
   local last = behind_value(json, 1)
   if not last or string.find(json, '%S', last) then return nil, 'the input is not JSON' end
@@ -128,7 +128,7 @@ local function deep_value_at(json, path)
   return nil, 'the input is not JSON'
 end
 
--- The value at a path of field names in a JSON text, or nil and what is wrong.
+-- Returns the value at a path of field names in a JSON text, or nil and the error.
 local function value_at(json, path)
   local ok, value = decoded(json)
   if not ok then return deep_value_at(json, path) end
@@ -141,7 +141,7 @@ local function value_at(json, path)
   return value
 end
 
--- The time that a timer waits for, in a JSON text, as Unix ms; nil and what is wrong.
+-- Returns the time that a timer waits for, from a JSON text, as Unix ms; or nil and the error.
 function timer.read(c, json, path)
   local value, fault = value_at(json, path)
   if fault then return nil, fault end
@@ -152,7 +152,7 @@ function timer.read(c, json, path)
   return at
 end
 
--- When a timer node that opens is due (Unix ms), or nil and what is wrong. `spec` is that of wait.parse_node.
+-- Returns when a timer node that opens is due (Unix ms), or nil and the error. `spec` is the result of wait.parse_node.
 function timer.due(c, execution_id, core, spec)
   local of = spec.timer
   if not of.until_time then return c.now + spec.timeout end

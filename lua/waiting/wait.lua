@@ -1,14 +1,14 @@
--- Waits of managed flows. A waitpoint node needs no worker: it opens when nothing holds it back, and ends with its
--- wait. A function that waits finds the result of the wait in its journal.
+-- Waits of managed flows. A waitpoint node needs no worker: it opens when nothing blocks it, and ends with its wait. A function
+-- that waits finds the result of the wait in its journal.
 
--- Core field `wait` = 1 marks a waitpoint node; what it waits for stands in the key exec.wait, as JSON.
+-- Core field `wait` = 1 marks a waitpoint node; the key exec.wait contains its wait, as JSON.
 
 local BEHAVIOURS = { fail = true, cancel = true, expire = true, auto_resume_with_timeout_signal = true, escalate = true }
 
 -- Longest timeout (ms): about 100 years, so that due times stay exact.
 local MAX_TIMEOUT = 100 * 366 * 24 * 3600 * 1000
 
--- Core fields that the end of a wait by an operator reads.
+-- Core fields that an operator's end of a wait reads.
 wait.END_FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
   'current_lease_id', 'current_lease_epoch', 'current_attempt_id', 'current_attempt_index',
@@ -20,11 +20,12 @@ wait.END_FIELDS = {
 
 local function refuse(why) return nil, reply.err('invalid_input', why) end
 
--- What people are told of a wait, and what an answer must be: a JSON object with title, question, audience (a list of names) and
--- answer (the text of a JSON Schema). It is stored with the waitpoint of a function, and in the wait of a node.
+-- Maximum size (bytes) of the information about a wait for people, with the rules for an answer: a JSON object with title,
+-- question, audience (a list of names) and answer (the text of a JSON Schema). It is stored with the waitpoint of a function, and
+-- in the wait of a node.
 local MAX_ABOUT = 98304
 
--- Nil when such a text can be stored, else the error reply.
+-- Returns nil when such a text can be stored, else the error reply.
 function wait.check_about(what, about)
   if #about > MAX_ABOUT then
     return reply.err('invalid_input', what .. ': about must have at most ' .. MAX_ABOUT .. ' bytes, got: ' .. #about)
@@ -34,38 +35,39 @@ function wait.check_about(what, about)
   return nil
 end
 
--- The text of a waitpoint, or nil. `core` has the field wait, `w` the field about.
+-- Returns the text of a waitpoint, or nil. `core` has the field wait, `w` the field about.
 function wait.about_text(core_key, core, w)
   if not core.wait then return is_set(w.about) and w.about or nil end
   return cjson.decode(record.value(core_key, 'wait_spec')).about
 end
 
--- What the text says, as a table; empty without one.
+-- Returns the decoded text as a table; empty without one.
 function wait.about(core_key, core, w)
   local about = wait.about_text(core_key, core, w)
   return about and cjson.decode(about) or {}
 end
 
--- The schema of the answers to a waitpoint unless the caller has checked its answer with it: nil then, and where there is none.
+-- Returns the schema of the answers to a waitpoint. Returns nil when the caller has checked its answer with it, and when there is
+-- none.
 function wait.unchecked(core_key, core, w, A)
   local schema = wait.about(core_key, core, w).answer
   if not schema or schema == '' or A.checked == redis.sha1hex(schema) then return nil end
   return schema
 end
 
--- Whether a wait brings a list of signals.
+-- Reports whether a wait returns a list of signals.
 function wait.collects(k)
   local state = condition.read(k.condition)
   return state ~= nil and state.collect
 end
 
--- Whether an execution is of the namespace and the flow that the caller means, as far as it says.
+-- Reports whether an execution belongs to the namespace and the flow that the caller names; an empty one matches all.
 function wait.belongs(core, A)
   return (not is_set(A.namespace) or core.namespace == A.namespace) and (not is_set(A.flow_id) or core.flow_id == A.flow_id)
 end
 
--- What a wait is about, converted: condition, timeout (ms; nil without), behaviour. Nil and the error reply when something
--- is wrong. `what` names the wait in errors.
+-- Converts a wait: condition, timeout (ms; nil without), behaviour. Returns nil and the error reply when something is wrong.
+-- `what` names the wait in errors.
 function wait.parse(what, condition_json, timeout, behaviour, collect)
   local w, err = {}, nil
   w.condition, err = condition.parse(condition_json)
@@ -90,7 +92,8 @@ function wait.parse(what, condition_json, timeout, behaviour, collect)
   return w
 end
 
--- Where the time of a timer node is, from its JSON form, for timer.due; nil and the error reply when something is wrong.
+-- Reads where a timer node finds its time, from its JSON form, for timer.due; returns nil and the error reply when something is
+-- wrong.
 local function parse_timer(what, spec, w)
   if type(spec) ~= 'table' then return refuse(what .. ': timer must be an object') end
   local at = spec.at ~= nil and cjson.encode(spec.at) or nil
@@ -99,7 +102,7 @@ local function parse_timer(what, spec, w)
   return { until_time = spec['until'] == true, at = at, input = spec.input == true, path = spec.path }
 end
 
--- What a waitpoint node waits for, from its JSON form, or nil and the error reply.
+-- Returns the wait of a waitpoint node from its JSON form, or nil and the error reply.
 function wait.parse_node(what, json)
   local ok, spec = pcall(cjson.decode, json)
   if not ok or type(spec) ~= 'table' then return refuse(what .. ': wait is no JSON object') end
@@ -118,13 +121,13 @@ end
 -- Namespace of ids that derive from names.
 local NAMESPACE = '\143\107\13\78\92\10\92\62\157\15\59\31\106\30\124\33'
 
--- A part of a name, behind its length. Names have at most 128 bytes.
+-- Returns a part of a name, after its length. Names have at most 128 bytes.
 local function part(text)
   if #text < 128 then return string.char(#text) .. text end
   return string.char(128 + #text % 128, math.floor(#text / 128)) .. text
 end
 
--- Id of the first waitpoint of a node: the UUID of version 5 that derives from its flow and its name.
+-- Returns the id of the first waitpoint of a node: the UUID of version 5 that derives from its flow and its name.
 local function id_of(flow_id, node)
   local hex = redis.sha1hex(NAMESPACE .. 'waitpoint' .. part(flow_id) .. part(node))
   local variant = string.format('%x', 8 + tonumber(string.sub(hex, 17, 17), 16) % 4)
@@ -132,14 +135,14 @@ local function id_of(flow_id, node)
     .. string.sub(hex, 18, 20) .. '-' .. string.sub(hex, 21, 32)
 end
 
--- A UUID that derives from a text.
+-- Returns a UUID that derives from a text.
 function wait.uuid(text)
   local hex = redis.sha1hex(text)
   return string.sub(hex, 1, 8) .. '-' .. string.sub(hex, 9, 12) .. '-5' .. string.sub(hex, 14, 16) .. '-8'
     .. string.sub(hex, 18, 20) .. '-' .. string.sub(hex, 21, 32)
 end
 
--- Keys of the records of a wait that is about to begin.
+-- Returns the keys of the records of a wait that is about to begin.
 function wait.keys(c, execution_id, waitpoint_id)
   return {
     core = key.exec_core(c, execution_id),
@@ -150,7 +153,7 @@ function wait.keys(c, execution_id, waitpoint_id)
   }
 end
 
--- Arguments of a suspension, as ff_suspend_execution has them.
+-- Returns the arguments of a suspension, as ff_suspend_execution has them.
 function wait.arguments(c, execution_id, w)
   return {
     execution_id = execution_id, attempt_index = w.attempt_index or '', suspension_id = w.suspension_id, step = w.step,
@@ -160,14 +163,14 @@ function wait.arguments(c, execution_id, w)
   }
 end
 
--- The waitpoint that a node has had after so many others, and the key of all of them. A node that runs again, since it was replayed,
--- has another waitpoint each time.
+-- Returns the id of a node's waitpoint after `times` earlier ones, and the waitpoint key that all of them share. A node that runs
+-- again, since it was replayed, has another waitpoint each time.
 function wait.waitpoint_of(core, times)
   local first = id_of(core.flow_id, core.node)
   return times > 0 and wait.uuid(first .. ':' .. times) or first, 'wpk:' .. first
 end
 
--- The waitpoint of a node that opens: the one that a signal has opened ahead, or another one.
+-- Returns the waitpoint of a node that opens: the one that a signal has opened ahead, or another one.
 local function waitpoint_for(c, execution_id, core)
   local times, w = redis.call('SCARD', key.exec_waitpoints(c, execution_id)), {}
   if times > 0 then
@@ -183,7 +186,7 @@ local function waitpoint_for(c, execution_id, core)
   return w, times > 0
 end
 
--- A timer node whose time cannot be read fails.
+-- Fails a timer node whose time cannot be read.
 local function fail_timer(c, execution_id, core_key, fault)
   local core = record.read(core_key, terminal.END_FIELDS)
   terminal.leave_indexes(c, execution_id, core)
@@ -194,8 +197,7 @@ local function fail_timer(c, execution_id, core_key, fault)
   return terminal.PUBLIC_STATE.failed
 end
 
--- Opens a waitpoint node that nothing holds back any longer. It has no attempt and no lease. Signals that came before may end the
--- wait at once.
+-- Opens a waitpoint node that nothing blocks. It has no attempt and no lease. Signals that came before may end the wait at once.
 function wait.open(c, execution_id, core_key, core)
   if flow_record.is_over({ public_flow_state = redis.call('HGET', key.flow_core(c, core.flow_id), 'public_flow_state') }) then
     terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
@@ -247,8 +249,8 @@ function wait.open(c, execution_id, core_key, core)
   return terminal.PUBLIC_STATE.success
 end
 
--- Whether all numbers and words of a text that the server's decoder takes are those of JSON, and no string holds a
--- control character: it takes "007", "nan" and "0x10" as numbers, too.
+-- Reports whether all numbers and words of a text that the server's decoder accepts are valid JSON, and no string contains a
+-- control character: the decoder also accepts "007", "nan" and "0x10" as numbers.
 local function is_strict(text)
   local bare = string.gsub(string.gsub(text, '\\.', ''), '"[^"%z\1-\31]*"', ' ')
   for word in string.gmatch(bare, '[^%s,:%[%]{}]+') do
@@ -261,14 +263,14 @@ local function is_strict(text)
   return true
 end
 
--- A payload as it stands in a JSON list: as it is, or as a string when it is no JSON.
+-- Returns a payload as an element of a JSON list: unchanged, or as a string when it is not JSON.
 local function embedded_json(payload)
   if not payload or payload == '' then return 'null' end
   if pcall(cjson.decode, payload) and is_strict(payload) then return payload end
   return cjson.encode(payload)
 end
 
--- JSON list of the signals that a condition took, in the order in which they came.
+-- Returns a JSON list of the signals that a condition took, in the order of arrival.
 function wait.collected(c, state)
   local list = {}
   for i, signal_id in ipairs(condition.taken_signals(state)) do
@@ -282,9 +284,9 @@ function wait.collected(c, state)
   return '[' .. table.concat(list, ',') .. ']'
 end
 
--- What a wait has brought. `o`: timed_out; payload of the deciding signal; result (an operator's); state (the condition,
--- when it is at hand). Gives the value and how
--- the journal marks it: l for a list of signals, t for a wait that timed out, v for a payload.
+-- Returns the result of a wait. `o`: timed_out; payload of the deciding signal; result (an operator's); state (the condition,
+-- when it is at hand). Returns the value and its mark in the journal: l for a list of signals, t for a wait that timed out, v for
+-- a payload.
 local function value_of(c, k, o)
   local state = o.state or condition.read(k.condition)
   local collects = state ~= nil and state.collect
@@ -294,7 +296,7 @@ local function value_of(c, k, o)
   return is_set(o.payload) and o.payload or 'null', 'v'
 end
 
--- A waitpoint node ends with what it waited for.
+-- Ends a waitpoint node with the result of its wait.
 local function end_node(c, execution_id, core_key, core, value)
   suspension_record.leave_indexes(c, execution_id, core)
   results.write(c, execution_id, value)
@@ -303,15 +305,15 @@ local function end_node(c, execution_id, core_key, core, value)
   })
 end
 
--- Entry of the journal with what the wait of a step has brought.
+-- Adds the result of a step's wait to the journal, and returns the entry.
 function wait.record(c, execution_id, core_key, step, k, o)
   local value, mark = value_of(c, k, o)
   journal.put(c, execution_id, core_key, 'await:' .. step, mark .. value)
   return mark .. value
 end
 
--- Hands a suspended execution what its wait has brought: a waitpoint node ends, a function finds it in its
--- journal. True when the execution has ended. `k`: suspension and condition; `o` is that of value_of.
+-- Gives a suspended execution the result of its wait: a waitpoint node ends, a function finds it in its journal. Returns true
+-- when the execution has ended. `k`: suspension and condition; `o` is the argument of value_of.
 function wait.answer(c, execution_id, core_key, core, k, o)
   if core.wait then
     local value = value_of(c, k, o)

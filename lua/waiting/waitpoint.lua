@@ -1,4 +1,4 @@
--- Waitpoints that are created ahead of their suspension, and closing waitpoints.
+-- Creates waitpoints ahead of their suspension, and closes waitpoints.
 
 local OPEN_STATE = { pending = true, active = true }
 
@@ -21,8 +21,8 @@ function waitpoint.write_pending(c, waitpoint_id, waitpoint_key, minted, expires
 end
 
 -- @function ff_create_pending_waitpoint
--- @summary  Makes a waitpoint with its token while the execution still runs, so that the token can be handed out
---           before the execution suspends.
+-- @summary  Creates a waitpoint with its token while the execution still runs, so that the token can be given away before the
+--           execution suspends.
 -- @flags    derives
 -- @key      core            exec.core
 -- @key      waitpoint       waitpoint.record

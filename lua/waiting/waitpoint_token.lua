@@ -3,7 +3,7 @@
 local HMAC_BLOCK = 64
 local MAC_LENGTH = 40
 
--- Bytes of a text of hex digits, or nil.
+-- Returns the bytes of a text of hex digits, or nil.
 local function from_hex(hex)
   if #hex % 2 ~= 0 or string.find(hex, '[^0-9a-fA-F]') then return nil end
   return (string.gsub(hex, '%x%x', function(pair) return string.char(tonumber(pair, 16)) end))
@@ -19,13 +19,13 @@ local function xor_pad(secret, byte)
   return table.concat(out)
 end
 
--- HMAC-SHA1 as 40 hex digits.
+-- Returns the HMAC-SHA1 as 40 hex digits.
 local function hmac(secret, text)
   if #secret > HMAC_BLOCK then secret = sha1(secret) end
   return redis.sha1hex(xor_pad(secret, 0x5c) .. sha1(xor_pad(secret, 0x36) .. text))
 end
 
--- Comparison whose time does not depend on where the texts differ.
+-- Compares two texts in a time that does not depend on the place of their first difference.
 local function same(a, b)
   if #a ~= #b then return false end
   local difference = 0
@@ -37,7 +37,7 @@ local function mac(secret, waitpoint_id, waitpoint_key, created_at)
   return hmac(secret, waitpoint_id .. '|' .. waitpoint_key .. '|' .. created_at)
 end
 
--- A token for a waitpoint, or nil and the error code.
+-- Returns a token for a waitpoint, or nil and the error code.
 function waitpoint_token.mint(secrets_key, waitpoint_id, waitpoint_key, created_at)
   if not is_set(secrets_key) then return nil, 'invalid_keys_missing_hmac' end
   local kid = redis.call('HGET', secrets_key, 'current_kid')
@@ -48,18 +48,18 @@ function waitpoint_token.mint(secrets_key, waitpoint_id, waitpoint_key, created_
   return kid .. ':' .. mac(secret, waitpoint_id, waitpoint_key, created_at)
 end
 
--- Nil when tokens can be made, else the error reply.
+-- Returns nil when tokens can be made, else the error reply.
 function waitpoint_token.check_secret(secrets_key)
   local _, code = waitpoint_token.mint(secrets_key, '', '', '')
   return code and reply.err(code) or nil
 end
 
--- Grace end of a demoted key (ms); 0 when it has none.
+-- Returns the end of a demoted key's grace time (ms); 0 when it has none.
 local function grace_end(text)
   return number.finite(text or nil) or 0
 end
 
--- Nil when the token is genuine and its key still valid, else the error code.
+-- Returns nil when the token is genuine and its key still valid, else the error code.
 function waitpoint_token.check(c, secrets_key, text, waitpoint_id, waitpoint_key, created_at)
   if not is_set(secrets_key) then return 'invalid_keys_missing_hmac' end
   if not is_set(text) then return 'missing_token' end
@@ -79,7 +79,7 @@ function waitpoint_token.check(c, secrets_key, text, waitpoint_id, waitpoint_key
   return nil
 end
 
--- Keys whose grace is over, as a set. The current key is never among them.
+-- Returns the keys whose grace time is over, as a set. The current key is never among them.
 local function expired_kids(c, secrets, current)
   local expired = {}
   for i = 1, #secrets, 2 do

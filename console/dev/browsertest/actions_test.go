@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -198,7 +199,7 @@ func TestScheduleIsEdited(t *testing.T) {
 		w.shows("0 6 * * 1, Europe/Berlin")
 		s, err := p.client.DescribeSchedule(t.Context(), "nightly")
 		require.NoError(t, err)
-		require.Equal(t, runtime.OverlapQueue, s.Overlap)
+		require.Equal(t, fabrictype.OverlapQueue, s.Overlap)
 		require.Equal(t, 3, s.QueueLimit)
 		require.JSONEq(t, `{"claim": "nightly", "amount": 0, "pages": 1, "parts": 0}`, p.inputOf(t, "nightly"), "it stays")
 		w.press("Edit…")
@@ -225,7 +226,7 @@ func (p *place) inputOf(t *testing.T, schedule string) string {
 	t.Helper()
 	v, err := p.client.ScheduleInput(t.Context(), schedule)
 	require.NoError(t, err)
-	return string(v.Data)
+	return string(v.Bytes())
 }
 
 // Several runs are paused, resumed and made more urgent at once; a bulk job is stopped.

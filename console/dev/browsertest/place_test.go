@@ -14,7 +14,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -56,7 +55,7 @@ func newPlace(t *testing.T, kind testserver.Kind, configure ...func(*server.Conf
 	t.Cleanup(func() { _ = local.Close() })
 	p.client, p.engine = local.Client(), local.Engine()
 	require.NoError(t, p.client.Publish(t.Context(),
-		catalogue.Publication{Flow: p.claims, By: "claims-service"}, catalogue.Publication{Flow: p.media}))
+		runtime.Publication{Flow: p.claims, By: "claims-service"}, runtime.Publication{Flow: p.media}))
 	p.serve(t, configure...)
 	return p
 }

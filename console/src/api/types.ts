@@ -19,15 +19,6 @@ export interface Events<T> {
   end?: boolean;
 }
 
-export interface Action {
-  kind: string;
-  reason?: string;
-  scope?: string;
-  priority?: number;
-  signal?: string;
-  payload?: unknown;
-}
-
 export interface ActivityReasonInputBody {
   reason?: string;
 }
@@ -155,12 +146,27 @@ export interface Build {
   library?: string;
 }
 
+export interface BulkAction {
+  kind: string;
+  reason?: string;
+  scope?: string;
+  priority?: number;
+  signal?: string;
+  payload?: unknown;
+}
+
+export interface BulkFailure {
+  flow: string;
+  run: string;
+  error: string;
+}
+
 export interface BulkInputBody {
   /** Selects the runs, with the parameters of list-runs: flow=order&state=failed. */
   query?: string;
   /** Required if the query selects all runs. */
   every_run?: boolean;
-  action: Action;
+  action: BulkAction;
   /** Id of the job; the same job again with the same id has no further effect. */
   id?: string;
   /** Most runs a second; 0 is no bound. */
@@ -171,7 +177,7 @@ export interface BulkInputBody {
 
 export interface BulkJob {
   id: string;
-  action: Action;
+  action: BulkAction;
   query: string;
   rate?: number;
   most?: number;
@@ -180,7 +186,7 @@ export interface BulkJob {
   created_at: string;
   closed_at?: string;
   stopped_by?: string;
-  progress: Progress;
+  progress: BulkProgress;
 }
 
 export interface BulkPreview {
@@ -189,6 +195,13 @@ export interface BulkPreview {
   sample: BulkRun[];
   /** There are more runs than were counted. */
   more?: boolean;
+}
+
+export interface BulkProgress {
+  done: number;
+  skipped: number;
+  failed: number;
+  failures?: BulkFailure[];
 }
 
 export interface BulkRun {
@@ -284,22 +297,6 @@ export interface Delivery {
   counts: boolean;
 }
 
-export interface Description {
-  name: string;
-  hash: string;
-  doc?: string;
-  codec: string;
-  input_type: string;
-  result_type: string;
-  nodes: number;
-  published_at: string;
-  published_by?: string;
-  input_schema?: Raw;
-  result_schema?: Raw;
-  definition: Raw;
-  history: Version[];
-}
-
 export interface Drawing {
   format: string;
   text: string;
@@ -315,6 +312,18 @@ export interface EditScheduleInputBody {
   fire_time_field?: string;
   /** Replaces all tags. */
   tags?: Record<string, string>;
+}
+
+export interface Event {
+  id: string;
+  at: string;
+  kind: string;
+  node?: string;
+  attempt?: number;
+  detail?: string;
+  category?: string;
+  percent?: number;
+  message?: string;
 }
 
 export interface ExceededBudget {
@@ -400,17 +409,12 @@ export interface FailedTask {
   retries: boolean;
 }
 
-export interface Failure {
-  flow: string;
-  run: string;
-  error: string;
-}
-
 export interface FeedEvent {
   cursor: string;
   kind: string;
   flow: string;
   run: string;
+  flow_id?: string;
   child?: boolean;
   node?: string;
   detail?: string;
@@ -449,6 +453,22 @@ export interface Flow {
   published_by?: string;
 }
 
+export interface FlowDetail {
+  name: string;
+  hash: string;
+  doc?: string;
+  codec: string;
+  input_type: string;
+  result_type: string;
+  nodes: number;
+  published_at: string;
+  published_by?: string;
+  input_schema?: Raw;
+  result_schema?: Raw;
+  definition: Raw;
+  history: FlowVersion[];
+}
+
 export interface FlowStatistics {
   /** Runs that were looked at. Of a flow with many nodes, these are fewer than asked for. */
   runs: number;
@@ -459,6 +479,12 @@ export interface FlowStatistics {
   nodes: NodeStatistics[];
   /** Versions that the runs have, the latest run first. */
   versions: VersionRuns[];
+}
+
+export interface FlowVersion {
+  hash: string;
+  published_at: string;
+  published_by?: string;
 }
 
 export interface ForkRunInputBody {
@@ -871,13 +897,6 @@ export interface ProblemFault {
   message: string;
 }
 
-export interface Progress {
-  done: number;
-  skipped: number;
-  failed: number;
-  failures?: Failure[];
-}
-
 export interface PushWorker {
   worker: string;
   principal?: string;
@@ -915,6 +934,7 @@ export interface ReceivedSignal {
   id: string;
   name: string;
   category?: string;
+  source_type?: string;
   source?: string;
   correlation_id?: string;
   at: string;
@@ -1101,18 +1121,6 @@ export interface RunDetail {
   nodes: Node[];
   /** Cursor of the next page of nodes. */
   next?: string;
-}
-
-export interface RunEvent {
-  id: string;
-  at: string;
-  kind: string;
-  node?: string;
-  attempt?: number;
-  detail?: string;
-  category?: string;
-  percent?: number;
-  message?: string;
 }
 
 export interface RunLayout {
@@ -1528,12 +1536,6 @@ export interface Value {
   truncated?: boolean;
 }
 
-export interface Version {
-  hash: string;
-  published_at: string;
-  published_by?: string;
-}
-
 export interface VersionRuns {
   /** Beginning of the hash of the graph, 32 digits. */
   hash: string;
@@ -1659,7 +1661,7 @@ export interface StartRunsInput {
 
 export type StartRunsOutput = StartedRuns;
 
-/** get-run: Describe a run, its nodes, and the reasons why nodes wait */
+/** get-run: Describe a run, its nodes, and why those that wait do */
 export interface GetRunInput {
   path: {
     /** Name of the flow. */
@@ -1721,7 +1723,7 @@ export interface FollowRunInput {
   };
 }
 
-export type FollowRunOutput = Events<RunEvent>;
+export type FollowRunOutput = Events<Event>;
 
 /** get-run-graph: Draw the graph of a run */
 export interface GetRunGraphInput {
@@ -1810,7 +1812,7 @@ export interface CancelRunInput {
 
 export type CancelRunOutput = void;
 
-/** rerun-run: Run nodes of an ended run again */
+/** rerun-run: Run nodes of a run that is over again */
 export interface RerunRunInput {
   path: {
     /** Name of the flow. */
@@ -2154,7 +2156,7 @@ export interface ListSignalsInput {
 
 export type ListSignalsOutput = Page<ReceivedSignal>;
 
-/** resume-wait: End a wait with a payload, without regard to its condition */
+/** resume-wait: End a wait with a payload, whatever it waits for */
 export interface ResumeWaitInput {
   path: {
     /** Name of the flow. */
@@ -2198,7 +2200,7 @@ export interface GetFlowInput {
   };
 }
 
-export type GetFlowOutput = Description;
+export type GetFlowOutput = FlowDetail;
 
 /** get-flow-graph: Draw the graph of a published flow */
 export interface GetFlowGraphInput {
@@ -2267,7 +2269,7 @@ export interface GetScheduleInput {
 
 export type GetScheduleOutput = Schedule;
 
-/** list-fires: List the next times of a schedule, or its next times with another timing */
+/** list-fires: List the next times of a schedule, or those that it would have with another timing */
 export interface ListFiresInput {
   path: {
     /** Name of the schedule. */
@@ -3076,7 +3078,7 @@ export interface Operations {
   "follow-run": {
     method: "GET"; path: readonly ["runs", string, string, "events"];
     right: "view"; effect: "reads"; input: FollowRunInput; output: FollowRunOutput;
-    event: RunEvent;
+    event: Event;
   };
   "get-run-graph": {
     method: "GET"; path: readonly ["runs", string, string, "graph"];

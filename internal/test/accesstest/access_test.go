@@ -17,13 +17,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/runcount"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 func TestMain(m *testing.M) {
@@ -173,7 +171,7 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, c.SetLimit(ctx, "api", "", activity.AtMost(10, time.Second)))
 	_, err = b.Engine.RotateSecrets(ctx, time.Minute)
 	require.NoError(t, err)
-	_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, bulk.Purge(), bulk.Options{ID: "purge"})
+	_, err = c.StartBulkJob(ctx, runtime.RunQuery{Flow: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "purge"})
 	require.NoError(t, err)
 	require.NoError(t, c.StopBulkJob(ctx, "purge"))
 	_, err = runtime.Schedule(ctx, c, "nightly", def, in, runtime.ScheduleConfig{Every: time.Hour})
@@ -203,10 +201,10 @@ func look(ctx context.Context, t *testing.T, b *enginetest.Bench) {
 	}
 	_, err = c.Lanes(ctx)
 	require.NoError(t, err)
-	feed, err := c.Feed(ctx, runfeed.Filter{}, "")
+	feed, err := c.Feed(ctx, runtime.FeedFilter{}, "")
 	require.NoError(t, err)
 	feed.Close()
-	_, err = c.Counts(ctx, runtime.RunQuery{}, runcount.Flow)
+	_, err = c.Counts(ctx, runtime.RunQuery{}, runtime.ByFlow)
 	require.NoError(t, err)
 	_, err = c.Flows(ctx)
 	require.NoError(t, err)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin/backup"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/workload"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 // withheld are commands that managed servers do not offer.
@@ -58,9 +59,9 @@ func notSeen(t *testing.T, b *enginetest.Bench, parts ...string) {
 	require.NoError(t, err)
 	text := ""
 	for _, f := range report.Findings {
-		require.NotEqual(t, inspection.LookFailed, f.Code, "%s", f)
-		require.Less(t, f.Severity, inspection.Error, "%s", f)
-		if f.Code == inspection.NotAllowed {
+		require.NotEqual(t, findingcode.LookFailed, f.Code, "%s", f)
+		require.Less(t, f.Severity, fabrictype.SeverityError, "%s", f)
+		if f.Code == findingcode.NotAllowed {
 			text += f.String() + "\n"
 		}
 	}

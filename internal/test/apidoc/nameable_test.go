@@ -14,8 +14,8 @@ import (
 
 // publicPackages are those that programs outside this module import.
 var publicPackages = []string{
-	"activity", "activity/activitytest", "admin", "enginecore", "enginecore/embedded", "flow", "runtime",
-	"approvals", "admin/archive", "admin/backup", "runtime/inspection", "admin/move", "runtime/runevent",
+	"activity", "activity/activitytest", "admin", "enginecore", "enginecore/embedded", "fabrictype", "flow", "runtime",
+	"approvals", "admin/archive", "admin/backup", "admin/move",
 }
 
 // unnameable lists the internal types that users meet, and why that is right.

@@ -14,13 +14,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // brittle makes the calls on a run's budget one by one, so that a test can stop after any of them.
@@ -124,7 +124,7 @@ func (x *brittle) blocked() (n int) {
 	d, err := x.run.Describe(x.ctx)
 	require.NoError(x.t, err)
 	for _, node := range d.Nodes {
-		if node.State == runtime.NodeRateLimited {
+		if node.State == fabrictype.NodeRateLimited {
 			n++
 		}
 	}
@@ -209,12 +209,12 @@ func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
 				b.Keeper(t)
 				_, err := run.Result(ctx)
 				require.ErrorIs(t, err, runtime.ErrRunCancelled)
-				counts := make(map[runevent.Kind]int)
+				counts := make(map[fabrictype.EventKind]int)
 				for event, err := range run.Watch(ctx, "") {
 					require.NoError(t, err)
 					counts[event.Kind]++
 				}
-				require.Equal(t, [2]int{1, 1}, [2]int{counts[runevent.BudgetSoft], counts[runevent.BudgetHard]})
+				require.Equal(t, [2]int{1, 1}, [2]int{counts[fabrictype.EventBudgetSoft], counts[fabrictype.EventBudgetHard]})
 				b.Settle(t)
 			})
 		})

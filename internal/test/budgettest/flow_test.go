@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // fan is a flow of some nodes that run at a time, and one that waits for all of them.
@@ -130,17 +130,17 @@ func TestBreachesAreTold(t *testing.T) {
 		require.Equal(t, activity.CategoryBudget, failed.Category)
 		require.Contains(t, failed.Reason, `budget "llm": 30 tokens asked, 85 of 100 spent and 0 reserved`)
 		require.Equal(t, 1, attempts)
-		var kinds []runevent.Kind
+		var kinds []fabrictype.EventKind
 		for event, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
-			if event.Kind == runevent.BudgetSoft || event.Kind == runevent.BudgetHard {
+			if event.Kind == fabrictype.EventBudgetSoft || event.Kind == fabrictype.EventBudgetHard {
 				kinds = append(kinds, event.Kind)
 				require.Equal(t, "n0", event.Node)
 				require.Equal(t, 1, event.Attempt)
 				require.Contains(t, event.Detail, `budget "llm": 85 of 100 tokens used`)
 			}
 		}
-		require.Equal(t, []runevent.Kind{runevent.BudgetSoft, runevent.BudgetHard}, kinds)
+		require.Equal(t, []fabrictype.EventKind{fabrictype.EventBudgetSoft, fabrictype.EventBudgetHard}, kinds)
 		require.Len(t, breaches, 2)
 		require.False(t, breaches[0].Hard)
 		require.True(t, breaches[1].Hard)
@@ -198,7 +198,7 @@ func TestBlockedNodesWait(t *testing.T) {
 			for _, run := range runs {
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				if d.Nodes[0].State == runtime.NodeRateLimited {
+				if d.Nodes[0].State == fabrictype.NodeRateLimited {
 					n++
 					require.Equal(t, `budget "shared": 3 of 3 calls used`, d.Nodes[0].Why)
 				}
@@ -256,7 +256,7 @@ func TestRefusedNodeWaits(t *testing.T) {
 			require.NoError(t, err)
 			waiting := 0
 			for _, n := range d.Nodes {
-				if n.State == runtime.NodeRateLimited {
+				if n.State == fabrictype.NodeRateLimited {
 					waiting++
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -117,8 +118,8 @@ func (c *cleanups) outer(t testing.TB, name string, s shape, opts ...flow.Option
 	return mustBuild(t, f)
 }
 
-// endings are the ways in which a run ends while its child runs work, with the error of its result. A nil function waits
-// for the deadline of the run.
+// endings are the ways in which a run ends while its child runs work, with the error of its result. A nil function
+// waits for the deadline of the run.
 var endings = map[string]struct {
 	end  func(t *testing.T, ctx context.Context, b *enginetest.Bench, c *cleanups, run *runtime.RunRef)
 	want error // nil for a failure
@@ -143,8 +144,8 @@ var endings = map[string]struct {
 	"deadline": {nil, runtime.ErrRunExpired},
 }
 
-// A run that is cancelled, fails or expires, or whose node or child run is cancelled, ends after the cleanup of its child
-// runs, and so does its own cleanup: of sub-flows, items, turns of loops and plans, and of what these run.
+// A run that is cancelled, fails or expires, or whose node or child run is cancelled, ends after the cleanup of its
+// child runs, and so does its own cleanup: of sub-flows, items, turns of loops and plans, and of what these run.
 func TestCleanupOfChildrenComesFirst(t *testing.T) {
 	t.Parallel()
 	for shapeName := range newCleanups().shapes(t) {
@@ -190,12 +191,12 @@ func cleanUpFirst(t *testing.T, b *enginetest.Bench, name, shapeName string) {
 	d, err := run.Describe(ctx)
 	require.NoError(t, err)
 	require.True(t, d.ClosedAt.IsZero(), name)
-	require.Equal(t, runtime.NodeWaitingChildren, nodeNow(t, ctx, run.RunRef, "stop").State, name)
-	require.Equal(t, runtime.NodeWaitingChildren, nodeNow(t, ctx, run.RunRef, "sub").State, name)
+	require.Equal(t, fabrictype.NodeWaitingChildren, nodeNow(t, ctx, run.RunRef, "stop").State, name)
+	require.Equal(t, fabrictype.NodeWaitingChildren, nodeNow(t, ctx, run.RunRef, "sub").State, name)
 	close(c.goOn)
 	_, err = run.Result(ctx)
 	if ending.want == nil {
-		require.Equal(t, runtime.NodeFailed, nodeNow(t, ctx, run.RunRef, "sub").State, name)
+		require.Equal(t, fabrictype.NodeFailed, nodeNow(t, ctx, run.RunRef, "sub").State, name)
 		_, failed := errors.AsType[*runtime.RunError](err)
 		require.True(t, failed, "%s: %v", name, err)
 	} else {
@@ -280,7 +281,7 @@ func TestCleanupOfManyChildren(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
 		require.Contains(t, c.order, "drop")
-		require.Equal(t, runtime.NodeCancelled, nodeNow(t, ctx, raced.RunRef, "sub").State)
+		require.Equal(t, fabrictype.NodeCancelled, nodeNow(t, ctx, raced.RunRef, "sub").State)
 		b.Settle(t)
 	})
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // nodeNow describes a node of a run.
@@ -80,7 +80,7 @@ func TestLoop(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 192, out)
 		n := nodeNow(t, ctx, run.RunRef, "turns")
-		require.Equal(t, describe.Loop, n.Kind)
+		require.Equal(t, fabrictype.KindLoop, n.Kind)
 		require.Equal(t, 6, n.Generation)
 		require.Equal(t, "turn", n.Child.Flow)
 		turns, err := run.Turns(ctx, "turns")
@@ -88,7 +88,7 @@ func TestLoop(t *testing.T) {
 		require.Len(t, turns, 6)
 		for i, turn := range turns {
 			require.Equal(t, i+1, turn.Number)
-			require.Equal(t, runtime.RunSucceeded, turn.State)
+			require.Equal(t, fabrictype.RunSucceeded, turn.State)
 			ref, err := runtime.Attach(b.Client.Run(turn.Flow, turn.Run), plusOne(t, "turn", double))
 			require.NoError(t, err)
 			got, err := ref.Result(ctx)
@@ -102,7 +102,7 @@ func TestLoop(t *testing.T) {
 		continued := 0
 		for e, err := range run.Watch(ctx, "") {
 			require.NoError(t, err)
-			if e.Kind == runevent.Continued {
+			if e.Kind == eventkind.Continued {
 				continued++
 				require.Equal(t, fmt.Sprint(continued+1), e.Detail)
 			}
@@ -179,14 +179,14 @@ func TestLoopFails(t *testing.T) {
 		open, err := runtime.Start(ctx, b.Client, slowly, 3)
 		require.NoError(t, err)
 		enginetest.Eventually(t, func() string {
-			if n := nodeNow(t, ctx, open.RunRef, "turns"); n.Child == nil || n.Child.State != runtime.RunRunning {
+			if n := nodeNow(t, ctx, open.RunRef, "turns"); n.Child == nil || n.Child.State != fabrictype.RunRunning {
 				return "the turn does not run"
 			}
 			return ""
 		})
 		require.NoError(t, open.Cancel(ctx, "enough"))
 		enginetest.Eventually(t, func() string {
-			if n := nodeNow(t, ctx, open.RunRef, "turns"); n.Child.State != runtime.RunCancelled {
+			if n := nodeNow(t, ctx, open.RunRef, "turns"); n.Child.State != fabrictype.RunCancelled {
 				return "the turn is " + string(n.Child.State)
 			}
 			return ""
@@ -247,7 +247,7 @@ func TestExpand(t *testing.T) {
 		require.Equal(t, 15, out)
 		require.Equal(t, int64(15), planned.Load())
 		n := nodeNow(t, ctx, run.RunRef, "root")
-		require.Equal(t, describe.Expansion, n.Kind)
+		require.Equal(t, fabrictype.KindExpansion, n.Kind)
 		require.Equal(t, "tree", n.Child.Flow)
 		require.Equal(t, "grow", n.Activity)
 		// The plan has the form of every flow.
@@ -408,7 +408,7 @@ func TestMapFlow(t *testing.T) {
 		items := 0
 		for item, err := range run.Items(ctx, "rows", 0) {
 			require.NoError(t, err)
-			require.Equal(t, runtime.NodeSucceeded, item.State)
+			require.Equal(t, fabrictype.NodeSucceeded, item.State)
 			items++
 		}
 		require.Equal(t, 5, items)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -50,7 +51,7 @@ func TestMapWhileItWaits(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
-			if n := d.Nodes[1]; waiting.Load() != 2 || n.State != runtime.NodeWaitingChildren || n.Child == nil || n.Child.Succeeded != 2 {
+			if n := d.Nodes[1]; waiting.Load() != 2 || n.State != fabrictype.NodeWaitingChildren || n.Child == nil || n.Child.Succeeded != 2 {
 				return fmt.Sprintf("%d items that wait, a node that is %s", waiting.Load(), n.State)
 			}
 			return ""
@@ -63,11 +64,11 @@ func TestMapWhileItWaits(t *testing.T) {
 		require.True(t, n.LeaseExpiresAt.IsZero())
 		require.Equal(t, "waits for run mapping/r/double of flow mapping.double", n.Why)
 		id := n.Child.FlowID
-		require.Equal(t, &runtime.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: runtime.RunRunning, Total: 4, Open: 2, Succeeded: 2}, n.Child)
+		require.Equal(t, &runtime.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: fabrictype.RunRunning, Total: 4, Open: 2, Succeeded: 2}, n.Child)
 		items := itemsOf(t, b, "mapping", "r", "double", 1)
 		require.Len(t, items, 3)
-		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: runtime.NodeSucceeded, Attempts: 1, Result: []byte("4")}, items[0])
-		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: runtime.NodeActive, Attempts: 1}, items[2])
+		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: fabrictype.NodeSucceeded, Attempts: 1, Result: []byte("4")}, items[0])
+		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: fabrictype.NodeActive, Attempts: 1}, items[2])
 		inner, err := b.Client.Run(n.Child.Flow, n.Child.Run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, n.ExecutionID, inner.Parent)
@@ -164,11 +165,11 @@ func TestMapRerun(t *testing.T) {
 		b.Settle(t)
 		items := itemsOf(t, b, "rerunning", run.ID(), "double", 0)
 		require.Len(t, items, 100)
-		require.Equal(t, runtime.NodeFailed, items[2].State)
+		require.Equal(t, fabrictype.NodeFailed, items[2].State)
 		require.Equal(t, "bad item", items[2].Reason)
 		done := 0
 		for _, item := range items {
-			if item.State == runtime.NodeSucceeded {
+			if item.State == fabrictype.NodeSucceeded {
 				done++
 			}
 		}
@@ -225,7 +226,8 @@ func TestMapItemsAtOnce(t *testing.T) {
 	})
 }
 
-// Outcomes that are too large together fail the node when all items have ended, and the error names what, how much and the limit.
+// Outcomes that are too large together fail the node when all items have ended, and the error names what, how much and
+// the limit.
 func TestMapOutcomesTooLarge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -285,8 +287,8 @@ func TestContractModeRefuses(t *testing.T) {
 	})
 }
 
-// The item whose result makes the results of a map too large fails, and with it the map: what has not started is cancelled. Run
-// again, it fails again.
+// The item whose result makes the results of a map too large fails, and with it the map: what has not started is
+// cancelled. Run again, it fails again.
 func TestMapResultsTooLargeStopTheRest(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -367,7 +369,7 @@ func TestMapResultsOfReruns(t *testing.T) {
 		for range 3 {
 			require.NoError(t, items.Rerun(ctx, runtime.RerunFrom("item-0")))
 			enginetest.Eventually(t, func() string {
-				if d, err := items.Describe(ctx); err != nil || d.State != runtime.RunSucceeded {
+				if d, err := items.Describe(ctx); err != nil || d.State != fabrictype.RunSucceeded {
 					return fmt.Sprint(d, err)
 				}
 				return ""

@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // priced is a flow that returns ten times an even number, and of an odd one nothing.
@@ -58,9 +58,9 @@ func TestSkippedResultOfASubFlow(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrNoResult)
 		sub3 := nodeNow(t, ctx, run.RunRef, "sub")
-		require.Equal(t, runtime.NodeSkipped, sub3.State)
+		require.Equal(t, fabrictype.NodeSkipped, sub3.State)
 		require.Contains(t, sub3.Reason, "has no result: node price: condition even of the input is false")
-		require.Equal(t, runtime.NodeSkipped, nodeNow(t, ctx, run.RunRef, "charge").State)
+		require.Equal(t, fabrictype.NodeSkipped, nodeNow(t, ctx, run.RunRef, "charge").State)
 		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFailed()), runtime.ErrNothingToRerun)
 
 		// A rerun of all runs the sub-flow again, and skips what is behind it again.
@@ -83,8 +83,8 @@ func TestSkippedResultOfASubFlow(t *testing.T) {
 		require.Equal(t, 0, out)
 		d, err := joined.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunSucceeded, d.State)
-		require.Equal(t, runtime.NodeSkipped, nodeNow(t, ctx, joined.RunRef, "undo").State)
+		require.Equal(t, fabrictype.RunSucceeded, d.State)
+		require.Equal(t, fabrictype.NodeSkipped, nodeNow(t, ctx, joined.RunRef, "undo").State)
 		b.Settle(t)
 	})
 }
@@ -122,7 +122,7 @@ func TestSkippedResultsOfItems(t *testing.T) {
 		require.Equal(t, flow.ItemOutcome[int]{Outcome: flow.Succeeded, Value: 20}, out[1])
 		for item, err := range run.Items(ctx, "each", 0) {
 			require.NoError(t, err)
-			require.Equal(t, item.Index == 0, item.State == runtime.NodeSkipped)
+			require.Equal(t, item.Index == 0, item.State == fabrictype.NodeSkipped)
 		}
 		b.Settle(t)
 	})
@@ -165,7 +165,7 @@ func TestSkippedResultsOfLoopsAndPlans(t *testing.T) {
 		require.NoError(t, err)
 		_, err = grown.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrNoResult)
-		require.Equal(t, runtime.NodeSkipped, nodeNow(t, ctx, grown.RunRef, "behind").State)
+		require.Equal(t, fabrictype.NodeSkipped, nodeNow(t, ctx, grown.RunRef, "behind").State)
 		grown, err = runtime.Start(ctx, b.Client, expand, 4)
 		require.NoError(t, err)
 		out, err := grown.Result(ctx)
@@ -224,7 +224,7 @@ func TestResultsWithoutBytes(t *testing.T) {
 				out, err := run.Result(ctx)
 				require.NoError(t, err, def.Name())
 				require.Equal(t, want, out, def.Name())
-				d, err := run.Describe(ctx, describe.Values(0))
+				d, err := run.Describe(ctx, runtime.WithValues(0))
 				require.NoError(t, err)
 				for _, n := range d.Nodes {
 					require.NotNil(t, n.Result, "%s of %s", n.Name, def.Name())

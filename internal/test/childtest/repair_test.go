@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -47,7 +48,7 @@ func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
 			}
 			return "nothing"
 		}
-		waits := fmt.Sprint(runtime.NodeWaitingChildren, " after 1")
+		waits := fmt.Sprint(fabrictype.NodeWaitingChildren, " after 1")
 		enginetest.Eventually(t, func() string {
 			if got := each(); got != waits {
 				return got

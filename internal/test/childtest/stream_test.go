@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 // Frames and logs of items and of nodes of sub-flows are found from the run that they belong to.
@@ -62,8 +62,8 @@ func TestStreamsOfChildRuns(t *testing.T) {
 			require.NoError(t, got[0].Decode(&n))
 			require.Equal(t, want, n)
 			require.Empty(t, frames(node, got[0].Cursor))
-			var lines []runlog.Line
-			for line, err := range run.Logs(ctx, node, runlog.Query{Follow: true}) {
+			var lines []fabrictype.LogLine
+			for line, err := range run.Logs(ctx, node, runtime.LogQuery{Follow: true}) {
 				require.NoError(t, err)
 				lines = append(lines, line)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -48,7 +49,7 @@ func TestSubFlowNested(t *testing.T) {
 		require.Equal(t, 5, out)
 		d, err := b.Client.Run("outer", "outermost/r/inner").Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunSucceeded, d.State)
+		require.Equal(t, fabrictype.RunSucceeded, d.State)
 		require.Len(t, b.Settle(t).FlowIDs(), 4)
 		require.NoError(t, run.Purge(ctx))
 		enginetest.Eventually(t, func() string {
@@ -168,7 +169,7 @@ func TestSubFlowCancelledWithParent(t *testing.T) {
 		require.EqualValues(t, 1, ended.Load())
 		d, err := b.Client.Run("core", "middle/outer/r/inner/inner").Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunCancelled, d.State)
+		require.Equal(t, fabrictype.RunCancelled, d.State)
 		require.Equal(t, "not needed", d.CancelReason)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -79,7 +80,7 @@ func newLoad(t *testing.T, o testserver.ClusterOptions) *load {
 func (x *load) schedule(until time.Time) {
 	x.t.Helper()
 	_, err := runtime.Schedule(x.ctx, x.Client, "beat", x.beat, tick{}, runtime.ScheduleConfig{
-		Every: time.Second, EndingAt: until, FireTimeField: "at", Overlap: runtime.OverlapAllow, CatchUp: time.Hour,
+		Every: time.Second, EndingAt: until, FireTimeField: "at", Overlap: fabrictype.OverlapAllow, CatchUp: time.Hour,
 	})
 	require.NoError(x.t, err)
 }
@@ -318,7 +319,7 @@ func (x *load) found() int {
 	t.Helper()
 	var ids []string
 	for cursor := ""; ; {
-		page, err := x.Client.ListRuns(x.ctx, runtime.RunQuery{Flow: "order", States: []runtime.RunState{runtime.RunSucceeded}}, cursor, 7)
+		page, err := x.Client.ListRuns(x.ctx, runtime.RunQuery{Flow: "order", States: []fabrictype.RunState{fabrictype.RunSucceeded}}, cursor, 7)
 		require.NoError(t, err)
 		for _, r := range page.Runs {
 			ids = append(ids, r.Run)

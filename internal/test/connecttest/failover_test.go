@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -150,7 +151,7 @@ func TestReadersLeaveAReplica(t *testing.T) {
 		require.NoError(t, <-watched)
 		enginetest.Eventually(t, func() string {
 			d, err := reader.Client.Run("gated", run.ID()).Describe(ctx)
-			if err != nil || d.State != runtime.RunSucceeded {
+			if err != nil || d.State != fabrictype.RunSucceeded {
 				return fmt.Sprint(d.State, err)
 			}
 			return ""

@@ -17,6 +17,9 @@ const module = "github.com/flowfabric/flowfabric-go"
 // package that is missing here fails the test: decide where it belongs, then add it. "internal/test/..." stands for all
 // packages below it.
 var mayImport = map[string][]string{
+	// Data that the API returns.
+	"fabrictype": {},
+
 	// What users declare and write. It compiles without the engine.
 	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
@@ -25,70 +28,58 @@ var mayImport = map[string][]string{
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
+		"internal/waitreason",
+		"internal/eventkind",
+		"internal/describe",
 		"activity", "enginecore", "enginecore/embedded", "flow", "internal/layout", "internal/activitycontext",
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
-		"internal/recordtext", "internal/timetable", "lua", "runtime/auditlog", "runtime/bulk", "internal/admission", "internal/bulkjob",
-		"internal/contractmode", "internal/engineurl",
-		"runtime/inspection", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
+		"internal/recordtext", "internal/timetable", "lua", "fabrictype", "internal/admission", "internal/bulkjob",
+		"internal/contractmode", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
 		"internal/explain", "internal/inspect",
 		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
-		"internal/valueschema", "runtime/catalogue", "runtime/describe", "runtime/fleet", "interceptor", "internal/worker",
+		"internal/valueschema", "interceptor", "internal/worker",
 		"internal/worker/budget", "internal/worker/held", "internal/worker/output",
-		"runtime/runcount", "runtime/runevent", "runtime/runfeed",
-		"runtime/openwaits", "runtime/runlog", "runtime/why",
 	},
-	"runtime/bulk": {},
 	"admin/archive": {
+		"internal/describe",
 		"internal/engine",
-		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "runtime/describe",
-		"runtime/runevent", "runtime/runlog",
+		"enginecore", "internal/dirlock", "internal/durabledir", "internal/enginelink", "internal/flowgraph", "runtime", "fabrictype",
 	},
 	"approvals": {
 		"activity", "internal/activityspec", "internal/answerlog", "internal/auditlink", "internal/recordtext", "runtime",
-		"runtime/auditlog",
+		"fabrictype",
 	},
 	"admin/backup":       {"enginecore", "internal/enginerpc", "internal/keycopy", "lua", "internal/engineurl"},
 	"admin/move":         {"enginecore", "internal/enginerpc", "internal/keycopy", "internal/engineurl"},
 	"internal/engineurl": {"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/engine", "internal/engine/transport"},
-	"runtime/catalogue":  {"flow", "internal/flowgraph"},
-	"runtime/fleet":      {"enginecore"},
-	"runtime/inspection": {},
 	"interceptor":        {"activity", "internal/activitycontext", "internal/activityspec"},
-	"runtime/runcount":   {},
-	"flowtest/runcheck":  {"activity", "runtime", "runtime/catalogue", "runtime/describe"},
-	"runtime/runevent":   {},
-	"runtime/runfeed":    {"enginecore", "runtime/runevent"},
-	"runtime/auditlog":   {},
-	"runtime/openwaits":  {},
+	"flowtest/runcheck":  {"internal/describe", "activity", "runtime", "fabrictype"},
 	"internal/queryurl":  {},
-	"runtime/runlog":     {},
-	"runtime/valuefault": {},
-	"runtime/why":        {},
-	"runtime/describe":   {"runtime/fleet", "runtime/runevent"},
-	"internal/auditlink": {},
+	"internal/auditlink": {"fabrictype"},
 	"admin": {
 		"internal/contractmode", "internal/engine", "internal/keeper",
 		"enginecore", "internal/activityspec", "internal/auditlink", "internal/contractsignal", "internal/enginerpc",
 		"internal/hashrecord", "internal/keeperlag",
-		"internal/recordtext", "runtime", "runtime/auditlog",
+		"internal/recordtext", "runtime", "fabrictype",
 	},
 
 	"flowtest": {
+		"internal/eventkind",
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/activityspec", "internal/enginelink",
 		"internal/enginerpc",
 		"internal/flowgraph", "lua", "runtime",
-		"runtime/fleet", "interceptor", "flowtest/runcheck", "runtime/runevent",
+		"fabrictype", "interceptor", "flowtest/runcheck",
 	},
 
 	// The rooms: inspect, which looks at all of it; worker, with the rooms below it, and keeper on top, which do not know each
 	// other; then what both use; engine and dispatch on the ground.
 	"internal/inspect": {
-		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "runtime/inspection",
-		"internal/engine", "internal/engine/observe",
-		"runtime/fleet", "internal/keeper",
+		"internal/findingcode",
+		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "fabrictype",
+		"internal/engine", "internal/engine/observe", "internal/keeper",
 	},
 	"internal/worker": {
 		"activity", "enginecore", "internal/admission", "internal/contractmode", "internal/dispatch",
@@ -161,25 +152,27 @@ var mayImport = map[string][]string{
 		"internal/submit",
 	},
 	"internal/bulkjob": {
-		"enginecore", "internal/enginerpc", "runtime/bulk", "internal/admission", "internal/answer",
+		"enginecore", "internal/enginerpc", "fabrictype", "internal/admission", "internal/answer",
 		"internal/engine", "internal/engine/observe",
 		"internal/runsearch", "internal/submit",
 	},
-	"internal/explain": {"internal/enginerpc", "internal/flowgraph", "internal/submit", "runtime/why"},
+	"internal/explain": {"internal/waitreason", "internal/enginerpc", "internal/flowgraph", "internal/submit", "fabrictype"},
 	"internal/runsearch": {
 		"enginecore", "internal/enginerpc", "internal/engine", "internal/engine/batching", "internal/partitionmerge",
 	},
 	"internal/partitionmerge": {"enginecore"},
 	"internal/answer":         {"internal/enginerpc", "internal/valueschema", "internal/engine"},
 	"internal/schedule": {
+		"fabrictype",
 		"enginecore", "internal/enginerpc", "internal/flowgraph", "internal/recordtext", "internal/timetable",
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/sleep",
 		"internal/submit",
 	},
 	"internal/contractmode": {
+		"internal/eventkind",
 		"activity", "enginecore", "internal/activityspec", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
 		"internal/engine", "internal/engine/batching", "internal/engine/feeds", "internal/engine/observe",
-		"internal/engine/retry", "internal/sleep", "internal/submit", "runtime/runevent",
+		"internal/engine/retry", "internal/sleep", "internal/submit", "fabrictype",
 	},
 	"internal/admission": {
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
@@ -191,10 +184,11 @@ var mayImport = map[string][]string{
 		"internal/engine/observe",
 	},
 	"internal/engine": {
+		"internal/eventkind",
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/auditlink",
 		"internal/engine/batching", "internal/engine/feeds", "internal/engine/observe", "internal/engine/transport",
 		"internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
-		"internal/recordtext", "internal/sleep", "runtime/fleet", "runtime/runevent",
+		"internal/recordtext", "internal/sleep", "fabrictype",
 	},
 	"internal/engine/transport": {"enginecore", "internal/engine/observe", "internal/enginerpc", "internal/sleep"},
 	"internal/engine/observe":   {"enginecore", "internal/enginerpc"},
@@ -239,7 +233,7 @@ var mayImport = map[string][]string{
 	"enginecore/embedded/internal/numfmt":   {},
 
 	// The HTTP API: its table of operations, and its client. Package server is a module of its own.
-	"api":                  {"runtime/bulk", "runtime/catalogue", "runtime/describe", "runtime/fleet", "runtime/inspection", "runtime/why"},
+	"api":                  {"fabrictype"},
 	"httpclient":           {"api", "internal/activityspec"},
 	"internal/serverstore": {"internal/engine", "enginecore", "internal/enginerpc"},
 
@@ -249,6 +243,10 @@ var mayImport = map[string][]string{
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
 	"internal/hashrecord":      {"enginecore"},
+	"internal/describe":        {"fabrictype", "internal/eventkind"},
+	"internal/eventkind":       {"fabrictype"},
+	"internal/findingcode":     {"fabrictype"},
+	"internal/waitreason":      {"fabrictype"},
 	"internal/keeperlag":       {"enginecore", "internal/enginerpc"},
 	"internal/keycopy":         {"enginecore", "internal/enginerpc"},
 	"internal/queueread":       {"internal/engine", "admin", "enginecore", "internal/enginerpc", "internal/hashrecord", "runtime"},
@@ -256,25 +254,27 @@ var mayImport = map[string][]string{
 	"internal/recordtext":      {},
 	"internal/stablehash":      {},
 	"internal/timetable":       {"internal/recordtext"},
-	"internal/valueschema":     {"internal/activityspec", "runtime/valuefault"},
+	"internal/valueschema":     {"internal/activityspec", "fabrictype"},
 	"internal/answerlog":       {"internal/engine", "internal/auditlink", "runtime"},
 	"internal/contractsignal": {
-		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "runtime/valuefault",
+		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "fabrictype",
 	},
 
 	// Commands, examples and test machinery.
 	"codegen":                  {"codegen/internal/luatext", "lua"},
 	"codegen/internal/luatext": {},
 	"bench": {
+		"fabrictype",
 		"internal/engine",
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
-	"examples/agent":            {"activity", "flow", "runtime"},
-	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "approvals", "runtime/runevent"},
-	"examples/dag-pipeline":     {"activity", "enginecore", "flow", "runtime"},
-	"examples/order-processing": {"activity", "flow", "runtime", "runtime/runevent"},
+	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},
+	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
+	"examples/dag-pipeline":     {"fabrictype", "activity", "enginecore", "flow", "runtime"},
+	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
+		"fabrictype",
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
 		"internal/test/...", "lua", "runtime",

@@ -169,8 +169,8 @@ func (c *checker) graph(g *graph) {
 	}
 }
 
-// graphRows checks that a graph has a header and a row for each node, which runs are copies of: in its hash when one chunk has them
-// all, else in a text of its own.
+// graphRows checks that a graph has a header and a row for each node, which runs are copies of: in its hash when one
+// chunk has them all, else in a text of its own.
 func (c *checker) graphRows(p *partition, hash string, g *graph) {
 	if g.hash["complete"] == "" {
 		return
@@ -402,8 +402,9 @@ func unlisted(index string) bool {
 	return index == "terminal" || index == "active" || index == "blocked:dependencies"
 }
 
-// openEdges is how many edges of the graph a node waits for, by how they stand. known is false where that does not follow
-// from the ends of the upstreams: a run that is over tells no node, and one that has ended does not count what it is told.
+// openEdges is how many edges of the graph a node waits for, by how they stand. known is false where that does not
+// follow from the ends of the upstreams: a run that is over tells no node, and one that has ended does not count what
+// it is told.
 func (e *execution) openEdges(f *flowRecord, join edgeGroup) (open int, known bool) {
 	if join.fired() {
 		return 0, true

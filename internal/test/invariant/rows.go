@@ -266,7 +266,8 @@ func (p *partition) leaseFields(r *row, core map[string]string) {
 	}
 }
 
-// splitWorker splits what the registry of workers says of a number: the length of the instance, the instance and the worker.
+// splitWorker splits what the registry of workers says of a number: the length of the instance, the instance and the
+// worker.
 func splitWorker(text string) (instance, worker string, ok bool) {
 	length, both, found := strings.Cut(text, " ")
 	n, err := strconv.Atoi(length)

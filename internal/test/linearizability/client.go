@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -117,7 +118,7 @@ func (c *Client) describe(ctx context.Context, ref *runtime.RunRef) (Outcome, er
 		return Outcome{}, err
 	}
 	switch d.State {
-	case runtime.RunRunning:
+	case fabrictype.RunRunning:
 		o := Outcome{Code: Running, Received: uncounted}
 		for _, n := range d.Nodes {
 			for _, w := range n.Waits {
@@ -125,7 +126,7 @@ func (c *Client) describe(ctx context.Context, ref *runtime.RunRef) (Outcome, er
 			}
 		}
 		return o, nil
-	case runtime.RunSucceeded:
+	case fabrictype.RunSucceeded:
 		run, err := runtime.Attach(ref, c.def)
 		if err != nil {
 			return Outcome{}, err

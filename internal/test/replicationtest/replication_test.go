@@ -13,11 +13,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/workload"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 )
 
 func TestMain(m *testing.M) {
@@ -129,7 +130,7 @@ func TestUnconfirmed(t *testing.T) {
 				return err.Error()
 			}
 			require.NoError(t, err)
-			require.True(t, receipt.Outcome == runtime.SignalDuplicate)
+			require.True(t, receipt.Outcome == fabrictype.SignalDuplicate)
 			return ""
 		})
 		_, err = cancelled.Result(ctx)
@@ -173,7 +174,7 @@ func TestInspectAndShare(t *testing.T) {
 			report, err := b.Engine.Inspect(ctx)
 			require.NoError(t, err)
 			for _, f := range report.Findings {
-				if f.Code == inspection.ReplicasMissing {
+				if f.Code == findingcode.ReplicasMissing {
 					return true
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -58,7 +59,7 @@ func TestPauseAndTrigger(t *testing.T) {
 		require.Equal(t, int64(1), d.Started)
 		require.Zero(t, d.Missed)
 		// A fire that meets the triggered run is skipped.
-		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == runtime.RunSucceeded })
+		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == fabrictype.RunSucceeded })
 		l.fireAt(t, hour)
 		l.await(t, "fires again", isStarted(2))
 		b.Settle(t)
@@ -87,7 +88,7 @@ func TestUpdate(t *testing.T) {
 		b.Worker(t, def.Handlers())
 		changed, err := runtime.Schedule(ctx, b.Client, "s", def, job{Name: "changed"}, runtime.ScheduleConfig{
 			Cron: "30 4 * * *", TimeZone: "Europe/Berlin", StartPaused: true, PauseReason: "ignored",
-			Overlap: runtime.OverlapAllow, Retention: runtime.Retention{Default: time.Hour},
+			Overlap: fabrictype.OverlapAllow, Retention: runtime.Retention{Default: time.Hour},
 		})
 		require.NoError(t, err)
 		require.Equal(t, before.CreatedAt, changed.CreatedAt)
@@ -247,7 +248,7 @@ func TestList(t *testing.T) {
 			run, err := other.Client.TriggerSchedule(ctx, "s-1")
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
-				if about, err := other.Client.Run("report", run).Describe(ctx); err != nil || about.State != runtime.RunSucceeded {
+				if about, err := other.Client.Run("report", run).Describe(ctx); err != nil || about.State != fabrictype.RunSucceeded {
 					return fmt.Sprint(about, err)
 				}
 				return ""
@@ -301,8 +302,8 @@ func TestRefused(t *testing.T) {
 			"Every 1h0m0.0000005s: must be whole": make("s", runtime.ScheduleConfig{Every: time.Hour + 500}),
 			"CatchUp 10.0000005s: must be whole":  hourly(runtime.ScheduleConfig{CatchUp: 10*time.Second + 500}),
 			"Jitter 1h0m0s: must be less":         hourly(runtime.ScheduleConfig{Jitter: time.Hour}),
-			"QueueLimit 101":                      hourly(runtime.ScheduleConfig{Overlap: runtime.OverlapQueue, QueueLimit: 101}),
-			"QueueLimit -1":                       hourly(runtime.ScheduleConfig{Overlap: runtime.OverlapQueue, QueueLimit: -1}),
+			"QueueLimit 101":                      hourly(runtime.ScheduleConfig{Overlap: fabrictype.OverlapQueue, QueueLimit: 101}),
+			"QueueLimit -1":                       hourly(runtime.ScheduleConfig{Overlap: fabrictype.OverlapQueue, QueueLimit: -1}),
 			"QueueLimit 3: must be 0":             hourly(runtime.ScheduleConfig{QueueLimit: 3}),
 			`Overlap "later"`:                     hourly(runtime.ScheduleConfig{Overlap: "later"}),
 			"EndingAt 1970-01-01T00:00:10Z: must not be": hourly(runtime.ScheduleConfig{
@@ -357,7 +358,7 @@ func TestServerKilled(t *testing.T) {
 			b.Keeper(t)
 			l.worker(t)
 			const fires = 20
-			l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: runtime.OverlapAllow})
+			l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: fabrictype.OverlapAllow})
 			times := l.lastHours(t, fires)
 			l.fireAt(t, times[0])
 			enginetest.Eventually(t, func() string {
@@ -475,7 +476,7 @@ func TestFailedFire(t *testing.T) {
 		b.Keeper(t)
 		l.fireAt(t, hour)
 		d := l.await(t, "failed", func(d *runtime.ScheduleDescription) bool { return d.Failed == 1 })
-		require.Equal(t, runtime.ScheduleFireFailed, d.History[0].Outcome)
+		require.Equal(t, fabrictype.FireFailed, d.History[0].Outcome)
 		require.Contains(t, d.History[0].Reason, runtime.ErrRunConflict.Error())
 		require.Empty(t, d.LastRun)
 		require.Equal(t, hour.Add(time.Hour), d.NextFire)

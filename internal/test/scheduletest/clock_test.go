@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -38,7 +39,7 @@ func TestClockSetForwardAndBack(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	l := newFixture(t, b)
 	l.worker(t)
-	made := l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapAllow})
+	made := l.schedule(t, runtime.ScheduleConfig{Overlap: fabrictype.OverlapAllow})
 	hour := func(n int) time.Time { return made.NextFire.Add(time.Duration(n-1) * time.Hour) }
 
 	clock.Jump(10 * time.Hour)
@@ -77,7 +78,7 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 	b, clock := enginetest.WithClock(t)
 	l := newFixture(t, b)
 	l.worker(t)
-	made := l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapAllow})
+	made := l.schedule(t, runtime.ScheduleConfig{Overlap: fabrictype.OverlapAllow})
 	for n := range 3 {
 		clock.Jump(time.Hour)
 		l.do(t, "schedule")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -38,7 +39,7 @@ func TestFireStartsRun(t *testing.T) {
 		l.fireAt(t, hour)
 		run := "s@" + hour.Format(time.RFC3339)
 		d := l.await(t, "started", func(d *runtime.ScheduleDescription) bool {
-			return d.Started == 1 && d.LastRunState == runtime.RunSucceeded
+			return d.Started == 1 && d.LastRunState == fabrictype.RunSucceeded
 		})
 		require.Equal(t, run, d.LastRun)
 		require.Equal(t, hour, d.LastFire)
@@ -68,7 +69,7 @@ func TestEachFireOnce(t *testing.T) {
 		l := newFixture(t, b)
 		l.worker(t)
 		const fires = 25
-		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: runtime.OverlapAllow})
+		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: fabrictype.OverlapAllow})
 		var keepers [5]*enginetest.Running
 		for i := range keepers {
 			keepers[i] = b.Keeper(t)
@@ -222,13 +223,13 @@ func TestCatchUp(t *testing.T) {
 		const made = 3
 		// It ends half-way between two times, whatever the minute.
 		window := l.now(t).Sub(hour).Truncate(time.Millisecond) + (made-1)*time.Hour + 30*time.Minute
-		l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapAllow, CatchUp: window})
+		l.schedule(t, runtime.ScheduleConfig{Overlap: fabrictype.OverlapAllow, CatchUp: window})
 		l.fireAt(t, hour.Add(-9*time.Hour))
 		b.Keeper(t)
 		d := l.await(t, "made up", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed == 10 && d.Waiting == 0 })
 		require.Equal(t, int64(made), d.Started)
 		missed := d.History[len(d.History)-1]
-		require.Equal(t, runtime.ScheduleFireMissed, missed.Outcome)
+		require.Equal(t, fabrictype.FireMissed, missed.Outcome)
 		require.Equal(t, int64(10-made), missed.Count)
 		require.Equal(t, hour.Add(-9*time.Hour), missed.At)
 		require.Equal(t, hour.Add(-time.Duration(made)*time.Hour), missed.Until)
@@ -248,7 +249,7 @@ func TestCatchUpBound(t *testing.T) {
 	l := newFixture(t, b)
 	l.worker(t)
 	l.schedule(t, runtime.ScheduleConfig{
-		Every: time.Second, Overlap: runtime.OverlapAllow, CatchUp: 366 * 24 * time.Hour, EndingAt: l.now(t),
+		Every: time.Second, Overlap: fabrictype.OverlapAllow, CatchUp: 366 * 24 * time.Hour, EndingAt: l.now(t),
 	})
 	end := l.now(t).Truncate(time.Second)
 	l.fireAt(t, end.Add(-300*24*time.Hour))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -32,12 +33,12 @@ func TestOverlapSkip(t *testing.T) {
 		l.fireAt(t, times[0]) // and three more, at once
 		d := l.await(t, "skipped", func(d *runtime.ScheduleDescription) bool { return d.Skipped == 3 })
 		require.Equal(t, int64(1), d.Started)
-		require.Equal(t, runtime.RunRunning, d.LastRunState)
+		require.Equal(t, fabrictype.RunRunning, d.LastRunState)
 		require.Equal(t, "started, skipped, skipped, skipped", outcomes(d))
 		require.Contains(t, d.History[0].Reason, runAt(times[0]))
 		require.Zero(t, d.Waiting)
 		l.release(runAt(times[0]))
-		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == runtime.RunSucceeded })
+		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == fabrictype.RunSucceeded })
 		l.fireAt(t, times[3])
 		l.await(t, "started again", isStarted(2))
 		l.release(runAt(times[3]))
@@ -52,8 +53,8 @@ func TestOverlapQueue(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) { queueFires(t, b) })
 }
 
-// Keepers are told of the end of a run: the next one starts before they would look again. The clock is the test's own, so that
-// a slow machine makes nothing late.
+// Keepers are told of the end of a run: the next one starts before they would look again. The clock is the test's own,
+// so that a slow machine makes nothing late.
 func TestOverlapQueueIsToldOfEnds(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -62,7 +63,8 @@ func TestOverlapQueueIsToldOfEnds(t *testing.T) {
 	})
 }
 
-// queueFires lets three fires wait for each other, and returns how long it took from the first end of a run to the last.
+// queueFires lets three fires wait for each other, and returns how long it took from the first end of a run to the
+// last.
 func queueFires(t *testing.T, b *enginetest.Bench) time.Duration {
 	t.Helper()
 	l := newFixture(t, b)
@@ -70,7 +72,7 @@ func queueFires(t *testing.T, b *enginetest.Bench) time.Duration {
 	b.Keeper(t)
 	b.Keeper(t)
 	l.worker(t)
-	l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: runtime.OverlapQueue, QueueLimit: 2})
+	l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: fabrictype.OverlapQueue, QueueLimit: 2})
 	times := l.lastHours(t, 5)
 	l.fireAt(t, times[0])
 	d := l.await(t, "queued", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.Waiting == 2 })
@@ -83,7 +85,7 @@ func queueFires(t *testing.T, b *enginetest.Bench) time.Duration {
 		l.release(runAt(times[i]))
 	}
 	l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
-		return d.LastRunState == runtime.RunSucceeded && d.Waiting == 0
+		return d.LastRunState == fabrictype.RunSucceeded && d.Waiting == 0
 	})
 	took := time.Since(began)
 	require.Equal(t, []string{runAt(times[0]), runAt(times[1]), runAt(times[2])}, l.runs())
@@ -99,7 +101,7 @@ func TestOverlapCancelPrevious(t *testing.T) {
 		l := newFixture(t, b)
 		l.holdRuns()
 		l.worker(t)
-		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: runtime.OverlapCancelPrevious, Actor: "nightly job"})
+		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: fabrictype.OverlapCancelPrevious, Actor: "nightly job"})
 		times := l.lastHours(t, 4)
 		l.editState(t, func(state map[string]any) { state["due"] = times[3].Add(time.Hour).UnixMilli() })
 		b.Keeper(t)
@@ -114,7 +116,7 @@ func TestOverlapCancelPrevious(t *testing.T) {
 		require.Equal(t, int64(2), d.Skipped)
 		first, err := b.Client.Run("report", runAt(times[0])).Describe(enginetest.Context(t))
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunCancelled, first.State)
+		require.Equal(t, fabrictype.RunCancelled, first.State)
 		require.Equal(t, "nightly job", first.CancelledBy)
 		require.Contains(t, first.CancelReason, "fired again")
 		require.False(t, first.ClosedAt.IsZero(), "it has ended before the next one started")
@@ -133,7 +135,7 @@ func TestOverlapAllow(t *testing.T) {
 		l.holdRuns()
 		b.Keeper(t)
 		l.worker(t)
-		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: runtime.OverlapAllow})
+		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: fabrictype.OverlapAllow})
 		times := l.lastHours(t, 3)
 		l.fireAt(t, times[0])
 		l.await(t, "all started", isStarted(3))
@@ -182,7 +184,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 		l.holdRuns()
 		b.Keeper(t)
 		l.worker(t)
-		l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapQueue, QueueLimit: 2})
+		l.schedule(t, runtime.ScheduleConfig{Overlap: fabrictype.OverlapQueue, QueueLimit: 2})
 		ctx := enginetest.Context(t)
 		var ids []string
 		for i := range 3 {
@@ -213,7 +215,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 			}
 		}
 		l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
-			return d.Started == 4 && d.LastRunState == runtime.RunSucceeded
+			return d.Started == 4 && d.LastRunState == fabrictype.RunSucceeded
 		})
 		require.Len(t, l.runs(), 4, fmt.Sprint(l.runs()))
 		require.Less(t, time.Since(begun), 28*time.Second, "a keeper has been told to watch the run")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -17,7 +18,7 @@ func TestPauseKeepsDueFires(t *testing.T) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
-		l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapAllow, CatchUp: 150 * time.Minute})
+		l.schedule(t, runtime.ScheduleConfig{Overlap: fabrictype.OverlapAllow, CatchUp: 150 * time.Minute})
 		hour := l.lastHour(t)
 		l.fireAt(t, hour.Add(-9*time.Hour))
 		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "moving"))
@@ -26,7 +27,7 @@ func TestPauseKeepsDueFires(t *testing.T) {
 		require.InDelta(t, 2.5, kept, 0.5)
 		require.EqualValues(t, 10-kept, d.Missed, "older than the catch-up window")
 		require.Len(t, d.History, 1)
-		require.Equal(t, runtime.ScheduleFireMissed, d.History[0].Outcome)
+		require.Equal(t, fabrictype.FireMissed, d.History[0].Outcome)
 		require.NotEmpty(t, d.History[0].Reason)
 		require.Equal(t, hour, d.LastFire)
 		require.Equal(t, hour.Add(time.Hour), d.NextFire)
@@ -77,7 +78,7 @@ func TestTriggerOvertakesHeldFires(t *testing.T) {
 		l := newFixture(t, b)
 		ctx := enginetest.Context(t)
 		l.worker(t)
-		l.schedule(t, runtime.ScheduleConfig{Overlap: runtime.OverlapAllow, CatchUp: catchUp})
+		l.schedule(t, runtime.ScheduleConfig{Overlap: fabrictype.OverlapAllow, CatchUp: catchUp})
 		times := l.lastHours(t, 2)
 		l.fireAt(t, times[0])
 		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "moving"))

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 // sized returns how large a test is: FLOWFABRIC_SOAK makes it as large as the documentation says.
@@ -98,7 +98,7 @@ func TestSlowWatchersAreBounded(t *testing.T) {
 		ctx := enginetest.Context(t)
 		run, err := runtime.Start(ctx, b.Client, def, "x")
 		require.NoError(t, err)
-		next := make([]func() (runevent.Event, error, bool), watchers)
+		next := make([]func() (fabrictype.Event, error, bool), watchers)
 		for i := range next {
 			var stop func()
 			next[i], stop = iter.Pull2(run.Watch(ctx, ""))

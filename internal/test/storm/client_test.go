@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // customer starts runs and interferes with them.
@@ -114,8 +114,8 @@ func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[p
 	case choice < 97:
 		_, _ = run.Fork(ctx, runtime.WithID(forkPrefix+uuid.NewString()), runtime.ForkFrom("n00"))
 	case choice < 98:
-		_, _ = c.client.StartBulkJob(ctx, runtime.RunQuery{Flow: flowName, States: []runtime.RunState{runtime.RunRunning}},
-			bulk.Priority(r.IntN(activity.MaxPriority)), bulk.Options{Rate: 50})
+		_, _ = c.client.StartBulkJob(ctx, runtime.RunQuery{Flow: flowName, States: []fabrictype.RunState{fabrictype.RunRunning}},
+			fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: r.IntN(activity.MaxPriority)}, runtime.BulkOptions{Rate: 50})
 	default:
 		look(ctx, run)
 	}

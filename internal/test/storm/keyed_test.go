@@ -9,11 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 )
 
 const (
@@ -66,7 +65,7 @@ func look(ctx context.Context, run *runtime.Run[product]) {
 	}
 	for _, n := range d.Nodes {
 		_, _ = run.Value(ctx, n.Name, "nonce")
-		for _, err := range run.Logs(ctx, n.Name, runlog.Query{}) {
+		for _, err := range run.Logs(ctx, n.Name, runtime.LogQuery{}) {
 			if err != nil {
 				break
 			}
@@ -110,9 +109,9 @@ func (j *checker) keys(ctx context.Context, s *storm) {
 func (s *storm) endForks(ctx context.Context, t *testing.T) {
 	t.Helper()
 	query := runtime.RunQuery{
-		Flow: flowName, Text: forkPrefix, States: []runtime.RunState{runtime.RunRunning},
+		Flow: flowName, Text: forkPrefix, States: []fabrictype.RunState{fabrictype.RunRunning},
 	}
-	s.finishJob(ctx, t, query, bulk.Cancel("the storm is over"))
+	s.finishJob(ctx, t, query, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "the storm is over"})
 	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, query) {
 			require.NoError(t, err)
@@ -123,14 +122,14 @@ func (s *storm) endForks(ctx context.Context, t *testing.T) {
 }
 
 // finishJob runs a bulk job and waits for its end.
-func (s *storm) finishJob(ctx context.Context, t *testing.T, query runtime.RunQuery, action bulk.Action) {
+func (s *storm) finishJob(ctx context.Context, t *testing.T, query runtime.RunQuery, action fabrictype.BulkAction) {
 	t.Helper()
-	job, err := s.bench.Client.StartBulkJob(ctx, query, action, bulk.Options{})
+	job, err := s.bench.Client.StartBulkJob(ctx, query, action, runtime.BulkOptions{})
 	require.NoError(t, err)
 	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		job, err = s.bench.Client.DescribeBulkJob(ctx, job.ID)
 		require.NoError(t, err)
-		if job.State == bulk.Running {
+		if job.State == fabrictype.BulkRunning {
 			return fmt.Sprintf("job %+v has ended", job)
 		}
 		return ""

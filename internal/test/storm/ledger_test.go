@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -170,7 +171,7 @@ func (s *storm) schedule(t *testing.T, step *activity.Activity[order, product]) 
 	def, err := f.Build()
 	require.NoError(t, err)
 	_, err = runtime.Schedule(enginetest.Context(t), s.bench.Client, scheduleName, def, 1, runtime.ScheduleConfig{
-		Every: beatEvery, Overlap: runtime.OverlapAllow,
+		Every: beatEvery, Overlap: fabrictype.OverlapAllow,
 	})
 	require.NoError(t, err)
 }
@@ -221,7 +222,7 @@ func (s *storm) beats(ctx context.Context, t *testing.T) int {
 		fire, err := time.Parse(time.RFC3339, at)
 		require.NoError(t, err)
 		require.Equal(t, scheduleName, name)
-		assert.Equal(t, runtime.RunSucceeded, run.State, run.Run)
+		assert.Equal(t, fabrictype.RunSucceeded, run.State, run.Run)
 		runs[fire]++
 		if first.IsZero() || fire.Before(first) {
 			first = fire

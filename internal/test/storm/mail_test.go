@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A mailbox is a run that takes one message in each of its generations, until it gets the last one. Messages come while it
-// waits, and while it does not.
+// A mailbox is a run that takes one message in each of its generations, until it gets the last one. Messages come while
+// it waits, and while it does not.
 const (
 	mailFlow    = "mail"
 	mailNode    = "box"
@@ -66,7 +67,7 @@ func post(ctx context.Context, run *runtime.Run[[]string], message string) error
 	s := runtime.Signal{Name: "message", Payload: message, IdempotencyKey: message}
 	for ctx.Err() == nil {
 		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: mailNode, Step: mailWait}, s)
-		if err == nil && sent.Outcome != runtime.SignalClosed {
+		if err == nil && sent.Outcome != fabrictype.SignalClosed {
 			return nil
 		}
 	}

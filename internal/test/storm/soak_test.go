@@ -21,10 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 )
 
 // A soak runs on all engines at the same time, at a rate that leaves most of a processor free.
@@ -44,9 +44,9 @@ const (
 	recoversWithin = 3 * time.Minute
 )
 
-// TestSoak disturbs all engines for as long as FLOWFABRIC_SOAK says, and for a few faults without it. Every minute or so
-// each engine comes to rest: its runs are compared with the model, its keyspace is checked and its runs are purged. At
-// the end, memory, goroutines and file descriptors must be what they were.
+// TestSoak disturbs all engines for as long as FLOWFABRIC_SOAK says, and for a few faults without it. Every minute or
+// so each engine comes to rest: its runs are compared with the model, its keyspace is checked and its runs are purged.
+// At the end, memory, goroutines and file descriptors must be what they were.
 func TestSoak(t *testing.T) {
 	k := &soak{t: t, begun: time.Now()}
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
@@ -80,8 +80,8 @@ type soak struct {
 
 func (k *soak) long() bool { return k.lasts > 0 }
 
-// sample measures the process of the test until the context ends. It writes a heap profile every few minutes, which tells
-// what has grown.
+// sample measures the process of the test until the context ends. It writes a heap profile every few minutes, which
+// tells what has grown.
 func (k *soak) sample(ctx context.Context) {
 	dir := k.t.TempDir()
 	k.t.Cleanup(func() { k.keepEvidence(k.t, "profiles", dir) })
@@ -280,7 +280,7 @@ func (e *soaked) purge(t *testing.T) {
 	t.Helper()
 	ctx, s := enginetest.Context(t), e.storm
 	require.NoError(t, s.bench.Client.DeleteSchedule(ctx, scheduleName))
-	s.finishJob(ctx, t, runtime.RunQuery{}, bulk.Purge())
+	s.finishJob(ctx, t, runtime.RunQuery{}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge})
 	enginetest.EventuallyWithin(t, s.patience(), func() string {
 		for run, err := range s.bench.Client.Runs(ctx, runtime.RunQuery{Children: true}) {
 			require.NoError(t, err)

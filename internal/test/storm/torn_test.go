@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -42,7 +43,7 @@ func TestTornCancel(t *testing.T) {
 				server.Restart()
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				assert.Equal(t, runtime.RunCancelled, d.State, "torn at %d of %d", place, places)
+				assert.Equal(t, fabrictype.RunCancelled, d.State, "torn at %d of %d", place, places)
 				assert.Zero(t, d.OpenNodes, "torn at %d of %d", place, places)
 				b.Check(t, invariant.Quiescent)
 			}

@@ -38,16 +38,20 @@ var engineSuites = []string{
 // longest are the packages that take longest. They begin first, or the end would wait for them.
 var longest = []string{"runtime", "bench", "internal/test/enginetest", "internal/test/childtest", "internal/test/contracttest"}
 
-// slow are the packages that unit leaves out: they compare with another implementation, disturb servers or measure.
+// slow are the packages that unit leaves out: they carry out whole runs, write files and sync them, compare with
+// another implementation, disturb servers, or measure.
 var slow = []string{
-	"bench", "examples/...", "internal/test/...", "runtime", "runtime/...",
+	"admin/archive", "admin/backup", "admin/move", "bench", "codegen", "enginecore/embedded/internal/aof", "examples/...",
+	"internal/keycopy", "internal/test/...", "runtime/...",
 }
 
-// sequential are the packages that make one call after the other, measure, or read sources: the race detector finds
-// nothing in them.
+// ofSources are the packages whose tests read sources and pages. No engine changes their result.
+var ofSources = []string{"codegen/...", "internal/test/apidoc", "internal/test/importtest", "internal/test/wordtest"}
+
+// sequential are the packages that make one call after the other, or measure: the race detector finds nothing in them.
 var sequential = []string{
-	"bench", "codegen/...", "lua", "internal/test/apidoc", "internal/test/conformance/...", "internal/test/contracttest",
-	"internal/test/enginetest", "internal/test/importtest", "internal/test/sizetest", "internal/test/wordtest",
+	"bench", "lua", "internal/test/conformance/...", "internal/test/contracttest", "internal/test/enginetest",
+	"internal/test/sizetest",
 }
 
 // unit is what a contributor runs after each change. Results of unchanged packages come from Go's cache.
@@ -89,7 +93,7 @@ func all(packages []string) []lane {
 	for _, dir := range apart {
 		beside = append(beside, step{says: dir, dir: dir, engines: each, packages: []string{"./..."}, flags: fresh})
 	}
-	raced := without(sorted(packages), sequential)
+	raced := without(sorted(packages), slices.Concat(sequential, ofSources))
 	return []lane{
 		{{
 			says: "all packages of the library", engines: each, race: true, packages: raced,

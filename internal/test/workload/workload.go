@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -164,8 +165,8 @@ func (w *Workload) Start(tb testing.TB, b *enginetest.Bench) {
 			w.result(tb, c, def, name, i)
 		}
 	}
-	w.untilNodes(tb, c, "asking", "ask", runtime.NodeSuspended)
-	w.untilNodes(tb, c, "retried", "try", runtime.NodeDelayed)
+	w.untilNodes(tb, c, "asking", "ask", fabrictype.NodeSuspended)
+	w.untilNodes(tb, c, "retried", "try", fabrictype.NodeDelayed)
 	w.fails(tb, c)
 	require.NoError(tb, worker.Stop())
 
@@ -193,7 +194,7 @@ func (w *Workload) Start(tb testing.TB, b *enginetest.Bench) {
 }
 
 // untilNodes waits until a node of all runs of a flow is in a state.
-func (w *Workload) untilNodes(tb testing.TB, c *runtime.Client, name, node string, state runtime.NodeState) {
+func (w *Workload) untilNodes(tb testing.TB, c *runtime.Client, name, node string, state fabrictype.NodeState) {
 	tb.Helper()
 	for i := range w.Each {
 		enginetest.Eventually(tb, func() string {

@@ -1,12 +1,12 @@
--- How runs may arrive: by a key, by a rate, or together with others. A run that says so comes alone in its call.
+-- How runs may arrive: by a key, at a limited rate, or gathered with others. A call that submits such a run submits no other.
 
 local WHEN_TAKEN = { reject = true, queue = true, join = true, cancel = true }
 
--- Most runs of a key that may be open at a time, starts that are counted, and inputs that are gathered.
+-- Maximum number of open runs of a key, of counted starts, and of gathered inputs.
 local MOST = { at_once = 1000, max_inputs = 10000 }
 local MOST_STARTS = 10000
 
--- The longest of the times (ms): ten years.
+-- Maximum for each of the times (ms): ten years.
 local MAX_MS = 316224000000
 
 local NUMBERS = { 'at_once', 'unique_for', 'quiet', 'at_most', 'max_inputs' }
@@ -15,7 +15,7 @@ local function refuse(name, rule, value)
   return reply.err('invalid_input', name .. ' must be ' .. rule .. ', got: ' .. tostring(value))
 end
 
--- What of an arrival does not go together: nil, or the error reply.
+-- Checks that the settings of an arrival fit together. Returns nil, or the error reply.
 local function check(A, a)
   if #A.runs ~= 1 or a.run ~= '1' then return refuse('an arrival', 'of the one run of its call', a.run) end
   if #A.signals + #A.fires + #A.parents > 0 then
@@ -37,7 +37,8 @@ local function check(A, a)
   return nil
 end
 
--- The arrival of the run of a call, which its run gets; nil for most calls. Nil and the error reply when it is bad.
+-- Returns the arrival of the call's run, to be stored with the run; nil for most calls. Returns nil and the error reply when it
+-- is invalid.
 function arrival.parse(A)
   local a = A.arrivals and A.arrivals[1]
   if not a then return nil, not A.arrivals and reply.err('invalid_input', 'the counts do not fit the arguments') or nil end
@@ -56,7 +57,7 @@ function arrival.parse(A)
   return a
 end
 
--- Judges a new run: its outcome when it is not to be created, else nil.
+-- Judges a new run. Returns its outcome when it is not to be created, else nil.
 function arrival.judge(c, A, n, run)
   local a, outcome = run.arrival, nil
   if a.quiet > 0 then
@@ -70,7 +71,7 @@ function arrival.judge(c, A, n, run)
   return outcome
 end
 
--- Whether runs of a graph can arrive in this way: nil, or the error reply.
+-- Checks whether runs of a graph can arrive in this way. Returns nil, or the error reply.
 function arrival.check_graph(g, run)
   if run.arrival.windows then return nil end
   local roots = #graph_store.roots(g)
@@ -79,14 +80,14 @@ function arrival.check_graph(g, run)
     ' nodes without upstreams, got: ' .. roots)
 end
 
--- The fields that the record of a run has besides, as a list of names and values.
+-- Returns the additional fields in the record of a run, as a list of names and values.
 function arrival.fields(run)
   local a = run.arrival
   if a.at_once == 0 then return { 'run_key', a.key } end
   return { 'run_key', a.key, 'run_key_id', a.key_id, 'at_once', number.text(a.at_once), 'queued', run.queued or '' }
 end
 
--- Notes a run that has been created, with its record and rows.
+-- Records the arrival of a run that was created, with its record and rows.
 function arrival.created(c, A, n, run)
   local a = run.arrival
   if a.quiet > 0 then

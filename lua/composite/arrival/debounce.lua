@@ -1,10 +1,10 @@
--- Calls that become one run: the run exists from the first call on and starts when none has come for a time. Until then, each call
--- replaces its input, or adds to it, and puts its start off.
+-- Gathers several calls in one run: the run exists from the first call on and starts when no call has come for a time. Until
+-- then, each call replaces its input, or adds to it, and defers its start.
 
--- Longest input of a run (bytes).
+-- Maximum size of a run's input (bytes).
 local MAX_INPUT = 1048576
 
--- For this time (ms) after the start of its run, a call that is sent again is known.
+-- Time (ms) after the start of its run for which a repeated call is recognised.
 local KNOWN_MS = 600000
 
 local PENDING_FIELDS = { 'flow_id', 'run_id', 'first_at', 'inputs', 'mode', 'quiet_until', 'start_by' }
@@ -12,8 +12,8 @@ local FLOW_FIELDS = { 'public_flow_state', 'purging', 'start_at', 'deadline_at',
 
 local function mode_of(a) return a.max_inputs > 0 and 'collect' or 'latest' end
 
--- When a run starts to which a call has come, and the two times from which that follows: when all calls have been quiet for the times that
--- they say, and by when the first of them wants the start. `pending`: what is known of the calls before.
+-- Returns when a gathering run starts, and the two times that determine this: when all calls have been quiet for the times that
+-- they require, and the latest start that the first call allows. `pending`: the record of the earlier calls.
 local function start_of(c, a, pending)
   local quiet_until = math.max(c.now + a.quiet, tonumber(pending and pending.quiet_until) or 0)
   local start_by = (tonumber(pending and pending.first_at) or c.now) + a.at_most
@@ -25,14 +25,14 @@ local function note_times(c, a, quiet_until, start_by)
   redis.call('HSET', key.ffx_run_key_pending(c, a.key_id), 'quiet_until', number.digits(quiet_until), 'start_by', number.digits(start_by))
 end
 
--- Keeps what is known of the calls of a key until some time after the start.
+-- Keeps the record of the calls of a key until some time after the start.
 local function keep(c, a, start_at)
   local ms = number.digits(start_at - c.now + KNOWN_MS)
   redis.call('PEXPIRE', key.ffx_run_key_pending(c, a.key_id), ms)
   redis.call('PEXPIRE', key.ffx_run_key_calls(c, a.key_id), ms)
 end
 
--- The run that gathers calls of a key, while they may join it: nil when there is none for this one.
+-- Returns the run that gathers calls of a key, while they may join it; nil when there is none for this call.
 local function gathering(c, A, a, pending)
   if not pending or pending.mode ~= mode_of(a) then return nil end
   local flow = record.read(key.flow_core(c, pending.flow_id), FLOW_FIELDS)
@@ -42,7 +42,7 @@ local function gathering(c, A, a, pending)
   return flow
 end
 
--- The input of a run that gathers, with that of a call: nil and the outcome when it cannot be.
+-- Returns the input of a gathering run together with a call's input; nil and the outcome when that is not possible.
 local function joined_input(c, run, a, pending)
   if mode_of(a) == 'latest' then return run.input end
   local count = tonumber(pending.inputs) or 0
@@ -52,7 +52,7 @@ local function joined_input(c, run, a, pending)
   return input
 end
 
--- Gives a run the input of a call, with what follows from it.
+-- Gives a run the input of a call, and updates the data that depend on the input.
 local function write_input(c, pending, run, input)
   local flow_id = pending.flow_id
   redis.call('SET', key.flow_input(c, flow_id), input)
@@ -67,7 +67,7 @@ local function write_input(c, pending, run, input)
   end
 end
 
--- Adds a call to the run that gathers those of its key. Gives the outcome, or nil when a run has to be created.
+-- Adds a call to the run that gathers the calls of its key. Returns the outcome, or nil when a run has to be created.
 function debounce.judge(c, A, n, run, a)
   local pending_key, calls_key = key.ffx_run_key_pending(c, a.key_id), key.ffx_run_key_calls(c, a.key_id)
   local pending = record.read(pending_key, PENDING_FIELDS)
@@ -91,7 +91,7 @@ function debounce.judge(c, A, n, run, a)
   return { 'joined', pending.run_id, pending.flow_id, 'gathered' }
 end
 
--- Notes a run that gathers from now on.
+-- Records a new run that gathers from now on.
 function debounce.created(c, n, run, a)
   local pending_key, calls_key = key.ffx_run_key_pending(c, a.key_id), key.ffx_run_key_calls(c, a.key_id)
   redis.call('DEL', pending_key, calls_key)
@@ -101,7 +101,7 @@ function debounce.created(c, n, run, a)
   keep(c, a, n.start_at or c.now)
 end
 
--- The run that gathers calls of a key, with the time of its start, as a list.
+-- Returns the run that gathers calls of a key, with the time of its start, as a list.
 function debounce.pending(c, id)
   local pending = record.read(key.ffx_run_key_pending(c, id), PENDING_FIELDS)
   local flow = pending and record.read(key.flow_core(c, pending.flow_id), FLOW_FIELDS)

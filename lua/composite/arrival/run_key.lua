@@ -1,13 +1,13 @@
--- Runs that share a key of their flow: how many of them are open at a time, in a queue behind those, and which was the first within a
--- time. All runs of a key are in one partition, so that one call judges, starts and ends them.
+-- Runs that share a key of their flow: how many of them are open at a time, with a queue for the others, and which was the first
+-- within a time. All runs of a key are in one partition, so that one call judges, starts and ends them.
 
--- Runs that wait in the queue of a key; runs that one call cancels for another one, promotes, or checks; and how many roots a run may
--- have whose start is moved within a call.
+-- Maximum number of runs in the queue of a key; of runs that one call cancels for another one, promotes, or checks; and of the
+-- roots of a run whose start is moved within a call.
 local MAX_QUEUED = 10000
 local RUNS_PER_CALL = 64
 run_key.MAX_ROOTS = 256
 
--- A run in a queue starts at a time that does not come (ms from now), as runs that start later do.
+-- Start time of a run in a queue (ms from now): it never comes, so the run waits like one with a later start.
 local NEVER_MS = 3155760000000
 
 -- A key with a queue is checked after this time (ms), in case a part of a call was lost.
@@ -21,13 +21,13 @@ end
 
 local function run_id_of(c, flow_id) return redis.call('HGET', key.flow_core(c, flow_id), 'run_id') or '' end
 
--- The run that was opened last, or the next one that will be.
+-- Returns the run that was opened last, or the next one that will be.
 local function running(c, id)
   return redis.call('ZRANGE', key.ffx_run_key_open(c, id), -1, -1)[1] or redis.call('ZRANGE', key.ffx_run_key_queue(c, id), 0, 0)[1]
 end
 
--- The last run that was the first within the time of its policy: its flow id and run id, when it was started, and the longest time of a
--- policy that counts such runs; nil without one. A run that was purged is none.
+-- Returns the last run that was the first within the time of its policy: its flow id and run id, when it was started, and the
+-- longest time of a policy that counts such runs. Returns nil without one, and when that run was purged.
 local function first(c, id)
   local at, longest, flow_id, run_id = string.match(redis.call('GET', key.ffx_run_key_first(c, id)) or '', '^(%d+) (%d+) (%S+) (.*)$')
   at, longest = tonumber(at), tonumber(longest)
@@ -37,14 +37,14 @@ local function first(c, id)
   return flow_id, run_id, at, longest
 end
 
--- The score of a run that enters a queue at its end: later than all others, also of the same millisecond.
+-- Returns the score of a run that enters a queue at its end: later than all others, also of the same millisecond.
 local function score_at_end(c, id)
   local last = redis.call('ZRANGE', key.ffx_run_key_queue(c, id), -1, -1, 'WITHSCORES')
   return number.digits(math.max(c.now, (tonumber(last[2] or nil) or 0) + 1))
 end
 
--- Judges a new run by its key. Gives the outcome of one that is not created, or nil; one that has to wait gets `queued`, its score in
--- the queue, and one that replaces others `cancels`. Nothing is written.
+-- Judges a new run by its key. Returns the outcome of a run that is not created, or nil. A run that has to wait gets `queued`,
+-- its score in the queue, and a run that replaces others gets `cancels`. Nothing is written.
 function run_key.judge(c, n, run, a)
   if a.unique_for > 0 then
     local flow_id, run_id, at = first(c, a.key_id)
@@ -91,14 +91,14 @@ local function promote(c, id)
     if not flow_id then return end
     local ok, is_full = call.guarded(c, 'run_key', flow_id, start_next)
     if is_full then return end
-    -- A run that raises an error holds up no others. When it can be read again, the index reconciliation enters it again.
+    -- A run that raises an error does not delay others. When it can be read again, the index reconciliation enters it again.
     if not ok then redis.call('ZREM', queue_key, flow_id) end
   end
   redis.call('ZADD', key.ffx_run_keys_due(c), c.now, id)
   wake.due(c, c.now)
 end
 
--- Puts a run into the queue of its key, with the score that its record keeps.
+-- Adds a run to the queue of its key, with the score that its record keeps.
 local function enqueue(c, id, flow_id, score)
   redis.call('ZADD', key.ffx_run_key_queue(c, id), score, flow_id)
   redis.call('ZADD', key.ffx_run_keys_due(c), 'NX', c.now + CHECK_MS, id)
@@ -119,7 +119,7 @@ local function cancel_others(c, run, a, actor)
   end
 end
 
--- Takes what belongs to a run by its key, when its record and rows have been created.
+-- Applies the key of a run whose record and rows were created: enters it, and cancels the runs that it replaces.
 function run_key.created(c, run, a, actor)
   local id = a.key_id
   if a.unique_for > 0 then
@@ -138,7 +138,7 @@ function run_key.created(c, run, a, actor)
   end
 end
 
--- A run has ended: its place is free.
+-- Frees the place of a run that has ended.
 function run_key.ended(c, flow_id, id)
   redis.call('ZREM', key.ffx_run_key_open(c, id), flow_id)
   if redis.call('ZREM', key.ffx_run_key_queue(c, id), flow_id) == 1 then
@@ -147,14 +147,14 @@ function run_key.ended(c, flow_id, id)
   promote(c, id)
 end
 
--- Why a run that has ended may not be open again: the error reply, or nil. `flow` has its run_key_id and at_once.
+-- Checks whether a run that has ended may be open again. Returns the error reply, or nil. `flow` has its run_key_id and at_once.
 function run_key.refuse_reopen(c, flow)
   local at_once = tonumber(flow.at_once)
   if not flow.run_key_id or not at_once or not is_taken(c, flow.run_key_id, at_once) then return nil end
   return reply.err('run_key_taken', run_id_of(c, running(c, flow.run_key_id)))
 end
 
--- A run that had ended is open again.
+-- Enters a run again that had ended and is open again.
 function run_key.reopened(c, flow_id, flow_key)
   local flow = record.read(flow_key, { 'run_key_id', 'at_once' })
   if flow and flow.run_key_id and flow.at_once then
@@ -162,7 +162,7 @@ function run_key.reopened(c, flow_id, flow_key)
   end
 end
 
--- Takes runs that are over, or gone, off what their key has, and starts those whose turn it is.
+-- Removes runs that are over or purged from the indexes of their key, and starts those whose turn it is.
 local function check(c, id)
   for _, set_key in ipairs({ key.ffx_run_key_open(c, id), key.ffx_run_key_queue(c, id) }) do
     local function look_at(flow_id)
@@ -181,15 +181,15 @@ local function check(c, id)
   end
 end
 
--- Checks keys with a queue. Gives how many.
+-- Checks keys with a queue. Returns how many it has checked.
 function run_key.check_due(c)
   local count = scan.each_due(c, 'run_key', key.ffx_run_keys_due(c), KEYS_PER_TICK, function(id) check(c, id) end)
   if count == KEYS_PER_TICK then c.more = true end
   return count
 end
 
--- Enters a run wherever its record says that it belongs. `flow` has its run_key_id, at_once, queued, created_at, and closed_at. Reports
--- whether it was not in order.
+-- Enters a run into the indexes that its record names. `flow` has its run_key_id, at_once, queued, created_at, and closed_at.
+-- Reports whether an entry was wrong or missing.
 function run_key.repair(c, flow_id, flow)
   local id = flow.run_key_id
   if not id or not flow.at_once then return false end
@@ -209,13 +209,13 @@ function run_key.repair(c, flow_id, flow)
   return true
 end
 
--- The place of a run in the queue of its key, from 1 on; nil when it is in none.
+-- Returns the place of a run in the queue of its key, from 1 on; nil when it is in none.
 function run_key.place(c, flow_id, id)
   local rank = redis.call('ZRANK', key.ffx_run_key_queue(c, id), flow_id)
   return rank and rank + 1 or nil
 end
 
--- The run id of the run that a queue waits for.
+-- Returns the run id of the run that a queue waits for.
 function run_key.running(c, id)
   local flow_id = redis.call('ZRANGE', key.ffx_run_key_open(c, id), 0, 0)[1]
   return flow_id and run_id_of(c, flow_id) or ''
@@ -236,9 +236,9 @@ local function listed(c, set_key, field)
 end
 
 -- @function ffx_read_run_key
--- @summary  The runs of a key: those that are open and those in its queue, in their order, the first 200 of each, and how many there
---           are; the first run within the time of its policy; the run that gathers calls, and when it starts; and the times of the last
---           starts that are counted.
+-- @summary  Returns the runs of a key: the open ones and those in its queue, in their order, the first 200 of each, and the total
+--           of both; the first run within the time of its policy; the run that gathers calls, and when it starts; and the times
+--           of the last starts that are counted.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      run_key_id         run_key_id

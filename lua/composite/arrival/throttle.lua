@@ -1,20 +1,21 @@
--- Starts of a key that are counted: at most so many within a time, or several of these. The key has a list of the times of its last
--- starts, the latest first, which all share that throttle it, whatever their own numbers and times are. A start that would be one too
--- many of any of its windows takes place as soon as it is not.
+-- Throttles starts of a key: at most a number of starts within a time, or several such windows. The key has a list of the times
+-- of its last starts, the latest first. All runs of the key share it, whatever their own numbers and times are. A start that
+-- would exceed one of its windows is deferred until it does not.
 
--- No start is put off for longer than this time (ms): ten years.
+-- Maximum time (ms) by which a start is deferred: ten years.
 local MAX_AHEAD_MS = 316224000000
 
--- Starts that are kept of a key at most, as many as the largest window has; starts that are kept in any case, as they are listed; and
--- those that one call drops of those that no window counts any more.
+-- Maximum number of starts that are kept for a key, equal to the largest window; number of starts that are always kept, for
+-- lists; and number of starts outside of all windows that one call drops.
 local MAX_KEPT, MIN_KEPT, DROPPED_PER_CALL = 10000, 200, 8
 
--- Starts among which a free time is looked for, when some of them are still to come. With more, a start comes behind all of them.
+-- Maximum number of starts that are searched for a free time, when some of them are still to come. With more, a start comes after
+-- all of them.
 local MAX_LOOKED = 2048
 
 local MAX_WINDOWS = 8
 
--- Reads the windows of a throttle, "<starts>/<ms>", separated by commas: nil when they are none, or too many.
+-- Reads the windows of a throttle, "<starts>/<ms>", separated by commas. Returns nil when they are invalid, or too many.
 function throttle.windows(text, most, longest)
   local windows = {}
   for part in string.gmatch(text .. ',', '([^,]*),') do
@@ -26,7 +27,8 @@ function throttle.windows(text, most, longest)
   return windows
 end
 
--- The earliest time from `at` on that is behind so many starts that no window counts too many, whenever the others are.
+-- Returns the earliest time from `at` on at which the n-th latest start has left each window, where n is the number of starts
+-- that the window allows.
 local function behind_all(c, starts_key, windows, at)
   for _, w in ipairs(windows) do
     local start = number.finite(redis.call('LINDEX', starts_key, w.starts - 1))
@@ -35,8 +37,9 @@ local function behind_all(c, starts_key, windows, at)
   return at
 end
 
--- The earliest time from `at` on at which a window has room beside the starts of a list, the latest first: in no span of its length would
--- be more than it lets start. As many starts as it does, close to each other, leave none from `per` before the last to `per` behind the first.
+-- Returns the earliest time from `at` on at which a window has room in addition to the starts of a list, the latest first: no
+-- span of its length may contain more starts than it allows. A group of that many starts close to each other excludes the time
+-- from `per` before its last start to `per` after its first.
 local function with_room(list, w, at)
   for first = #list, w.starts, -1 do
     local from, to = list[first - w.starts + 1] - w.per, list[first] + w.per
@@ -46,7 +49,7 @@ local function with_room(list, w, at)
   return at
 end
 
--- The earliest time from `at` on at which all windows have room, where some starts are still to come.
+-- Returns the earliest time from `at` on at which all windows have room, where some starts are still to come.
 local function between(c, starts_key, windows, at)
   local list = redis.call('LRANGE', starts_key, 0, -1)
   for i = 1, #list do list[i] = tonumber(list[i]) end
@@ -58,7 +61,8 @@ local function between(c, starts_key, windows, at)
   return behind_all(c, starts_key, windows, at)
 end
 
--- Judges a new run: the outcome of one that is not created, or nil; one that is put off starts at n.start_at. Nothing is written.
+-- Judges a new run. Returns the outcome of a run that is not created, or nil; a deferred run starts at n.start_at. Nothing is
+-- written.
 function throttle.judge(c, n, run, a)
   local starts_key = key.ffx_run_key_starts(c, a.key_id)
   local latest = number.finite(redis.call('LINDEX', starts_key, 0))
@@ -71,7 +75,7 @@ function throttle.judge(c, n, run, a)
   return nil
 end
 
--- Adds a start to a list, which stays in order.
+-- Adds a start to a list and keeps the list in order.
 local function insert(starts_key, at)
   local text = number.digits(at)
   local latest = number.finite(redis.call('LINDEX', starts_key, 0))
@@ -79,7 +83,7 @@ local function insert(starts_key, at)
     redis.call('LPUSH', starts_key, text)
     return
   end
-  -- Those that are later are taken off, and put back behind it.
+  -- Later starts are removed, and added again after it.
   local later, list = { text }, redis.call('LRANGE', starts_key, 0, -1)
   local count = 0
   while list[count + 1] and tonumber(list[count + 1]) > at do count = count + 1 end
@@ -88,7 +92,7 @@ local function insert(starts_key, at)
   call.chunked('LPUSH', starts_key, later)
 end
 
--- Drops starts that the longest window does not count any more.
+-- Drops starts that are older than the longest window.
 local function drop_old(c, starts_key, longest)
   for _ = 1, DROPPED_PER_CALL do
     if redis.call('LLEN', starts_key) <= MIN_KEPT then return end
@@ -99,8 +103,8 @@ local function drop_old(c, starts_key, longest)
   redis.call('LTRIM', starts_key, 0, MAX_KEPT - 1)
 end
 
--- Counts the start of a run that has been created. The list is kept until no window counts its latest start any more. So what is left of
--- its time tells the longest window of those that have throttled the key.
+-- Counts the start of a run that was created. The list is kept until its latest start is outside of all windows. Its remaining
+-- time to live therefore shows the longest window that has throttled the key.
 function throttle.created(c, run, a)
   local starts_key = key.ffx_run_key_starts(c, a.key_id)
   local latest, left, longest = number.finite(redis.call('LINDEX', starts_key, 0)), redis.call('PTTL', starts_key), 1

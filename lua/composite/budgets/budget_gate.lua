@@ -1,20 +1,20 @@
--- The budget gates of a partition of flows: which budgets are used up, and which executions wait for one of them to
--- reopen. The flow field `budget_ids` names the budgets that block. The hash `budget_gates` maps each budget that was
--- ever closed to "<gate> <words>"; an empty text after the gate means open.
+-- The budget gates of a partition of flows: which budgets are used up, and which executions wait for one of them to reopen. The
+-- flow field `budget_ids` names the budgets that block. The hash `budget_gates` maps each budget that was ever closed to "<gate>
+-- <words>"; an empty text after the gate means open.
 
--- Executions that one call lets go.
+-- Maximum number of executions that one call releases.
 local RELEASED_PER_CALL = 200
 
--- When a run is looked at again (ms) at the latest, and how long after it should have been purged.
+-- Maximum time (ms) until a run is checked again, and time after its due purge until the next check.
 local RUN_AGAIN_MS = 86400000
 local PURGE_GRACE_MS = 60000
 
--- The field `budgets` of a run whose budgets are those of its graph.
+-- Value of the field `budgets` for a run whose budgets come from its graph.
 local OF_GRAPH = 'graph'
 budget_gate.OF_GRAPH = OF_GRAPH
 
--- The budgets of a run, "" for none. `mark` is the field `budgets` of its record: those that were submitted with it have a key
--- of their own, since a hash with a long text in it takes several times the memory and the time to copy.
+-- Returns the budgets of a run, "" for none. `mark` is the field `budgets` of its record. Budgets that were submitted with the
+-- run have their own key, since a hash with a long text in it takes several times the memory and the time to copy.
 function budget_gate.of(c, flow_id, mark)
   if not is_set(mark) then return '' end
   if mark ~= OF_GRAPH then return redis.call('GET', key.flow_budgets(c, flow_id)) or '' end
@@ -22,7 +22,7 @@ function budget_gate.of(c, flow_id, mark)
   return run and graph_store.budgets(graph_store.of_run(run)) or ''
 end
 
--- Why a flow's budgets keep its executions from starting, and the id of the budget; nil when they do not.
+-- Returns why a flow's budgets keep its executions from starting, and the id of the budget; nil when they do not.
 function budget_gate.closed(c, flow)
   if not is_set(flow.budget_ids) then return nil end
   c.gates = c.gates or {}
@@ -35,7 +35,7 @@ function budget_gate.closed(c, flow)
   return nil
 end
 
--- Takes an execution out of the way until the gate opens, when a budget keeps it from starting, and tells whether it does.
+-- Blocks an execution until the gate opens, when a budget keeps it from starting. Reports whether it does.
 function budget_gate.hold(c, execution_id, core)
   local words, budget_id = budget_gate.closed(c, flow_record.read(c, core.flow_id))
   if not words then return false end
@@ -58,7 +58,7 @@ function budget_gate.hold(c, execution_id, core)
   return true
 end
 
--- Lets one execution go that waits for a budget.
+-- Releases one execution that waits for a budget.
 function budget_gate.release(c, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
@@ -69,7 +69,7 @@ function budget_gate.release(c, execution_id)
   })
 end
 
--- Lets the executions go that wait for a budget, in the order in which they would have started.
+-- Releases the executions that wait for a budget, in the order in which they would have started.
 local function release_waiting(c, budget_id, left)
   local waiting_key = key.ffx_budget_waiting(c, budget_id)
   if left <= 0 then
@@ -84,9 +84,9 @@ local function release_waiting(c, budget_id, left)
 end
 
 -- @function ffx_set_budget_gates
--- @summary  Tells a partition which budgets are used up (`closed` says why), and which are not: their executions are let go, a
---           bounded number per call; call again while `more`. What is older than what is known does nothing.
---           `forget`: the budget is gone, and nothing will be heard of it.
+-- @summary  Notifies a partition which budgets are used up (`closed` contains the reason), and which are not: their executions
+--           are released, a bounded number per call; call again while `more`. A notice that is older than the stored one has no
+--           effect. `forget`: the budget is removed, and no further notice will come.
 -- @flags    derives repeatable
 -- @key      partition       ffx.partition
 -- @group    gates           budget_id:budget_id gate:int closed:text forget:bool
@@ -113,7 +113,7 @@ function F.ffx_set_budget_gates(K, A)
 end
 
 -- @function ffx_note_breach
--- @summary  Writes into the log of a run that it has passed a limit of a budget, once for each budget and id.
+-- @summary  Writes into the log of a run that it has exceeded a limit of a budget, once for each budget and id.
 -- @flags    derives repeatable
 -- @key      partition       ffx.partition
 -- @arg      flow_id         flow_id
@@ -134,7 +134,7 @@ function F.ffx_note_breach(K, A)
   return reply.ok()
 end
 
--- Until when (Unix ms) an execution is leased under an epoch; 0 when it is not.
+-- Returns until when (Unix ms) an execution is leased under an epoch; 0 when it is not.
 local function held_until(c, entry)
   local core = record.read(key.exec_core(c, entry.execution_id), { 'lifecycle_phase', 'ownership_state', 'current_lease_epoch',
     'lease_expires_at' })
@@ -143,7 +143,7 @@ local function held_until(c, entry)
   return at > c.now and core.lease_expires_at or '0'
 end
 
--- When a run is to be looked at again; 0 when it is gone.
+-- Returns when a run is to be checked again; 0 when it is gone.
 local function look_again(c, flow_id)
   if redis.call('EXISTS', key.flow_core(c, flow_id)) == 0 then return '0' end
   local purge_at = tonumber(redis.call('ZSCORE', key.ffx_purge_due(c), flow_id) or nil)
@@ -152,7 +152,7 @@ local function look_again(c, flow_id)
 end
 
 -- @function ffx_verify_budget_use
--- @summary  Tells keepers of budgets until when leases live, and when to look again at runs: 0 of those that are gone.
+-- @summary  Returns to keepers of budgets the ends of leases, and when to check runs again: 0 for those that are gone.
 -- @flags    derives readonly
 -- @key      partition       ffx.partition
 -- @group    leases          execution_id:execution_id epoch:int
@@ -163,7 +163,7 @@ function F.ffx_verify_budget_use(K, A)
   if not A.leases or not A.runs then return reply.err('invalid_input', 'the counts do not fit the arguments') end
   local c = call.open_guarded(K.partition)
   local live, again = {}, {}
-  -- What raises an error is taken for live until it is looked at again.
+  -- A lease or run that raises an error counts as live until its next check.
   for i, entry in ipairs(A.leases) do
     local _, at = call.guarded(c, 'budget', entry.execution_id, function() return held_until(c, entry) end)
     live[i] = at or scan.put_off_until(c)
@@ -175,8 +175,8 @@ function F.ffx_verify_budget_use(K, A)
   return reply.ok(live, again, c.faults)
 end
 
--- Budgets of a flow that is purged: what this partition knows of them. Those that belong to the run alone are not heard of any
--- more.
+-- Removes this partition's data about the budgets of a purged flow. No further notice comes for budgets that belong to the run
+-- alone.
 function budget_gate.forget(c, flow_id, text)
   local ok, list = pcall(cjson.decode, text)
   if not ok or type(list) ~= 'table' then return end
@@ -188,7 +188,7 @@ function budget_gate.forget(c, flow_id, text)
   end
 end
 
--- A member of a flow that is purged waits for nothing.
+-- Removes a member of a purged flow from the lists of waiting executions.
 function budget_gate.forget_member(c, flow, execution_id)
   for id in string.gmatch(flow.budget_ids, '[^,]+') do redis.call('ZREM', key.ffx_budget_waiting(c, id), execution_id) end
 end

@@ -1,12 +1,13 @@
 -- Maintenance and operation of budgets: due resets, pending notices to other partitions, lists, removal.
 
--- Resets and owed texts that one tick takes up, and when (ms) they are taken up again if nobody says that they are done.
+-- Maximum numbers of resets and of owed texts that one tick returns, and time (ms) after which it returns them again unless they
+-- were acknowledged.
 local MAX_RESETS, MAX_OWED = 64, 256
 local AGAIN_MS = 5000
 
 local PAGE = 100
 
--- Carries out the resets whose time has come, and tells how many. One of a budget that is not there any more is forgotten.
+-- Performs the due resets, and returns how many. A budget that no longer exists is removed from the schedule.
 local function reset_due(c)
   local count = 0
   local resets_key = key.index_budget_resets(c)
@@ -15,7 +16,7 @@ local function reset_due(c)
     local stored = record.read(b.definition, budget.RESET_FIELDS)
     if stored and stored.budget_id then
       budget.reset(c, b, id, stored, c.now, c.now_text)
-      -- Nobody else tells what the reset means for those that wait.
+      -- Only this text notifies the executions that wait for the reset.
       redis.call('ZADD', b.due, 'XX', c.now, encode.gate_task(id))
       count = count + 1
     else
@@ -25,7 +26,7 @@ local function reset_due(c)
   return number.text(count)
 end
 
--- An owed text with what is needed to carry it out; nil when there is nothing to do any more.
+-- Returns an owed text with the data that it needs; nil when there is nothing left to do.
 local function task(c, text)
   local kind, id, rest = decode.budget_task(text)
   if not kind then return nil end
@@ -40,8 +41,8 @@ end
 -- @record budget_task text:text gate:int closed:text flow_id:flow_id wide:bool
 
 -- @function ffx_budget_tick
--- @summary  Resets the budgets of a partition that are due, and names what is owed elsewhere because nobody has done it in
---           time: see the calls of ffx_use_budget. Gates come with how they stand, and with the run that a budget belongs to.
+-- @summary  Resets the budgets of a partition that are due, and returns overdue tasks for other partitions: see the calls of
+--           ffx_use_budget. Gates come with their states, and with the run that a budget belongs to.
 -- @flags    derives repeatable
 -- @key      policies        index.budget_policies
 -- @reply    OK now:unix_ms next_due_at:unix_ms resets:int tasks:list(budget_task) faults:list(item_fault)?
@@ -69,7 +70,7 @@ function F.ffx_budget_tick(K)
   return reply.ok(c.now_text, at and number.text(at) or '', resets, tasks, c.faults)
 end
 
--- A text is done. That of a gate stays when the gate has changed since.
+-- Removes an owed text that is done. The text of a gate stays when the gate has changed since.
 local function done(c, entry)
   local due_key = key.budget_due(c)
   local kind, id = decode.budget_task(entry.text)
@@ -82,7 +83,7 @@ local function done(c, entry)
   end
 end
 
--- Takes back reservations. Gives how many there were.
+-- Takes back reservations. Returns how many there were.
 local function take_back(c, list)
   local used, count = {}, 0
   local function take(_, entry)
@@ -107,8 +108,8 @@ local function take_back(c, list)
 end
 
 -- @function ffx_budget_done
--- @summary  Takes off what was owed and is done, or notes when it is to be looked at again. Reservations whose lease is
---           `over` are released.
+-- @summary  Removes owed texts that are done, or sets the time of their next check. Reservations whose lease is `over` are
+--           released.
 -- @flags    derives repeatable
 -- @key      policies        index.budget_policies
 -- @group    done            text:text gate:int again_at:unix_ms
@@ -129,7 +130,7 @@ end
 local STATE_FIELDS = { 'budget_id', 'name', 'key', 'scope_type', 'scope_id', 'on_hard_limit', 'reset_interval_ms', 'next_reset_at',
   'pinned', 'closed', 'breach_count', 'soft_breach_count', 'reset_count', 'gate', 'wide', 'namespace' }
 
--- How a budget stands, in the order of the record above; nil when there is none.
+-- Returns the state of a budget, in the order of the record above; nil when there is none.
 local function state_of(c, id)
   local b = budget_use.keys(c, id)
   local stored = record.read(b.definition, STATE_FIELDS)
@@ -148,7 +149,7 @@ local function state_of(c, id)
 end
 
 -- @function ffx_get_budgets
--- @summary  How budgets stand. Of those that do not exist, nothing comes.
+-- @summary  Returns the states of budgets. Budgets that do not exist are left out.
 -- @flags    derives readonly
 -- @key      policies        index.budget_policies
 -- @args     budget_ids      budget_id
@@ -161,7 +162,7 @@ function F.ffx_get_budgets(K, A)
 end
 
 -- @function ffx_list_budgets
--- @summary  The budgets of a partition with how they stand, in pages.
+-- @summary  Returns the budgets of a partition with their states, in pages.
 -- @flags    derives readonly
 -- @key      policies        index.budget_policies
 -- @arg      cursor          text optional
@@ -175,8 +176,8 @@ function F.ffx_list_budgets(K, A)
 end
 
 -- @function ffx_remove_budget
--- @summary  Removes a budget with what is used and reserved of it. One whose gate is closed is opened first, and removed by a
---           call after that was told (`told` is false then); with `over`, nothing can wait for it.
+-- @summary  Removes a budget with its usage and its reservations. A closed gate is opened first. The budget is then removed by a
+--           call after the partitions were notified (`told` is false until then); with `over`, nothing can wait for it.
 -- @flags    derives repeatable
 -- @key      definition      budget.record
 -- @arg      budget_id       budget_id

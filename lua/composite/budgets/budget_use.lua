@@ -1,22 +1,22 @@
--- Budgets as flows use them: the budgets of the contract, with reservations beside the usage, and with a gate that
--- keeps executions from starting (see budget.close). A call that has consequences in another partition, in the log of a
--- run or for waiting nodes, records them in the sorted set `due` of the budget's partition until a client or keeper
--- acknowledges them. Each is one text:
+-- Budgets as flows use them: the budgets of the contract, with reservations in addition to the usage, and with a gate that keeps
+-- executions from starting (see budget.close). A call that has consequences in another partition, in the log of a run or for
+-- waiting nodes, records them in the sorted set `due` of the budget's partition until a client or keeper acknowledges them. Each
+-- is one text:
 --
---   gate <budget>                      the gate has changed; partitions of flows must be told
---   breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>   must be noted with the run;
+--   gate <budget>                      the gate has changed; partitions of flows must be notified
+--   breach <budget> <id> <kind> <effect> <flow> <whose> <node> <attempt> <dimension> <words>   must be logged with the run;
 --                                      the effect is on the run whose budget it is
 --   held <budget> <reservation>        check that the lease of the reservation is live
 --   run <budget>                       check that the run of the budget exists
 
--- Time (ms) for which an entry is recognised when it comes again: one that is told apart by its lease, and one that is so
--- for the whole execution.
+-- Time (ms) for which a repeated entry is recognised: an entry that its lease identifies, and an entry that counts once for the
+-- whole execution.
 local MEMORY_MS, LASTING_MS = 3600000, 30 * 86400000
 
--- Reservations are looked at when the lease may be over, but this long (ms) after they were made at the latest.
+-- Reservations are checked when the lease may be over, but at the latest this long (ms) after they were made.
 local HELD_MS = 30000
 
--- Whether the run lives is looked at this long (ms) after its budget came into being.
+-- Time (ms) after the creation of a budget when keepers check that its run exists.
 budget_use.RUN_MS = 3600000
 
 local MAX_ENTRIES = 64
@@ -33,7 +33,7 @@ function budget_use.keys(c, id)
   }
 end
 
--- Checks what a declaration says. Gives its numbers, or nil and the error reply.
+-- Checks a declaration. Returns its numbers, or nil and the error reply.
 local function check_declaration(A)
   if not A.dims or #A.dims > MAX_DIMENSIONS then
     return nil, reply.err('invalid_input', 'a budget has at most ' .. MAX_DIMENSIONS .. ' dimensions')
@@ -64,7 +64,7 @@ local function create_record(c, b, A)
   end
 end
 
--- Writes limits, interval and effect. What is used and reserved stays.
+-- Writes limits, interval and effect. Usage and reservations do not change.
 local function write_declaration(c, b, A, n, stored)
   redis.call('HSET', b.definition, 'on_hard_limit', A.effect, 'reset_interval_ms', number.digits(n.interval),
     'wide', A.wide == '1' and '1' or '0', 'declared', A.declared or '', 'declared_at', number.digits(n.declared_at), 'namespace', A.namespace,
@@ -88,7 +88,7 @@ local function write_declaration(c, b, A, n, stored)
   stored.on_hard_limit, stored.name, stored.key = A.effect, stored.name or A.name, stored.key or A.key
 end
 
--- A dimension with its limits and what is used and reserved, or nil when the budget does not have it. Read once.
+-- Returns a dimension with its limits, its usage and its reservations, or nil when the budget does not have it. Read once.
 function budget_use.dimension(b, name)
   local d = b.dims[name]
   if d then return d end
@@ -105,7 +105,7 @@ function budget_use.dimension(b, name)
   return d
 end
 
--- All dimensions, by name.
+-- Returns all dimensions, by name.
 function budget_use.dimensions(b)
   local names = {}
   for _, field in ipairs(redis.call('HKEYS', b.limits)) do
@@ -125,7 +125,7 @@ local function read(b, dimensions)
   return stored and stored.budget_id and stored or nil
 end
 
--- A closed gate opens when of every dimension something is left.
+-- Opens a closed gate when every dimension has something left.
 local function reopen_if_left(c, b, stored)
   if not is_set(stored.closed) then return end
   for _, d in ipairs(budget_use.dimensions(b)) do
@@ -134,13 +134,13 @@ local function reopen_if_left(c, b, stored)
   budget.reopen(c, b, b.id, stored)
 end
 
--- Something was given back without the budget being used.
+-- Handles usage that was given back without a use of the budget.
 function budget_use.given_back(c, b)
   local stored = read(b, {})
   if stored then reopen_if_left(c, b, stored) end
 end
 
--- Carries out a reset whose time has come, also when nobody has ticked.
+-- Performs a due reset, also when no tick has done so.
 local function reset_if_due(c, b, stored)
   local at = number.finite(stored.next_reset_at)
   if at and at <= c.now and (number.finite(stored.reset_interval_ms) or 0) > 0 then
@@ -150,7 +150,8 @@ local function reset_if_due(c, b, stored)
   return false
 end
 
--- The record of the budget that a call uses, declared by the call if need be. Nil and the error reply when there is none.
+-- Returns the record of the budget that a call uses, declared by the call if necessary. Returns nil and the error reply when
+-- there is none.
 local function open(c, b, A)
   local names = {}
   for i, entry in ipairs(A.entries) do names[i] = entry.dimension end
@@ -180,14 +181,14 @@ end
 
 local function fits(d, amount) return d.hard == 0 or d.used + d.reserved + amount <= d.hard end
 
--- What is used and reserved changes in the dimension first; budget_use.write brings it to the keys, once for a call.
+-- Usage and reservations change in the dimension first; budget_use.write writes them to the keys, once for a call.
 local function add_used(d, amount, entry)
   local before = d.used
   d.used = before + amount
   if d.soft > 0 and before <= d.soft and d.used > d.soft then d.softly = entry end
 end
 
--- Writes what has changed of the dimensions.
+-- Writes the changes of the dimensions.
 function budget_use.write(b)
   for _, d in ipairs(b.list) do
     if d.used ~= d.was_used then redis.call('HINCRBY', b.usage, d.name, number.digits(d.used - d.was_used)) end
@@ -200,7 +201,7 @@ function budget_use.write(b)
   end
 end
 
--- An entry is remembered by its id. False when it was already.
+-- Remembers an entry by its id. Returns false when it was already remembered.
 local function remember(c, b, entry)
   local memory = entry.lasting == '1' and LASTING_MS or MEMORY_MS
   return redis.call('SET', key.budget_dedup(c, b.id .. '/' .. entry.id), '1', 'NX', 'PX', memory) and true or false
@@ -210,7 +211,7 @@ local function is_known(c, b, entry) return redis.call('EXISTS', key.budget_dedu
 
 local function owed_for(b, reservation_id) return encode.held_task(b.id, reservation_id) end
 
--- Takes a reservation back. Gives what was reserved, or nil when there is none of that id.
+-- Takes a reservation back. Returns the reserved amount, or nil when there is none with that id.
 function budget_use.take_back(b, reservation_id)
   local held = redis.call('HGET', b.reservations, reservation_id)
   if not held then return nil end
@@ -221,14 +222,14 @@ function budget_use.take_back(b, reservation_id)
   if d then
     d.reserved = math.max(0, d.reserved - amount)
   elseif redis.call('HINCRBY', b.reserved, name, number.digits(-amount)) <= 0 then
-    -- The budget does not have the dimension any more.
+    -- The budget no longer has the dimension.
     redis.call('HDEL', b.reserved, name)
   end
   return amount
 end
 
--- The id of a reservation begins with the lease that it belongs to, so that it can be told when that is over. The name
--- tells reservations of one lease apart.
+-- The id of a reservation begins with the lease that it belongs to, so that a check can find out when the lease is over. The name
+-- distinguishes reservations of one lease.
 -- @text reservation_id {execution_id}/{lease_epoch}/{name}
 
 local function is_reservation(id)
@@ -236,7 +237,7 @@ local function is_reservation(id)
   return is_set(execution_id) and is_set(name)
 end
 
--- What becomes of an entry: ok, applied (it was known already) or refused.
+-- Applies an entry and returns its state: ok, applied (it was already known) or refused.
 local USES = {}
 
 function USES.report(c, b, entry, d)
@@ -257,8 +258,7 @@ function USES.reserve(c, b, entry, d)
   return 'ok'
 end
 
--- What was used of a reservation. More than was reserved counts as far as the limit goes; of what was refused, that is the
--- reserved part.
+-- Counts the actual usage of a reservation, up to the limit. When it is refused, the reserved part counts.
 function USES.settle(c, b, entry, d)
   if is_known(c, b, entry) then return 'applied' end
   local held = budget_use.take_back(b, entry.id)
@@ -270,7 +270,7 @@ function USES.settle(c, b, entry, d)
   return fitting and 'ok' or 'refused'
 end
 
--- What is released is remembered also where there is nothing, so that a reservation that comes late is none.
+-- A release is remembered even without a reservation, so that a reservation that arrives late has no effect.
 function USES.release(c, b, entry)
   local held = budget_use.take_back(b, entry.id)
   remember(c, b, entry)
@@ -279,7 +279,7 @@ function USES.release(c, b, entry)
   return 'ok'
 end
 
--- The entries of a call, with their numbers and dimensions. Nil and the error reply when one is bad.
+-- Checks the entries of a call, with their numbers and dimensions. Returns nil and the error reply when one is invalid.
 local function check_entries(b, A)
   local sums = {}
   for _, entry in ipairs(A.entries) do
@@ -307,9 +307,9 @@ local function check_entries(b, A)
   return nil
 end
 
--- What is owed elsewhere stands in `due` as text until it is done: to tell partitions how a gate stands (gate_task), to
--- tell a run of a breach and to cancel `target` for it, to release a reservation when its lease is over, and to remove
--- the budget of a run when the run is gone. All texts begin like budget_task.
+-- A task for another partition is stored in `due` as text until it is done: to notify partitions of the state of a gate
+-- (gate_task), to notify a run of a breach and to cancel `target` for it, to release a reservation when its lease is over, and to
+-- remove the budget of a run when the run is gone. All texts begin like budget_task.
 -- @text budget_task {task:word} {budget_id} {detail?}
 -- @text breach_task breach {budget_id} {entry_id} {kind:word} {effect:word} {flow_id} {target:flow_id} {node} {attempt:int} {dimension} {words}
 -- @text held_task   held {budget_id} {reservation_id}
@@ -336,15 +336,14 @@ end
 -- @arguments budget_declaration name:text key:text? namespace:text scope_type:text scope_id:text effect:text wide:bool interval:ms declared:text declared_at:int
 
 -- @function ffx_use_budget
--- @summary  Counts what executions use of a budget, and what they reserve: entries of kind report, reserve, settle and
---           release, in order, each once for its id. An entry that does not fit under the hard limit is `refused`, and
---           nothing is counted for it; it `waits` when the budget may have room for it later, which closes the gate. A settled
---           reservation counts as far as it was reserved. The id of a reservation is "<execution>/<epoch>/<text>", and `lease`
---           is for how long that lease lives if nobody renews it. With `declares`, the call
---           brings the budget's limits, which count unless an operator or a later run has set others. A budget of one run is
---           `wide` when nodes of other runs, which its own nodes stand for, use it too. `owed` are texts to
---           be carried out and then to be taken off with ffx_budget_done, or else by keepers; so is the gate, when it
---           is `told`.
+-- @summary  Counts the usage of a budget by executions, and their reservations: entries of kind report, reserve, settle and
+--           release, in order, each once for its id. An entry that does not fit under the hard limit is `refused`, and nothing is
+--           counted for it; it `waits` when the budget may have room for it later, which closes the gate. A settled reservation
+--           counts as far as it was reserved. The id of a reservation is "<execution>/<epoch>/<text>", and `lease` is the time
+--           for which that lease is valid without a renewal. With `declares`, the call contains the budget's limits, which count
+--           unless an operator or a later run has set others. A budget of one run is `wide` when nodes of its child runs use it
+--           too. `owed` are texts to be processed and then removed with ffx_budget_done; otherwise keepers do so. The same
+--           applies to the gate, when it is `told`.
 -- @flags    derives repeatable
 -- @key      definition      budget.record
 -- @arg      budget_id       budget_id
@@ -393,7 +392,7 @@ function F.ffx_use_budget(K, A)
   return reply.ok(uses, stored.gate, stored.closed or '', stored.gate ~= gate and '1' or '0', owed)
 end
 
--- Whether a budget has the limits, the interval and the effect that the caller of ffx_set_budget has seen.
+-- Reports whether a budget has the limits, the interval and the effect that the caller of ffx_set_budget has read.
 local function has_old_settings(b, stored, A)
   if not stored or stored.on_hard_limit ~= A.old_effect or (number.finite(stored.reset_interval_ms) or 0) ~= (number.finite(A.old_interval) or 0)
     or (stored.pinned and '1' or '0') ~= (A.old_pinned or '0') then
@@ -407,9 +406,9 @@ local function has_old_settings(b, stored, A)
 end
 
 -- @function ffx_set_budget
--- @summary  Creates a budget, or sets its limits, interval and effect, whatever flows declare. What is used stays. With
---           `only_new`, a budget that exists is left as it is. With `compare`, so is one that is not there, or whose settings are not
---           those that begin with `old`.
+-- @summary  Creates a budget, or sets its limits, interval and effect, whatever flows declare. The usage does not change. With
+--           `only_new`, an existing budget is left as it is. With `compare`, nothing is changed when the budget does not exist,
+--           or when its settings differ from the arguments that begin with `old`.
 -- @flags    derives repeatable intake
 -- @key      definition      budget.record
 -- @arg      budget_id       budget_id

@@ -1,20 +1,19 @@
--- Nodes that stand for runs of their own. Parent and child may be in different partitions, so no call changes both. The
--- record of the parent names the child before the child starts, and the flow of the child names its parent. A notice
--- from one to the other is a relay entry, which keepers receive with a tick and deliver until it is
--- acknowledged.
+-- Nodes with child runs. Parent and child may be in different partitions, so no call changes both. The record of the parent names
+-- the child before the child starts, and the flow of the child names its parent. A notice from one to the other is a relay entry,
+-- which keepers receive with a tick and deliver until it is acknowledged.
 
--- An entry that has been handed out is handed out again after this time (ms), unless it was acknowledged. What an open
--- run's parent wants is asked once: whoever started the run may have been too late.
+-- A relay entry is returned to keepers again after this time (ms), unless it was acknowledged. Keepers check once whether the
+-- parent of an open run still wants it, because the client that started the run may have been too late.
 local RETRY_MS = 2000
 local FIRST_LOOK_MS = 10000
 
--- Where partitions are on several servers, the failover of one may take back the end of a run, its start, or that the node was
--- told. So a node and its run are asked about each other as long as both are open: after this time (ms), and then after as
--- long as the wait has lasted, at most an hour. Elsewhere nobody asks once the parent wants its run: what one server has lost, all
--- partitions have.
+-- Where partitions are on several servers, the failover of one server may lose the end of a run, its start, or the notice to the
+-- node. Keepers therefore compare a node and its run as long as both are open: after this time (ms), and then each time after as
+-- long as the wait has lasted, at most an hour. On a single server they stop once the parent wants its run, because all
+-- partitions lose the same changes.
 local LOOK_MS, MAX_LOOK_MS = 60000, 3600000
 
--- When an open run is due of which nobody asks (ms from now).
+-- Due time of an open run that is not checked (ms from now).
 local NEVER_MS = 3155760000000
 
 local ENTRIES_PER_CALL = 32
@@ -28,30 +27,30 @@ local PARENT_FIELDS = {
   'child_kept', 'last_mutation_at', 'ending', 'ending_lease',
 }
 
--- When what has waited since a time (ms) is asked about again.
+-- Returns when an entry that has waited since a time (ms) is checked again.
 local function look_again(c, since)
   return c.now + math.max(LOOK_MS, math.min(c.now - (tonumber(since) or c.now), MAX_LOOK_MS))
 end
 
--- A run that belongs to a node has been submitted.
+-- Records a run that was submitted for a node.
 function child_run.submitted(c, flow_id)
   redis.call('ZADD', key.ffx_children(c), c.now + FIRST_LOOK_MS, flow_id)
   wake.due(c, c.now + FIRST_LOOK_MS)
 end
 
--- It is over: its parent is to be told. Ends are counted, since a run that is run again ends more than once.
+-- Schedules the notice to the parent that its run is over. Ends are counted, since a run that is run again ends more than once.
 function child_run.ended(c, flow_id, flow_key)
   redis.call('HINCRBY', flow_key, 'ends', 1)
   redis.call('ZADD', key.ffx_children(c), c.now, flow_id)
   wake.due(c, c.now)
 end
 
--- It is open again.
+-- Records that the run is open again.
 function child_run.reopened(c, flow_id, flow_key)
   if redis.call('HEXISTS', flow_key, 'parent_execution_id') == 1 then child_run.submitted(c, flow_id) end
 end
 
--- That a node asks how its run is.
+-- Returns the entry that requests the state of a node's run.
 local function awaiting(execution_id, flow_id)
   return 'await ' .. flow_id .. ' ' .. execution_id
 end
@@ -61,30 +60,30 @@ local function is_waiting(core)
     and core.attempt_state == 'attempt_interrupted'
 end
 
--- Whether a node is ended, and waits for the end of its run.
+-- Reports whether a node is being ended, and waits for the end of its run.
 local function is_ending(core)
   return core.ending ~= nil and not core.ending_lease and not core.child_outcome
 end
 
--- Whether a node waits for its run, whose end has not been told, or for its own end: none of its upstreams lets it go.
+-- Reports whether a node waits for its run, whose end it has not received, or for its own end: its upstreams cannot start it.
 function child_run.is_awaited(core)
   return core.ending ~= nil or is_waiting(core) and core.child_flow_id ~= nil and not core.child_outcome
 end
 
--- Owes a run its cancellation or its removal.
+-- Owes a run its cancel or its purge.
 local function owe(c, kind, flow_id, reason)
   redis.call('ZADD', key.ffx_unwanted(c), c.now, kind .. ' ' .. flow_id .. ' ' .. (reason or ''))
   wake.due(c, c.now)
 end
 
--- A node is ended, and its run with it. `awaits`: the node is to hear of the end of the run.
+-- Ends the run of a node that is being ended. `awaits`: the node receives the end of the run.
 function child_run.stop(c, execution_id, flow_id, reason, awaits)
   owe(c, 'cancel', flow_id, reason)
   if not awaits then return end
   redis.call('ZADD', key.ffx_unwanted(c), c.now, awaiting(execution_id, flow_id))
 end
 
--- A node has ended without success: its run, if it has one that is not known to be over, is to end as well.
+-- Ends the run of a node that has ended without success, if it has one that is not known to be over.
 function child_run.abandon(c, execution_id, outcome, reason)
   local core = record.read(key.exec_core(c, execution_id), { 'child_flow_id', 'child_outcome' })
   if core and core.child_flow_id and not core.child_outcome then
@@ -93,8 +92,8 @@ function child_run.abandon(c, execution_id, outcome, reason)
   end
 end
 
--- A node is removed, and its run with it, and those that it had before and has kept. `core` has child_flow_id and child_kept. `removed`
--- is a list that gets the ids of these runs, or nil.
+-- Purges the runs of a node that is removed: its present run, and the earlier ones that it has kept. `core` has child_flow_id and
+-- child_kept. `removed` is a list that receives the ids of these runs, or nil.
 function child_run.discard(c, core, removed)
   local function purge_run(flow_id)
     owe(c, 'purge', flow_id)
@@ -106,12 +105,12 @@ end
 
 -- @record relay_entry kind:text flow_id:flow_id parent_execution_id:text ends:int outcome:text reason:text
 
--- Indexes whose scores are the times (ms) at which an entry is due.
+-- Returns the indexes whose scores are the times (ms) at which an entry is due.
 function child_run.due_indexes(c)
   return { key.ffx_children(c), key.ffx_unwanted(c) }
 end
 
--- How a run stands that belongs to a node, as a relay entry; nil when it is none such any more.
+-- Returns the state of a node's run, as a relay entry; nil when it no longer belongs to a node.
 local function child_entry(c, flow_id)
   local flow = record.read(key.flow_core(c, flow_id), { 'parent_execution_id', 'closed_at', 'ends', 'outcome', 'created_at' })
   if not flow or not flow.parent_execution_id then
@@ -124,7 +123,7 @@ local function child_entry(c, flow_id)
     flow.closed_at and flow.outcome or '', '' }
 end
 
--- What is owed to a run, as a relay entry; nil when it is not any more.
+-- Returns a task that is owed to a run, as a relay entry; nil when it is no longer owed.
 local function owed_entry(c, owed)
   local kind, flow_id, rest = string.match(owed, '^(%S+) (%S+) (.*)$')
   if kind ~= 'await' then
@@ -140,7 +139,7 @@ local function owed_entry(c, owed)
   return { kind, flow_id, rest, '0', '', '' }
 end
 
--- After a start of the server, what it has lost is asked for soon. Looks at an entry of one of the due indexes.
+-- Makes an entry of a due index due soon after a start of the server, because the server may have lost its changes.
 function child_run.look_soon(c, index_key, entry)
   if recovery.in_doubt(c) then
     redis.call('ZADD', index_key, 'XX', 'LT', c.now, entry)
@@ -148,9 +147,9 @@ function child_run.look_soon(c, index_key, entry)
   end
 end
 
--- Hands out relay entries that are due, to a caller that carries them: open (ask whether the parent still wants the run), ended
--- (tell the parent), cancel and purge (do that to the run), await (ask how the run stands for which a node waits). One that is
--- not acknowledged is handed out again, an await as long as the node waits. Gives how many there are.
+-- Returns the due relay entries to a caller that delivers them: open (check whether the parent still wants the run), ended
+-- (notify the parent), cancel and purge (do that to the run), await (query the state of the run for which a node waits). An entry
+-- that is not acknowledged is returned again, an await as long as the node waits. Returns how many there are.
 function child_run.take_relay_entries(c, limit)
   if not c.carries then return 0 end
   local entries = {}
@@ -165,8 +164,8 @@ end
 
 -- @function ffx_end_errand
 -- @go       EndRelayEntry
--- @summary  A relay entry has been carried out. That a run has ended is done only as long as it has not been run again since; that
---           an open run is wanted means that nobody asks again.
+-- @summary  Acknowledges a relay entry. The entry of an ended run is removed only if the run was not run again since. After the
+--           answer that an open run is wanted, keepers no longer check it.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      kind               text
@@ -191,8 +190,8 @@ function F.ffx_end_errand(K, A)
   return reply.ok()
 end
 
--- Which run a try of a node works with, by number, and how: 'new' starts it, 'rerun' runs again what did not succeed in
--- it. The same input goes with the same run, as long as that has not succeeded.
+-- Returns the mode and the number of the run for a try of a node: 'new' starts the run, 'rerun' runs the nodes again that did not
+-- succeed. The same input uses the same run, as long as that has not succeeded.
 local function choose(core, try, input_hash)
   local count = tonumber(core.child_number) or 0
   if not core.child_flow_id then return 'new', 1 end
@@ -204,13 +203,12 @@ local function choose(core, try, input_hash)
 end
 
 -- @function ffx_link_child
--- @summary  The lease holder's node is to stand for a run of its own: which one that is, is recorded before the run is
---           started. A try of the node, which is what a retry or a replay begins, keeps its run through lost workers. The
---           caller proposes a number and the flow id that goes with it; when the answer is another number, nothing was
---           written, and it calls again with that one. States: new (the run is to be started, which is safe to repeat),
---           rerun (run again what did not succeed, under the id of the try), ended (with its outcome), over (the node has
---           ended, since its flow has). A run that another one replaces is cancelled and purged,
---           with those that it has kept; with `keep` it is kept as long as the node.
+-- @summary  Records the child run of the lease holder's node, before the run is started. A try of the node, which a retry or a
+--           replay begins, keeps its run through lost workers. The caller proposes a number and the matching flow id; when the
+--           answer is another number, nothing was written, and it calls again with that number. States: new (the run is to be
+--           started, which is safe to repeat), rerun (run the nodes again that did not succeed, under the id of the try), ended
+--           (with its outcome), over (the node has ended, since its flow has). A run that another one replaces is cancelled and
+--           purged, with the runs that it has kept; with `keep` it is kept as long as the node.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -266,11 +264,11 @@ function F.ffx_link_child(K, A)
 end
 
 -- @function ffx_await_child
--- @summary  The lease holder's node waits for its run: its slot is free, and it is claimed again when the run is over. When
---           that has been told already, the lease stays, and the answer is ALREADY_SATISFIED. Otherwise the worker is leased
---           its next executions of the same partition when it asks for some (count > 0). After a lost reply, send it again
---           with `repeated`, which is answered OK, too, when the attempt has been resumed since: what the repeat leases may
---           be this execution. With `looks`, keepers ask how the run is as long as the node waits.
+-- @summary  The lease holder's node waits for its run: its slot is free, and it is claimed again when the run is over. When the
+--           node has already received that, the lease stays, and the answer is ALREADY_SATISFIED. Otherwise the worker is leased
+--           its next executions of the same partition when it requests some (count > 0). After a lost reply, send it again with
+--           `repeated`. The answer is then OK also when the attempt has been resumed since: the repeat may lease this very
+--           execution. With `looks`, keepers query the run as long as the node waits.
 -- @flags    derives fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -328,14 +326,15 @@ function F.ffx_await_child(K, A)
   return claim_next()
 end
 
--- The run of a node is not there, though it was started: it is to be started again.
+-- Marks the run of a node to be started again, because it is missing although it was started.
 local function forget(core_key)
   record.clear(core_key, 'child_ends', 'child_outcome')
   record.set(core_key, 'child_mode', 'new')
 end
 
 -- @function ffx_ask_child
--- @summary  How a run stands for which a node waits. The end of one that is over is told once more. States: gone, open, ended.
+-- @summary  Returns the state of a run for which a node waits. When the run is over, its end is sent once more. States: gone,
+--           open, ended.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -357,10 +356,10 @@ function F.ffx_ask_child(K, A)
 end
 
 -- @function ffx_child_ended
--- @summary  Tells a node that its run is over, so that it goes on; without an outcome, it only asks. The outcome `lost` is that
---           the run is not there any more: the node starts it again. States: gone (there is no such node, or it has another
---           run), over (the node has
---           ended, or has gone on from that run and keeps it), waiting (it is not, or was not, done with the run).
+-- @summary  Notifies a node that its run is over, so that it continues; without an outcome, it only queries the node. The outcome
+--           `lost` means that the run no longer exists: the node starts it again. States: gone (the node does not exist, or has
+--           another run), over (the node has ended, or has continued after that run and keeps it), waiting (the node is not, or
+--           was not, done with the run).
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -376,17 +375,17 @@ function F.ffx_child_ended(K, A)
   local core_key = key.exec_core(c, A.execution_id)
   local core = record.read(core_key, PARENT_FIELDS)
   if not core then return reply.ok('gone') end
-  -- The end of a turn that the loop has gone on from: the run is kept.
+  -- The end of a turn after which the loop has continued: the run is kept.
   if string.find(core.child_kept or '', A.child_flow_id, 1, true) then return reply.ok('over') end
   if core.child_flow_id ~= A.child_flow_id then return reply.ok('gone') end
   local state = core.lifecycle_phase == 'terminal' and 'over' or 'waiting'
-  -- Nobody wants the run of a node that is ended.
+  -- The run of a node that is being ended is not needed.
   if core.ending and not is_set(A.outcome) then return reply.ok('over') end
   if state == 'over' and A.outcome == 'lost' then return reply.ok(state) end
   if A.outcome == 'lost' then
     forget(core_key)
   elseif not is_set(A.outcome) or ends <= (tonumber(core.child_ends) or 0) and not is_ending(core) then
-    return reply.ok(state) -- a node that is ended does not run its run again: the former end of the run counts
+    return reply.ok(state) -- a node that is being ended does not run its run again: the earlier end of the run counts
   else
     record.set(core_key, 'child_ends', A.ends, 'child_outcome', A.outcome)
   end
@@ -415,8 +414,8 @@ local ITEM_FIELDS = {
 }
 
 -- @function ffx_read_results
--- @summary  How executions of one partition stand, with their results, in the order asked for: as many of them, from the
---           first on, as have a mebibyte together, but at least one. Ask again for the rest.
+-- @summary  Returns the states of executions of one partition, with their results, in the requested order: from the first on, as
+--           many as have a mebibyte together, but at least one. Call again for the rest.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @args     executions         execution_id

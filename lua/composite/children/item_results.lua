@@ -1,15 +1,15 @@
--- The results of the items of a map, which together become the result of its node: an item whose result makes them too large for one
--- is not completed, but fails, so that those which have not started do not run in vain.
+-- The results of the items of a map, which together become the result of its node. An item whose result makes them too large for
+-- one is not completed, but fails, so that items that have not started do not run in vain.
 --
--- How many bytes the results have is known to the interpreter alone, so a completion costs no command more. It is counted from the
--- first item on; a map whose count is lost, by a start of the server, say, fails when all of its items have ended. A count may be too
--- high, since items can be run again, so the results are read before it has effect.
+-- Only the interpreter keeps the number of bytes of the results, so a completion costs no additional command. They are counted
+-- from the first item on; a map whose count is lost, for example by a start of the server, fails when all of its items have
+-- ended. A count may be too high, since items can be run again, so the results are read before it has effect.
 
--- What a result may have at most, as MaxResult in internal/submit/plan.go.
+-- Maximum size of a result, as MaxResult in internal/submit/plan.go.
 local MAX_RESULT_BYTES = 1048576
 
--- Bytes of the results of maps, by the keys of their results, each with a byte for what stands behind it in the list: of those that
--- were counted last, and of those before them.
+-- Bytes of the results of maps, by the keys of their results, each with a byte for the separator after it in the list: first the
+-- maps that were counted last, then those before them.
 local recent, older, recent_count = {}, {}, 0
 local MAX_RECENT = 1024
 
@@ -24,15 +24,15 @@ local function keep(results_key, bytes)
   recent[results_key] = bytes
 end
 
--- The bytes of the results that are there, and how many these are.
+-- Returns the bytes of the stored results, and their number.
 local function read(results_key)
   local bytes, list = 0, redis.call('HGETALL', results_key)
   for i = 2, #list, 2 do bytes = bytes + #list[i] + 1 end
   return bytes, #list / 2
 end
 
--- Counts the result of an item that is about to end, while `open` others are open of `count`. Gives the error reply if it makes the
--- results too large.
+-- Counts the result of an item that is about to end, while `open` others are open of `count`. Returns the error reply if it makes
+-- the results too large.
 function item_results.add(results_key, result, open, count)
   local before = open == count - 1 and 0 or recent[results_key] or older[results_key]
   if not before then return nil end
@@ -47,7 +47,7 @@ function item_results.add(results_key, result, open, count)
   keep(results_key, before + size)
 end
 
--- The same for an item whose run is not of the usual kind. Results of other runs do not belong together.
+-- Does the same for an item whose run is not plain. It does nothing for runs whose results do not form one list.
 function item_results.add_unusual(c, core, result)
   local flow = core.managed and flow_record.read(c, core.flow_id)
   local run = flow and flow.fail_fast and not flow_record.is_over(flow) and row.run(c, core.flow_id)

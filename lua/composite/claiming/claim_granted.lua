@@ -1,7 +1,7 @@
--- Leasing executions that a scheduler has granted to a worker.
+-- Leases executions that a scheduler has granted to a worker.
 
--- Leases what the grant is for. Gives what the worker needs, nil when there is nothing to run any more, or nil and the error
--- reply.
+-- Leases the execution of a grant. Returns its description for the worker, nil when there is nothing left to run, or nil and the
+-- error reply.
 local function lease_granted(c, request, A, core_key, core)
   if claim.is_abandoned(core) then return leasing.take_over(c, request, A.execution_id, core_key, core, 0) end
   if core.lifecycle_phase ~= 'runnable' or core.ownership_state ~= 'unowned' or core.eligibility_state ~= 'eligible_now' then
@@ -23,9 +23,10 @@ local function lease_granted(c, request, A, core_key, core)
 end
 
 -- @function ffx_claim_granted
--- @summary  Uses up a grant of ff_issue_claim_grant or ff_issue_reclaim_grant: leases the execution, fresh, resumed or
---           abandoned, with all that the worker needs to run it. `executions` is empty when it is not to be run any more,
---           or not by this worker, and then it is out of the way. After a lost reply, send it again with `repeated`.
+-- @summary  Consumes a grant of ff_issue_claim_grant or ff_issue_reclaim_grant: leases the execution, fresh, resumed or
+--           abandoned, and returns the data that the worker needs to run it. `executions` is empty when it is no longer to be
+--           run, or not by this worker; it is then blocked or removed from the lane. After a lost reply, send it again with
+--           `repeated`.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

@@ -1,23 +1,22 @@
--- The order in which a claim takes executions of a lane when more are eligible than it leases.
+-- Chooses the executions of a lane that a claim takes when more are eligible than it leases.
 --
--- By default the head of the eligible set is next: the highest priority, and within one priority the oldest. Two rules
--- change that. Ageing: where executions of different priorities wait, one claim of AGED_EVERY takes the one that has
--- waited longest. Fairness: where executions have a fair key, the keys take turns, and priorities count within one key
--- only.
+-- By default the head of the eligible set is next: the highest priority, and within one priority the oldest. Two rules change
+-- that. Ageing: where executions of different priorities wait, one claim of AGED_EVERY takes the one that has waited longest.
+-- Fairness: where executions have a fair key, the keys take turns, and priorities count within one key only.
 
--- One of so many claims takes what has waited longest.
+-- One claim of this number takes the execution that has waited longest.
 local AGED_EVERY = 8
 
--- So many different priorities are looked at for that; with more, others are next time.
+-- Maximum number of priorities that this search reads; with more, the next search reads others.
 local MAX_PRIORITIES = 16
 
--- By this time (ms), the clock of a server may be behind that of the one that it replaces.
+-- Maximum time (ms) by which the clock of a server may be slower than the clock of the server that it replaces.
 local SLACK = 86400000
 
--- Members of the eligible set that one claim brings into queues, of those that came before the first key did.
+-- Number of members of the eligible set, entered before the first key, that one claim adds to queues.
 local ADOPTED_PER_CLAIM = 100
 
--- Brings what came before the first key into the queue of those without one, some at a time.
+-- Adds executions that were entered before the first key to the queue of the empty key, some at a time.
 local function adopt(c, lane)
   local home = call.home(c)
   local state_key = key.ffx_order(home, lane)
@@ -39,16 +38,16 @@ local function adopt(c, lane)
   end
 end
 
--- Priority of a score of an eligible set. Priorities are whole numbers in practice.
+-- Returns the priority of a score of an eligible set. Priorities are whole numbers in practice.
 local function priority_of(c, score) return math.floor((c.now + SLACK - score) / record.PRIORITY_STEP) end
 
--- Of those that are spoken for, so many are passed over at the head of an index.
+-- Maximum number of promised executions that are passed over at the head of an index.
 local MAX_SPOKEN_FOR = 16
 
--- How many entries at the head of an index have to be looked at, counted from 0 on.
+-- Returns how many entries at the head of an index have to be read, counted from 0 on.
 local function last_looked_at(request) return request.spoken_for and MAX_SPOKEN_FOR or 0 end
 
--- The first of a list of ids and scores that is to be had, with its score.
+-- Returns the first available entry of a list of ids and scores, with its score.
 local function first_of(request, list)
   for i = 1, #list, 2 do
     if not request.spoken_for or not request.spoken_for(list[i]) then return list[i], tonumber(list[i + 1]) end
@@ -56,7 +55,7 @@ local function first_of(request, list)
   return nil
 end
 
--- The first of an index with a score from `from` on: its id, priority and time of creation.
+-- Returns the first entry of an index with a score from `from` on: its id, priority and time of creation.
 local function first_from(c, request, index_key, from)
   local id, score = first_of(request, redis.call('ZRANGE', index_key, from, '+inf', 'BYSCORE', 'LIMIT', 0,
     last_looked_at(request) + 1, 'WITHSCORES'))
@@ -65,13 +64,13 @@ local function first_from(c, request, index_key, from)
   return id, priority, score + priority * record.PRIORITY_STEP
 end
 
--- The scores of all priorities below one.
+-- Returns the scores of all priorities below one.
 local function below(c, priority)
   return '(' .. number.digits(c.now + SLACK - priority * record.PRIORITY_STEP)
 end
 
--- What has waited longest of an index. The oldest of each priority is at the head of that priority, so as many entries are
--- looked at as there are priorities; where there are very many, the search goes on next time behind `field`.
+-- Returns the execution of an index that has waited longest. The oldest of each priority is at the head of that priority, so one
+-- entry is read for each priority; with very many priorities, the next search continues after `field`.
 local function longest_waiting(c, request, index_key, field)
   order.write_leaving(c)
   local state_key = key.ffx_order(call.home(c), request.lane)
@@ -103,22 +102,22 @@ local function longest_waiting(c, request, index_key, field)
   return oldest
 end
 
--- Counts a claim from an index whose head has this score: whether it is one that takes what has waited longest.
+-- Counts a claim from an index whose head has this score. Reports whether it takes the execution that has waited longest.
 local function is_aged(c, lane, field, score)
   return priority_of(c, score) > 0 and redis.call('HINCRBY', key.ffx_order(call.home(c), lane), field, 1) % AGED_EVERY == 0
 end
 
--- What is next from an index with a head, by ageing.
+-- Returns the next execution of an index with a head, by ageing.
 local function by_age(c, request, index_key, head, score, fair_key)
   local suffix = fair_key and ' ' .. fair_key or ''
   if not is_aged(c, request.lane, 'claims' .. suffix, score) then return head end
   return longest_waiting(c, request, index_key, 'seen' .. suffix) or head
 end
 
--- Keys whose queues were lost, or hold what is spoken for, that one look at the line passes over.
+-- Maximum number of keys that one pass over the line skips because their queues were lost, or contain only promised executions.
 local MAX_LOST = 16
 
--- What is next of the key whose turn it is, and the key, which goes to the end of the line. Nil when no key waits.
+-- Returns the next execution of the key whose turn it is, and the key, which moves to the end of the line. Nil when no key waits.
 local function by_turn(c, request)
   local lane, home = request.lane, call.home(c)
   local turns_key = key.ffx_turns(home, lane)
@@ -137,8 +136,8 @@ local function by_turn(c, request)
   end
 end
 
--- Prepares to choose among more than a claim takes. Gives a function that tells what is next, in the place of a head of
--- the eligible set `eligible_key` and its score, and the key from whose queue it is.
+-- Prepares to choose when more executions wait than a claim takes. Returns a function that returns the next execution in place of
+-- the head of the eligible set `eligible_key` and its score, and the key that has it in its queue.
 function claim_order.chooser(c, request, eligible_key)
   local lane = request.lane
   if eligible_key == key.lane_eligible(call.home(c), lane) and order.is_fair(c, lane) then
@@ -157,8 +156,8 @@ function claim_order.chooser(c, request, eligible_key)
   end
 end
 
--- Whether an execution that becomes ready may be leased at once although others wait, of which the first has the score
--- `urgent`. It counts as a claim like any other, so when it is the turn of what has waited longest, that comes first.
+-- Reports whether an execution that becomes ready may be leased at once although others wait, the first with the score `urgent`.
+-- It counts as a claim like any other: when it is the turn of the execution that has waited longest, that one comes first.
 function claim_order.may_pass(c, request, core, urgent)
   local score = record.eligible_score(core)
   if urgent < score or order.is_fair(c, request.lane) then return false end
@@ -167,7 +166,7 @@ function claim_order.may_pass(c, request, core, urgent)
   return false
 end
 
--- What a lane leaves behind that holds nothing any more.
+-- Removes the data of a lane that contains no executions.
 function claim_order.forget(c, lane) redis.call('UNLINK', key.ffx_order(c, lane)) end
 
 -- Core fields that a change of priority reads.
@@ -177,17 +176,17 @@ local PRIORITY_FIELDS = {
   'child_outcome',
 }
 
--- Members that one call changes.
+-- Maximum number of members that one call changes.
 local CHANGED_PER_CALL = 200
 
--- Notes what a change of priority has to reach in other partitions: the queue of a limit, the run of a node.
+-- Records the effects of a change of priority in other partitions: the queue of a limit, the run of a node.
 local function note_further(c, execution_id, core, further)
   further.candidates[#further.candidates + 1] = limit_admission.waiting(c, execution_id, core)
   if core.child_flow_id and not core.child_outcome then further.children[#further.children + 1] = { core.child_flow_id } end
 end
 
--- Gives an execution that has not ended another priority. Tells whether it had another one, and the error reply when it
--- cannot have one.
+-- Changes the priority of an execution that has not ended. Reports whether it had another one, and returns the error reply when
+-- it cannot have one.
 local function set_priority(c, execution_id, priority, further)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, PRIORITY_FIELDS)
@@ -210,11 +209,10 @@ end
 -- @record child_run flow_id:flow_id
 
 -- @function ffx_set_priority
--- @summary  Changes the priority of the nodes of a run that have not ended, or of one of them, whatever they wait for;
---           what runs keeps it for its next attempt. Without an execution, it is the priority of nodes that the run gets
---           later, too. A bounded number per call: go on with next_cursor until it is empty. `candidates` wait for a place
---           under a limit and are to ask for it again, with their new scores; `children` are runs of those nodes that have
---           not ended.
+-- @summary  Changes the priority of the nodes of a run that have not ended, or of one of them, in any state of waiting; a running
+--           node keeps it for its next attempt. Without an execution, it is also the priority of nodes that the run gets later. A
+--           bounded number per call: continue with next_cursor until it is empty. `candidates` wait for a place under a limit and
+--           must request it again, with their new scores; `children` are the runs of those nodes that have not ended.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

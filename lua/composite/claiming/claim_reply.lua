@@ -1,21 +1,20 @@
 -- The description of a leased execution that a worker receives.
 
--- Upstream results that one call hands out, with all that it leases: those of an execution go together or not at all.
--- Beyond these, and beyond so many bytes of one execution, they are read with ffx_read_inputs.
+-- Maximum number of upstream results that one call returns, with all that it leases: the results for an execution are returned
+-- together or not at all. Beyond these, and beyond MAX_INLINE_BYTES for one execution, they are read with ffx_read_inputs.
 local MAX_INLINE_INPUTS = 256
 local MAX_INLINE_BYTES = 1048576
 claim_reply.MAX_INLINE_BYTES = MAX_INLINE_BYTES
 
--- Node, activity, flow and policy of a node with a row are empty, for its graph and its execution id say them: see ffx_read_graph. With
--- the inputs, or with the budgets, ends the description of a node that is leased for its first attempt and needs nothing beyond the
--- least: its attempt is the first, whose id follows from the lease. Mostly that is one text in place of the list: see
--- row_claimed.describe.
+-- Node, activity, flow and policy of a node with a row are empty, because its graph and its execution id contain them: see
+-- ffx_read_graph. The description ends with the inputs, or with the budgets, for a node that is leased for its first attempt and
+-- has only the least fields: the id of its attempt follows from the lease. In most cases that is one text in place of the list:
+-- see row_claimed.describe.
 -- @record    claimed_execution execution_id:execution_id lease_id:lease_id lease_expires_at:unix_ms flow_name:text run_id:text created_at:unix_ms deadline_at:unix_ms trace_context:text graph:text flow_input:bytes inputs_complete:bool inputs:list(node_input) admission:text? budgets:text? node:text? kind:text? flow_id:flow_id? attempt_index:attempt_index? attempt_id:attempt_id? attempt_type:text? lease_epoch:lease_epoch? retry_count:int? policy:json? payload:bytes? journal_complete:bool? journal:list(journal_entry)? tags:json?
 -- @record    journal_entry name:text value:bytes
 -- @record    node_input name:text result:bytes
 
--- Of edges that lead to an execution, the names under which they bring results, and the keys of these. `g`: its join, if it is
--- one.
+-- Returns the names under which the edges to an execution provide results, and the keys of these. `g`: its join, if it is one.
 function claim_reply.feeders(c, execution_id, flow_id, g, edge_ids)
   local names, result_keys = {}, {}
   for _, edge_id in ipairs(edge_ids) do
@@ -27,10 +26,10 @@ function claim_reply.feeders(c, execution_id, flow_id, g, edge_ids)
   return names, result_keys
 end
 
--- Results that are read together: few enough that not much is read in vain where they are large.
+-- Number of results that are read together: few, because large ones may be read in vain.
 local RESULTS_AT_A_TIME = 16
 
--- Appends results to inputs under their names, as many as may be handed out. Gives the inputs, and whether that is all of them.
+-- Appends results to inputs under their names, as many as may be returned. Returns the inputs, and whether that is all of them.
 local function results_of(inputs, names, result_keys)
   local bytes = 0
   for from = 1, #names, RESULTS_AT_A_TIME do
@@ -47,7 +46,7 @@ end
 
 local NONE = {}
 
--- Counts results that are to be handed out. Reports whether they may be.
+-- Counts results that are to be returned. Reports whether they may be.
 function claim_reply.may_hand_out(c, count)
   c = c.root or c
   local handed_out = (c.inputs_handed_out or 0) + count
@@ -56,7 +55,7 @@ function claim_reply.may_hand_out(c, count)
   return true
 end
 
--- Results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
+-- Returns the results of the upstreams that feed an execution, as {name, result} pairs, and whether that is all of them.
 function claim_reply.inputs(c, execution_id, core)
   local count = tonumber(core.input_count) or 0
   if count == 0 then return NONE, true end
@@ -77,12 +76,12 @@ function claim_reply.inputs(c, execution_id, core)
   return results_of(inputs, names, result_keys)
 end
 
--- Whether a node was leased for its first attempt and needs nothing beyond the least, but for limits of its graph.
+-- Reports whether a node was leased for its first attempt and has only the least fields, except limits of its graph.
 local function is_first(r, flow, attempt)
   return flow.graph_hash and r.epoch == 1 and attempt.type == 'initial' and r.flags % node_row.AHEAD == node_row.LEASED
 end
 
--- What claim_reply.describe gives of a node with a row.
+-- Returns the description of a node with a row, for claim_reply.describe.
 local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   local run = r.run
   local inputs, complete = claim_reply.inputs(c, execution_id, core)
@@ -101,7 +100,7 @@ local function describe_node(c, r, execution_id, core, flow, attempt, lease_id)
   }
 end
 
--- The tags of an execution as a JSON object; empty where it has none.
+-- Returns the tags of an execution as a JSON object; empty where it has none.
 local function tags_of(c, execution_id)
   local list = redis.call('HGETALL', key.exec_tags(c, execution_id))
   if #list == 0 then return '' end
@@ -110,7 +109,7 @@ local function tags_of(c, execution_id)
   return cjson.encode(tags)
 end
 
--- All that a worker needs to run what it leased, in the order of the record claimed_execution.
+-- Returns the data that a worker needs to run an execution that it leased, in the order of the record claimed_execution.
 function claim_reply.describe(c, execution_id, core, attempt, lease_id)
   local flow = flow_record.read(c, core.flow_id)
   local r = core.row or row.of(c, execution_id)

@@ -1,18 +1,18 @@
--- The arguments of a claim: how many executions of which lane, what the worker can run, and how long it leases. `rooms`
--- has an element for each limit that was far from full when the worker last heard of it. So many executions under such a
--- limit are leased ahead: the worker asks for their permits afterwards, before it runs them. `kinds` is a set.
+-- The arguments of a claim: the lane, the number of executions, the worker's activities and capabilities, and the length of the
+-- lease. `rooms` has an element for each limit that was far from full in the worker's last reply. That many executions under such
+-- a limit are leased ahead: the worker requests their permits afterwards, before it runs them. `kinds` is a set.
 
 -- @list room "{quota_policy_id} {permits:int}\n"
 -- @set  kind {kind}
 
 -- @arguments claim_request lane_id:lane_id worker_id:worker_id worker_instance_id:worker_instance_id claim_id:text repeated:bool count:int lease_ttl:ms aside:bool kinds:text capabilities:csv? rooms:text?
 
--- What workers say of themselves in every claim, by their instances, as the interpreter has read it. Bounded: beyond that, all is
--- dropped.
+-- The parsed data that workers send about themselves in every claim, by their instances. The table is bounded: when it is full,
+-- it is emptied.
 local known, known_count = {}, 0
 local MAX_KNOWN = 256
 
--- What a worker says of itself, converted: nil and the error reply when it is bad.
+-- Converts the data of a worker about itself. Returns nil and the error reply when they are invalid.
 local function read_worker(A, instance)
   local ttl, err = number.lease_ttl(A.lease_ttl)
   if err then return nil, err end
@@ -29,7 +29,7 @@ local function read_worker(A, instance)
   return worker
 end
 
--- Numbers and sets of a claim request, converted before anything is written.
+-- Converts the numbers and sets of a claim request, before anything is written.
 function claim_request.parse(A)
   audience.note()
   local count, err = number.whole('count', A.count)
@@ -62,8 +62,8 @@ local function suffix_of(n)
   return suffix
 end
 
--- The id of the n-th lease of a request. It derives from the claim's id, so a repeated claim finds its leases again. What it leases
--- because those are over has other ids than they had: the time is part of them.
+-- Returns the id of the n-th lease of a request. It derives from the claim's id, so a repeated claim finds its leases again. When
+-- those leases are over, the repeat leases with other ids: the time is part of them.
 function claim_request.lease_id(c, request, n)
   local base = request.base
   if not base then
@@ -74,19 +74,19 @@ function claim_request.lease_id(c, request, n)
   return base .. (SUFFIXES[n] or suffix_of(n))
 end
 
--- The request, with the id of its n-th lease, and of the attempt that begins with it.
+-- Returns the request, with the id of its n-th lease, and of the attempt that begins with it.
 function claim_request.lease_for(c, request, n)
   request.lease_id = claim_request.lease_id(c, request, n)
   request.attempt_id = row_record.attempt_of(request.lease_id)
   return request
 end
 
--- What has been looked for in the list of kinds of the claim before, which mostly is the same: whether each is in there. No more
--- than so many.
+-- Results of searches in the list of kinds of the previous claim, which is usually the same: whether each kind is in it. Bounded
+-- by MAX_FOUND.
 local last_kinds, found_kinds, found_count = nil, {}, 0
 local MAX_FOUND = 64
 
--- Without a list of kinds, it is all of them.
+-- Reports whether the worker knows a kind. Without a list of kinds, it knows all of them.
 function claim_request.knows(request, kind)
   local kinds = request.kinds
   if not kinds then return true end
@@ -100,7 +100,7 @@ function claim_request.knows(request, kind)
   return found
 end
 
--- Why this worker cannot run an execution: nil, or a text for the record.
+-- Returns why this worker cannot run an execution: nil, or a text for the record.
 function claim_request.unfit(request, core)
   if not claim_request.knows(request, core.execution_kind) then
     return 'no running worker knows activity "' .. (core.execution_kind or '') .. '"'

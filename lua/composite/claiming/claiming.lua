@@ -1,14 +1,14 @@
 -- Claims: leasing eligible, abandoned and set-aside executions of a lane to a worker.
 
--- Entries of an index that one claim may look at beyond those it takes: of what was set aside more, since that is
--- asked for rarely and what nobody can run stays at its head.
+-- Maximum number of entries of an index that one claim may read beyond those that it takes. It is larger for executions that were
+-- set aside, since that search is rare and executions that no worker can run stay at the head.
 local MAX_PASSED_OVER = 64
 local MAX_PASSED_ASIDE = 256
 
--- Once an entry of an eligible set was passed over, so many are looked at together.
+-- Number of entries that are read together once an entry of an eligible set was passed over.
 local PASSED_AT_A_TIME = 16
 
--- Takes an execution that this worker cannot run out of the way of those it can.
+-- Sets an execution aside that this worker cannot run, so that it does not block others.
 function claiming.set_aside(c, execution_id, core, lane, detail)
   record.write(key.exec_core(c, execution_id), core.managed, {
     'eligibility_state', 'blocked_by_route',
@@ -23,8 +23,9 @@ function claiming.set_aside(c, execution_id, core, lane, detail)
   wake.send(key.channel_wake(c, lane), message.aside(call.partition(c), core.execution_kind or ''))
 end
 
--- Key and core of an eligible execution that this worker may have, but for its limits; nil when it may not, and then it is out
--- of the way. So is one whose graph is gone: the keeper enters it again when the graph is back.
+-- Returns the key and the core of an eligible execution that this worker may have, except for its limits. Returns nil when it may
+-- not; the execution is then out of the eligible set. The same applies to an execution whose graph is missing: the keeper enters
+-- it again when the graph is back.
 local function suitable(c, request, execution_id, eligible_key)
   if graph_store.is_gone(c, execution_id) then
     order.leave_index(c, request.lane, execution_id, eligible_key, order.key_of(c, request.lane, execution_id, {}))
@@ -59,8 +60,8 @@ local function suitable(c, request, execution_id, eligible_key)
   return core_key, core
 end
 
--- Leases one eligible execution; nil when it cannot be leased, and then it is out of the way, at the latest with
--- limit_admission.flush. It was found in the set `eligible_key`; `score` is that of its place.
+-- Leases one eligible execution. Returns nil when it cannot be leased; it is then out of the eligible set, at the latest with
+-- limit_admission.flush. It was found in the set `eligible_key`; `score` is the score of its place.
 local function take_eligible(c, request, execution_id, n, eligible_key, score)
   local leased = row_lease.claim(c, request, execution_id, n)
   if leased then return leased end
@@ -74,13 +75,13 @@ local function take_eligible(c, request, execution_id, n, eligible_key, score)
   return leasing.lease_runnable(c, request, execution_id, core_key, core, n)
 end
 
--- Whether a pause keeps an execution that is not eligible from being taken.
+-- Reports whether a pause keeps an execution that is not eligible from being taken.
 local function is_paused(c, request, core)
   return pauses.stops(c, request.lane) or pauses.why(c, core, flow_record.read(c, core.flow_id)) ~= nil
 end
 
--- Leases one execution that another worker has set aside; nil when this one cannot run it either, and then it
--- stays, or when it is not set aside any more.
+-- Leases one execution that another worker has set aside. Returns nil when this worker cannot run it either, so that it stays, or
+-- when it is no longer set aside.
 local function take_set_aside(c, request, execution_id, n)
   local core_key = key.exec_core(c, execution_id)
   local core = not graph_store.is_gone(c, execution_id) and record.read(core_key, claim.FIELDS)
@@ -102,8 +103,8 @@ local function take_set_aside(c, request, execution_id, n)
   return leasing.lease_runnable(c, request, execution_id, core_key, core, n)
 end
 
--- Key and core of an abandoned execution that this worker may take over. Nil when there is nothing to take; the third value
--- tells that it stays.
+-- Returns the key and the core of an abandoned execution that this worker may take over. Returns nil when there is nothing to
+-- take; the third value reports whether it stays.
 local function suitable_abandoned(c, request, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = not graph_store.is_gone(c, execution_id) and record.read(core_key, claim.FIELDS)
@@ -117,26 +118,26 @@ local function suitable_abandoned(c, request, execution_id)
   return core_key, core
 end
 
--- Takes over one abandoned execution; nil when there was nothing to take. The second value tells that it stays.
+-- Takes over one abandoned execution. Returns nil when there was nothing to take; the second value reports whether it stays.
 local function take_abandoned(c, request, execution_id, n)
   local core_key, core, stays = suitable_abandoned(c, request, execution_id)
   if not core_key then return nil, stays end
   return leasing.take_over(c, request, execution_id, core_key, core, n)
 end
 
--- Whether something keeps this worker from running an execution that was admitted.
+-- Reports whether something keeps this worker from running an execution that was admitted.
 function claiming.is_blocked(c, request, core)
   return claim_request.unfit(request, core) ~= nil or is_paused(c, request, core)
     or not claim.is_abandoned(core) and budget_gate.closed(c, flow_record.read(c, core.flow_id)) ~= nil
 end
 
--- Leases what an index holds, from its head on, until the request is filled or `limit` entries were passed over.
--- Gives how many were passed over, how many of them are still in the index, and whether that is all that it holds.
+-- Leases the entries of an index, from its head on, until the request is filled or `limit` entries were passed over. Returns how
+-- many were passed over, how many of them are still in the index, and whether the index has no others.
 local function take_from(c, request, index_key, take, out, limit)
   local passed, stayed = 0, 0
   while #out < request.count and passed < limit do
     local wanted = request.count - #out
-    -- One more than wanted tells whether there is more.
+    -- One more entry than wanted shows whether there are more.
     local heads = redis.call('ZRANGE', index_key, stayed, stayed + wanted)
     if math.min(wanted, #heads) > 1 then call.gather(c) end
     for i = 1, math.min(wanted, #heads) do
@@ -150,8 +151,8 @@ local function take_from(c, request, index_key, take, out, limit)
   return passed, stayed, false
 end
 
--- The eligible set that a claim takes from: that of the lane for all partitions of the server, unless executions outside of
--- managed flows wait in the partition that ffx_claim names.
+-- Returns the eligible set that a claim takes from: the set of the lane for all partitions of the server, unless executions
+-- outside of managed flows wait in the partition that ffx_claim names.
 local function index_of(c, request)
   if not request.eligible_key then
     local home, own = key.lane_eligible(call.home(c), request.lane), key.lane_eligible(c, request.lane)
@@ -161,7 +162,7 @@ local function index_of(c, request)
 end
 
 -- Takes from the eligible set, in the order of the lane, until the request is filled or too many entries were passed over.
--- What others have been promised (request.spoken_for tells) stays where it is.
+-- Executions that were promised to others (see request.spoken_for) are left in the set.
 local function take_from_lane(c, request, take, out)
   local eligible_key = index_of(c, request)
   if eligible_key ~= key.lane_eligible(call.home(c), request.lane) and pauses.stops(c, request.lane) then return end
@@ -170,7 +171,7 @@ local function take_from_lane(c, request, take, out)
     limit_admission.flush(c)
     local wanted = request.count - #out
     local looked_at = (passed > 0 or from > 1) and math.max(wanted, PASSED_AT_A_TIME) or wanted
-    -- One more tells whether there is more, and with it whether the order matters.
+    -- One more entry shows whether there are more, and so whether the order matters.
     local heads = redis.call('ZRANGE', eligible_key, from, from + looked_at, 'WITHSCORES')
     if heads[1] == pauses.MARK then
       if pauses.stops(c, request.lane) then return end
@@ -194,7 +195,7 @@ local function take_from_lane(c, request, take, out)
             out[#out + 1] = taken
           else
             passed = passed + 1
-            -- A record that is gone does not tell its key.
+            -- A record that is gone does not contain its key.
             if fair_key then order.leave_index(c, request.lane, execution_id, eligible_key, fair_key) end
           end
         end
@@ -208,8 +209,9 @@ local function take_from_lane(c, request, take, out)
   limit_admission.flush(c)
 end
 
--- Promises one execution of the lane: of those that nobody is promised, the one that a claim of the same worker would lease.
--- `promise` gets the context of its partition, its id and core, and tells what becomes of it, or nil when it is not to be had.
+-- Promises one execution of the lane: among those without a promise, the one that a claim of the same worker would lease.
+-- `promise` gets the context of its partition, its id and core, and returns its decision, or nil when the execution is not
+-- available.
 function claiming.select_next(c, request, promise)
   local out = {}
   take_from(c, request, key.ffx_reclaimable(call.home(c), request.lane), function(at, _, execution_id)
@@ -230,7 +232,7 @@ end
 function claiming.claim(c, request)
   if request.count <= 0 then return {} end
   local out = c.next_up and c.next_up.leased or {}
-  -- What the call itself has leased by now says that the earlier try did not get as far.
+  -- Leases that the call itself has made by now show that the earlier try did not reach this point.
   if request.repeated and #out == 0 then
     local earlier = leasing.of_claim(c, request)
     if #earlier > 0 then return earlier end
@@ -239,7 +241,7 @@ function claiming.claim(c, request)
   if not request.skip_abandoned then
     local passed, stayed, all = take_from(c, request, key.ffx_reclaimable(call.home(c), request.lane), take_abandoned, out,
       MAX_PASSED_OVER)
-    -- Not when the search was cut short, else the worker would ask for the rest again and again.
+    -- Not when the search was cut short: otherwise the worker would request the rest again and again.
     if passed < MAX_PASSED_OVER then request.unfit, request.none_abandoned = stayed, all end
   end
   if request.aside then
@@ -249,9 +251,9 @@ function claiming.claim(c, request)
   return out
 end
 
--- Whether a call that gives up a lease, and that is refused since the caller does not hold the lease any more, is the repeat of
--- one that was carried out. Then the attempt has been resumed since, under a later lease, or the earlier try has leased
--- executions: the reply that named them was lost. The execution itself may be one of them.
+-- Reports whether a refused call that gives up a lease, which the caller no longer holds, repeats a call that succeeded. Then the
+-- attempt has been resumed since, under a later lease, or the earlier try has leased executions in a reply that was lost. The
+-- execution itself may be one of them.
 function claiming.is_carried_out(c, request, core, holder)
   if not request.repeated then return false end
   local is_resumed = core.current_attempt_id == holder.attempt_id
@@ -259,8 +261,8 @@ function claiming.is_carried_out(c, request, core, holder)
   return is_resumed or request.count > 0 and #leasing.of_claim(c, request) > 0
 end
 
--- How many executions of the lane are left for this worker to claim, as text: where others wait besides those that it got,
--- at least one.
+-- Returns how many executions of the lane are left for this worker to claim, as text: where others wait in addition to those that
+-- it got, at least one.
 function claiming.remaining(c, request)
   if request.count <= 0 then return '0' end
   local abandoned = 0
@@ -274,8 +276,8 @@ function claiming.remaining(c, request)
   return number.text(redis.call('ZCOUNT', index_of(c, request), '(-inf', '+inf') + abandoned)
 end
 
--- Tells the other workers how a claim has left the lane: those that wait for their turn need not come, or more of them
--- must.
+-- Notifies the other workers of the state in which a claim has left the lane: workers that wait for their turn need not come, or
+-- more of them must.
 local function tell_others(c, request, taken, remaining)
   local tell = request.tell
   if tell.none and (taken > 0 or tell.empty) and remaining == '0' and request.unfit == 0 then
@@ -288,16 +290,16 @@ local function tell_others(c, request, taken, remaining)
 end
 
 -- @function ffx_claim
--- @summary  Leases up to `count` executions of a lane in one partition, or of all partitions of a server that has them
---           all: fresh, resumed and abandoned ones alike. Executions that the worker cannot run are set aside until one
---           comes that can; with `aside`, such are looked through as well. After a lost reply, send it again with
---           `repeated`, and the same leases come back. A worker that is not alone lets the others know when it leaves
---           nothing (tell_none), also when there was nothing (tell_empty), or more than it could take (tell_more): the
---           former those that heard of it at the same slot of the wake ring (`place`), or all; the latter as many as it
---           takes. On a server with all partitions, what was set aside is looked for in the named partition, and
---           executions outside of managed flows that wait there come before the lane. A worker that has lived for less than
---           a lease says so (is_new), and one that runs nothing else and claims one execution (alone): what may kill its
---           worker is leased to the latter only. `suspect` asks the worker to claim alone once it runs nothing.
+-- @summary  Leases up to `count` executions of a lane in one partition, or of all partitions of a server that has them all:
+--           fresh, resumed and abandoned ones alike. Executions that the worker cannot run are set aside until one comes that
+--           can; with `aside`, such executions are searched as well. After a lost reply, send it again with `repeated`, and the
+--           same leases are returned. A worker that is not alone notifies the others when it leaves nothing (tell_none), also
+--           when there was nothing (tell_empty), or more than it could take (tell_more). The former goes to the workers that
+--           received the message at the same slot of the wake ring (`place`), or to all; the latter to as many as it takes. On a
+--           server with all partitions, executions that were set aside are searched in the named partition, and executions
+--           outside of managed flows that wait there come before the lane. A worker that has lived for less than a lease sends
+--           is_new; one that runs nothing else and claims one execution sends alone: an execution that may kill its worker is
+--           leased to the latter only. `suspect` requests the worker to claim alone once it runs nothing.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      tell_none          bool

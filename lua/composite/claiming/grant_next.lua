@@ -1,10 +1,10 @@
--- Grants to a worker that does not claim by itself: what its claim would lease, in the same order and under the same
--- rules.
+-- Grants executions to a worker that does not claim by itself: those that its claim would lease, in the same order and under the
+-- same rules.
 
--- Core fields of what is kept in other partitions, and has to be asked for before an execution is granted.
+-- Core fields of the limits in other partitions that have to be queried before an execution is granted.
 local ASKED_FIELDS = { 'budget_ids', 'quota_policy_id' }
 
--- Whether budgets or quotas of the contract, or limits that have not admitted it, are to be asked about an execution.
+-- Reports whether budgets or quotas of the contract, or limits that have not admitted it, have to be queried for an execution.
 local function is_to_ask(c, execution_id, core)
   if core.limits and not claim.is_abandoned(core) and not limit_admission.admitted(core) then return true end
   local asked = record.read(key.exec_core(c, execution_id), ASKED_FIELDS)
@@ -12,12 +12,13 @@ local function is_to_ask(c, execution_id, core)
 end
 
 -- @function ffx_grant_next
--- @summary  Grants a worker the execution of a lane in one partition that a claim of this worker would lease next: abandoned
---           ones first, else by the turn of keys, by ageing, priority and age. What has a grant already is passed over, what
---           the worker cannot run is set aside, and what a pause or a budget of its run holds back is taken out of the way.
---           An execution about which budgets, quotas or limits in other partitions are to be asked is named without being
---           granted: ff_issue_claim_grant or ff_issue_reclaim_grant does that. `execution_id` is empty when there is none.
---           Ids in `passed_over`, one a line, are not granted. Without `kinds`, the worker knows all activities. A grant whose reply is lost runs out unused.
+-- @summary  Grants a worker the execution of a lane in one partition that a claim of this worker would lease next: abandoned ones
+--           first, else by the turn of keys, by ageing, priority and age. Executions that already have a grant are passed over,
+--           those that the worker cannot run are set aside, and those that a pause or a budget of their run holds back are
+--           blocked. An execution for which budgets, quotas or limits in other partitions have to be queried is named without a
+--           grant: ff_issue_claim_grant or ff_issue_reclaim_grant issues it. `execution_id` is empty when there is none. Ids in
+--           `passed_over`, one a line, are not granted. Without `kinds`, the worker knows all activities. A grant whose reply is
+--           lost expires unused.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      lane_id            lane_id

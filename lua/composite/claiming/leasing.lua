@@ -1,10 +1,10 @@
--- Leasing one execution to a worker: fresh, resumed, or abandoned by another worker.
+-- Leases one execution to a worker: fresh, resumed, or abandoned by another worker.
 
--- A worker that overstays its attempt timeout by this time (ms) is taken to be unable to notice.
+-- A worker that exceeds its attempt timeout by this time (ms) counts as unable to notice it.
 local TIMEOUT_GRACE_MS = 1000
 leasing.TIMEOUT_GRACE_MS = TIMEOUT_GRACE_MS
 
--- Notes when the attempt of an execution is over that has a timeout.
+-- Records when an attempt with a timeout is over.
 function leasing.arm_timeout(c, execution_id, core)
   local timeout = tonumber(core.attempt_timeout)
   if not timeout then return end
@@ -13,8 +13,8 @@ function leasing.arm_timeout(c, execution_id, core)
   wake.due(c, at)
 end
 
--- Starts a new attempt of a runnable execution, or goes on with the one that was put aside. `left`: it is in no
--- eligible set of the lane any more.
+-- Starts a new attempt of a runnable execution, or continues the one that was put aside. `left`: it is in no eligible set of the
+-- lane.
 function leasing.lease_runnable(c, request, execution_id, core_key, core, n, left)
   local w = claim_request.lease_for(c, request, n)
   local attempt
@@ -26,7 +26,7 @@ function leasing.lease_runnable(c, request, execution_id, core_key, core, n, lef
   else
     attempt = claim.start(c, execution_id, core_key, core, w, left)
   end
-  -- A new attempt has all of its time, whatever an earlier one had left.
+  -- A new attempt has its full timeout, regardless of the rest of an earlier one.
   if attempt.type ~= 'resumed' or not is_set(core.remaining_attempt_timeout) then leasing.arm_timeout(c, execution_id, core) end
   if core.managed then
     event_log.add_for(c, core, attempt.type == 'resumed' and 'resumed' or 'started', attempt.index,
@@ -36,7 +36,7 @@ function leasing.lease_runnable(c, request, execution_id, core_key, core, n, lef
   return claim_reply.describe(c, execution_id, core, attempt, w.lease_id)
 end
 
--- Leases an abandoned execution anew; nil when it was given up instead.
+-- Leases an abandoned execution again. Returns nil when it was given up instead.
 function leasing.take_over(c, request, execution_id, core_key, core, n)
   redis.call('ZREM', key.ffx_reclaimable(call.home(c), request.lane), execution_id)
   if run_stop.end_late(c, execution_id, core_key, core) then return nil end
@@ -57,7 +57,7 @@ function leasing.lease_admitted(c, request, execution_id, core_key, core, n)
   return leasing.lease_runnable(c, request, execution_id, core_key, core, n)
 end
 
--- The leases in a partition that an earlier try of the same claim made.
+-- Appends the leases in a partition that an earlier try of the same claim made.
 local function append_of_claim(c, request, base, out)
   for _, execution_id in ipairs(worker_leases.of(c, request.worker_instance_id)) do
     local core = record.read(key.exec_core(c, execution_id), claim.FIELDS)
@@ -72,7 +72,7 @@ local function append_of_claim(c, request, base, out)
   end
 end
 
--- The leases that an earlier try of the same claim made, in whatever partition that uses the lane.
+-- Returns the leases that an earlier try of the same claim made, in any partition that uses the lane.
 function leasing.of_claim(c, request)
   local base, out, home = string.sub(request.claim_id, 1, 24), {}, call.home(c)
   append_of_claim(c, request, base, out)

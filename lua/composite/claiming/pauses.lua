@@ -1,18 +1,18 @@
 -- Pauses of lanes, activities and runs, and the numbers of executions in each lane.
 
--- While a lane or an activity is paused in a partition, or on a server that has all partitions, the eligible set of every
--- lane that this concerns begins with this member. A claim reads the head of the set anyway, so it costs nothing to find
--- out that nothing is paused.
+-- While a lane or an activity is paused in a partition, or on a server that has all partitions, this member is the first in the
+-- eligible set of every lane that this concerns. A claim reads the head of the set anyway, so the check whether anything is
+-- paused costs nothing.
 pauses.MARK = 'paused'
 
--- Executions that are held are looked at again after this time (ms), in case a resumption was cut short.
+-- Executions that are held are checked again after this time (ms), in case a resumption was cut short.
 local RECHECK_MS = 5000
 
 local MAX_RECHECKED = 200
 
 local SUBJECTS = { lane = true, kind = true }
 
--- A pause as it is stored, with who paused and why, which may be empty.
+-- A pause as it is stored, with its author and reason, which may be empty.
 -- @text pause "{since:unix_ms} {actor}\n{reason}"
 local function stored(c, A) return encode.pause(c.now_text, A.actor or '', A.reason or '') end
 
@@ -21,7 +21,7 @@ local function reason_of(text)
   return is_set(reason) and reason or nil
 end
 
--- Pauses of the partition, or of the server, by subject and name, read once in a call.
+-- Returns the pauses of the partition, or of the server, by subject and name, read once in a call.
 function pauses.of(c)
   c = c.root or c
   if not c.pauses then
@@ -35,11 +35,11 @@ function pauses.of(c)
   return c.pauses
 end
 
--- Whether a claim that has met the mark may take nothing from a lane.
+-- Reports whether a claim that has met the mark may take nothing from a lane.
 function pauses.stops(c, lane) return pauses.of(c).lane[lane] ~= nil end
 
--- Why an execution may not start although its lane is open: nil, or a text for the record. `flow` is the flow that it
--- belongs to. What is paused besides runs counts only once the call has read it.
+-- Returns why an execution may not start although its lane is open: nil, or a text for the record. `flow` is the flow that it
+-- belongs to. Other pauses count only once the call has read them.
 function pauses.why(c, core, flow)
   local text = flow.paused
   local what = 'the run is paused'
@@ -53,14 +53,14 @@ function pauses.why(c, core, flow)
   return reason and what .. ': ' .. reason or what
 end
 
--- Whether a blocked execution is one that a pause of ours holds; operators may block executions for other reasons.
+-- Reports whether one of our pauses holds a blocked execution; operators may block executions for other reasons.
 function pauses.is_held(core)
   local detail = core.blocking_detail or ''
   return core.blocking_reason == 'paused_by_operator'
     and (string.find(detail, '^the run is paused') or string.find(detail, '^activity ".*" is paused')) ~= nil
 end
 
--- Takes an eligible execution out of the way until its pause is over.
+-- Blocks an eligible execution until its pause is over.
 function pauses.hold(c, execution_id, core, lane, detail)
   record.write(key.exec_core(c, execution_id), core.managed, {
     'eligibility_state', 'blocked_by_operator',
@@ -76,7 +76,7 @@ function pauses.hold(c, execution_id, core, lane, detail)
   wake.due(c, c.now + RECHECK_MS)
 end
 
--- Lets a held execution go when nothing holds it any more, and tells whether it did.
+-- Releases a held execution when nothing holds it, and reports whether it did.
 local function recheck(c, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
@@ -97,19 +97,20 @@ local function recheck(c, execution_id)
   return true
 end
 
--- Looks again at what is held, the longest not looked at first.
+-- Checks the held executions again, beginning with the one whose last check is the oldest.
 function pauses.recheck_due(c, limit)
   return scan.each_due(c, 'pause_recheck', key.ffx_held(c), limit,
     function(execution_id) recheck(c, execution_id) end)
 end
 
--- Whether an execution that waits for its first start is kept from it by a pause.
+-- Reports whether a pause keeps an execution from its first start.
 function pauses.keeps(c, core)
   return core.eligibility_state == 'blocked_by_operator'
     or core.eligibility_state == 'eligible_now' and pauses.stops(c, record.lane(core))
 end
 
--- Whether a lane is to be marked, as the pauses of the partition say. One that is not in use here gets its mark when it is.
+-- Reports whether a lane has to be marked, by the pauses of the partition. A lane that is not in use here gets its mark when it
+-- is.
 local function is_marked(c, lane)
   local p = pauses.of(c)
   return p.lane[lane] ~= nil or next(p.kind) ~= nil and redis.call('SISMEMBER', key.ffx_lanes(call.home(c)), lane) == 1
@@ -124,7 +125,7 @@ local function mark(c, lane)
   end
 end
 
--- Sets the mark of a lane right, and tells whether it was not.
+-- Corrects the mark of a lane, and reports whether it was wrong.
 function pauses.repair_mark(c, lane)
   local wanted = call.home(c) == c and is_marked(c, lane)
   local found = redis.call('ZSCORE', key.lane_eligible(c, lane), pauses.MARK)
@@ -133,7 +134,7 @@ function pauses.repair_mark(c, lane)
   return true
 end
 
--- Notes that a lane is in use in this partition. Reports whether it was not before. Where partitions share the order of a lane,
+-- Records that a lane is in use in this partition. Reports whether it was not before. Where partitions share the order of a lane,
 -- they are listed with it.
 function pauses.note_lane(c, lane)
   if redis.call('SADD', key.ffx_lanes(c), lane) == 0 then return false end
@@ -146,7 +147,7 @@ function pauses.note_lane(c, lane)
   return true
 end
 
--- Marks all lanes anew after a change.
+-- Updates the marks of all lanes after a change.
 local function mark_all(c)
   c.pauses = nil
   for _, lane in ipairs(redis.call('SMEMBERS', key.ffx_lanes(call.home(c)))) do mark(c, lane) end
@@ -162,8 +163,8 @@ local function check_subject(A)
 end
 
 -- @function ffx_pause
--- @summary  Pauses a lane or an activity in one partition, on a server that has all of them in all: nothing of it is
---           claimed until it is resumed. What runs goes on.
+-- @summary  Pauses a lane or an activity in one partition, on a server that has all of them in all: nothing of it is claimed
+--           until it is resumed. Running executions continue.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      subject            text
@@ -197,8 +198,8 @@ local function wake_partitions(c, lane)
 end
 
 -- @function ffx_resume
--- @summary  Ends the pause of a lane or an activity in one partition, on a server that has all of them in all. Lets
---           go what was held, a bounded number per call: go on with next_cursor until it is empty.
+-- @summary  Ends the pause of a lane or an activity in one partition, on a server that has all of them in all. Releases the held
+--           executions, a bounded number per call: continue with next_cursor until it is empty.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      subject            text
@@ -227,7 +228,7 @@ function F.ffx_resume(K, A)
 end
 
 -- @function ffx_pause_flow
--- @summary  Pauses a run: no node of it starts until it is resumed. What runs goes on.
+-- @summary  Pauses a run: no node of it starts until it is resumed. Running nodes continue.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -250,7 +251,7 @@ function F.ffx_pause_flow(K, A)
 end
 
 -- @function ffx_resume_flow
--- @summary  Ends the pause of a run. Lets go what was held, a bounded number per call: go on with next_cursor until it
+-- @summary  Ends the pause of a run. Releases the held executions, a bounded number per call: continue with next_cursor until it
 --           is empty.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
@@ -277,12 +278,12 @@ end
 
 -- @record lane_state lane_id:lane_id paused:text eligible:int delayed:int active:int suspended:int blocked_dependencies:int blocked_budget:int blocked_quota:int blocked_route:int blocked_operator:int oldest_eligible_at:unix_ms
 
--- When the execution of a score of an eligible set was created (ms). Priorities are whole numbers in practice.
+-- Returns when the execution of a score of an eligible set was created (ms). Priorities are whole numbers in practice.
 local function created_at(c, score)
   return score + math.floor((c.now - score) / record.PRIORITY_STEP) * record.PRIORITY_STEP
 end
 
--- The age of an eligible set is that of its first member or of its first one without priority, whichever is older.
+-- Returns the age of an eligible set: the age of its first member or of its first one without priority, whichever is older.
 local function oldest_eligible(c, lane)
   local oldest
   for _, from in ipairs({ '(-inf', c.now - record.PRIORITY_STEP }) do
@@ -293,15 +294,15 @@ local function oldest_eligible(c, lane)
   return oldest and number.text(math.floor(oldest)) or ''
 end
 
--- How many executions are in an index, and besides.
+-- Returns the number of executions in an index, plus `others`.
 local function count(index_key, others) return number.text(redis.call('ZCARD', index_key) + (others or 0)) end
 
 local NO_NODES = { 0, 0 }
 
 -- @function ffx_lanes
--- @summary  The lanes of a partition with the executions in each of their indexes, and the nodes of runs that are active or wait
---           for upstreams, which are counted as they change: no run is read. On a server that has all partitions,
---           what is eligible is counted in partition 0, but for executions outside of managed flows.
+-- @summary  Returns the lanes of a partition with the executions in each of their indexes, and the nodes of runs that are active
+--           or wait for upstreams, which are counted as they change: no run is read. On a server that has all partitions,
+--           eligible executions are counted in partition 0, except those outside of managed flows.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @reply    OK lanes:list(lane_state)
@@ -325,8 +326,8 @@ end
 -- @record pause subject:text name:text text:text
 
 -- @function ffx_pauses
--- @summary  The lanes and activities that are paused in a partition, or on a server that has all partitions. The text
---           is a pause: its time in ms, who paused, and the reason.
+-- @summary  Returns the lanes and activities that are paused in a partition, or on a server that has all partitions. The text is
+--           a pause: its time in ms, its author, and the reason.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @reply    OK pauses:list(pause)

@@ -1,6 +1,6 @@
--- Renewing the leases of a worker, many in one call.
+-- Renews the leases of a worker, many in one call.
 
--- Leases of this worker that it did not name.
+-- Returns the leases of this worker that it did not name.
 local function orphans_of(c, worker_instance_id, named)
   local orphans = {}
   for _, execution_id in ipairs(worker_leases.of(c, worker_instance_id)) do
@@ -19,8 +19,8 @@ end
 -- @record    held_lease execution_id:execution_id lease_id:lease_id lease_epoch:lease_epoch attempt_id:attempt_id
 
 -- @function ffx_renew
--- @summary  Renews many leases of one worker in one partition, tells which are gone, and, when asked, which
---           leases the engine has for this worker that it did not name.
+-- @summary  Renews many leases of one worker in one partition. Returns which are gone, and, on request, which leases the engine
+--           has for this worker that it did not name.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      worker_instance_id worker_instance_id

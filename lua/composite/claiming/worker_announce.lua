@@ -1,9 +1,8 @@
--- Releasing executions that were set aside, when a worker starts that can run them.
+-- Releases executions that were set aside, when a worker starts that can run them.
 
 -- @function ffx_announce
--- @summary  Releases executions that were set aside for want of a worker that knows their activity or offers
---           their capabilities, as far as the calling worker does. Looks at a bounded number per call; go on
---           with next_cursor until it is empty.
+-- @summary  Releases executions that were set aside because no worker knew their activity or offered their capabilities, if the
+--           calling worker does. Checks a bounded number per call; continue with next_cursor until it is empty.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      lane_id            lane_id

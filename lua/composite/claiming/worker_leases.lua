@@ -1,10 +1,10 @@
--- The executions that a worker holds.
+-- Lists the executions that a worker holds.
 
--- Leases that one call looks through for those of nodes with rows, which say themselves who holds them: those that end last, for a
--- claim whose reply was lost has been made just now.
+-- Maximum number of leases that one call searches for nodes with rows, which themselves contain their worker. It reads those that
+-- end last, because a claim whose reply was lost was made just now.
 local MAX_LOOKED_AT = 4096
 
--- The executions that an instance of a worker has leased in the partition.
+-- Returns the executions that an instance of a worker has leased in the partition.
 function worker_leases.of(c, worker_instance_id)
   local ids = redis.call('SMEMBERS', key.index_worker_leases(c, worker_instance_id))
   for _, execution_id in ipairs(redis.call('ZRANGE', key.index_lease_expiry(c), -MAX_LOOKED_AT, -1)) do

@@ -1,13 +1,13 @@
--- Completing executions, and leasing the next ones to the same worker in the same call.
+-- Completes executions, and leases the next ones to the same worker in the same call.
 
--- True when this very attempt has been committed before, so the reply was lost.
+-- Returns true when this very attempt has been committed before, so the reply was lost.
 local function already_completed(core, A)
   return core.lifecycle_phase == 'terminal' and core.terminal_outcome == 'success'
     and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id
 end
 
 -- Commits the result of one execution. Its edges are resolved at once where joins may stop others that the call completes,
--- else with those of the others. Gives whether that had been done before, or nil and the error reply.
+-- otherwise together with the edges of the others. Returns whether that had been done before, or nil and the error reply.
 local function commit(c, A)
   if row_complete.commit(c, A) then return false end
   if graph_store.is_gone(c, A.execution_id) then return nil, reply.err('graph_unknown') end
@@ -28,15 +28,15 @@ end
 
 local NOTHING = {}
 
--- What follows from the completions in the partition of a context.
+-- Resolves the edges of the completions in the partition of a context, and counts the ends.
 local function follow(c)
   row_complete.flush(c)
   graph.count_ends(c)
   propagate.run(c)
 end
 
--- What a worker gets after its completions: remaining, executions and candidates of the reply. An empty list is an empty text, since a
--- table takes much longer.
+-- Returns the next executions of a worker after its completions: remaining, executions and candidates of the reply. An empty list
+-- is an empty text, since a table takes much longer.
 local function claim_next(c, request)
   follow(c)
   local room = c.budget
@@ -52,10 +52,9 @@ local function claim_next(c, request)
 end
 
 -- @function ffx_complete
--- @summary  Commits a result, resolves the edges that leave the execution, and leases the worker its next
---           executions of the same partition when it asks for some (count > 0). After a lost reply, send it
---           again with `repeated`. The result of an item of a map that makes the results of its items too large
---           together is refused.
+-- @summary  Commits a result, resolves the edges that leave the execution, and leases the worker its next executions of the same
+--           partition when it requests some (count > 0). After a lost reply, send it again with `repeated`. The result of an item
+--           of a map is refused when it makes the results of all items together too large.
 -- @flags    derives fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -76,7 +75,7 @@ end
 function F.ffx_complete(K, A)
   local request, err = claim_request.parse(A)
   if err then return err end
-  -- Abandoned executions are announced when they become so, and wait for a claim of their own.
+  -- Abandoned executions are announced when they become so, and wait for a separate claim.
   request.skip_abandoned = true
   local c = call.open(K.partition)
   if request.count > 0 then c.next_up = handoff.new(request) end
@@ -88,11 +87,11 @@ function F.ffx_complete(K, A)
   return answer(c.more and '1' or '0', remaining, executions, candidates)
 end
 
--- Completions that one call may bring.
+-- Maximum number of completions in one call.
 local MAX_COMPLETIONS = 64
 
--- The context of the partition of an execution that a call completes. The work that a call may do is bounded for all partitions
--- together.
+-- Returns the context of the partition of an execution that a call completes. The work that a call may do is bounded for all
+-- partitions together.
 local function context_of(c, execution_id, before)
   local at = call.at(c, execution_id)
   if at == before then return at end
@@ -112,11 +111,11 @@ local function has_more(c)
 end
 
 -- @function ffx_complete_many
--- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to
---           `count` executions that come next. On a server that has all partitions, the executions may be of any of them.
---           The outcomes stand in the order of the completions, with blanks between
---           them: OK, ALREADY_SATISFIED, or the code with which ffx_complete would have refused; one that is refused
---           changes nothing of the others. After a lost reply, send it again with `repeated`.
+-- @summary  Commits the results of several executions of one worker, as ffx_complete does for each, and leases it up to `count`
+--           executions that come next. On a server that has all partitions, the executions may be of any of them. The outcomes
+--           are in the order of the completions, with blanks between them: OK, ALREADY_SATISFIED, or the code with which
+--           ffx_complete would have refused; a refused completion does not affect the others. After a lost reply, send it again
+--           with `repeated`.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @include  claim_request

@@ -1,5 +1,6 @@
--- Nodes that go on as new: a function begins again with a state that it carries over. It takes along the waitpoints that were opened
--- ahead of waits that have not begun, and the signals that came too early for the waits that have. All else of its former generation goes.
+-- Continues nodes as new: a function begins again with a state that it carries over. It keeps the waitpoints that were opened
+-- ahead of waits that have not begun, and the signals that came too early for the waits that have. All other data of its former
+-- generation is removed.
 
 local FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
@@ -8,7 +9,7 @@ local FIELDS = {
   'flow_id', 'managed', 'node', 'created_at', 'priority', 'retry_count', 'attached', 'fair_key', 'journal', 'generation',
 }
 
--- Fields of a waitpoint that may go along.
+-- Fields of a waitpoint that may be kept.
 local WAITPOINT_FIELDS = { 'state', 'expires_at', 'decided_at', 'by_token', 'step', 'waitpoint_key', 'created_at', 'close_reason', 'signal_bytes' }
 
 -- Fields of a waitpoint that begins anew.
@@ -17,8 +18,9 @@ local EMPTY = {
   'expires_at', '', 'signal_count', '0', 'matched_signal_count', '0',
 }
 
--- A wait has ended with a part of the signals that had come before it by its name. The others are for the next wait of that name: the
--- waitpoint is pending again, with another token, since whoever has the former one meant the former wait. Gives whether there are any.
+-- Keeps the rest of the early signals of a named wait that ended with a part of them. They are for the next wait of that name:
+-- the waitpoint is pending again, with another token, because the holder of the former token meant the former wait. Returns
+-- whether there are any.
 local function keep_early(c, work, execution_id, waitpoint_id, w)
   local step, generation_key = w.step or '', 'wpk:' .. waitpoint_id .. ':' .. c.now_text .. ':' .. (w.decided_at or '')
   local bytes = past.remove_until(c, work, execution_id, waitpoint_id, step, w.decided_at)
@@ -34,7 +36,7 @@ local function keep_early(c, work, execution_id, waitpoint_id, w)
   return true
 end
 
--- Whether the waitpoint that was opened ahead goes along.
+-- Reports whether the waitpoint that was opened ahead is kept.
 local function is_kept(c, work, execution_id, waitpoint_id)
   local w = record.read(key.waitpoint_record(c, waitpoint_id), WAITPOINT_FIELDS)
   if not w then return false end
@@ -47,7 +49,8 @@ local function is_kept(c, work, execution_id, waitpoint_id)
   return w.decided_at ~= nil and keep_early(c, work, execution_id, waitpoint_id, w)
 end
 
--- The entries of the journal that stay, in turn with their waitpoints, and those waitpoints as a set with how many signals they hold.
+-- Returns the kept entries of the journal, in turn with their waitpoints, and those waitpoints as a set with their numbers of
+-- signals.
 local function kept_entries(c, work, execution_id, journal_key)
   local entries, kept, signals = {}, {}, 0
   for _, entry in ipairs(redis.call('HKEYS', journal_key)) do
@@ -61,7 +64,7 @@ local function kept_entries(c, work, execution_id, journal_key)
   return entries, kept, signals
 end
 
--- Begins the next generation of a function, with a state. Gives nil, or a refusal.
+-- Begins the next generation of a function, with a state. Returns nil, or the error reply.
 local function renew(c, execution_id, core_key, core, next_number, state)
   local err = journal.check_state(state)
   if err then return err end
@@ -82,12 +85,13 @@ end
 
 -- @function ffx_continue_as_new
 -- @go       ContinueAsNew
--- @summary  The lease holder's function goes on as new: its journal is empty but for the state, which its next call gets in the place of
---           its input, its retries count from the start, and the execution is eligible again. Waitpoints that were opened ahead of
---           waits that have not begun stay, with their signals, and so do signals that came by name before a wait that others
---           ended: they are for the next wait of that name. Records of waits that are over go, a bounded number at once. The
---           generation is counted, from 1 on; the caller names the one that ends. The worker is leased its next executions of the same partition when it asks for some
---           (count > 0), which may be this one. After a lost reply, send it again with `repeated`.
+-- @summary  Continues the lease holder's function as new: its journal is empty except for the state, which its next call gets in
+--           place of its input, its retries count from the start, and the execution is eligible again. Waitpoints that were
+--           opened ahead of waits that have not begun stay, with their signals. Signals that came by name before a wait that
+--           others ended stay as well: they are for the next wait of that name. Records of past waits are removed, a bounded
+--           number at once. The generation is counted, from 1 on; the caller names the one that ends. The worker is leased its
+--           next executions of the same partition when it requests some (count > 0), which may include this one. After a lost
+--           reply, send it again with `repeated`.
 -- @flags    derives fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

@@ -1,22 +1,24 @@
--- Ends that wait. A node that is ended while something of it goes on has ended when that has, so what follows from its end, be it the end
--- of its run, comes after it. Two things may go on: the run that the node stands for, which is cancelled and ends with its cleanup; and the
--- function of a worker that is told to stop, until the worker says that it has returned or its lease ends. Functions are waited for where
--- nodes run in the end (see finally), and where the node has a run, which its worker may be about to start.
+-- Deferred ends. When a node is ended while a part of it still runs, it ends together with that part; the effects of its end, for
+-- example the end of its run, come after that. Two parts may still run: the child run of the node, which is cancelled and ends
+-- with its cleanup; and the function of a worker that was requested to stop, until the worker reports its return or its lease
+-- ends. Functions are waited for where nodes run in the end (see finally), and where the node has a child run, which its worker
+-- may be about to start.
 --
--- Until then the record of the node says that it waits, and keeps how it ends: `ending` (the outcome), ending_reason, ending_flags; and
--- ending_lease and ending_until, of the function. `stopped_at` is when it was ended. `unreleased` says that its lease ended before its
--- function was known to have returned; `returned` is the lease of a function that has, of which the worker reports nothing else.
+-- Until then the record of the node shows that it waits, and keeps its outcome: `ending` (the outcome), ending_reason,
+-- ending_flags; and ending_lease and ending_until, of the function. `stopped_at` is when it was ended. `unreleased` means that
+-- its lease ended before its function was known to have returned; `returned` is the lease of a returned function, for which the
+-- worker reports nothing else.
 
 local OWN_FIELDS = { 'child_flow_id', 'child_outcome', 'ending', 'returned' }
 
 local function has_run(own) return own.child_flow_id ~= nil and not own.child_outcome end
 
--- Whether the worker of a node that is ended from outside may still run its function.
+-- Reports whether the worker of a node that is ended from outside may still run its function.
 local function may_work(c, core, own, t)
   return t.interrupts and own.returned ~= core.current_lease_id and core.lifecycle_phase == 'active' and core.ownership_state == 'leased' and not fence.lapsed(c, core)
 end
 
--- Keeps the end of a node until its lease does: whoever works off deadlines of executions finds it.
+-- Keeps the end of a node until its lease ends: the keeper finds it among the deadlines of executions.
 local function await_release(c, execution_id, at)
   redis.call('ZADD', key.index_execution_deadline(c), at, execution_id)
   wake.due(c, at)
@@ -31,7 +33,7 @@ local function enter_blocked(c, execution_id, core_key, core)
   redis.call('ZADD', key.lane_blocked_dependencies(c, record.lane(core)), tonumber(core.created_at) or 0, execution_id)
 end
 
--- Writes that a node waits for its end.
+-- Records that a node waits for its end.
 local function hold(c, execution_id, core_key, core, t, works)
   local values = {
     'lifecycle_phase', 'runnable', 'ownership_state', 'unowned', 'eligibility_state', 'blocked_by_dependencies',
@@ -50,7 +52,7 @@ local function hold(c, execution_id, core_key, core, t, works)
   enter_blocked(c, execution_id, core_key, core)
 end
 
--- Keeps the end of a node, if it has to wait. Reports whether that is so: see terminal.defer.
+-- Defers the end of a node, if it has to wait. Reports whether that is so: see terminal.defer.
 function ending.defer(c, execution_id, core_key, core, t)
   if t.is_due then return false end
   local flow = flow_record.read(c, core.flow_id)
@@ -73,7 +75,7 @@ function ending.defer(c, execution_id, core_key, core, t)
   return true
 end
 
--- The function of a node that waits for its end has returned; or its lease has ended before it was known to (`lapsed`).
+-- Handles the return of the function of a node that waits for its end, or the end of its lease before that was known (`lapsed`).
 local function release(c, execution_id, core_key, lapsed)
   redis.call('ZREM', key.index_execution_deadline(c), execution_id)
   record.clear(core_key, 'ending_lease', 'ending_until')
@@ -84,7 +86,7 @@ local function release(c, execution_id, core_key, lapsed)
   child_run.stop(c, execution_id, own.child_flow_id, own.ending_reason or own.ending, true)
 end
 
--- The lease of a node has ended that waits for its end. False for other nodes.
+-- Handles the end of the lease of a node that waits for its end. Returns false for other nodes.
 function ending.lapse(c, execution_id, core_key)
   local till = tonumber(record.value(core_key, 'ending_until') or nil)
   if not till then return false end
@@ -93,8 +95,9 @@ function ending.lapse(c, execution_id, core_key)
 end
 
 -- @function ffx_end_stopped
--- @summary  The function has returned of an execution that was ended while its worker had the lease: what has waited for that goes on.
---           For one that is about to be ended, since the deadline of its run is over, it is noted. `more` says that there is more to do than one call does.
+-- @summary  Reports that the function of an execution has returned which was ended while its worker had the lease, so that
+--           whatever waits for this continues. For an execution that is about to be ended, since the deadline of its run is over,
+--           the return is recorded. `more` means that there is more work than one call does.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

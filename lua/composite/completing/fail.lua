@@ -1,9 +1,9 @@
--- Ending an attempt without a result: it failed, or the worker releases the execution.
+-- Ends an attempt without a result: it failed, or the worker releases the execution.
 
--- Longest details of a failure (bytes).
+-- Maximum size of the details of a failure (bytes).
 local MAX_DETAILS = 65536
 
--- What an earlier try of the same failure report did, or nil when there was none.
+-- Returns the effect of an earlier try of the same failure report, or nil when there was none.
 local function earlier_failure(c, A, core)
   local attempt = record.read(key.attempt_record(c, A.execution_id, A.attempt_index),
     { 'attempt_id', 'attempt_state' })
@@ -13,13 +13,13 @@ local function earlier_failure(c, A, core)
   if core.lifecycle_phase == 'terminal' and core.current_attempt_id == A.attempt_id then
     return 'terminal_failed', ''
   end
-  -- The next attempt is not due any more when it has begun, or when the execution has ended since, also if it is replayed.
+  -- The next attempt is no longer due when it has begun, or when the execution has ended since, also if it is replayed.
   local now = record.read(key.exec_core(c, A.execution_id), { 'eligibility_state', 'delay_until' }) or {}
   local waits = now.eligibility_state == 'not_eligible_until_time'
   return 'retry_scheduled', waits and now.delay_until or ''
 end
 
--- Delay before the next attempt (ms), or nil when the execution fails for good.
+-- Returns the delay before the next attempt (ms), or nil when the execution fails for good.
 local function retry_delay(c, A, core, retry_after, jitter)
   if A.retryable ~= '1' then return nil end
   local retry_policy = policies.of(c, A.execution_id).retry_policy
@@ -29,7 +29,8 @@ local function retry_delay(c, A, core, retry_after, jitter)
   return retry.is_allowed(c, A.execution_id, retry_policy, A.category, delay) and delay or nil
 end
 
--- Bytes of stacks that the event log of a flow has, roughly. A stack has 8 KiB, and thousands of nodes may panic for one reason.
+-- Approximate maximum size (bytes) of the stacks in the event log of a flow. A stack has 8 KiB, and thousands of nodes may panic
+-- for one reason.
 local MAX_STACKS = 1024 * 1024
 
 -- Logs where the function of an attempt panicked, before its end is logged.
@@ -43,10 +44,9 @@ local function log_panic(c, core, stack)
 end
 
 -- @function ffx_fail
--- @summary  Ends the attempt with a failure: schedules the next attempt by the stored policy, or fails the
---           execution and skips what depends on it. In a flow that is over, there is no next attempt: the execution is
---           cancelled. The stack of a function that panicked is logged in front of its failure. `details` are the errors with
---           names of a failure that is final.
+-- @summary  Ends the attempt with a failure: schedules the next attempt by the stored policy, or fails the execution and skips
+--           the nodes that depend on it. In a flow that is over, the execution is cancelled instead. The stack of a function that
+--           panicked is logged before its failure. `details` are the errors with names of a failure that is final.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -104,8 +104,8 @@ function F.ffx_fail(K, A)
 end
 
 -- @function ffx_release
--- @summary  Gives an execution back unfinished. It is eligible again at once and its attempt is not spent; it goes on
---           under what is left of its timeout. In a flow that is over, it is cancelled.
+-- @summary  Returns an execution unfinished. It is eligible again at once and its attempt is not spent; it continues with the
+--           rest of its timeout. In a flow that is over, it is cancelled.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

@@ -1,8 +1,8 @@
 -- The handoff of a completion: executions that it makes ready are leased to the completing worker in the same call.
 
--- A list of executions that a call makes ready and leases to its worker, without entering them into the eligible set. It holds
--- the request of the call and, in `fed`, by execution the {name, result} pairs that the call hands to it. In `leased` are the
--- descriptions of those that are leased already, which count as well.
+-- Creates a list of executions that a call makes ready and leases to its worker, without entering them into the eligible set. It
+-- holds the request of the call and, in `fed`, by execution the {name, result} pairs that the call gives to it. `leased` contains
+-- the descriptions of those that are already leased, which count as well.
 function handoff.new(request)
   return {
     request = request, fed = {}, leased = call.short_list(), logged_instance = request.logged_instance,
@@ -10,19 +10,19 @@ function handoff.new(request)
   }
 end
 
--- The score of the first of the lane of a request, before which nothing less urgent may be leased; nil when nothing waits there. It
--- is looked at once in a call.
+-- Returns the score of the first execution of the request's lane, which comes before any less urgent one; nil when none waits
+-- there. It is read once in a call.
 function handoff.head(c, next_up)
   if next_up.looked then return next_up.urgent end
   local request = next_up.request
   local head = redis.call('ZRANGE', key.lane_eligible(call.home(c), request.lane), 0, 0, 'WITHSCORES')
-  -- Behind the mark of a pause, everything goes the long way.
+  -- After the mark of a pause, no execution is leased directly.
   next_up.urgent = head[1] == pauses.MARK and -math.huge or tonumber(head[2] or nil)
   next_up.looked, request.drained = true, not next_up.urgent
   return next_up.urgent
 end
 
--- An edge of an execution that the call has completed hands its result to a child under a name, if it has one.
+-- Gives the result of a completed execution to the child of an edge under the edge's name, if it has one.
 function handoff.feed(c, next_up, edge)
   local result = c.completed and c.completed[edge.upstream_id]
   if not result or not is_set(edge.input_name) then return end
@@ -47,14 +47,14 @@ end
 
 local OUTCOME = { 'terminal_outcome' }
 
--- Whether an execution of the list still waits to be leased. The call may have ended it after it was added: when a join
--- cannot be met any more, its other upstreams are cancelled.
+-- Reports whether an execution of the list still waits to be leased. The call may have ended it after it was added: when a join
+-- can no longer be satisfied, its other upstreams are cancelled.
 local function is_open(task)
   local core = record.read(task.core_key, OUTCOME)
   return core and core.terminal_outcome == 'none'
 end
 
--- Leases an execution of the list and appends its description to `out`. One behind more urgent ones enters its lane.
+-- Leases an execution of the list and appends its description to `out`. When more urgent ones wait, it enters its lane instead.
 local function lease_one(c, request, task, urgent, out)
   local core = task.core
   if urgent and not claim_order.may_pass(c, request, core, urgent) or core.limits and not limit_admission.lease_ahead(request, core) then

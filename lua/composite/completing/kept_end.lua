@@ -1,8 +1,8 @@
--- The end of a node that has waited: see ending.lua.
+-- The deferred end of a node: see ending.lua.
 
 local FIELDS = { 'ending', 'ending_reason', 'ending_flags', 'ending_lease', 'ending_until' }
 
--- Ends a node whose end has waited.
+-- Ends a node whose end was deferred.
 function kept_end.finish(c, execution_id, core_key)
   local core, how = record.read(core_key, terminal.END_FIELDS), record.read(core_key, FIELDS)
   if not store.row(core_key) then redis.call('ZREM', key.lane_blocked_dependencies(c, record.lane(core)), execution_id) end

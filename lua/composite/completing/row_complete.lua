@@ -1,26 +1,26 @@
--- Completing a node in the usual case, in few steps: its first attempt has done nothing but run, and what follows from its success
--- is that other nodes of its run may start. Everything else goes the long way, with the same effect. It works on the bytes of the
--- rows, and writes them at once, so it leaves runs alone that the call has loaded.
+-- Completes a node in the usual case, in few steps: its first attempt has only run, and its success only lets other nodes of its
+-- run start. All other cases use the general functions, with the same effect. It works on the bytes of the rows, and writes them
+-- at once, so it does not handle runs that the call has loaded.
 
 local ROW_BYTES, PLAIN = node_row.BYTES, run_head.PLAIN
--- How many bytes of the header come before the flags, and up to the end of the number of open nodes, which follows them.
+-- Bytes of the header before the flags, and up to the end of the number of open nodes, which follows them.
 local FLAGS, BEHIND_OPEN = run_head.FLAGS_AT - 1, run_head.CREATED_AT - 1
 local COUNTED_ACTIVE, COUNTED_WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 
--- Bytes between two rows are written again as they are, up to so many: that takes less than a further command.
+-- Maximum number of bytes between two rows that are written again unchanged: that takes less time than another command.
 local MAX_GAP = 256
 
--- Bytes that are read together of the rows of a node and of those behind it.
+-- Maximum number of bytes that are read together for the rows of a node and of its successors.
 local MAX_READ = 1024
 
--- Bytes between the rows of two nodes behind a node that are read in vain, up to so many: that takes less than a further command.
+-- Maximum number of unneeded bytes that are read between the rows of two successors: that takes less time than another command.
 local MAX_SKIP = 1024
 
--- Of the nodes behind a node, the bytes that have their rows, how many are before each there, and how many edges that lead to them are
--- open. They are valid until the next completion.
+-- For the successors of a node: the bytes that contain their rows, the offset of each there, and the number of its open edges.
+-- They are valid until the next completion.
 local child_bytes, child_at, child_open = {}, {}, {}
 
--- The bytes from the row of the i-th node behind a node on, with those of the next ones that are close to it.
+-- Returns the bytes from the row of a node's i-th successor on, with the rows of the next ones that are close to it.
 local function read_from(flow, successors, i)
   local first = successors[i].place
   local last = first
@@ -32,8 +32,8 @@ local function read_from(flow, successors, i)
   return redis.call('GETRANGE', flow.nodes_key, first, last + ROW_BYTES - 1)
 end
 
--- Looks at the nodes behind a node. Reports whether all of them are of the usual case. `bytes` are those of the rows of the run that have
--- been read, and begin behind `from`.
+-- Reads the successors of a node. Reports whether all of them are of the usual case. `bytes` are the bytes of the run's rows that
+-- have been read, and begin after `from`.
 local function read_children(flow, bytes, from, successors)
   for i = 1, successors.count do
     local child = successors[i]
@@ -54,8 +54,8 @@ local function count(c, commits, flow, node, active, waiting)
   commits.counts, commits.lane = counts, counts and node.lane_id
 end
 
--- A node that waits for nothing any more is leased to the completing worker, or enters its lane. Gives its row, and its event in two
--- parts. `name` is that of the completed node, where its result goes there.
+-- Leases a node that no longer waits to the completing worker, or enters it into its lane. Returns its row, and its event in two
+-- parts. `name` is the name of the completed node if its result is an input of this one.
 local function release(c, flow, node, stem, name, result)
   local execution_id, next_up = stem .. node.suffix, c.next_up
   local active = next_up and row_lease.take(c, next_up, flow, execution_id, node, name, result)
@@ -74,7 +74,7 @@ local function release(c, flow, node, stem, name, result)
   return row_bytes.ready(commits.now), '', ''
 end
 
--- The row of the i-th node behind a node, with the edge between them resolved. Gives its event, too, in two parts.
+-- Returns the row of a node's i-th successor with the edge between them resolved, and its event in two parts.
 local function resolve_edge(c, flow, successors, i, stem, result)
   local open = child_open[i]
   if open > 1 then return row_bytes.waiting(child_bytes[i], child_at[i], open - 1), '', '' end
@@ -94,7 +94,7 @@ local function write(flow, bytes, head_at, head, node, rows)
   end
 end
 
--- Resolves the edges to several nodes, or to one that does not follow at once. Writes their rows, and gives the events.
+-- Resolves the edges to several nodes, or to one that does not follow directly. Writes their rows, and returns the events.
 local function resolve_edges(c, flow, successors, stem, result)
   local events, rows, first = {}, {}, successors[1]
   order.gather(c)
@@ -112,8 +112,8 @@ local function resolve_edges(c, flow, successors, stem, result)
   return table.concat(events)
 end
 
--- Writes what a success changes of the rows of its run, with `behind`, which is nil or goes behind the last one. Gives the text for the
--- event log.
+-- Writes the changes of a run's rows after a success, with `behind`, which is nil or is written after the last row. Returns the
+-- text for the event log.
 local function succeed(c, flow, bytes, open, node, done, successors, stem, result, behind)
   local head_at, head = FLAGS + 1, nil
   if open == 1 then
@@ -137,8 +137,9 @@ local function succeed(c, flow, bytes, open, node, done, successors, stem, resul
   return c.now_text .. line .. (count > 0 and resolve_edges(c, flow, successors, stem, result) or '')
 end
 
--- What the completions of a call share: whether none of them may go this way, what leaves the index of leases and what enters it, which
--- row_complete.flush writes for all of them, the last lane and its counts, the time, and what ends the rows of nodes that have succeeded, as rows have them.
+-- Creates the data that the completions of a call share: whether none of them is of the usual case, the entries that leave and
+-- enter the index of leases, which row_complete.flush writes for all of them, the last lane and its counts, the time, and the
+-- last bytes of the rows of nodes that have succeeded.
 local function begin_commits(c)
   local now = row_bytes.time(c.now)
   local commits = {
@@ -163,7 +164,7 @@ function row_complete.flush(c)
   call.chunked('ZADD', index_key, commits.entered)
 end
 
--- The bytes that have the row of a node and mostly those of the nodes behind it, and how many are before them.
+-- Returns the bytes that contain the row of a node and usually the rows of its successors, and the offset of these bytes.
 local function read_rows(flow, node)
   local place = node.place
   local successors = graph_store.successors(flow.graph, node)
@@ -172,16 +173,16 @@ local function read_rows(flow, node)
   return redis.call('GETRANGE', flow.nodes_key, node.place_text, last - 1), place
 end
 
--- How many nodes of a small run are open. `bytes`: those that were read first.
+-- Returns how many nodes of a small run are open. `bytes`: those that were read first.
 local function count_open(flow, bytes)
   if flow.count == 1 then return 1 end
   if #bytes < row.place(flow.count + 1) then bytes = redis.call('GETRANGE', flow.nodes_key, 0, -1) end
   return row.count_open(bytes, flow.count)
 end
 
--- The node behind a completion of the usual kind, its execution's row up to where it changes (see row_bytes.held_since), the nodes behind
--- it, of which row_complete has looked at the rows, and the record of its run, the bytes that its rows begin with and how many of its
--- nodes are open, nil when more than one are in a small run. Nil for another one.
+-- Returns the data of a completion of the usual kind: the node, its row up to the changed part (see row_bytes.held_since), its
+-- successors, whose rows row_complete has read, the record of its run, the first bytes of the run's rows, and the number of its
+-- open nodes, which is nil in a small run with more than one. Returns nil for another completion.
 local function look_up(c, commits, completion, execution_id, ordinal)
   local flow_id = string.sub(execution_id, -36, -5) .. '0000'
   if row.is_loaded(flow_id) then return nil end
@@ -197,7 +198,7 @@ local function look_up(c, commits, completion, execution_id, ordinal)
   if not successors or successors.count > c.budget or not read_children(flow, rows, from, successors) then
     return nil
   end
-  -- Where nodes are behind the one that ends, others are open.
+  -- When a node that ends has successors, other nodes are open.
   if flow.is_small then open = successors.count == 0 and count_open(flow, bytes) or nil end
   return node, row_bytes.done(successors.count) .. since .. commits.ended .. lease_id, successors, flow, bytes, open
 end
@@ -210,12 +211,12 @@ function row_complete.commit(c, completion)
   if not ordinal then return false end
   local node, done, successors, flow, bytes, open = look_up(c, commits, completion, execution_id, ordinal)
   if not node then return false end
-  -- `open` is not known where nodes are behind the completed one, which items of a map do not have.
+  -- `open` is unknown when the completed node has successors, which items of a map do not have.
   if flow.fail_fast and open and item_results.add(flow.results_key, completion.result, open - 1, flow.count) then return false end
   c.budget = c.budget - successors.count
   if successors.others then row_edges.postpone(c, execution_id) end
   local result, left = completion.result, commits.left
-  -- The result of the only node of a run is behind its row, where it has room.
+  -- The result of the only node of a run is stored after its row, where it has room.
   local behind = flow.count == 1 and result ~= '' and row_inputs.behind(result) or nil
   if not behind then redis.call('HSET', flow.results_key, node.ordinal_text, result) end
   left[#left + 1] = execution_id

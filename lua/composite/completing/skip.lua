@@ -1,6 +1,6 @@
--- Nodes that end without a result of their own accord: the run that such a node stands for has succeeded, and its result was skipped.
+-- Ends nodes without a result on request of their worker: the child run of such a node has succeeded, and its result was skipped.
 
--- True when this very attempt has been skipped before, so the reply was lost.
+-- Returns true when this very attempt has been skipped before, so the reply was lost.
 local function already_skipped(core, A)
   return core.lifecycle_phase == 'terminal' and core.terminal_outcome == 'skipped'
     and core.current_lease_epoch == A.lease_epoch and core.current_attempt_id == A.attempt_id
@@ -19,8 +19,8 @@ local function skip(c, execution_id, core_key, core, f, reason)
 end
 
 -- @function ffx_skip
--- @summary  The lease holder's node is skipped, since the run that it stands for has succeeded without a result: what is behind it is
---           skipped as behind a condition. The worker is leased its next executions of the same partition when it asks for some
+-- @summary  Skips the lease holder's node, since its child run has succeeded without a result: the nodes that depend on it are
+--           skipped as after a condition. The worker is leased its next executions of the same partition when it requests some
 --           (count > 0). After a lost reply, send it again with `repeated`. In a flow that is over, it is cancelled.
 -- @flags    derives fence
 -- @key      partition          ffx.partition

@@ -1,8 +1,9 @@
--- What servers of the HTTP API keep beside the runs of a namespace: the tokens of principals, the sessions of browsers, and the replies to
--- requests with an idempotency key. All are in the partition that programs name, by convention the first one.
+-- Records that servers of the HTTP API keep in addition to the runs of a namespace: the tokens of principals, the sessions of
+-- browsers, and the replies to requests with an idempotency key. All are in the partition that programs name, by convention the
+-- first one.
 
--- Tokens of a namespace, its sessions, those of one principal and those of one page, and bytes of a token's or session's record and of a
--- stored reply.
+-- Maximum numbers of a namespace's tokens, of its sessions, of one principal's sessions, and of the sessions in one page; maximum
+-- bytes of a token's or session's record and of a stored reply.
 local MAX_TOKENS = 1000
 local MAX_SESSIONS = 10000
 local MAX_SESSIONS_EACH = 100
@@ -10,11 +11,12 @@ local MAX_LISTED = 200
 local MAX_RECORD = 16 * 1024
 local MAX_REPLY = 256 * 1024
 
--- How long (ms) the reply to a request is kept, and how long a request may be carried out before a repeat is.
+-- Time (ms) for which the reply to a request is kept, and time for which a request may be performed before a repeat is.
 local REPLY_MS = 24 * 3600 * 1000
 local REQUEST_MS = 60 * 1000
 
--- Requests of a principal that are kept at a time, bytes of their replies, and how many a call forgets whose time is over.
+-- Maximum number of a principal's requests that are kept, maximum bytes of their replies, and number of expired requests that a
+-- call removes.
 local MAX_REQUESTS = 100000
 local MAX_REPLIES = 64 * 1024 * 1024
 local FORGOTTEN = 16
@@ -49,7 +51,7 @@ end
 -- @record api_token token_name:text about:json
 
 -- @function ffx_list_api_tokens
--- @summary  The tokens of a namespace, in no order. There are at most 1,000.
+-- @summary  Returns the tokens of a namespace, in no order. There are at most 1,000.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -62,7 +64,7 @@ function F.ffx_list_api_tokens(K, A)
 end
 
 -- @function ffx_remove_api_token
--- @summary  Removes a token. `removed` is false when there was none of that name.
+-- @summary  Removes a token. `removed` is false when there was none with that name.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -74,7 +76,7 @@ function F.ffx_remove_api_token(K, A)
   return reply.ok(number.text(removed))
 end
 
--- Sessions of a namespace: a hash of their records, and when each ends.
+-- Returns the sessions of a namespace: a hash of their records, and when each ends.
 local function sessions_of(c, A)
   return { stored = key.ffx_api_sessions(c, A.namespace), ends = key.ffx_api_session_ends(c, A.namespace) }
 end
@@ -84,14 +86,14 @@ local function end_session(of, session_id)
   return redis.call('HDEL', of.stored, session_id)
 end
 
--- The record of a session; nil when it has ended.
+-- Returns the record of a session; nil when it has ended.
 local function session(c, of, session_id)
   local ends = redis.call('ZSCORE', of.ends, session_id)
   if not ends or tonumber(ends) <= c.now then return nil end
   return redis.call('HGET', of.stored, session_id) or nil
 end
 
--- Makes room for a session of an owner: whose time is over goes, and beyond a bound what would end first.
+-- Makes room for a session of an owner: removes expired sessions and, beyond a limit, those that would end first.
 local function make_room(c, of, owner)
   local ids, own = redis.call('ZRANGE', of.ends, 0, -1, 'WITHSCORES'), {}
   for i = 1, #ids, 2 do
@@ -105,8 +107,8 @@ local function make_room(c, of, owner)
 end
 
 -- @function ffx_add_api_session
--- @summary  Adds the session of a browser to a namespace, for the time ttl. Its id begins with the text of its owner, who has at most 100 at a
---           time; a namespace has 10,000. Beyond that, those end that would end first.
+-- @summary  Adds the session of a browser to a namespace, for the time ttl. Its id begins with the text of its owner, who has at
+--           most 100 at a time; a namespace has 10,000. Beyond that, the sessions that would end first are ended.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -138,7 +140,7 @@ function F.ffx_add_api_session(K, A)
 end
 
 -- @function ffx_read_api_session
--- @summary  The record of a session; empty when it has ended.
+-- @summary  Returns the record of a session; empty when it has ended.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -152,8 +154,8 @@ end
 -- @record api_session session_id:text about:json position:text
 
 -- @function ffx_list_api_sessions
--- @summary  Sessions of a namespace, those first that end first: at most `limit`, and 200. Go on with next_cursor until it is empty, or with
---           the position of a session to read those after it.
+-- @summary  Returns sessions of a namespace, in the order in which they end: at most `limit`, and 200. Continue with next_cursor
+--           until it is empty, or with the position of a session to read those after it.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -185,7 +187,7 @@ function F.ffx_list_api_sessions(K, A)
 end
 
 -- @function ffx_remove_api_session
--- @summary  Ends a session. `removed` is false when there was none of that id.
+-- @summary  Ends a session. `removed` is false when there was none with that id.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -196,8 +198,8 @@ function F.ffx_remove_api_session(K, A)
   return reply.ok(number.text(end_session(sessions_of(c, A), A.session_id)))
 end
 
--- The requests of one principal: a hash of each request's digest with its reply behind, and when each is forgotten. The hash has the
--- bytes of all replies in a field of its own.
+-- Keys of one principal's requests: a hash of each request's digest followed by its reply, and when each is removed. A separate
+-- field of the hash has the bytes of all replies.
 local BYTES = 'bytes'
 
 local function requests_of(c, A)
@@ -219,7 +221,7 @@ local function keep_request(c, of, request_key, text, ms)
   redis.call('PEXPIRE', of.ends, REPLY_MS)
 end
 
--- What is kept of a request, or nil. Some requests whose time is over are forgotten first.
+-- Returns the stored data of a request, or nil. It first removes some expired requests.
 local function kept(c, of, request_key)
   for _, over in ipairs(redis.call('ZRANGEBYSCORE', of.ends, '-inf', c.now, 'LIMIT', 0, FORGOTTEN)) do forget(of, over) end
   local until_ms = redis.call('ZSCORE', of.ends, request_key)
@@ -232,9 +234,10 @@ local function is_full(of)
 end
 
 -- @function ffx_begin_api_request
--- @summary  Begins a request with an idempotency key. `first` is true for the caller that is to carry it out. Otherwise the stored reply of
---           the request is returned, which is empty while it is carried out. The digest is that of the request; one with the same key and
---           another digest is refused. `owner` is the principal, who has at most 100,000 keys and 64 MiB of replies at a time.
+-- @summary  Begins a request with an idempotency key. `first` is true for the caller that performs it. Otherwise the stored reply
+--           of the request is returned, which is empty while it is performed. The digest belongs to the request; a request with
+--           the same key and another digest is refused. `owner` is the principal, who has at most 100,000 keys and 64 MiB of
+--           replies at a time.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -258,8 +261,8 @@ function F.ffx_begin_api_request(K, A)
 end
 
 -- @function ffx_end_api_request
--- @summary  Stores the reply of a request, for 24 hours. Without a reply the request is forgotten, so that it can be
---           made again. A server that is full stores no replies: the request was carried out all the same.
+-- @summary  Stores the reply of a request, for 24 hours. Without a reply the request is removed, so that it can be made again. A
+--           server that is full stores no replies, although the request was performed.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      namespace          text

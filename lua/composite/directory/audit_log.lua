@@ -1,22 +1,22 @@
--- The audit log of a namespace: who has changed something that belongs to no single run, and what. An entry is written before the
--- action that it names, and another one when that has failed, so nothing is changed without an entry. It is a stream in the partition
--- that programs name, by convention the first one.
+-- The audit log of a namespace: the author and the kind of each change of something that does not belong to a single run. An
+-- entry is written before its action, and another one when the action has failed, so nothing is changed without an entry. It is a
+-- stream in the partition that programs name, by convention the first one.
 
--- Entries of a log, about, and how long (ms) they are kept.
+-- Approximate maximum number of entries of a log, and time (ms) for which they are kept.
 local MAX_ENTRIES = '10000'
 local KEPT_MS = 90 * 24 * 3600 * 1000
 
 local MAX_READ = 200
 
--- Bytes of each text of an entry.
+-- Maximum bytes of each text of an entry.
 local MAX_TEXT = 4096
 
--- The last entries of a log, among which one that is repeated is found.
+-- Number of last entries of a log that are searched for a repeated one.
 local REPEATED = 32
 
 local FIELDS = { 'entry_id', 'actor', 'action', 'name', 'detail', 'failure' }
 
--- Whether the entry of an action, or of its failure, was written before.
+-- Reports whether the entry of an action, or of its failure, was written before.
 local function is_there(log_key, entry_id, failed)
   for _, entry in ipairs(redis.call('XREVRANGE', log_key, '+', '-', 'COUNT', REPEATED)) do
     local values = entry[2]
@@ -26,8 +26,9 @@ local function is_there(log_key, entry_id, failed)
 end
 
 -- @function ffx_audit
--- @summary  Adds an entry to the audit log of a namespace. The caller makes the entry id, and sends it again with a repeat. `failure` says
---           why the action, whose entry has been written, has failed. Entries that are older than 90 days, and more than 10,000, go.
+-- @summary  Adds an entry to the audit log of a namespace. The caller makes the entry id, and sends it again with a repeat.
+--           `failure` is the reason why the action, whose entry was written, has failed. Entries older than 90 days, and entries
+--           beyond 10,000, are removed.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -60,8 +61,8 @@ end
 -- @record audit_entry position:text entry_id:text actor:text action:text name:text detail:text failure:text
 
 -- @function ffx_read_audit
--- @summary  Entries of the audit log of a namespace, the last one first, at `after` or later and `before` or earlier. The position of an
---           entry is its time (Unix ms), "-" and a number. Go on with next_cursor until it is empty.
+-- @summary  Returns entries of the audit log of a namespace, the last one first, at `after` or later and `before` or earlier. The
+--           position of an entry is its time (Unix ms), "-" and a number. Continue with next_cursor until it is empty.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text

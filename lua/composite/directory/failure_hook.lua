@@ -1,13 +1,13 @@
--- What workers call when a run fails: of those that have the same hook, one calls it. That one holds the hook, and stores how far it
--- has come in the feed of runs. The records are in the partition that programs name, by convention the first one.
+-- Failure hooks, which workers call when a run fails: one of the workers with the same hook calls it. That worker holds the hook,
+-- and stores its position in the feed of runs. The records are in the partition that programs name, by convention the first one.
 
--- How long (ms) the record of a hook is kept that no worker holds.
+-- Time (ms) for which the record of a hook is kept that no worker holds.
 local KEPT_MS = 30 * 24 * 3600 * 1000
 
 local MAX_CURSOR = 256 * 1024
 
 -- @function ffx_hold_failure_hook
--- @summary  Lets a worker hold a hook for `hold_ms` unless another one holds it, or ends that with 0. The holder may store its cursor.
+-- @summary  Lets a worker hold a hook for `hold_ms` unless another one holds it; 0 ends that. The holder may store its cursor.
 --           `free_in_ms` is the time after which another worker may hold it, `stored_at` is when the cursor was stored.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition

@@ -1,8 +1,8 @@
--- The catalogue: what programs publish of the flows that they know, so that others can list them, show them, and start them by name.
--- An entry has the flow as it was published last, and the hashes of the graphs before. All entries are in the partition that programs
--- name, by convention the first one. Runs do not look at them.
+-- The catalogue: the flows that programs publish, so that others can list them, show them, and start them by name. An entry has
+-- the last published form of the flow, and the hashes of the graphs before. All entries are in the partition that programs name,
+-- by convention the first one. Runs do not read them.
 
--- Publications that the history of a flow has, the last one included.
+-- Maximum number of publications in the history of a flow, the last one included.
 local MAX_HISTORY = 50
 
 local MAX_LISTED = 200
@@ -10,9 +10,9 @@ local MAX_LISTED = 200
 local function entry_key(c, A) return key.ffx_published(c, A.namespace, A.flow_name) end
 
 -- @function ffx_publish_flow
--- @summary  Publishes a flow: replaces the entry of its name unless that has the same digest. The digest is of all that follows it.
---           Without a definition nothing is written: when the answer says that the entry is not known, the call is made again
---           with it. A graph with another hash than the one before enters the history.
+-- @summary  Publishes a flow: replaces the entry of its name unless that has the same digest. The digest covers all arguments
+--           after it. Without a definition nothing is written: when the answer reports that the entry is not known, the call is
+--           made again with it. A graph with another hash than the previous one enters the history.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -56,8 +56,8 @@ local function history_of(c, A)
 end
 
 -- @function ffx_read_published
--- @summary  The entry of a flow, with the hashes of its graphs, the last one first. For a caller that knows the digest of the
---           entry, `same` is true, and about, definition, schemas and history are left out.
+-- @summary  Returns the entry of a flow, with the hashes of its graphs, the last one first. For a caller that knows the digest of
+--           the entry, `same` is true, and about, definition, schemas and history are left out.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -77,8 +77,8 @@ end
 -- @record published_flow flow_name:text graph_hash:text published_at:unix_ms published_by:text about:json
 
 -- @function ffx_list_published
--- @summary  The flows of a namespace that are published, by the time of their last publication, the oldest first: go on with
---           next_cursor until it is empty. A flow that is published meanwhile may be listed twice.
+-- @summary  Returns the published flows of a namespace, by the time of their last publication, the oldest first: continue with
+--           next_cursor until it is empty. A flow that is published during the listing may be listed twice.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text

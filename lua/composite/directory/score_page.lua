@@ -1,7 +1,7 @@
--- Pages of a sorted set whose members may get a higher score meanwhile: none of them is missed, some may come twice.
+-- Pages of a sorted set whose members may get a higher score during the listing: none of them is missed, some may come twice.
 
--- The members behind a cursor, and the next cursor; an empty one behind the last. Members of one score come together, so a page may
--- be longer than the limit.
+-- Returns the members after a cursor, and the next cursor; an empty one after the last. Members with one score come together, so
+-- a page may be longer than the limit.
 function score_page.read(index, cursor, limit)
   local from = is_set(cursor) and '(' .. cursor or '-inf'
   local page = redis.call('ZRANGEBYSCORE', index, from, '+inf', 'WITHSCORES', 'LIMIT', 0, limit)

@@ -1,18 +1,18 @@
--- Records of workers: what each says of itself, so that operators see who serves what. A worker reports again and again; the
--- record counts as that of a live worker until the time that the last report named, and is kept for a while then, which tells who
--- was the last to serve an activity. All records are in the partition that programs name, by convention the first one. They decide
--- nothing: claims and leases do not look at them.
+-- Records of workers: each worker reports about itself, so that operators see which worker serves which lanes and activities. A
+-- worker reports periodically; its record counts as live until the time that the last report named. It is then kept for a while,
+-- to show which worker was the last to serve an activity. All records are in the partition that programs name, by convention the
+-- first one. They decide nothing: claims and leases do not read them.
 
 local KEPT_MS = 24 * 3600000
 
--- Builds of programs that are kept. Attempts name a worker instance, and that names its build, for as long as the attempts are there:
--- so builds are kept without a time. There is one for each version of a program, not for each worker.
+-- Maximum number of builds of programs that are kept. Attempts name a worker instance, and that names its build, as long as the
+-- attempts exist: so builds are kept without a time limit. There is one for each version of a program, not for each worker.
 local MAX_BUILDS = 10000
 
--- Records of one answer, and those that one call looks through for a worker.
+-- Maximum number of records in one answer, and of those that one call searches for a worker.
 local MAX_LISTED, MAX_SEARCHED = 200, 2000
 
--- Workers that one report looks at to forget them.
+-- Maximum number of workers that one report removes.
 local MAX_FORGOTTEN = 100
 
 local STATES = { running = true, draining = true, stopped = true }
@@ -23,7 +23,7 @@ local FIELDS = {
 
 local function is_live(r, now) return r.state ~= 'stopped' and (tonumber(r.expires_at) or 0) > now end
 
--- A record by its fields; nil when it is gone.
+-- Returns a record with its fields; nil when it is gone.
 local function read(c, instance)
   local values = redis.call('HMGET', key.ffx_worker_record(c, instance), unpack(FIELDS))
   if not values[1] then return nil end
@@ -39,14 +39,14 @@ local function as_reply(r)
   }
 end
 
--- Forgets those whose records are gone. Looks at a bounded number: one call brings one worker.
+-- Removes the entries of workers whose records are gone: a bounded number, because one call adds one worker.
 local function forget_old(c, index)
   for _, instance in ipairs(redis.call('ZRANGE', index, '-inf', c.now - KEPT_MS, 'BYSCORE', 'LIMIT', 0, MAX_FORGOTTEN)) do
     if redis.call('EXISTS', key.ffx_worker_record(c, instance)) == 0 then redis.call('ZREM', index, instance) end
   end
 end
 
--- Stores what a program was built of, under its id. The builds that no worker has begun with for the longest time go first.
+-- Stores the build of a program under its id. The builds that no worker has started with for the longest time are removed first.
 local function keep_build(c, id, build)
   local by_use = key.ffx_worker_builds_by_use(c)
   redis.call('HSET', key.ffx_worker_builds(c), id, build)
@@ -60,11 +60,12 @@ local function keep_build(c, id, build)
 end
 
 -- @function ffx_report_worker
--- @summary  A worker says that it is there, how many of its slots are in use, how many attempts it has started by lane, and what
---           it does: running, draining or stopped. The record counts as live for the time `ttl`, but for one that has stopped. `lanes` and `kinds` are sets of what it
---           serves, `about` is a text of the worker's; they are needed in the first report, and again when the answer says that
---           the record is not known. Then nothing was written. `build` is what the worker's program was built of, which is kept
---           under `build_id` when the worker is gone; they come with `about`. `drain` tells whether an operator asks the worker to drain.
+-- @summary  Reports a worker: how many of its slots are in use, how many attempts it has started by lane, and its state: running,
+--           draining or stopped. The record counts as live for the time `ttl`, except when the worker has stopped. `lanes` and
+--           `kinds` are sets of the lanes and kinds that it serves, `about` is a text of the worker's; they are needed in the
+--           first report, and again when the answer reports that the record is not known. Then nothing was written. `build`
+--           describes the build of the worker's program, which is kept under `build_id` when the worker is gone; they come with
+--           `about`. `drain` reports whether an operator requests the worker to drain.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      worker_instance_id worker_instance_id
@@ -92,7 +93,7 @@ function F.ffx_report_worker(K, A)
   local record_key, index = key.ffx_worker_record(c, instance), key.ffx_worker_reports(c)
   if is_set(A.about) then
     redis.call('HSET', record_key, 'lanes', A.lanes or '', 'kinds', A.kinds or '', 'about', A.about)
-    forget_old(c, index) -- records come into being here alone
+    forget_old(c, index) -- only this function creates records
     if is_set(A.build_id) then keep_build(c, A.build_id, A.build or '') end
   end
   local known = redis.call('HMGET', record_key, 'about', 'drain_requested_at')
@@ -105,7 +106,7 @@ function F.ffx_report_worker(K, A)
 end
 
 -- @function ffx_drain_worker
--- @summary  Asks a live worker to take no more work. Its record keeps that, for a worker that misses the message.
+-- @summary  Requests a live worker to take no more work. Its record keeps that, for a worker that misses the message.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      worker_instance_id worker_instance_id
@@ -127,9 +128,9 @@ end
 -- @record worker_record worker_instance_id:worker_instance_id state:text used:int reported_at:unix_ms expires_at:unix_ms drain_requested_at:unix_ms drain_by:text lanes:text kinds:text about:json started:json
 
 -- @function ffx_list_workers
--- @summary  The records of live workers, with `gone` also those of workers that were seen within a day, by the time of their
---           last report, the oldest first: go on with next_cursor until it is empty. A worker that reports meanwhile may be
---           listed twice.
+-- @summary  Returns the records of live workers, with `gone` also the records about workers that were seen within a day, by the
+--           time of their last report, the oldest first: continue with next_cursor until it is empty. A worker that reports
+--           during the listing may be listed twice.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      cursor             text optional
@@ -146,14 +147,14 @@ function F.ffx_list_workers(K, A)
   return reply.ok(list, next_cursor, c.now_text)
 end
 
--- Whether a worker takes work of a kind in a lane.
+-- Reports whether a worker takes work of a kind in a lane.
 local function serves(r, query) return decode.has_kind(r.kinds, query.kind) and decode.has_kind(r.lanes, query.lane_id) end
 
 -- @record worker_sighting live:bool worker_instance_id:worker_instance_id state:text reported_at:unix_ms about:json
 
 -- @function ffx_find_workers
--- @summary  For each pair of a lane and a kind of executions, whether a live worker that is not draining serves it; otherwise
---           the one that did last, without an instance when none is known.
+-- @summary  Reports for each pair of a lane and a kind of executions whether a live worker that is not draining serves it;
+--           otherwise returns the one that did last, without an instance when none is known.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @group    queries            lane_id:lane_id kind:text
@@ -184,12 +185,12 @@ function F.ffx_find_workers(K, A)
   return reply.ok(list, c.now_text)
 end
 
--- Builds that one call reads.
+-- Maximum number of builds that one call reads.
 local MAX_BUILDS_PER_CALL = 1000
 
 -- @function ffx_read_builds
--- @summary  What programs were built of, by the ids under which their workers reported that, in the order asked for; empty for an
---           id that is not known.
+-- @summary  Returns the builds of programs, by the ids under which their workers reported them, in the requested order; empty for
+--           an id that is not known.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @args     build_ids          text

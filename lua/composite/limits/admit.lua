@@ -1,6 +1,6 @@
--- Admitting limited executions: leasing those that were given permits, and verifying admissions.
+-- Admits limited executions: leases those that were given permits, and verifies admissions.
 
--- Makes an admitted execution ready for whoever comes.
+-- Makes an admitted execution ready for any worker.
 local function release_to_lane(c, execution_id, core_key, core, admission_text)
   if core.lifecycle_phase == 'active' then
     record.set(core_key, 'admission', admission_text)
@@ -25,14 +25,14 @@ local function release_to_lane(c, execution_id, core_key, core, admission_text)
   order.announce(c, execution_id, core, lane)
 end
 
--- Takes in one admission. Gives 'leased' with what the worker needs, 'ready', 'incomplete' or 'gone'.
+-- Handles one admission. Returns 'leased' with the data for the worker, 'ready', 'incomplete' or 'gone'.
 local function admit(c, request, entry, n)
   local execution_id = entry.execution_id
   if graph_store.is_gone(c, execution_id) then return 'gone' end
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, claim.FIELDS)
   local token = limit_admission.token_of(core or {})
-  -- One that was admitted may have been blocked since by a scheduler that did not know.
+  -- A scheduler that did not know the admission may have blocked the execution since.
   local blocked = core and core.lifecycle_phase == 'runnable' and core.eligibility_state == 'blocked_by_quota'
   if core and token == entry.token and not blocked
     and (limit_admission.admitted(core) or core.ownership_state == 'leased' and limit_admission.held_token(core)) then
@@ -61,9 +61,9 @@ end
 -- @record candidate execution_id:execution_id token:int score:text limits:text
 
 -- @function ffx_admit
--- @summary  Executions that have been admitted under their limits: leases those of the lane up to `count`, and makes the
---           others ready. `gone` are those that do not wait any more, whose admissions must be given back; `incomplete`
---           have more limits than the one that let them go. After a lost reply, send it again with `repeated`.
+-- @summary  Handles executions that have been admitted under their limits: leases up to `count` of them in the lane, and makes
+--           the others ready. `gone` are those that no longer wait, whose admissions must be given back; `incomplete` have more
+--           limits than the one that admitted them. After a lost reply, send it again with `repeated`.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @include  claim_request
@@ -93,8 +93,8 @@ function F.ffx_admit(K, A)
   return reply.ok(out, gone, incomplete)
 end
 
--- State of one admission: live, waiting (for being told), revoked or gone. What is not live or waiting cannot be used
--- any more.
+-- Returns the state of one admission: live, waiting (for its notice), revoked or gone. An admission in another state than live or
+-- waiting can no longer be used.
 local function verify(c, request, entry)
   local core_key = key.exec_core(c, entry.execution_id)
   local core = record.read(core_key, claim.FIELDS)
@@ -114,8 +114,8 @@ end
 -- @record admission_state execution_id:execution_id token:int state:text limits:text
 
 -- @function ffx_verify_admissions
--- @summary  Tells the keeper of a quota which of its admissions are in use. Those that are not cannot be used
---           afterwards; one that is `stale` and that nobody has taken up is revoked, and its execution waits again.
+-- @summary  Returns to the keeper of a quota which of its admissions are in use. The others cannot be used afterwards; one that
+--           is `stale` and that no worker uses is revoked, and its execution waits again.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @group    admissions         execution_id:execution_id token:int stale:bool
@@ -134,7 +134,7 @@ function F.ffx_verify_admissions(K, A)
 end
 
 -- @function ffx_leased_ahead
--- @summary  How many executions a worker holds under leases that were given to it ahead of their places.
+-- @summary  Returns how many executions a worker holds under leases that were given to it ahead of their places.
 -- @flags    derives
 -- @key      partition          ffx.partition
 -- @arg      worker_instance_id worker_instance_id
@@ -149,7 +149,7 @@ function F.ffx_leased_ahead(K, A)
       n = n + 1
     end
   end
-  -- What raises an error is not known to be held; the index reconciliation reports it.
+  -- An execution that raises an error does not count as held; the index reconciliation reports it.
   for _, execution_id in ipairs(worker_leases.of(c, A.worker_instance_id)) do call.guarded(c, 'quota', execution_id, count) end
   return reply.ok(number.text(n))
 end

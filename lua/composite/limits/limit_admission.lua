@@ -1,35 +1,35 @@
--- The admission of limited executions, in the partition of the execution. Limits themselves are in other slots. The
--- core field `limits` says which limits an execution has: how many, words for people, and JSON for the admitting side.
--- The core field `admission` says how far its admission is.
+-- The admission of limited executions, in the partition of the execution. Limits themselves are in other slots. The core field
+-- `limits` contains the limits of an execution: their number, words for people, and JSON for the admitting side. The core field
+-- `admission` contains the state of its admission.
 --
--- An admission is good for one lease. It holds its token, which is the lease epoch at the time of the request, and the
--- epoch that the execution must still have to be leased by it. So every end of a lease, by whichever function, ends the
--- admission as well, without a write.
+-- An admission is good for one lease. It holds its token, which is the lease epoch at the time of the request, and the epoch that
+-- the execution must still have to be leased by it. So every end of a lease, by whichever function, ends the admission as well,
+-- without a write.
 --
--- Under a limit that is far from full, an execution is leased first, and its worker asks for the permit before it runs
--- anything. Its admission is `asking`, because the record does not learn whether the permit was given. Such a lease does
--- not pass its admission on when it is taken over. The worker gets the permits with the lease as a text of their own; where the
--- limits are those that the graph has, it knows them, and gets limit_admission.OF_GRAPH.
+-- Under a limit that is far from full, an execution is leased first, and its worker requests the permit before it runs anything.
+-- Its admission is `asking`, because the record does not learn whether the permit was given. Such a lease does not pass its
+-- admission on when it is taken over. The worker gets the permits with the lease as a separate text; where the limits come from
+-- the graph, it knows them, and gets limit_admission.OF_GRAPH.
 
 -- @text limits    "{count:int} {words}\n{limits:json}"
 -- @text admission {token:int} {epoch:int}{asking:' ?'}
 -- @text permits   {ahead:'?'}{token:int} {limits}
 
--- A candidate that nobody has admitted or queued is offered again after this time (ms). Later offers repair what was lost on
--- the way to another slot, or in it: the time doubles, up to the most. Offers are lost in numbers only while the network
--- is broken, and then none is for longer than that takes.
+-- A candidate that was neither admitted nor queued is offered again after this time (ms). Later offers repair losses on the way
+-- to another slot, or in it: the time doubles, up to the maximum. Offers are lost in numbers only while the network is broken,
+-- and then none is delayed for longer than the failure takes.
 local OFFER_AGAIN_MS = 5000
 local MAX_OFFER_AGAIN_MS = 120000
 
--- The admission of the first lease of an execution that is leased ahead, and what its worker is told of it where its graph has the
--- limits.
+-- The admission of the first lease of an execution that is leased ahead, and the value that its worker receives when the graph
+-- has the limits.
 limit_admission.FIRST_AHEAD, limit_admission.OF_GRAPH = '0 0 ?', '?'
 
--- Mark of an abandoned execution that waits for an admission where it is.
+-- Mark of an abandoned execution that waits for an admission without moving.
 local WAITING = 'waiting'
 limit_admission.WAITING = WAITING
 
--- Token and epoch of the admission of a record, or nil.
+-- Returns token and epoch of the admission of a record, or nil.
 local function token_of(core)
   local token, epoch, asking = decode.admission(core.admission or '')
   if not token or asking then return nil end
@@ -37,7 +37,7 @@ local function token_of(core)
 end
 limit_admission.token_of = token_of
 
--- Token of the lease of an active record that asks for its place by itself, or nil.
+-- Returns the token of the lease of an active record that requests its place by itself, or nil.
 local function asking_token(core)
   local token, epoch, asking = decode.admission(core.admission or '')
   return asking and tonumber(epoch) + 1 == (tonumber(core.current_lease_epoch) or 0) and token or nil
@@ -47,20 +47,20 @@ limit_admission.asking_token = asking_token
 local function epoch_of(core) return tonumber(core.current_lease_epoch) or 0 end
 limit_admission.epoch_of = epoch_of
 
--- Whether a record that may be leased has an admission for that.
+-- Reports whether a record that may be leased has an admission for that.
 function limit_admission.admitted(core)
   local token, epoch = token_of(core)
   return token ~= nil and epoch == epoch_of(core)
 end
 
--- Token by which the lease of an active record is admitted, or nil.
+-- Returns the token by which the lease of an active record is admitted, or nil.
 local function held_token(core)
   local token, epoch = token_of(core)
   return token and epoch + 1 == epoch_of(core) and token or nil
 end
 limit_admission.held_token = held_token
 
--- Places that a worker says there are in the limits that it has heard of, by quota.
+-- Returns the places, by quota, that a worker reports for the limits that it knows.
 local function rooms_of(request)
   if type(request.rooms) ~= 'table' then
     local rooms = {}
@@ -72,11 +72,11 @@ local function rooms_of(request)
   return request.rooms
 end
 
--- The quotas of limits that the interpreter has read. Bounded: beyond that, all are dropped.
+-- The quotas of limits that the interpreter has read. Bounded: when it is full, it is emptied.
 local known, known_count = {}, 0
 local MAX_KNOWN = 256
 
--- The quotas of limits, as executions have them.
+-- Returns the quotas of limits, in the form that executions have.
 function limit_admission.quotas_of(limits)
   local quotas = known[limits]
   if quotas then return quotas end
@@ -87,7 +87,7 @@ function limit_admission.quotas_of(limits)
   return quotas
 end
 
--- The quotas of limits, when all of them have room, so that a worker may lease an execution ahead of its places.
+-- Returns the quotas of limits, when all of them have room, so that a worker may lease an execution ahead of its places.
 local function roomy(request, limits)
   if not is_set(request.rooms) then return nil end
   local rooms, quotas = rooms_of(request), limit_admission.quotas_of(limits)
@@ -99,7 +99,7 @@ end
 
 function limit_admission.may_lease_ahead(request, core) return roomy(request, core.limits) ~= nil end
 
--- Takes a place in each of the limits from those that a worker says there are. Reports whether all of them had one.
+-- Takes a place in each of the limits from those that a worker reports. Reports whether all of them had one.
 function limit_admission.take_room(request, limits)
   local quotas = roomy(request, limits)
   if not quotas then return false end
@@ -108,7 +108,7 @@ function limit_admission.take_room(request, limits)
   return true
 end
 
--- Makes a runnable execution one that is leased before it has its place. Gives whether it may be.
+-- Marks a runnable execution as leased before it has its place. Returns whether it may be.
 function limit_admission.lease_ahead(request, core)
   if not limit_admission.take_room(request, core.limits) then return false end
   local epoch = number.text(epoch_of(core))
@@ -117,8 +117,8 @@ function limit_admission.lease_ahead(request, core)
   return true
 end
 
--- The limits that a submitting call brings, by execution; nil when there are none. Nil and the error reply when they are
--- bad.
+-- Returns the limits in a submitting call, by execution; nil when there are none. Returns nil and the error reply when they are
+-- invalid.
 function limit_admission.parse(A)
   if not A.limits then return nil, reply.err('invalid_input', 'the count of limits does not fit the arguments') end
   if #A.limits == 0 then return nil end
@@ -140,7 +140,7 @@ function limit_admission.attach(c, execution_id, by_id)
   record.set(key.exec_core(c, execution_id), 'limits', entry.text, unpack(quota))
 end
 
--- What the admitting side has to know.
+-- Returns the data that the admitting side needs.
 local function candidate(c, execution_id, core, score)
   return { execution_id, number.text(epoch_of(core)), score, core.limits or '' }
 end
@@ -151,8 +151,8 @@ local function offer(c, request, execution_id, core, score)
   table.insert(request.candidates, candidate(c, execution_id, core, score))
 end
 
--- What a call moves between indexes, by key: `removed` members and `added` ones with their scores. limit_admission.flush carries it
--- out, with one command for each key.
+-- Returns the moves of a call between indexes, by key: `removed` members and `added` ones with their scores.
+-- limit_admission.flush writes them, with one command for each key.
 local function moves_of(c)
   c = c.root or c
   if not c.moves then c.moves = { removed = {}, added = {} } end
@@ -169,7 +169,7 @@ local function add_later(c, index_key, score, member)
 end
 limit_admission.add_later = add_later
 
--- Carries out what has been moved. Whoever reads an index or publishes what it holds calls it before.
+-- Writes the moves of the call. Code that reads an index or publishes its members calls it first.
 function limit_admission.flush(c)
   c = c.root or c
   local moves = c.moves
@@ -179,8 +179,8 @@ function limit_admission.flush(c)
   for index_key, pairs_list in pairs(moves.added) do call.chunked('ZADD', index_key, pairs_list) end
 end
 
--- Moves a runnable execution to where it waits for its admission, and offers it to the caller. `score` is that of the
--- eligible set when it was met there: then limit_admission.flush has to follow.
+-- Moves a runnable execution to the index in which it waits for its admission, and offers it to the caller. `score` is its score
+-- in the eligible set when it was met there: then limit_admission.flush has to follow.
 function limit_admission.await(c, request, execution_id, core, from, score)
   local lane = record.lane(core)
   local _, words = decode.limits(core.limits)
@@ -210,7 +210,7 @@ function limit_admission.await(c, request, execution_id, core, from, score)
   offer(c, request, execution_id, core, score)
 end
 
--- Whether an abandoned execution may be taken over. One that has lost its admission is offered to the caller, once.
+-- Reports whether an abandoned execution may be taken over. One that has lost its admission is offered to the caller, once.
 function limit_admission.may_take_over(c, request, execution_id, core)
   if limit_admission.admitted(core) or held_token(core) then return true end
   if core.admission ~= WAITING then
@@ -223,7 +223,7 @@ function limit_admission.may_take_over(c, request, execution_id, core)
   return false
 end
 
--- The admission of a lease that was lost goes on with the take-over.
+-- Keeps the admission of a lost lease for the take-over.
 function limit_admission.carry(c, execution_id, core)
   local token = held_token(core)
   if token then
@@ -231,15 +231,15 @@ function limit_admission.carry(c, execution_id, core)
   end
 end
 
--- What the worker of a new lease has to give back when it is over, as text; "" for nothing. It is `ahead` when
--- the worker has to ask for it first.
+-- Returns the permits that the worker of a new lease has to give back at its end, as text; "" for none. It is `ahead` when the
+-- worker has to request them first.
 function limit_admission.permits_due(core)
   if not core.limits then return '' end
   local token, _, asking = decode.admission(core.admission or '')
   return token and encode.permits(asking, token, core.limits) or ''
 end
 
--- Whether a record waits for an admission under a token.
+-- Reports whether a record waits for an admission under a token.
 local function awaits(core, token)
   if number.text(epoch_of(core)) ~= token then return false end
   if claim.is_abandoned(core) then return core.admission == WAITING end
@@ -248,21 +248,21 @@ local function awaits(core, token)
 end
 limit_admission.awaits = awaits
 
--- What the admitting side has to know of an execution that waits for its admission; nil for any other.
+-- Returns the data that the admitting side needs for an execution that waits for its admission; nil for any other.
 function limit_admission.waiting(c, execution_id, core)
   local token = number.text(epoch_of(core))
   if not core.limits or not awaits(core, token) or core.eligibility_state == 'eligible_now' then return nil end
   return candidate(c, execution_id, core, number.text(record.eligible_score(core)))
 end
 
--- When an execution that waits is offered again: after as long as it has waited already.
+-- Returns when a waiting execution is offered again: after as long as it has already waited.
 local function offer_again_at(c, execution_id, core)
   local since = redis.call('ZSCORE', key.lane_blocked_quota(c, record.lane(core)), execution_id) or core.lease_expires_at
   local waited = c.now - (tonumber(since) or c.now)
   return c.now + math.max(OFFER_AGAIN_MS, math.min(waited, MAX_OFFER_AGAIN_MS))
 end
 
--- Candidates that were not admitted in time, the longest waiting first.
+-- Returns the candidates that were not admitted in time, the longest waiting first.
 function limit_admission.offer_due(c, count)
   if count <= 0 then return {} end
   local offered = {}

@@ -1,12 +1,13 @@
--- Permit pools: permits of a quota that a worker holds for any of its executions, so that they need not ask one by one.
--- A worker has a pool only while the limit is far from full, reports it periodically while it uses it, and returns what
--- it does not use. A pool is stored under the worker's instance as "<permits> <number> <since>"; the number is that of
--- the worker's last report, so that a late report changes nothing.
+-- Permit pools: permits of a quota that a worker holds for any of its executions, so that they need not request them one by one.
+-- A worker has a pool only while the limit is far from full, reports it periodically while it uses it, and returns the unused
+-- permits. A pool is stored under the worker's instance as "<permits> <number> <since>"; the number is the one of the worker's
+-- last report, so that a late report changes nothing.
 
--- A worker that has not been heard of its block for this time (ms) has started nothing in it since: it has to ask again before.
+-- A worker that has sent no report of its block for this time (ms) has started nothing in it since: it must request it again
+-- first.
 local SILENT_MS = 2000
 
--- Blocks that are looked at per quota and tick.
+-- Maximum number of blocks that are checked per quota and tick.
 local MAX_BLOCKS = 64
 
 local function parse(text)
@@ -14,7 +15,7 @@ local function parse(text)
   return tonumber(places) or 0, tonumber(seq) or 0, tonumber(since) or 0
 end
 
--- How many places a block may have that wants `places`, `needed` of them for executions that are there.
+-- Returns how many places a block may have that requests `places`, `needed` of them for present executions.
 local function places_of_block(c, q, l, held, n, free)
   if n.places <= held then return n.places end
   if quota_queue.waits(q) then return held end
@@ -23,11 +24,11 @@ local function places_of_block(c, q, l, held, n, free)
 end
 
 -- @function ffx_hold_places
--- @summary  Sets how many places of a quota without a rate a worker holds as a block: `places` of them, of which `needed` are
---           in use or about to be. It gets more than it has only while nobody waits, and more than it needs only while the limit
---           is far away. `seq` numbers the words of the worker; one that is not later than the last changes nothing. `held` is
---           what it has then, `last_seq` what the next word has to exceed. What it gives back goes to those who wait, see
---           ffx_exchange, as do `granted`, `contended` and `room`.
+-- @summary  Sets how many places of a quota without a rate a worker holds as a block: `places` of them, of which `needed` are in
+--           use or about to be. It gets more than it has only while no execution waits, and more than it needs only while the
+--           limit is far away. `seq` numbers the reports of the worker; one that is not later than the last changes nothing.
+--           `held` is the number of places that it has then, `last_seq` the number that the next report has to exceed. Places
+--           that it gives back go to waiting executions, see ffx_exchange, as do `granted`, `contended` and `room`.
 -- @flags    derives repeatable
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id
@@ -48,7 +49,7 @@ function F.ffx_hold_places(K, A)
   local c = call.open(K.definition)
   local q = quota_limits.keys_of(c, A.quota_policy_id)
   local l = quota_limits.define(c, q, A, n)
-  -- A rate counts starts, which a block does not tell.
+  -- A rate counts starts, which a block does not report.
   if l.rate > 0 then n.places = 0 end
   local held, last = parse(redis.call('HGET', q.blocks, A.worker_instance_id) or nil)
   local out = {}
@@ -69,8 +70,8 @@ function F.ffx_hold_places(K, A)
     waiting and '0' or number.text(quota_places.spare(c, q, l)), l.rate > 0 and '1' or '0')
 end
 
--- Blocks of a quota, some at a time, of which nothing has been heard for a while. Those without places are forgotten, once
--- nothing of their worker can come late any more.
+-- Returns blocks of a quota without a recent report, some at a time. Blocks without places are removed, once no report of their
+-- worker can arrive late.
 function permit_pool.blocks_to_verify(c, q, out)
   if redis.call('EXISTS', q.blocks) == 0 then return end
   local cursor = redis.call('HGET', q.record, 'blocks_verified_to') or '0'

@@ -1,4 +1,4 @@
--- The limits of quotas: what callers declare and operators set, and how quotas stand.
+-- The limits of quotas, which callers declare and operators set, and the states of quotas.
 
 local DEFINITION_FIELDS = {
   'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window', 'active_concurrency_cap', 'pinned',
@@ -22,9 +22,9 @@ function quota_limits.limits_from(stored)
   }
 end
 
--- Programs may declare windows of different lengths for a quota. All of them hold, each with the number of the latest
--- request with that length. `other_windows` has those that the latest request of all did not have, as
--- "<rate> <window> <until>\n" each: until (ms) a time of its length has passed without a request. Adds them to limits.
+-- Adds other windows to limits. Programs may declare windows of different lengths for a quota. All of them hold, each with the
+-- number of the latest request with that length. `other_windows` has those that the very latest request did not have, as "<rate>
+-- <window> <until>\n" each: until (ms) a time of its length has passed without a request.
 function quota_limits.with_others(c, l, text)
   l.others, l.longest = {}, l.window
   for rate, window, till in string.gmatch(text or '', '(%d+) (%d+) (%d+)\n') do
@@ -37,7 +37,7 @@ function quota_limits.with_others(c, l, text)
   return l
 end
 
--- The field for a request that brings other limits than those that are stored.
+-- Returns the field for a request with other limits than the stored ones.
 local function other_windows(c, stored, n)
   if not (stored and stored.quota_policy_id) or stored.was_pinned or n.pin then return '' end
   local before = quota_limits.limits_from(stored)
@@ -55,7 +55,7 @@ local function other_windows(c, stored, n)
   return table.concat(list)
 end
 
--- Writes the limits that a caller brings, unless an operator has set others. Gives those that count.
+-- Writes the limits in a call, unless an operator has set others. Returns those that count.
 function quota_limits.define(c, q, A, n)
   local stored = record.read(q.record, DEFINITION_FIELDS)
   quota_queue.read_skipped(c, q, stored and stored.skipped)
@@ -78,7 +78,7 @@ function quota_limits.define(c, q, A, n)
   return quota_limits.with_others(c, { window = n.window_ms, rate = n.rate, cap = n.cap }, others)
 end
 
--- The numbers of a call that brings limits, converted. `further` are other counts of the call.
+-- Converts the numbers of a call with limits. `further` are other counts of the call.
 function quota_limits.check(A, further)
   local counts = { { 'rate', 0 }, { 'window_ms', 0 }, { 'cap', 0 } }
   for _, count in ipairs(further) do counts[#counts + 1] = count end
@@ -91,8 +91,8 @@ end
 
 -- @record quota_state quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int pinned:bool running:int in_window:int waiting:int next_at:unix_ms?
 
--- How a quota stands. `next_at` is when the window has room again, at the earliest where its places are reserved; 0 when it
--- has, or when there is none.
+-- Returns the state of a quota. `next_at` is when the window has room again, at the earliest where its places are reserved; 0
+-- when it has, or when there is none.
 local function state_of(c, id)
   local q = quota_limits.keys_of(c, id)
   local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
@@ -112,7 +112,8 @@ local function state_of(c, id)
 end
 
 -- @function ffx_quotas
--- @summary  The quotas of a partition, in pages, with how many hold a place, were admitted in the window, and wait.
+-- @summary  Returns the quotas of a partition, in pages, with how many executions hold a place, were admitted in the window, and
+--           wait.
 -- @flags    derives
 -- @key      policies           index.quota_policies
 -- @arg      cursor             text optional
@@ -126,7 +127,7 @@ function F.ffx_quotas(K, A)
 end
 
 -- @function ffx_quota_state
--- @summary  One quota as ffx_quotas lists it; none when it is not there.
+-- @summary  Returns one quota as ffx_quotas lists it; none when it does not exist.
 -- @flags    derives readonly
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id
@@ -137,7 +138,7 @@ function F.ffx_quota_state(K, A)
   return reply.ok({ state_of(c, A.quota_policy_id) })
 end
 
--- Whether a quota has the limits that the caller of ffx_set_quota has seen.
+-- Reports whether a quota has the limits that the caller of ffx_set_quota has read.
 local function has_old_limits(q, A)
   local stored = record.read(q.record, { 'quota_policy_id', 'requests_per_window_seconds', 'max_requests_per_window',
     'active_concurrency_cap', 'pinned' })
@@ -148,8 +149,8 @@ local function has_old_limits(q, A)
 end
 
 -- @function ffx_set_quota
--- @summary  Sets the limits of a quota, whatever flows declare, until `pin` is false again. With `compare`, a quota that is not there, or
---           whose limits are not those that begin with `old`, is left as it is.
+-- @summary  Sets the limits of a quota, whatever flows declare, until `pin` is false again. With `compare`, nothing is changed
+--           when the quota does not exist, or when its limits differ from the arguments that begin with `old`.
 -- @flags    derives repeatable intake
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id

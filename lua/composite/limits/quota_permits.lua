@@ -1,19 +1,19 @@
--- Quotas, in their own partition: which executions hold a permit, which wait for one, and in which order. The keys of
--- the contract (window, counter, guards, admitted set) are kept up to date, so its functions see the same quota.
--- quota_limits.lua has what a quota allows, quota_places.lua who holds its places, quota_queue.lua who waits.
+-- Quotas, in their own partition: which executions hold a permit, which wait for one, and in which order. The keys of the
+-- contract (window, counter, guards, admitted set) are kept up to date, so its functions use the same quota. quota_limits.lua has
+-- the limits, quota_places.lua the holders of places, quota_queue.lua the waiting executions.
 
--- Holders are verified this often (ms): while others wait, and else.
+-- Intervals (ms) at which holders are verified: while executions wait, and otherwise.
 quota_permits.VERIFY_SOON_MS, quota_permits.VERIFY_LATER_MS = 1000, 15000
 
--- What a caller had no use for is granted by the keeper after this time (ms).
+-- Time (ms) after which the keeper grants places that a caller did not use.
 local LEFT_OVER_MS = 20
 
--- What a caller may get for others than itself: a place for each that it gives back, so that none waits for a keeper, and
--- more only while the limit is far away, since those others have to be told first.
+-- Returns how many places a caller may get for others than itself: one for each that it gives back, so that none waits for a
+-- keeper, and more only while the limit is far away, since those others have to be notified first.
 local function beyond(c, q, l, want) return math.max(want, quota_places.spare(c, q, l)) end
 
--- Gives the places that are free to the first who wait, at most `most`. Adds them to `out`. The caller begins with the
--- first `begin` of them.
+-- Gives free places to the first waiting executions, at most `most`, and adds them to `out`. The caller begins with the first
+-- `begin` of them.
 function quota_permits.grant(c, q, l, most, out, begin)
   local free, at = quota_places.room(c, q, l)
   begin = begin or 0
@@ -30,7 +30,7 @@ function quota_permits.grant(c, q, l, most, out, begin)
   return free, at
 end
 
--- Gives what is left over to those who do not wait, once nobody waits. The others of them go away empty-handed.
+-- Gives the remaining places to the requests that do not wait, when no execution waits. The rest of these requests get none.
 local function grant_at_once(c, q, l, free, at, out)
   if #q.at_once == 0 or free <= 0 or quota_queue.waits(q) then return free, at end
   local list = {}
@@ -39,7 +39,7 @@ local function grant_at_once(c, q, l, free, at, out)
   return quota_places.room(c, q, l)
 end
 
--- Notes when the quota has to be looked at next. `at`: when the window has room; `free`: places that are left over.
+-- Schedules the next check of the quota. `at`: when the window has room; `free`: remaining places.
 function quota_permits.schedule(c, q, l, free, at, now_due)
   local waiting = quota_queue.waits(q)
   local next_at
@@ -62,8 +62,8 @@ function quota_permits.schedule(c, q, l, free, at, now_due)
   return next_at ~= nil, waiting
 end
 
--- A request of one that holds a place already keeps it, or is renewed when its function begins now. Under another token
--- it is a new lease of the same execution, whose earlier one is over.
+-- Handles the request of an execution that already holds a place: it keeps the place, or renews it when its function begins now.
+-- Under another token it is a new lease of the same execution, whose earlier one is over.
 local function request_place(q, l, entry, out)
   local place = q.places[entry.execution]
   if place then
@@ -85,11 +85,11 @@ local function request_place(q, l, entry, out)
   quota_queue.join(q, entry)
 end
 
--- Whether the start of one that holds a place may count from now on: in each window its place still counts, or there is
--- room. What has begun with this place before counts on, under a name of its own.
+-- Reports whether the start of a holder may count from now on: in each window its place still counts, or there is room. An
+-- earlier start with this place continues to count, under a separate name.
 local function may_renew(c, q, l, entry, added)
   local member = entry.execution .. ' ' .. entry.token
-  local in_use = quota_places.in_window(c, q, l) -- first, since it drops what has left the window
+  local in_use = quota_places.in_window(c, q, l) -- first, since it drops starts that have left the window
   local score = tonumber(redis.call('ZSCORE', q.window, member) or nil)
   if score and entry.again == '1' then
     local _, _, given, reserved = quota_queue.split(q.places[entry.execution])
@@ -106,7 +106,7 @@ local function may_renew(c, q, l, entry, added)
   return fits, score and score > c.now - l.window and added or added + 1
 end
 
--- Renews the places of those that begin now. One that cannot be renewed has lost its place, and asks like any other.
+-- Renews the places of those that begin now. One that cannot be renewed has lost its place, and requests it like any other.
 local function renew(c, q, l, out)
   local kept, added = {}, 0
   for _, entry in ipairs(q.renewing) do
@@ -128,17 +128,16 @@ end
 -- @record place execution:text token:int grant:int begins:bool
 
 -- @function ffx_exchange
--- @summary  Gives places of a quota back and asks for others. Places go to those who wait, in the order of their scores:
---           `granted` tells who got one, which may be others than those of the call. Who got none waits in the queue of
---           the quota; `contended` tells that somebody does. A request without a score does not wait: it gets a place that
---           nobody waits for, or none. `want` is how many the caller can use at once. `room` is how many more places there
---           are before the limit comes near; 0 while somebody waits. `needs` are the other quotas of an execution, and
---           `ready` tells that it holds a place of them. `full` are quotas that have refused executions which give places
---           back: for a while, these go to nobody who needs one of those too, until somebody asks who is `ready`.
---           With `begins`, the caller begins within `within_ms` of sending the call with the places that it asks for
---           without a score or again, and with `want` others: those that say `begins` in the reply. All other places of a
---           rate are asked for again before anything begins with them. `again`: something has begun with this place
---           before. `rated` tells that the quota has a rate.
+-- @summary  Gives places of a quota back and requests others. Places go to waiting executions, in the order of their scores:
+--           `granted` names the executions that got one, which may be others than the call's own. The others wait in the queue of
+--           the quota; `contended` reports that any do. A request without a score does not wait: it gets a place for which no
+--           execution waits, or none. `want` is how many the caller can use at once. `room` is how many more places there are
+--           before the limit comes near; 0 while any execution waits. `needs` are the other quotas of an execution, and `ready`
+--           means that it holds a place of them. `full` are quotas that have refused executions which give places back: for a
+--           while, these places go to no execution that needs one of those too, until a request is `ready`. With `begins`, the
+--           caller begins within `within_ms` of sending the call with the places that it requests without a score or again, and
+--           with `want` others: those with `begins` in the reply. All other places of a rate are requested again before anything
+--           begins with them. `again`: a function has begun with this place before. `rated` reports that the quota has a rate.
 -- @flags    derives repeatable
 -- @key      definition         quota.record
 -- @arg      quota_policy_id    quota_policy_id

@@ -1,29 +1,29 @@
--- The places of a quota: who has one, and how many more there are.
+-- The places of a quota: their holders, and how many more there are.
 --
--- A rate counts functions that begin. The window has the latest time at which each may have begun: a caller that asks for
--- places to begin with them says within which time it will, and asks again for those with which it is late. Other places are
--- reserved: nobody begins with them before asking again. They count as well, and do not leave the window, so that one
--- who asks again for a reserved place gets it.
+-- A rate counts functions that begin. The window has the latest time at which each may have begun: a caller that requests places
+-- to begin with them states the time within which it does, and requests the places again with which it is late. Other places are
+-- reserved: no function begins with them before another request. They count as well, and do not leave the window, so that a
+-- repeated request for a reserved place succeeds.
 
--- So many values are read with one command.
+-- Maximum number of values that are read with one command.
 local MAX_AT_A_TIME = 1000
 
--- One call grants at most so many places.
+-- Maximum number of places that one call grants.
 quota_places.MAX_GRANTS = 256
 
--- For this time (ms) the guard of the contract says that an execution has been admitted, without a window; and for no
--- longer does a place count for the rate that nobody begins with or gives back.
+-- Time (ms) for which the guard of the contract records, without a window, that an execution was admitted. A place that is
+-- neither used nor given back counts for the rate for no longer.
 local KEPT_MS = 86400000
 
 function quota_places.next_grant(q) return number.text(redis.call('HINCRBY', q.record, 'grants', 1)) end
 
--- How many places are taken, read once in a call.
+-- Returns how many places are taken, read once in a call.
 function quota_places.running(q)
   q.running = q.running or tonumber(redis.call('GET', q.concurrency) or nil) or 0
   return q.running
 end
 
--- What a call gives back and hands out is counted together, by write_count.
+-- Counts the places that a call gives back and grants; write_count writes the sum.
 function quota_places.count(q, change)
   q.stored_running = q.stored_running or quota_places.running(q)
   q.running = math.max(0, quota_places.running(q) + change)
@@ -36,7 +36,7 @@ function quota_places.write_count(q)
   end
 end
 
--- Reads the places that a call is about, as far as there are such, before it changes any.
+-- Reads the existing places that a call concerns, before it changes any.
 function quota_places.read(q, ...)
   local ids = {}
   q.places, q.released, q.refunded, q.joining, q.at_once, q.renewing = {}, {}, {}, {}, {}, {}
@@ -54,9 +54,9 @@ function quota_places.read(q, ...)
   end
 end
 
--- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does
--- not count for the rate; nor does one that is still reserved. `answer` is the number of the one by which it was given, or 0.
--- quota_places.write_released writes it down.
+-- Gives the place of an execution back, when it is held under this very token. `refund`: it was not used, so it does not count
+-- for the rate; nor does one that is still reserved. `answer` is the number of the reply in which it was given, or 0.
+-- quota_places.write_released writes the change.
 function quota_places.release(q, execution_id, token, refund, answer, needs)
   local held, _, given, reserved = quota_queue.split(q.places[execution_id] or '')
   if held ~= token then
@@ -69,7 +69,7 @@ function quota_places.release(q, execution_id, token, refund, answer, needs)
   if refund or is_set(reserved) then q.refunded[#q.refunded + 1] = execution_id .. ' ' .. token end
 end
 
--- Writes down who gave a place back.
+-- Writes which executions gave a place back.
 function quota_places.write_released(c, q)
   if #q.released > 0 then
     local guards = {}
@@ -83,12 +83,12 @@ function quota_places.write_released(c, q)
   end
 end
 
--- How many starts count in a window of another length.
+-- Returns how many starts count in a window of another length.
 function quota_places.counted(c, q, other)
   return redis.call('ZCOUNT', q.window, '(' .. number.text(c.now - other.window), '+inf')
 end
 
--- How many starts count in the window, read once in a call.
+-- Returns how many starts count in the window, read once in a call.
 function quota_places.in_window(c, q, l)
   if not q.in_window then
     redis.call('ZREMRANGEBYSCORE', q.window, '-inf', c.now - l.longest)
@@ -97,7 +97,7 @@ function quota_places.in_window(c, q, l)
   return q.in_window
 end
 
--- How many more may be admitted now, and when the next place of a full window is free (ms).
+-- Returns how many more may be admitted now, and when the next place of a full window is free (ms).
 function quota_places.room(c, q, l)
   local free, at = quota_places.MAX_GRANTS, nil
   if l.cap > 0 then free = math.min(free, l.cap - quota_places.running(q)) end
@@ -107,7 +107,7 @@ function quota_places.room(c, q, l)
       -- When the limit was lowered, more than one entry has to leave the window.
       local oldest = redis.call('ZRANGE', q.window, 0 - left, 0 - left, 'WITHSCORES')
       at = (tonumber(oldest[2] or nil) or c.now) + l.window
-      if l.longest > l.window then at = nil end -- it is looked at again soon
+      if l.longest > l.window then at = nil end -- it is checked again soon
     end
     free = math.min(free, left)
     for _, other in ipairs(l.others) do free = math.min(free, other.rate - quota_places.counted(c, q, other)) end
@@ -115,7 +115,7 @@ function quota_places.room(c, q, l)
   return math.max(0, free), at
 end
 
--- How many places there are before the limit comes near, which is when half of it is used.
+-- Returns how many places there are before the limit comes near, which is when half of it is used.
 function quota_places.spare(c, q, l)
   local places = quota_places.MAX_GRANTS
   if l.cap > 0 then places = math.min(places, math.floor(l.cap / 2) - quota_places.running(q)) end
@@ -128,8 +128,9 @@ function quota_places.spare(c, q, l)
   return math.max(0, places)
 end
 
--- Counts those that got a place from a time on (`entries` are for ZADD), unless they keep it (`renewed`). Gives how many count more.
--- A start under the same token whose place was given back counts on, under a name of its own: this place may be given back unused.
+-- Counts those that got a place from a time on (`entries` are for ZADD), unless they keep it (`renewed`). Returns how many count
+-- more. A start under the same token whose place was given back continues to count, under a separate name: this place may be
+-- given back unused.
 local function count_places(q, list, entries, given, renewed)
   if renewed then return redis.call('ZADD', q.window, unpack(entries)) end
   local added = redis.call('ZADD', q.window, 'NX', unpack(entries))
@@ -144,12 +145,13 @@ local function count_places(q, list, entries, given, renewed)
       earlier = earlier - 1
     end
   end
-  -- Those whose earlier start counts from the same millisecond cannot be told from the others, but how many they are is known.
+  -- Executions whose earlier start counts from the same millisecond cannot be distinguished from the others, but their number is
+  -- known.
   for i = 1, earlier do redis.call('ZADD', q.window, counts_at, same[i] .. ' ' .. given) end
   return #list
 end
 
--- Writes down who got a place. `begins`: they begin with it in time; else it is reserved.
+-- Writes which executions got a place. `begins`: they begin with it in time; otherwise it is reserved.
 local function write_places(c, q, l, list, begins, renewed)
   local places, entries, ids = {}, {}, {}
   local given = quota_places.next_grant(q)

@@ -1,9 +1,9 @@
--- The queue of a quota: which executions wait for a place, in which order, and which of them are passed over.
+-- The queue of a quota: the executions that wait for a place, their order, and which of them are passed over.
 
 -- For this time (ms) after another limit refused an execution, the queue skips executions that need that limit too.
 quota_queue.SKIP_MS = 200
 
--- Executions at the head of a queue that one call looks at while it has to skip some.
+-- Maximum number of executions at the head of a queue that one call reads while it has to skip some.
 local MAX_LOOKED_AT = 1000
 
 -- Executions with several limits wait at the one that refused them, and return the permits of the others. If such a
@@ -43,21 +43,21 @@ function quota_queue.write_skipped(q)
   if text == '' then redis.call('HDEL', q.record, 'skipped') else redis.call('HSET', q.record, 'skipped', text) end
 end
 
--- A member of the queue is `execution token needs`, where `needs` are the other limits of the execution, separated by
--- commas, and is left out when there are none. A place is `token since grant`, and ` r` when it is reserved. The grant
--- numbers the answers by which a place was given: who gives one back that it does not need names its own, so it cannot take
--- the place from somebody who was given the same one later.
+-- Splits the text of a queue's member or of a place. A member is `execution token needs`, where `needs` are the other limits of
+-- the execution, separated by commas, and is left out when there are none. A place is `token since grant`, and ` r` when it is
+-- reserved. The grant numbers the replies in which a place was given: a caller that gives an unneeded place back names its
+-- number, so it cannot take the place from an execution that got the same one later.
 function quota_queue.split(text) return string.match(text, '^(%S+) (%S+) ?(%S*) ?(%S*)$') end
 
 function quota_queue.member_of(execution_id, token, needs)
   return execution_id .. ' ' .. token .. (is_set(needs) and ' ' .. needs or '')
 end
 
--- Writes down who waits for a place.
+-- Writes which executions wait for a place.
 function quota_queue.write_joining(q) call.chunked('ZADD', q.waiting, q.joining) end
 
--- Whether the queue skips an execution that needs these limits too: one of them has refused, or its permits are with
--- executions of this call.
+-- Reports whether the queue skips an execution that needs these limits too: one of them has refused, or executions of this call
+-- have its permits.
 local function is_skipped(q, needs)
   for id in string.gmatch(needs, '[^,]+') do
     if q.skipped[id] or q.ready_needs[id] then return true end
@@ -65,7 +65,7 @@ local function is_skipped(q, needs)
   return false
 end
 
--- Removes the first `n` members that are not to be skipped from the queue. Gives them, and whether there are no more.
+-- Removes the first `n` members that are not to be skipped from the queue. Returns them, and whether the queue has no others.
 local function pop_unskipped(q, n)
   local taken, skipped = {}, 0
   local first = redis.call('ZRANGE', q.waiting, 0, MAX_LOOKED_AT - 1)
@@ -91,8 +91,8 @@ local function pop_first(q, n)
   return taken, #taken < n
 end
 
--- Takes the first `n` from the queue. Those whose execution holds a place under the same or a later token are dropped:
--- they are from before that lease.
+-- Takes the first `n` from the queue. Those whose execution holds a place under the same or a later token are dropped: they are
+-- from before that lease.
 function quota_queue.take(q, n)
   local first, last
   if next(q.skipped) or q.ready_count > 0 then
@@ -122,13 +122,13 @@ function quota_queue.take(q, n)
   return kept, last
 end
 
--- Whether somebody waits, after the last change of the queue in a call.
+-- Reports whether any execution waits, after the last change of the queue in a call.
 function quota_queue.waits(q)
   if q.waits == nil then q.waits = redis.call('ZCARD', q.waiting) > 0 end
   return q.waits
 end
 
--- A request stands in the queue under execution and token. One without a score does not wait.
+-- Adds a request to the queue under execution and token. One without a score does not wait.
 function quota_queue.join(q, entry)
   if entry.score == '' then
     q.at_once[#q.at_once + 1] = { entry.execution, entry.token, entry.execution .. ' ' .. entry.token }

@@ -1,13 +1,13 @@
--- Maintenance of quotas: granting permits that are due, and verifying their holders.
+-- Maintenance of quotas: grants permits that are due, and verifies their holders.
 
--- Places whose holders are looked at per quota and tick, and quotas per tick.
+-- Maximum number of places whose holders are checked per quota and tick, and of quotas per tick.
 local MAX_VERIFIED = 64
 local MAX_DUE = 16
 
--- A place that nobody has taken up after this time (ms) goes to the next one, if there is one.
+-- A place that is unused after this time (ms) goes to the next execution, if there is one.
 local STALE_MS = 2000
 
--- Holders of a quota, some at a time, that have held their places for long enough to be in use.
+-- Returns holders of a quota, some at a time, that have held their places for long enough to be in use.
 local function to_verify(c, q, out)
   local cursor = redis.call('HGET', q.record, 'verified_to') or '0'
   local page = redis.call('HSCAN', q.holders, cursor, 'COUNT', MAX_VERIFIED)
@@ -22,7 +22,7 @@ local function to_verify(c, q, out)
   end
 end
 
--- Forgets a quota that nobody uses, unless an operator has set its limits. Its next use brings them again.
+-- Removes an unused quota, unless an operator has set its limits. Its next use creates it again.
 local function forget(c, q, stored)
   if stored.pinned then return end
   redis.call('DEL', q.record, q.window, q.concurrency, q.admitted_set, q.waiting, q.holders, q.blocks)
@@ -35,9 +35,9 @@ end
 -- @record quota_limits quota_policy_id:quota_policy_id name:text key:text rate:int window_ms:int cap:int
 
 -- @function ffx_quota_tick
--- @summary  Looks at the quotas of a partition that are due: grants what has become free to those who wait, and names
---           the holders whose places the caller should verify, and the blocks of workers that have not been heard for a
---           while. `quotas` describes those that are named.
+-- @summary  Checks the quotas of a partition that are due: grants free places to waiting executions, and names the holders whose
+--           places the caller should verify, and the blocks of workers without a recent report. `quotas` describes the named
+--           ones.
 -- @flags    derives repeatable
 -- @key      policies           index.quota_policies
 -- @reply    OK now:unix_ms next_due_at:unix_ms granted:list(quota_grant) checks:list(quota_check) quotas:list(quota_limits) blocks:list(quota_block) faults:list(item_fault)?

@@ -1,6 +1,6 @@
 -- The version of the library, and the rights that the user of a connection lacks.
 
--- Whether the calling user may run a command with its arguments. A server without rights allows all.
+-- Reports whether the calling user may run a command with its arguments. A server without rights allows all.
 local function allowed(words)
   local check = server.redis().acl_check_cmd
   if not check then return true end
@@ -9,8 +9,8 @@ local function allowed(words)
 end
 
 -- @function ffx_missing_rights
--- @summary  Which of some commands the calling user may not run, with the keys and channels that they name. The words of a
---           command are separated by spaces.
+-- @summary  Returns which of some commands the calling user may not run, with the keys and channels that they name. The words of
+--           a command are separated by spaces.
 -- @flags    readonly
 -- @args     commands           text
 -- @reply    OK missing:list(text)
@@ -25,7 +25,7 @@ function F.ffx_missing_rights(K, A)
 end
 
 -- @function ffx_version
--- @summary  Identity of the loaded library. Within a protocol, composite calls only gain what old callers may
+-- @summary  Returns the identity of the loaded library. Within a protocol, composite calls only gain fields that old callers may
 --           ignore.
 -- @flags    readonly
 -- @reply    OK build:text protocol:int min_protocol:int

@@ -1,10 +1,9 @@
--- Counting the members of runs that are too large for one call. The counts travel with the caller from page to page.
--- When the run changes between two pages they are dropped, and the next pass counts anew; a run that keeps changing is
--- not counted.
+-- Counts the members of runs that are too large for one call. The caller passes the counts on from page to page. When the run
+-- changes between two pages they are dropped, and the next pass counts again; a run that keeps changing is not counted.
 
 local COUNTED = { 'all', 'open', 'success', 'failed', 'expired', 'cancelled', 'skipped', 'unread' }
 
--- What changes with every step of a run: the number of its events, and what it counts of its members.
+-- Returns a text that changes with every step of a run: the number of its events, and the counters of its members.
 local function mark_of(c, flow_id, flow)
   local parts = { number.text(event_log.count(c, flow_id)) }
   for _, field in ipairs({ 'open_nodes', 'nodes_failed', 'nodes_expired', 'nodes_cancelled', 'nodes_skipped', 'graph_revision', 'closed_at' }) do
@@ -13,7 +12,7 @@ local function mark_of(c, flow_id, flow)
   return table.concat(parts, '/')
 end
 
--- Counts on their way between two calls: "<scan>,<count>,…,<mark>".
+-- Packs the counts between two calls: "<scan>,<count>,…,<mark>".
 local function pack(page, counts, mark)
   local parts = { page }
   for _, name in ipairs(COUNTED) do parts[#parts + 1] = number.text(counts[name] or 0) end
@@ -29,7 +28,7 @@ local function unpack_counts(inner)
   return parts[1] or '0', counts, parts[#COUNTED + 2]
 end
 
--- One page of a run. Gives how to go on, nil when the run is done.
+-- Counts one page of a run. Returns the place to continue from, nil when the run is done.
 local function count(c, work, flow_id, inner, more_than)
   local flow = repair_flow.read(c, flow_id)
   if not flow or not flow.managed or flow.purging or is_set(flow.rerun_state) then return nil end
@@ -50,9 +49,9 @@ local function count(c, work, flow_id, inner, more_than)
 end
 
 -- @function ffx_count_members
--- @summary  Enters the members of runs that have more of them than `more_than` wherever they belong, and mends what those runs
---           count of them; ffx_reconcile does so with smaller ones. Looks at about `limit` members per call: go on with
---           next_cursor until it is empty. `large` counts such runs, `repaired` counts by index what was not in order.
+-- @summary  Enters the members of runs that have more than `more_than` of them into their indexes, and corrects the counters of
+--           those runs; ffx_reconcile does so with smaller ones. Checks about `limit` members per call: continue with next_cursor
+--           until it is empty. `large` counts such runs, `repaired` counts the corrections by index.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int

@@ -1,7 +1,7 @@
--- Repairing the counts of quotas and budgets that other tools of the contract use. Those that flows use are kept
--- correct by their users.
+-- Repairs the counters of quotas and budgets that other tools of the contract use. The users of flows' quotas and budgets keep
+-- those correct.
 
--- The counter of a quota with a cap says how many executions are admitted.
+-- Corrects the counter of a quota with a cap: how many executions are admitted.
 function policy_check.correct(c, id)
   local cap = number.finite(redis.call('HGET', key.quota_record(c, id), 'active_concurrency_cap') or nil) or 0
   if cap <= 0 then return false end
@@ -12,18 +12,18 @@ function policy_check.correct(c, id)
   return true
 end
 
--- Starts of executions that have left the window do not count any more.
+-- Removes starts of executions that are outside of the window.
 local function prune_window(c, id, seconds)
   if seconds > 0 then redis.call('ZREMRANGEBYSCORE', key.quota_window(c, id), '-inf', c.now - math.floor(seconds * 1000)) end
 end
 
--- How an admission stands: the time at which it was given, and whether it is still guarded against being given again.
+-- Returns the state of an admission: the time at which it was given, and whether it is still guarded against being given again.
 local function admission_of(c, id, execution_id)
   return redis.call('ZSCORE', key.quota_window(c, id), execution_id) or '',
     tostring(redis.call('EXISTS', key.quota_admitted(c, id, execution_id)))
 end
 
--- One quota: its window and counter, and a page of those that it has admitted, for the caller to ask about.
+-- Checks one quota: its window and counter, and a page of its admitted executions, which the caller then queries.
 local function visit_quota(c, work, id, inner)
   local quota = record.read(key.quota_record(c, id), { 'requests_per_window_seconds', 'active_concurrency_cap', 'name' })
   if not quota then
@@ -48,10 +48,10 @@ end
 -- @record admitted quota_policy_id:quota_policy_id execution:text admitted_at:text guarded:bool
 
 -- @function ffx_reconcile_quotas
--- @summary  Goes through the quotas of a partition that programs of the contract have created: takes starts away that have
---           left the window, corrects the counter of those admitted, and names them, for the caller to find out which of
---           them run, and to hand the others to ffx_drop_admissions. Looks at about `limit` records per call: go on with
---           next_cursor until it is empty.
+-- @summary  Checks the quotas of a partition that programs of the contract have created: removes starts that are outside of the
+--           window, corrects the counter of admitted executions, and returns these, so that the caller can find out which of them
+--           run, and pass the others to ffx_drop_admissions. Checks about `limit` records per call: continue with next_cursor
+--           until it is empty.
 -- @flags    derives repeatable
 -- @key      policies           index.quota_policies
 -- @arg      limit              int
@@ -69,10 +69,10 @@ function F.ffx_reconcile_quotas(K, A)
 end
 
 -- @function ffx_drop_admissions
--- @summary  Takes admissions back of executions that do not run any more: those that still stand as ffx_reconcile_quotas has
---           named them. What they have started still counts within the window. One that is guarded only loses its guard: as
---           long as it stands, an execution that is run again is told that it is admitted. `again` names those, for the
---           caller to look at their executions once more; from now on, they are admitted anew.
+-- @summary  Takes back the admissions of executions that no longer run, if they are unchanged since ffx_reconcile_quotas. Their
+--           starts still count within the window. A guarded admission only loses its guard, which would otherwise admit an
+--           execution that is run again. `again` names those, so that the caller checks their executions once more; from now on,
+--           they are admitted anew.
 -- @flags    derives repeatable
 -- @key      policies           index.quota_policies
 -- @group    admissions         quota_policy_id:quota_policy_id execution:text admitted_at:text guarded:bool
@@ -100,7 +100,7 @@ function F.ffx_drop_admissions(K, A)
   return reply.ok(number.text(dropped), again, c.faults)
 end
 
--- Whether a hard limit of a budget is reached.
+-- Reports whether a hard limit of a budget is reached.
 local function is_breached(c, id)
   local usage_key = key.budget_usage(c, id)
   local limits = redis.call('HGETALL', key.budget_limits(c, id))
@@ -111,7 +111,8 @@ local function is_breached(c, id)
   return false
 end
 
--- A budget says since when a limit is reached, and is where its next reset is looked for. Gives whether that was different.
+-- Corrects the time since when a budget's limit is reached, and its entry for the next reset. Returns whether either was
+-- different.
 local function repair_budget(c, id, stored)
   local changed = false
   local interval = number.finite(stored.reset_interval_ms) or 0
@@ -134,9 +135,9 @@ local function repair_budget(c, id, stored)
 end
 
 -- @function ffx_reconcile_budgets
--- @summary  Goes through the budgets of a partition that programs of the contract have created: notes in the usage since when
---           (breached_at) a hard limit is reached, or that none is any more, and enters those with resets in the index of
---           resets. Looks at about `limit` records per call: go on with next_cursor until it is empty.
+-- @summary  Checks the budgets of a partition that programs of the contract have created: records in the usage since when
+--           (breached_at) a hard limit is reached, or that none is, and enters those with resets in the index of resets. Checks
+--           about `limit` records per call: continue with next_cursor until it is empty.
 -- @flags    derives repeatable
 -- @key      policies           index.budget_policies
 -- @arg      limit              int

@@ -1,7 +1,7 @@
--- Reconciling the indexes of a partition with its records, a bounded number of entries per call: first every record is
--- entered where it belongs, then every index entry is checked.
+-- Reconciles the indexes of a partition with its records, a bounded number of entries per call: first it enters every record into
+-- its indexes, then it checks every index entry.
 
--- Which entries of an index may stay. Given are the context, the member and, for executions, its record or nil.
+-- Report whether an entry of an index may stay. The arguments are the context, the member and, for executions, its record or nil.
 local function not_terminal(core) return core.lifecycle_phase ~= 'terminal' end
 local function is_active(core) return core.lifecycle_phase == 'active' end
 
@@ -9,7 +9,7 @@ local function is_unstarted(core)
   return core.lifecycle_phase == 'runnable' and not is_set(core.current_attempt_index)
 end
 
--- Indexes of executions besides those of lanes: `fits` tells of a record whether it may be there.
+-- Returns the indexes of executions in addition to the lane indexes: `fits` reports whether a record may be in the index.
 function reconcile.timers(c)
   return {
     { name = 'lease_expiry', key = key.index_lease_expiry(c), fits = is_active },
@@ -32,8 +32,8 @@ function reconcile.timers(c)
   }
 end
 
--- Indexes of flows: every entry leads to its flow, which enters itself and leaves what it has no business in. The first of them has all
--- flows, so of the others only those entries are looked at whose flow it does not have.
+-- Returns the indexes of flows: every entry leads to its flow, which enters itself and leaves indexes in which it does not
+-- belong. The first of them has all flows, so in the others only entries are checked whose flow it does not have.
 function reconcile.of_flows(c)
   return {
     { name = 'flow_index', key = key.index_flow_index(c), is_set = true, is_first = true },
@@ -51,7 +51,7 @@ local LANE_INDEXES = {
   'blocked_operator', 'terminal',
 }
 
--- One page of a set or sorted set. Gives its members and the next cursor, '0' at the end.
+-- Returns one page of a set or sorted set: its members and the next cursor, '0' at the end.
 local function page_of(command, index_key, cursor, limit)
   local page = redis.call(command, index_key, cursor, 'COUNT', limit)
   if command == 'SSCAN' then return page[2], page[1] end
@@ -72,12 +72,12 @@ local function check_flow(c, index, flow_id)
   local looked = repair_flow.flow(c, flow_id)
   if looked then return looked end
   repair_index.drop(c, index.name, index.is_set and 'SREM' or 'ZREM', index.key, flow_id)
-  -- Of a submission that was broken off, there may be rows.
+  -- A submission that was interrupted may have left rows.
   if row.run(c, flow_id) then purge.remove_record(c, flow_id, key.flow_core(c, flow_id)) end
   return 1
 end
 
--- An entry of a lane index: right, or the record is entered where it belongs and the entry goes.
+-- Checks an entry of a lane index: when it is wrong, it is removed, and the record is entered into the right index.
 local function check_lane(c, lane, name, index_key, execution_id)
   if execution_id == pauses.MARK then return 0 end
   c = call.at(c, execution_id)
@@ -130,7 +130,7 @@ local function check_holder(c, worker, index_key, execution_id)
   return 1
 end
 
--- An entry of the queue of a key.
+-- Checks an entry of the queue of a key.
 local function check_queued(c, lane, fair_key, execution_id)
   c = call.at(c, execution_id)
   local core = repair_index.read(c, execution_id)
@@ -142,14 +142,14 @@ local function check_queued(c, lane, fair_key, execution_id)
   return 1
 end
 
--- A key of which nothing waits is not in line.
+-- Removes a key without waiting executions from the line.
 local function check_turn(c, lane, fair_key)
   if redis.call('EXISTS', key.ffx_queue(c, lane, fair_key)) == 0 then
     repair_index.drop(c, 'turns', 'ZREM', key.ffx_turns(c, lane), fair_key)
   end
 end
 
--- A schedule has a record, and one that is to start something is looked at.
+-- Checks that a schedule has a record, and that one with a next start is due.
 local function check_schedule(c, schedule_id)
   local state = redis.call('HGET', key.ffx_schedule(c, schedule_id), 'state')
   if not state then
@@ -169,12 +169,12 @@ local function check_schedule(c, schedule_id)
   return 1
 end
 
--- Keys whose queues are looked at in a lane; with more, those whose turn it is first.
+-- Maximum number of keys whose queues are checked in a lane; with more, those whose turn it is first.
 local MAX_KEYS = 64
 
--- The steps of a reconciliation in order; flows come when all executions are known. Each has a name, an index and what to
--- do with a member, which gives roughly how many records that took. A step without an index is done at once, or gives a cursor of its
--- own and how many records it looked at.
+-- Returns the steps of a reconciliation in order; flows come when all executions are known. Each has a name, an index and a
+-- function for a member, which returns roughly how many records that took. A step without an index is done at once, or returns
+-- its own cursor and how many records it has checked.
 function reconcile.steps(c, lanes, workers)
   local steps = {}
   local function step(name, command, index_key, check)
@@ -239,9 +239,9 @@ function reconcile.steps(c, lanes, workers)
   return steps
 end
 
--- Goes on from a cursor, "<scan cursor> <step>", until about `limit` records were looked at. Gives how many were, and the next
--- cursor, "" at the end. Where the step of a lane is gone meanwhile, it begins anew. An index that cannot be read, and a member that
--- raises an error, are faults of the task, and passed over.
+-- Continues from a cursor, "<scan cursor> <step>", until about `limit` records were checked. Returns how many were, and the next
+-- cursor, "" at the end. When the step of a lane no longer exists, it begins again. An index that cannot be read, and a member
+-- that raises an error, are faults of the task, and passed over.
 local function go_on(c, task, steps, cursor, limit)
   local from, name = string.match(cursor, '^(%d+) (.*)$')
   local at, checked = 1, 0
@@ -276,10 +276,10 @@ end
 local MAX_CHECKED = 1000
 
 -- @function ffx_reconcile
--- @summary  Enters executions and flows of a partition in the indexes that they are missing from, and takes entries away
---           that do not belong, by their records. Looks at about `limit` records per call: go on with next_cursor until
---           it is empty. `repaired` counts by index what was not in order. `lanes` are looked at besides those of
---           flows, and `workers` are those whose sets of leases are.
+-- @summary  Enters executions and flows of a partition in the indexes that they are missing from, and removes entries that do not
+--           belong, by their records. Checks about `limit` records per call: continue with next_cursor until it is empty.
+--           `repaired` counts the corrections by index. `lanes` are checked in addition to the lanes of flows, and `workers` are
+--           those whose sets of leases are checked.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
@@ -310,12 +310,12 @@ function F.ffx_reconcile(K, A)
   return reply.ok(cursor, number.text(checked), repair_index.report(c), c.faults)
 end
 
--- Edges of one execution that are resolved per call.
+-- Maximum number of edges of one execution that are resolved per call.
 local EDGES_AT_A_TIME = 64
 
 -- @function ffx_reconcile_edges
--- @summary  Resolves open edges whose upstream has ended, of executions that are blocked by dependencies. Looks at about
---           `limit` of those per call: go on with next_cursor until it is empty.
+-- @summary  Resolves open edges whose upstream has ended, of executions that are blocked by dependencies. Checks about `limit` of
+--           those per call: continue with next_cursor until it is empty.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
@@ -343,8 +343,8 @@ function F.ffx_reconcile_edges(K, A)
   return reply.ok(cursor, number.text(checked), number.text(resolved), c.faults)
 end
 
--- What may be found among all keys that no index leads to. Each look gives roughly how many records that took and, of a
--- list, how to go on.
+-- Checks of objects that may be found among all keys without an index. Each check returns roughly how many records it took and,
+-- for a list, where to continue.
 local ORPHAN_CHECKS = {}
 
 function ORPHAN_CHECKS.execution(c, execution_id)
@@ -386,7 +386,7 @@ local function check_listed(c, list_key, flow_id)
   if not belongs then repair_index.drop(c, 'runs', 'ZREM', list_key, flow_id) end
 end
 
--- A list of runs: of a flow, or of those with a tag.
+-- Checks a list of runs: of a flow, or with a tag.
 function ORPHAN_CHECKS.list(c, name, cursor, limit)
   local list_key = key.ffx_partition(c) .. ':' .. name
   local found, rest = page_of('ZSCAN', list_key, cursor, limit)
@@ -399,10 +399,10 @@ end
 -- @record orphan kind:text name:text cursor:text
 
 -- @function ffx_check_keys
--- @summary  Looks at records and lists that were found among the keys of a partition: an execution, flow or schedule that is
---           missing from the list of all of them is entered wherever it belongs, as is a graph that no run uses; from a list of runs ("runs:<flow>" or
---           "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's leases goes what does not belong there. What is `left`
---           is more than `limit` entries and for the next call. `repaired` counts by index what was not in order.
+-- @summary  Checks records and lists that were found among the keys of a partition. An execution, flow or schedule that is
+--           missing from the list of all of them is entered into its indexes, as is a graph that no run uses. Wrong entries are
+--           removed from a list of runs ("runs:<flow>" or "tagged_runs:<tag, escaped>:<value>") and from the set of a worker's
+--           leases. `left` are entries beyond `limit`, for the next call. `repaired` counts the corrections by index.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int

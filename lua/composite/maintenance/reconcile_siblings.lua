@@ -1,10 +1,10 @@
--- Closing sibling cancels of joins that have nothing left to cancel.
+-- Closes sibling cancels of joins that have nothing left to cancel.
 
 -- @function ffx_reconcile_siblings
--- @summary  Goes through the groups of a partition that owe cancels to siblings: takes those siblings off that have ended or
---           that something else needs, closes groups that owe nothing any more, and takes entries away that mean nothing.
---           `owing` counts groups whose siblings still run: cancelling is for those who dispatch. Looks at about `limit`
---           records per call: go on with next_cursor until it is empty.
+-- @summary  Checks the groups of a partition that owe cancels to siblings: removes siblings that have ended or that something
+--           else needs, closes groups that owe nothing, and removes entries without a meaning. `owing` counts groups whose
+--           siblings still run: the dispatchers cancel these. Checks about `limit` records per call: continue with next_cursor
+--           until it is empty.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int

@@ -1,15 +1,15 @@
--- Which partitions have been reconciled since the server started. A server that is killed while it logs a call can come
--- back with a part of that call, so a keeper is told which partitions have not been reconciled since the start.
+-- Records which partitions have been reconciled since the server started. A server that is killed while it logs a call can come
+-- back with a part of that call, so a keeper learns from the server which partitions have not been reconciled since the start.
 --
--- This is kept in the memory of the server, not in keys: a server that starts, becomes a primary or loads the library
--- knows of none, which is correct. It also tells keepers that start later, and needs no further rights.
+-- The record is in the memory of the server, not in keys: a server that starts, becomes a primary or loads the library has none,
+-- which is correct. Keepers that start later also read it, and need no further rights.
 
 local DONE, BEGUN, NEEDED = 0, 1, 2
 
 -- By partition.
 local passes, pass_count = {}, 0
 
--- Deployments have far fewer partitions. Those beyond are forgotten, which costs a pass.
+-- Deployments have far fewer partitions. Further ones are dropped, which costs a pass.
 local MAX_PASSES = 65536
 
 local function set_pass(c, state)
@@ -20,8 +20,8 @@ local function set_pass(c, state)
   passes[c.at.probe] = state
 end
 
--- How it stands with the records of a partition: DONE when they have been gone through, or there are none, BEGUN while a pass
--- is under way, and NEEDED.
+-- Returns the state of a partition's records: DONE when they have been checked, or there are none, BEGUN while a pass runs, and
+-- NEEDED.
 function recovery.state(c)
   local state = passes[c.at.probe]
   if state then return state end
@@ -31,10 +31,10 @@ function recovery.state(c)
   return state
 end
 
--- Whether what is counted may be wrong. It is counted anew then, before it decides anything.
+-- Reports whether counters may be wrong. They are then counted again before they decide anything.
 function recovery.in_doubt(c) return (passes[c.at.probe] or recovery.state(c)) ~= DONE end
 
--- A pass begins, or ends. One that began before the server started does not count.
+-- Records that a pass begins, or ends. One that began before the server started does not count.
 function recovery.pass_begins(c)
   if recovery.state(c) == NEEDED then set_pass(c, BEGUN) end
 end

@@ -1,11 +1,11 @@
--- Repairing the edges of an execution: its set of open edges, and upstreams whose end it was not told.
+-- Repairs the edges of an execution: its set of open edges, and upstreams whose end it did not receive.
 
--- Edges of one execution that are looked at; one with more keeps its sets as they are.
+-- Maximum number of edges of one execution that are checked; one with more keeps its sets.
 local MAX_EDGES = 512
 
 local EDGE_FIELDS = { 'state', 'outcome', 'upstream_execution_id', 'dependency_kind' }
 
--- The flow of an execution whose edges may be looked at: they are complete, and nobody is about to reset them.
+-- Returns the flow of an execution whose edges may be checked: they are complete, and no call is about to reset them.
 function repair_edges.settled_flow(c, core)
   if not is_set(core.flow_id) then return nil end
   local flow = record.read(key.flow_core(c, core.flow_id), { 'rerun_state', 'public_flow_state', 'joins', 'purging' })
@@ -13,7 +13,7 @@ function repair_edges.settled_flow(c, core)
   return flow
 end
 
--- The edges of an execution by id, or nil when there are too many. In a managed flow, the flow tells which there are.
+-- Returns the edges of an execution by id, or nil when there are too many. In a managed flow, the flow names them.
 local function read_edges(c, execution_id, core)
   local all_key = key.exec_deps_all_edges(c, execution_id)
   local source = core.managed and key.flow_in(c, core.flow_id, execution_id) or all_key
@@ -32,14 +32,14 @@ local function read_edges(c, execution_id, core)
   return edges
 end
 
--- Writes a count that is not as it should be.
+-- Corrects a wrong count.
 local function correct(c, index, hash, field, is, want)
   if (tonumber(is or nil) or 0) == want then return end
   redis.call('HSET', hash, field, number.text(want))
   repair_index.note(c, index)
 end
 
--- The counts of a group, by its edges.
+-- Corrects the counts of a group, by its edges.
 function repair_edges.group(c, g, edges)
   local counts = { n = 0, succeeded = 0, failed = 0, skipped = 0 }
   for _, dep in pairs(edges) do
@@ -54,7 +54,7 @@ function repair_edges.group(c, g, edges)
   for field, want in pairs(counts) do correct(c, 'edge_groups', g.key, field, g[field], want) end
 end
 
--- The set of open edges and their count, by the edges' own records. An execution that waits for none goes on.
+-- Corrects the set of open edges and their count, by the edges' own records. An execution that waits for none continues.
 function repair_edges.execution(c, execution_id, core)
   if not repair_edges.settled_flow(c, core) then return end
   local edges = read_edges(c, execution_id, core)
@@ -87,13 +87,13 @@ function repair_edges.execution(c, execution_id, core)
   end
 end
 
--- Whether an execution waits for its edges, be it behind a pause.
+-- Reports whether an execution waits for its edges, also when it is paused.
 local function waits_for_edges(c, execution_id, core)
   return core.lifecycle_phase == 'runnable'
     and (core.eligibility_state == 'blocked_by_dependencies' or hidden.has_dependencies(key.exec_core(c, execution_id), core))
 end
 
--- Tells an execution outside managed flows that an upstream has ended, with the result if the edge takes it along.
+-- Resolves an edge for an execution outside managed flows whose upstream has ended, with the result if the edge carries it.
 local function resolve_unmanaged(c, execution_id, core, edge_id, dep, outcome)
   local k = dependency.child_keys(c, execution_id, edge_id)
   k.payload, k.upstream_result = key.exec_payload(c, execution_id), key.exec_result(c, dep.upstream_execution_id)
@@ -102,7 +102,7 @@ local function resolve_unmanaged(c, execution_id, core, edge_id, dep, outcome)
   }, dep, outcome)
 end
 
--- Resolves an edge that leads on from an ended member of a flow that is not managed, unless that has been done.
+-- Resolves an edge from an ended member of a flow that is not managed, if it is still open.
 local function resolve_one(c, item, edge_id)
   local child_id = redis.call('HGET', key.flow_edge(c, item.flow_id, edge_id), 'downstream_execution_id')
   local dep = child_id and record.read(key.exec_dep(c, child_id, edge_id), EDGE_FIELDS)
@@ -111,13 +111,14 @@ local function resolve_one(c, item, edge_id)
   resolve_unmanaged(c, child_id, core, edge_id, dep, item.outcome)
 end
 
--- Resolves edges that lead on from an ended member of a flow that is not managed, as far as that has not been done.
+-- Resolves the open edges from an ended member of a flow that is not managed.
 function repair_edges.resolve_unmanaged(c, item, edge_ids)
   for _, edge_id in ipairs(edge_ids) do resolve_one(c, item, edge_id) end
 end
 
--- Resolves those open edges of a blocked execution whose upstream has ended, at most `limit`. Those that a call has left
--- for later are left to it. What was replayed waits until the upstreams are replayed that it needs. Gives how many.
+-- Resolves those open edges of a blocked execution whose upstream has ended, at most `limit`. Edges that a call has left for
+-- later are left to that call's backlog. A replayed execution waits until the upstreams are replayed that it needs. Returns how
+-- many it resolved.
 function repair_edges.resolve(c, execution_id, limit)
   local core = repair_index.read(c, execution_id)
   if not core or core.lifecycle_phase ~= 'runnable' or core.eligibility_state ~= 'blocked_by_dependencies' then return 0 end

@@ -1,20 +1,20 @@
--- Repairing the index entries of an execution. Its record is the truth, from which its index entries follow. The record
--- is read in the call that repairs, so a repair never races with a transition. What is correct is not written.
+-- Repairs the index entries of an execution. Its record is authoritative, and its index entries follow from it. The record is
+-- read in the call that repairs, so a repair never races with a transition. Correct entries are not written.
 
--- Where keys take turns, what waits stands in the queue of its key, too, and the key in line.
+-- Enters a waiting execution into the queue of its key, and the key into the line, where keys take turns.
 local function repair_queue(c, execution_id, core, lane, score)
   if not redis.call('ZSCORE', key.ffx_turns(call.home(c), lane), core.fair_key or '') then repair_index.note(c, 'turns') end
   repair_index.place(c, 'queue', order.queue_for(c, lane, execution_id, core), execution_id, score, true)
 end
 
--- Whether an eligible execution stands in a queue. Of those without a key, claims bring into theirs what came before the first
--- key did.
+-- Reports whether an eligible execution is in a queue. Claims move executions without a key that were entered before the first
+-- key to the queue of the empty key.
 local function is_queued(c, core, lane)
   return is_set(core.fair_key)
     or order.is_fair(c, lane) and redis.call('HEXISTS', key.ffx_order(call.home(c), lane), 'adopted_to') == 0
 end
 
--- The lanes of a partition are those of its managed flows, and those on which other executions have been found.
+-- Records the lane of an execution: the lanes of managed flows, and lanes on which other executions have been found.
 local function learn_lane(c, core, lane)
   if not core.managed and core.lifecycle_phase == 'terminal' or not pauses.note_lane(c, lane) then return end
   if core.managed then repair_index.note(c, 'lanes') end
@@ -23,7 +23,7 @@ end
 local function repair_lane(c, execution_id, core)
   local lane, index, score, exact = repair_index.home(c, core)
   learn_lane(c, core, lane or record.lane(core))
-  -- The place of what is suspended follows from its suspension.
+  -- The place of a suspended execution follows from its suspension.
   if not index or index == 'suspended' then return end
   if index == 'eligible' and order.is_ordered(c, core) and is_queued(c, core, lane) then repair_queue(c, execution_id, core, lane, score) end
   if not repair_index.place(c, 'lane:' .. index, repair_index.key_of(c, core, lane, index), execution_id, score, exact) then return end
@@ -34,8 +34,8 @@ local function repair_lane(c, execution_id, core)
   end
 end
 
--- An active execution is in the index of its lease, in the set of its worker and, when nobody speaks for it any more, where
--- workers find it.
+-- Enters an active execution into the index of its lease, into the set of its worker and, when its worker is lost, into the index
+-- in which workers find it.
 local function repair_lease(c, execution_id, core)
   local expiry_key = key.index_lease_expiry(c)
   local leased = core.ownership_state == 'leased'
@@ -50,7 +50,7 @@ local function repair_lease(c, execution_id, core)
   if leased and timeout then
     repair_index.place(c, 'attempt_timeout', key.index_attempt_timeout(c), execution_id, c.now + timeout + leasing.TIMEOUT_GRACE_MS, false)
   end
-  -- Whoever looks for lapsed leases offers it anew, to workers or to its limits.
+  -- The check for lapsed leases offers it again, to workers or to its limits.
   if not leased and core.admission ~= limit_admission.WAITING
     and not redis.call('ZSCORE', key.ffx_reclaimable(call.home(c), record.running_lane(core)), execution_id)
     and tonumber(redis.call('ZSCORE', expiry_key, execution_id)) > math.max(c.now, lost_worker.due(c, execution_id, core)) then
@@ -75,7 +75,7 @@ local function repair_suspension(c, execution_id, core)
   end
 end
 
--- What waits for a budget is in the list of that budget, or goes on when it is open.
+-- Enters an execution that waits for a budget into the list of that budget, or releases it when the budget is open.
 local function repair_budget(c, execution_id, core)
   local flow = record.read(key.flow_core(c, core.flow_id or ''), { 'budget_ids' })
   if not flow or not is_set(flow.budget_ids) then return end
@@ -88,7 +88,7 @@ local function repair_budget(c, execution_id, core)
   end
 end
 
--- A runnable execution of a flow that something holds back is where that is looked at again.
+-- Enters a blocked runnable execution of a flow into the index in which it is checked again.
 local function repair_waiting(c, execution_id, core)
   local state = core.eligibility_state
   local till = core.ending and number.finite(core.ending_until)
@@ -106,7 +106,7 @@ local function repair_waiting(c, execution_id, core)
   end
 end
 
--- Waitpoints that were opened ahead of a wait are closed when it does not begin, and those of former generations removed.
+-- Closes waitpoints that were opened ahead of a wait which does not begin, and removes waitpoints from former generations.
 local function repair_waitpoints(c, execution_id)
   for _, waitpoint_id in ipairs(redis.call('SMEMBERS', key.exec_waitpoints(c, execution_id))) do
     local w = redis.call('HMGET', key.waitpoint_record(c, waitpoint_id), 'state', 'expires_at', 'spent')
@@ -115,15 +115,14 @@ local function repair_waitpoints(c, execution_id)
   end
 end
 
--- A group that owes its siblings a cancel is listed.
+-- Lists a group that owes its siblings a cancel.
 function repair_execution.group(c, flow_id, execution_id)
   if redis.call('HGET', key.flow_edgegroup(c, flow_id, execution_id), 'cancel_siblings_pending_flag') == 'true' then
     repair_index.add(c, 'pending_cancel_groups', key.index_pending_cancel_groups(c), flow_id .. '|' .. execution_id)
   end
 end
 
--- A flow that only its members name is repaired as well, each once per call. Gives whether that may have
--- changed the record.
+-- Repairs a flow that only its members name, each once per call. Returns whether that may have changed the record.
 local function repair_membership(c, execution_id, core)
   c.known_flows = c.known_flows or {}
   local known = c.known_flows[core.flow_id]
@@ -146,7 +145,7 @@ local function repair_membership(c, execution_id, core)
   return changed
 end
 
--- Whether a record is left of a member whose flow is gone.
+-- Reports whether a record of a member is left whose flow is gone.
 local function is_left_over(c, execution_id, core)
   if is_set(core.execution_id) and core.execution_id ~= execution_id then return true end
   if not is_set(core.flow_id) then return false end
@@ -157,20 +156,20 @@ local function is_left_over(c, execution_id, core)
   return not c.has_flow[core.flow_id]
 end
 
--- Enters an execution wherever its record says that it belongs. Gives the record, or nil when there is none.
+-- Enters an execution into all indexes that its record names. Returns the record, or nil when there is none.
 function repair_execution.execution(c, execution_id, core)
   core = core or repair_index.read(c, execution_id)
   if not core or not core.lifecycle_phase or core.managed and is_left_over(c, execution_id, core) then return nil end
   local is_row = store.row(key.exec_core(c, execution_id)) ~= nil
   if not is_row then repair_index.add(c, 'all_executions', key.index_all_executions(c), execution_id) end
   if core.managed and core.wait and core.lifecycle_phase == 'runnable' and core.eligibility_state == 'eligible_now' then
-    -- Waitpoints are opened by the call that lets their nodes go.
+    -- Waitpoints are opened by the call that releases their nodes.
     wait.open(c, execution_id, key.exec_core(c, execution_id), core)
     repair_index.note(c, 'waitpoints')
     core = repair_index.read(c, execution_id)
   end
   repair_lane(c, execution_id, core)
-  -- The repair of its flow has gone through it as a member, and may have let it go.
+  -- The repair of its flow has checked it as a member, and may have released it.
   if is_set(core.flow_id) and repair_membership(c, execution_id, core) then core = repair_index.read(c, execution_id) end
   if core.lifecycle_phase == 'terminal' then
     if is_row then repair_rows.edges_from(c, execution_id) end

@@ -1,6 +1,6 @@
--- Repairing the index entries of managed flows, and what a flow counts of its members.
+-- Repairs the index entries of managed flows, and their counters of members.
 
--- Members of a flow that are gone through in one call; those of one with more are counted by ffx_count_members.
+-- Maximum number of a flow's members that are checked in one call; ffx_count_members counts the members of larger flows.
 local MAX_MEMBERS = 2000
 
 local FIELDS = {
@@ -10,7 +10,7 @@ local FIELDS = {
   'parent_execution_id', 'children', 'ends', 'told', 'owed_from', 'run_key_id', 'at_once', 'queued',
 }
 
--- The record of a flow, with how many of its nodes are open.
+-- Returns the record of a flow, with its number of open nodes.
 function repair_flow.read(c, flow_id)
   local flow = record.read(key.flow_core(c, flow_id), FIELDS)
   if flow then flow.open_nodes = run_rows.open_nodes(c, flow_id) or flow.open_nodes end
@@ -19,8 +19,7 @@ end
 
 local OUTCOMES = { 'failed', 'expired', 'cancelled', 'skipped' }
 
--- Writes the counts of a flow that are not those of its members, once all of them are known. A flow all of whose members
--- have ended is closed.
+-- Corrects the counters of a flow by its members, once all of them are known. A flow all of whose members have ended is closed.
 local function correct(c, flow_id, flow, counts)
   local nodes = (tonumber(flow.graph_revision) or 0) - (tonumber(flow.edge_count) or 0)
   if (counts.unread or 0) > 0 or counts.all == 0 or counts.all ~= nodes and counts.all ~= tonumber(flow.node_count) then return end
@@ -44,7 +43,7 @@ local function correct(c, flow_id, flow, counts)
 end
 repair_flow.correct_counts = correct
 
--- Enters a member wherever it belongs, and counts it. Those that are none leave the flow.
+-- Enters a member into its indexes, and counts it. Executions that are not members leave the flow.
 local function repair_member(c, flow_id, flow, execution_id, counts)
   local core = repair_execution.execution(c, execution_id)
   if not core or core.flow_id ~= flow_id then
@@ -57,30 +56,29 @@ local function repair_member(c, flow_id, flow, execution_id, counts)
   if flow.joins then repair_execution.group(c, flow_id, execution_id) end
 end
 
--- Does so for one of several members. One that raises an error is a fault of the task: what the flow counts of its
--- members is not known then.
+-- Does so for one of several members. One that raises an error is a fault of the task: the counters of the flow are then unknown.
 function repair_flow.member(c, task, flow_id, flow, execution_id, counts)
   local ok = call.guarded(c, task, execution_id, function() repair_member(c, flow_id, flow, execution_id, counts) end)
   if not ok then counts.unread = (counts.unread or 0) + 1 end
 end
 
--- Goes through the members of a flow. Gives how many it has looked at.
+-- Checks the members of a flow. Returns how many it has checked.
 local function repair_members(c, flow_id, flow)
   local size = member_list.count(c, flow_id)
-  -- Those of a flow that is over change no more. One that still counts open nodes came back from a log that was damaged.
+  -- Members of a flow that is over no longer change. One that still counts open nodes came back from a damaged log.
   local over = is_set(flow.closed_at) and flow.open_nodes == '0'
   if over and size == (tonumber(flow.node_count) or 0) or size > MAX_MEMBERS then return 1 end
   local counts = { all = 0, open = 0 }
   for _, execution_id in ipairs(member_list.all(c, flow_id)) do
     repair_flow.member(c, 'index_reconciliation', flow_id, flow, execution_id, counts)
   end
-  -- What the look at a member has set going may have changed the flow.
+  -- The check of a member may have changed the flow.
   local now = repair_flow.read(c, flow_id)
   if now and now.open_nodes == flow.open_nodes and not c.queue then correct(c, flow_id, now, counts) end
   return size
 end
 
--- Members that are owed their end are ended by whoever works off the list of such flows.
+-- Lists a flow whose members are owed their end, so that a keeper ends them.
 local function repair_owed_ends(c, flow_id, flow)
   local pending_key, backlog_key = key.flow_pending_cancels(c, flow_id), key.index_cancel_backlog(c)
   local owes = is_set(flow.owed_from) or redis.call('EXISTS', pending_key) == 1
@@ -111,7 +109,7 @@ local function repair_ended(c, flow_id, flow)
   local closed_at = number.finite(flow.closed_at) or c.now
   repair_index.place(c, 'closed_flows', key.ffx_closed_flows(c), flow_id, closed_at, true)
   repair_index.drop(c, 'flow_deadlines', 'ZREM', key.ffx_flow_deadlines(c), flow_id)
-  -- The node that it stands for has to hear of each of its ends.
+  -- Its parent node must receive each of its ends.
   if flow.parent_execution_id and flow.told ~= flow.ends
     and repair_index.place(c, 'children', key.ffx_children(c), flow_id, c.now, false) then
     wake.due(c, c.now)
@@ -139,8 +137,8 @@ local function repair_open(c, flow_id, flow)
   end
 end
 
--- Enters a flow wherever its record says that it belongs. Gives roughly how many records were looked at; nil when
--- there is no such flow.
+-- Enters a flow into all indexes that its record names. Returns roughly how many records were checked; nil when the flow does not
+-- exist.
 function repair_flow.flow(c, flow_id)
   local flow = repair_flow.read(c, flow_id)
   if not flow then return nil end

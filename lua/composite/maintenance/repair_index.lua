@@ -1,7 +1,7 @@
 -- Repairs of single index entries: adding, moving and removing them, counted by index, and the index that a record
 -- belongs to.
 
--- Notes that an entry of an index was repaired.
+-- Counts a repaired entry of an index.
 function repair_index.note(c, index)
   c = c.root or c
   c.repaired = c.repaired or {}
@@ -10,7 +10,7 @@ end
 
 -- @record repaired_index index:text entries:int
 
--- What was repaired, as list of records, by index.
+-- Returns the repairs as a list of records, by index.
 function repair_index.report(c)
   local list = {}
   for index, entries in pairs(c.repaired or {}) do list[#list + 1] = { index, number.text(entries) } end
@@ -27,7 +27,7 @@ function repair_index.add(c, index, set_key, member)
   return false
 end
 
--- Gives a member a score: the given one when it is `exact`, any otherwise. Gives whether that was a change.
+-- Gives a member a score: the given one when it is `exact`, any otherwise. Returns whether that was a change.
 function repair_index.place(c, index, index_key, member, score, exact)
   local found = tonumber(redis.call('ZSCORE', index_key, member) or nil)
   if found and (not exact or found == score) then return false end
@@ -36,7 +36,7 @@ function repair_index.place(c, index, index_key, member, score, exact)
   return true
 end
 
--- Takes a member out of an index that it has no business in.
+-- Removes a member from an index in which it does not belong.
 function repair_index.drop(c, index, command, index_key, member)
   if redis.call(command, index_key, member) == 1 then repair_index.note(c, index) end
 end
@@ -51,7 +51,7 @@ local FIELDS = {
 
 function repair_index.read(c, execution_id) return record.read(key.exec_core(c, execution_id), FIELDS) end
 
--- The key of an index of a lane that an execution belongs into.
+-- Returns the key of the lane index for an execution.
 function repair_index.key_of(c, core, lane, index)
   if index == 'eligible' then return order.index(c, lane, core) end
   return key['lane_' .. index](c, lane)
@@ -63,8 +63,8 @@ local BY_ELIGIBILITY = {
   blocked_by_operator = 'blocked_operator',
 }
 
--- The lane index that an execution belongs into: lane, name of the index, score, and whether the score must be just
--- that. Nil for states that name none.
+-- Returns the lane index for an execution: lane, name of the index, score, and whether the score must be exact. Nil for states
+-- without one.
 function repair_index.home(c, core)
   local phase, lane = core.lifecycle_phase, record.lane(core)
   if core.is_row and (phase == 'terminal' or phase == 'active' or core.eligibility_state == 'blocked_by_dependencies') then

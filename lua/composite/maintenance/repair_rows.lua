@@ -1,9 +1,9 @@
--- Repairing what the rows of a run say of their edges, by the ends of the nodes that the edges connect.
+-- Repairs the edge counts in the rows of a run, by the ends of the nodes that the edges connect.
 
--- Edges of one node that are looked at; one with more keeps its count as it is.
+-- Maximum number of edges of one node that are checked; one with more keeps its count.
 local MAX_EDGES = 512
 
--- A node that has ended leaves no edge unresolved: what is left of many is in the backlog.
+-- Resolves the edges of a node that has ended; the rest of many is in the backlog.
 function repair_rows.edges_from(c, execution_id)
   local r = row.of_key(key.exec_core(c, execution_id))
   if r.told >= graph_store.edge_count(graph_store.of_row(r).downs) or redis.call('LPOS', key.ffx_backlog(c), execution_id) then return end
@@ -14,7 +14,7 @@ function repair_rows.edges_from(c, execution_id)
   wake.due(c, c.now)
 end
 
--- How many edges of the graph that lead to a node are open, and whether one of the others was not satisfied.
+-- Returns how many edges of the graph that lead to a node are open, and whether one of the others was not satisfied.
 local function count_open(r)
   local ups, open, impossible = graph_store.of_row(r).ups, 0, false
   for i = 1, graph_store.edge_count(ups) do
@@ -29,13 +29,13 @@ local function count_open(r)
   return open, impossible
 end
 
--- The counts of a join, by the letters of its edges.
+-- Corrects the counts of a join, by the letters of its edges.
 local function repair_join(c, r, execution_id)
   local g = edge_group.read(key.flow_edgegroup(c, r.run.id, execution_id))
   if g and g.is_join then repair_edges.group(c, g, row_joins.states(r)) end
 end
 
--- The count of open edges of a blocked node, by its upstreams. A node that waits for none goes on.
+-- Corrects the count of open edges of a blocked node, by its upstreams. A node that waits for none continues.
 function repair_rows.edges_to(c, execution_id, core)
   if not repair_edges.settled_flow(c, core) then return end
   local r = row.of_key(key.exec_core(c, execution_id))
@@ -43,7 +43,7 @@ function repair_rows.edges_to(c, execution_id, core)
   if row.is_extended(r.run) or graph_store.edge_count(node.ups) > MAX_EDGES then return end
   if node.join then return repair_join(c, r, execution_id) end
   if (tonumber(core.replay_count) or 0) > 0 then return end
-  -- In a run of which nodes were replayed, the count is only right when an edge has just been resolved.
+  -- In a run with replayed nodes, the count is only right when an edge has just been resolved.
   if row.is_replayed(r.run) and row_edges.count_open(r) > 0 then return end
   local open, impossible = count_open(r)
   if open ~= r.open then

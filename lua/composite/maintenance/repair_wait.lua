@@ -1,11 +1,10 @@
--- Repairing waits. The records of a wait are written in this order: the signal with its payload, the condition that
--- takes it, the end of the suspension, the record of the execution. When a server was killed in between, the rest is
--- written here.
+-- Repairs waits. The records of a wait are written in this order: the signal with its payload, the condition that takes it, the
+-- end of the suspension, the record of the execution. When a server was killed in between, the rest is written here.
 
--- Signals of one execution that are looked at, the latest.
+-- Maximum number of signals of one execution that are checked, the latest.
 local MAX_LOOKED_AT = 256
 
--- The signal that decided a wait: of those that its condition took, the last.
+-- Returns the signal that decided a wait: the last one that its condition took.
 local function deciding(c, execution_id, state)
   local last, last_at
   for _, signal_id in ipairs(condition.taken_signals(state)) do
@@ -15,7 +14,7 @@ local function deciding(c, execution_id, state)
   return last
 end
 
--- Lets the condition take the signals that were recorded as such that it takes.
+-- Applies to the condition the signals that were recorded as taken.
 local function match_recorded(c, execution_id, waitpoint_id, condition_key, state)
   local taken = {}
   for _, signal_id in ipairs(condition.taken_signals(state)) do taken[signal_id] = true end
@@ -32,7 +31,7 @@ local function match_recorded(c, execution_id, waitpoint_id, condition_key, stat
   end
 end
 
--- A wait whose records were closed, and whose execution waits all the same, is open.
+-- Opens a wait again whose records were closed while its execution still waits.
 local function reopen(c, k)
   redis.call('HSET', k.suspension, 'closed_at', '', 'close_reason', '')
   redis.call('HSET', k.waitpoint, 'state', 'active', 'closed_at', '', 'close_reason', '')
@@ -40,7 +39,7 @@ local function reopen(c, k)
   repair_index.note(c, 'waits')
 end
 
--- The wait of an execution of a managed flow. Gives whether it is over, and the execution has gone on.
+-- Repairs the wait of an execution of a managed flow. Returns whether it is over, and the execution has continued.
 function repair_wait.execution(c, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, suspension.FIELDS)

@@ -1,14 +1,14 @@
--- Scanning a set of any size, or the due entries of an index, a bounded number of members per call.
+-- Scans a set of any size, or the due entries of an index, a bounded number of members per call.
 
--- What a call may look at; more than this it does not, whatever the caller asks for.
+-- Maximum number of checks in a call, regardless of the caller's limit.
 local MAX_CHECKED = 500
 
 function scan.begin(limit) return { limit = math.max(1, math.min(limit, MAX_CHECKED)), checked = 0 } end
 
--- Goes on from a cursor, "<scan> <done> <inner>": a page of the set, how many of it are done, and how far the next of them
--- is. `visit` gets a member and its inner cursor, "" to begin with. It gives the inner cursor to go on with, nil when
--- the member is done; and whether the member has left the set. Every look at something is to be counted in
--- work.checked. A member that raises an error is done: it is a fault of the task. Gives the next cursor, "" at the end.
+-- Continues from a cursor, "<scan> <done> <inner>": a page of the set, how many of it are done, and the position within the next
+-- of them. `visit` gets a member and its inner cursor, "" to begin with. It returns the next inner cursor, nil when the member is
+-- done; and whether the member has left the set. Every check is to be counted in work.checked. A member that raises an error is
+-- done: it is a fault of the task. Returns the next cursor, "" at the end.
 function scan.set(c, task, work, set_key, cursor, visit)
   local from, done, inner = string.match(cursor, '^(%d+) (%d+) (%S*)$')
   from, done, inner = from or '0', tonumber(done) or 0, inner or ''
@@ -27,7 +27,7 @@ function scan.set(c, task, work, set_key, cursor, visit)
   return from == '0' and '' or from .. ' 0 '
 end
 
--- Entries of an index that are due, the earliest first. How late the first of them is counts as the lag of the duty.
+-- Returns the due entries of an index, the earliest first. The lateness of the first counts as the lag of the duty.
 function scan.due(c, index_key, limit)
   if limit <= 0 then return {} end
   local ids = redis.call('ZRANGE', index_key, '-inf', c.now, 'BYSCORE', 'LIMIT', 0, limit)
@@ -38,11 +38,11 @@ function scan.due(c, index_key, limit)
   return ids
 end
 
--- An entry that raises an error is looked at again after this time (ms).
+-- Time (ms) after which an entry that raised an error is checked again.
 local PUT_OFF_MS = 30000
 
--- Works on the due entries of an index, the earliest first. One that raises an error is put off, so that it holds up no
--- others; neither does an index that cannot be read. Gives how many there were.
+-- Works on the due entries of an index, the earliest first. One that raises an error is deferred, so that it does not delay
+-- others; neither does an index that cannot be read. Returns how many there were.
 function scan.each_due(c, task, index_key, limit, work)
   local _, ids = call.guarded(c, task, index_key, function() return scan.due(c, index_key, limit) end)
   ids = ids or {}
@@ -52,14 +52,15 @@ function scan.each_due(c, task, index_key, limit, work)
   return #ids
 end
 
--- Looks at an entry that has raised an error again later.
+-- Defers the next check of an entry that has raised an error.
 function scan.put_off(c, index_key, item) redis.call('ZADD', index_key, c.now + PUT_OFF_MS, item) end
 
--- When (ms) an item that could not be read is looked at again, as text.
+-- Returns when (ms) an item that could not be read is checked again, as text.
 function scan.put_off_until(c) return number.text(c.now + PUT_OFF_MS) end
 
--- A quiet engine is looked at again after this time (ms).
+-- Time (ms) after which a quiet engine is checked again.
 local QUIET_MS = 31557600000
 
--- When (ms) something that waits is looked at again, in case a part of a call was lost: after a time, or in a quiet engine hardly ever.
+-- Returns when (ms) a waiting entry is checked again, in case a part of a call was lost: after a time, or in a quiet engine
+-- hardly ever.
 function scan.again(c, after) return c.now + (c.quiet and QUIET_MS or after) end

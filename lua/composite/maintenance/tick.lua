@@ -1,12 +1,12 @@
--- The calls by which a keeper runs what is due in one partition.
+-- The calls by which a keeper performs the due work of one partition.
 
--- Earliest score of an index, or nil; nil for a key of another type, too.
+-- Returns the earliest score of an index, or nil; also nil for a key of another type.
 local function head(index_key)
   local first = redis.pcall('ZRANGE', index_key, 0, 0, 'WITHSCORES')
   return tonumber(first[2] or nil)
 end
 
--- The keys of some tasks: those that are ordered by the time at which something is due, and all.
+-- Returns the keys of some tasks: the indexes by due time, and all.
 local function keys_of(c, some, lanes)
   local clocks, all = {}, {}
   for _, task in ipairs(some) do
@@ -19,8 +19,8 @@ local function keys_of(c, some, lanes)
   return clocks, all
 end
 
--- Sees to some tasks, at most about `limit` items in all. Most partitions have nothing to do most of the time, which
--- takes one command to find out. Gives what was done, by task, and the time (ms) at which something is due next, or nil.
+-- Performs some tasks, at most about `limit` items in all. Most partitions have nothing to do most of the time, which takes one
+-- command to find out. Returns the number of items by task, and the time (ms) at which something is due next, or nil.
 local function see_to(c, some, limit, lanes)
   local clocks, all = keys_of(c, some, lanes)
   if #all == 0 or redis.call('EXISTS', unpack(all)) == 0 then return {}, nil end
@@ -54,8 +54,8 @@ end
 local function time_text(at) return at and number.text(math.max(at, 0)) or '' end
 
 -- @function ffx_tick
--- @summary  Does what is due in one partition, at most about `limit` items, and tells when something is due
---           next. Safe to call from any number of keepers.
+-- @summary  Performs the due work of one partition, at most about `limit` items, and returns when something is due next. Safe to
+--           call from any number of keepers.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
@@ -81,7 +81,7 @@ function F.ffx_tick(K, A)
     sum('pending_waitpoint_expiry'), sum('retention'), c.candidates or {})
 end
 
--- What became of siblings that a join had no use for: cancelled, already_terminal, not_found, or needed by something else.
+-- Returns the dispositions of siblings that a join did not need: cancelled, already_terminal, not_found, or needed elsewhere.
 local function disposed(c)
   local list = {}
   for _, disposition in ipairs({ 'cancelled', 'already_terminal', 'not_found', 'needed' }) do
@@ -91,7 +91,7 @@ local function disposed(c)
   return list
 end
 
--- Cancels of such siblings, by the reason of the join.
+-- Returns the cancels of such siblings, by the reason of the join.
 local function dispatched(c)
   local list = {}
   for reason, count in pairs(c.dispatched) do list[#list + 1] = { reason, number.text(count) } end
@@ -105,17 +105,17 @@ end
 -- @record item_fault task:text item:text error:text
 
 -- @function ffx_keep
--- @summary  Does what is due in one partition, as ffx_tick does, and tells for each task how much that was and how late
---           the first of it was. Of the schedules that are due, the caller gets those that no other keeper has been told
---           of lately, and so with the bulk jobs. Relay entries are the caller's to carry out, and to be acknowledged with ffx_end_errand. A named task is the
---           only one that is seen to; `next_due_at` is then that of this task. `unchecked` is 0 when the records have been
---           gone through by ffx_reconcile since the server started, 1 while they are, and else 2. `siblings` counts the
---           upstreams that decided joins did not need, by what became of them. With a sibling namespace or tag, those of
---           other programs' flows are left alone unless the join's execution has it. With `quiet`, what waits is not
---           looked at again just in case a part of a call was lost. `now_micros` are the microseconds
---           beyond `now`, by which a keeper sets its clock. With `takes_over`, the schedules and bulk jobs that other keepers than
---           `keeper` have been told of, or have taken, are due again. `faults` are the items that could not be worked on: they are put off, and hold up no
---           others. `dispatched` counts the cancels of siblings by the reason of the join.
+-- @summary  Performs the due work of one partition, as ffx_tick does, and returns for each task the number of items and the
+--           lateness of the first. The caller gets the due schedules that no other keeper has received lately; the same applies
+--           to bulk jobs. The caller delivers the relay entries, and acknowledges them with ffx_end_errand. A named task is the
+--           only one that is performed; `next_due_at` then belongs to this task. `unchecked` is 0 when ffx_reconcile has checked
+--           the records since the server started, 1 while it does, and else 2. `siblings` counts the upstreams that decided joins
+--           did not need, by disposition. With a sibling namespace or tag, siblings of other programs' flows are left alone
+--           unless the join's execution has it. With `quiet`, waiting entries are not checked again just in case a part of a call
+--           was lost. `now_micros` are the microseconds beyond `now`, by which a keeper sets its clock. With `takes_over`, the
+--           schedules and bulk jobs that other keepers than `keeper` have received, or have taken, are due again. `faults` are
+--           the items that could not be worked on: they are deferred, and do not delay others. `dispatched` counts the cancels of
+--           siblings by the reason of the join.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int
@@ -160,8 +160,8 @@ function F.ffx_keep(K, A)
 end
 
 -- @function ffx_end_leases
--- @summary  Ends every lease of a partition at once, for a caller that knows that no worker of before lives any
---           more. Looks at a bounded number per call; go on while `more`.
+-- @summary  Ends every lease of a partition at once, for a caller that knows that no earlier worker lives. Checks a bounded
+--           number per call; continue while `more`.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @reply    OK ended:int more:bool
@@ -180,7 +180,7 @@ function F.ffx_end_leases(K, A)
     end
   end
   for _, execution_id in ipairs(seen) do
-    call.guarded(c, 'lease_expiry', execution_id, end_lease) -- what raises an error is left to the keeper
+    call.guarded(c, 'lease_expiry', execution_id, end_lease) -- one that raises an error is left to the keeper
     redis.call('ZADD', expiry_key, c.now + number.MAX_LEASE_MS, execution_id)
   end
   local rest = redis.call('ZRANGE', expiry_key, '-inf', c.now + number.MAX_LEASE_MS - 1, 'BYSCORE', 'LIMIT', 0, 1)

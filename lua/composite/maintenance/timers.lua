@@ -1,7 +1,7 @@
--- The timed tasks of a partition: for each what it does with due entries, and which indexes say that something is due.
--- Every step can be repeated, and run by any number of keepers.
+-- The timed tasks of a partition: the work of each on due entries, and the indexes that contain its due times. Every step can be
+-- repeated, and run by any number of keepers.
 
--- Lanes of the partition, with those that the caller knows besides.
+-- Returns the lanes of the partition, with those that the caller knows in addition.
 function timers.lanes(c, named)
   audience.note()
   local lanes = redis.call('SMEMBERS', key.ffx_lanes(c))
@@ -40,8 +40,8 @@ local function expire_leases(c, limit)
   end)
 end
 
--- A member that overstayed its attempt timeout fails this attempt and is retried by its policy. Executions
--- outside managed flows end, as the contract has it.
+-- Fails the attempt of a member that exceeded its timeout; the member is retried by its policy. Executions outside managed flows
+-- end, as the contract requires.
 local function time_out_attempt(c, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, terminal.END_FIELDS)
@@ -86,7 +86,7 @@ local function expire_executions(c, limit)
   end)
 end
 
--- A node that found no worker in time fails.
+-- Fails a node that found no worker in time.
 local function fail_unstarted(c, limit)
   local index_key = key.ffx_start_deadlines(c)
   return scan.each_due(c, 'start_deadline', index_key, limit, function(execution_id)
@@ -108,7 +108,7 @@ local function fail_unstarted(c, limit)
   end)
 end
 
--- Waits that one tick ends at most: each may end its execution, and with it what depends on it.
+-- Maximum number of waits that one tick ends: each may end its execution, and with it those that depend on it.
 local WAITS_PER_TICK = 64
 
 local function expire_suspensions(c, limit)
@@ -123,7 +123,7 @@ local function expire_suspensions(c, limit)
   return count
 end
 
--- Waitpoints that were opened ahead of a suspension that never came, and those of former generations, which are removed.
+-- Closes waitpoints that were opened ahead of a suspension that never began, and removes waitpoints from former generations.
 local function close_pending_waitpoints(c, limit)
   local index_key = key.index_pending_waitpoint_expiry(c)
   local work = past.work()
@@ -146,7 +146,7 @@ local function expire_flows(c, limit)
     redis.call('ZREM', index_key, flow_id)
     local flow_key = key.flow_core(c, flow_id)
     local flow = record.read(flow_key, { 'public_flow_state', 'joins', 'finally_until', 'closed_at' })
-    -- The time of what runs in the end is over: it has failed, and the flow with it, unless that has ended otherwise.
+    -- The time of the finally nodes is over: they fail, and so does the flow, unless it has ended otherwise.
     if flow and flow.finally_until and not flow.closed_at then
       redis.call('HSET', flow_key, 'finally_over', '1')
       run_stop.owe_all(c, flow_id)
@@ -171,7 +171,7 @@ local function end_owed(c, limit)
   return ended
 end
 
--- Upstreams that a join had no use for when it was decided.
+-- Cancels upstreams that a decided join no longer needed.
 local function cancel_siblings(c, limit)
   if limit <= 0 then return 0 end
   return sibling_cancel.drain(c, limit)
@@ -188,7 +188,7 @@ local function work_backlog(c, limit)
   return propagate.drain_backlog(c, limit)
 end
 
--- Whole flows end here, of which each is much work.
+-- Maximum number of flows per tick: each is much work.
 local FLOWS_PER_TICK = 4
 
 local function expire_some_flows(c, limit) return expire_flows(c, math.min(limit, FLOWS_PER_TICK)) end
@@ -204,9 +204,9 @@ local function one(builder)
   return function(c) return { builder(c) } end
 end
 
--- The tasks in the order in which a tick sees to them. `work` gets the context, how many items are left to the call, and
--- the lanes of the partition; it gives how many it has worked on. `clocks` names the indexes whose scores say when something
--- is due (ms), `signs` further keys that exist when there is something to do. A `free` task bounds itself and takes nothing from the others.
+-- Returns the tasks in the order in which a tick performs them. `work` gets the context, how many items are left to the call, and
+-- the lanes of the partition; it returns how many it has worked on. `clocks` names the indexes whose scores are due times (ms),
+-- `signs` further keys that exist when there is something to do. A `free` task bounds itself and takes nothing from the others.
 function timers.list()
   return {
     {

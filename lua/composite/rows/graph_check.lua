@@ -1,18 +1,18 @@
--- Checks of the graphs that callers bring, before anything of them is stored.
+-- Checks the graphs that callers send, before any part of them is stored.
 
--- An edge in the lists of a node, as graph_store reads them: the ordinal of the other node, low byte first, and flags.
+-- Bytes of an edge in the lists of a node, as graph_store reads them: the ordinal of the other node, low byte first, and flags.
 local EDGE_BYTES = 3
 local MAX_FLAGS, KIND_MASK, CASE, CASE_STEP = 7, 4, 3, 8
 
 -- Ordinals are 16 bits.
 local MAX_NODES = 65535
 
--- Numbers that edges are summed up with: the square of one below this is exact.
+-- Modulus of the sums over edges: the square of a number below it is exact.
 local MODULUS = 94906247
 
 local function refuse(text) return reply.err('invalid_input', text) end
 
--- Whether a list names a node twice.
+-- Reports whether a list names a node twice.
 local function repeats(list)
   local seen, byte = {}, string.byte
   for at = 1, #list, EDGE_BYTES do
@@ -24,15 +24,15 @@ local function repeats(list)
   return nil
 end
 
--- What an edge counts by its flags: small numbers, so that sums stay exact. Flags that are not here are none.
+-- Weights of edges by their flags: small numbers, so that sums stay exact. Flags without an entry are invalid.
 local WEIGHTS = {}
 for flags = 0, MAX_FLAGS do
   if flags % KIND_MASK ~= CASE then WEIGHTS[flags] = flags + 1 end
 end
 for n = 1, decision.MAX_CASES do WEIGHTS[CASE + n * CASE_STEP] = MAX_FLAGS + 1 + n end
 
--- The sums of the other nodes' ordinals in a list, and of their squares, each times the weight of the flags, and the greatest. Nil and
--- the error reply when the list is bad, or names a node twice.
+-- Returns the sums of the other nodes' ordinals in a list, and of their squares, each times the weight of the flags, and the
+-- greatest. Returns nil and the error reply when the list is invalid, or names a node twice.
 local function sum_up(what, list, ordinal)
   if #list % EDGE_BYTES ~= 0 then return nil, refuse(what .. ' must have entries of ' .. EDGE_BYTES .. ' bytes') end
   local sum, squares, last, sorted, greatest, byte, weights = 0, 0, 0, true, 0, string.byte, WEIGHTS
@@ -57,8 +57,9 @@ local function sum_up(what, list, ordinal)
   return sum, squares, greatest
 end
 
--- Adds the edges in the lists of a node to the totals of a part: how many there are, two sums, and the greatest ordinal. An edge adds
--- the same to the totals of both its ends: up * down and up^2 * down, each times the weight of its flags. Nil, or the error reply.
+-- Adds the edges in the lists of a node to the totals of a part: their number, two sums, and the greatest ordinal. An edge adds
+-- the same to the totals of both its ends: up * down and up^2 * down, each times the weight of its flags. Returns nil, or the
+-- error reply.
 local function add_edges(name, node, ordinal, part)
   local ups, downs = part.ups, part.downs
   if node.ups ~= '' then
@@ -82,8 +83,8 @@ local function is_table(text)
   return ok and type(decoded) == 'table'
 end
 
--- The same of a text whose plain strings are emptied, which is JSON when the text itself is: what is taken out has neither quotes nor
--- escapes, and what stands between two quotes is either a string in both texts, or spoils both.
+-- Does the same with a text whose plain strings are emptied, which is JSON when the text itself is: a removed string has neither
+-- quotes nor escapes, and the text between two quotes is either a string in both texts, or makes both invalid.
 local function is_table_like(text, known)
   local like = string.gsub(text, '"[%w._-]+"', '""')
   if known[like] == nil then known[like] = is_table(like) end
@@ -97,8 +98,9 @@ end
 
 local INPUT = ',"input":'
 
--- Reports whether a text is a JSON object. `known`: what the call has found out about texts. Most policies are the same but for the
--- input, which names other nodes: what is before it, and it with what follows, are objects each when they are one together.
+-- Reports whether a text is a JSON object. `known`: the results of the call's earlier checks. Most policies are equal except for
+-- the input, which names other nodes: the part before it, and the input with the rest, are each an object when both are one
+-- together.
 local function is_object(text, known)
   if known[text] then return true end
   local at = string.find(text, INPUT, 1, true)
@@ -111,7 +113,7 @@ end
 
 local NODE_NUMBERS, NODE_OBJECTS = { 'input_count', 'delay', 'start_timeout', 'attempt_timeout' }, { 'policy', 'tags' }
 
--- Numbers of a node: nil, and the error reply when something about it is bad. `part`: see graph_check.part.
+-- Returns the numbers of a node; nil, and the error reply when a field is invalid. `part`: see graph_check.part.
 local function check_node(node, ordinal, part)
   if node.name == '' or node.lane_id == '' or node.kind == '' and node.wait == '' then
     return nil, refuse('node ' .. number.digits(ordinal) .. ' must have a name, a lane and, unless it is a waitpoint, a kind')
@@ -150,8 +152,9 @@ local function check_node(node, ordinal, part)
   return numbers
 end
 
--- The part of a graph that a call brings: the ordinal of its first node, the numbers of its nodes, and the totals of the edges
--- that lead to them and on from them, and the `fields` of their ordinals by name. Nil and the error reply when something about it is bad.
+-- Returns the part of a graph that a call contains: the ordinal of its first node, the numbers of its nodes, the totals of the
+-- edges to them and from them, and the `fields` of their ordinals by name. Returns nil and the error reply when a field is
+-- invalid.
 function graph_check.part(A, chunk)
   local first, err = number.whole('first', A.first)
   if err then return nil, err end
@@ -176,7 +179,7 @@ function graph_check.part(A, chunk)
   return part
 end
 
--- The names of a call's nodes stand for no others of the graph. Nil, or the error reply.
+-- Checks that no other node of the graph has the name of one of the call's nodes. Returns nil, or the error reply.
 function graph_check.names(graph_key, A, part)
   for i, ordinal in ipairs(redis.call('HMGET', graph_key, unpack(part.fields))) do
     if ordinal and tonumber(ordinal) ~= part.first + i - 1 then return refuse('two nodes have the name ' .. A.nodes[i].name) end
@@ -186,7 +189,7 @@ end
 
 local TOTALS = '<I4I4I4I4I4I4I4'
 
--- The totals of a part as text, which is kept until all parts of the graph are there.
+-- Returns the totals of a part as text, which is kept until all parts of the graph are stored.
 function graph_check.totals(part)
   local ups, downs = part.ups, part.downs
   return struct.pack(TOTALS, ups.count, ups.sum, ups.squares, downs.count, downs.sum, downs.squares, part.greatest)
@@ -197,8 +200,8 @@ local function add_totals(to, count, sum, squares)
   to.count, to.sum, to.squares = to.count + count, (to.sum + sum) % MODULUS, (to.squares + squares) % MODULUS
 end
 
--- Whether all of a graph is there and fits together, by the totals of its parts, the last of them among them; `nodes` is how many
--- it has. Nil, or the error reply.
+-- Checks whether a graph is complete and consistent, by the totals of its parts, including the last; `nodes` is its number of
+-- nodes. Returns nil, or the error reply.
 function graph_check.whole(totals, nodes, A)
   local ups, downs, greatest = { count = 0, sum = 0, squares = 0 }, { count = 0, sum = 0, squares = 0 }, 0
   for i, text in ipairs(totals) do

@@ -1,19 +1,20 @@
--- Graphs, each stored once in a partition for all runs of it: what is the same for a node in all of them. The client compiles a
--- graph and puts it with the first run that the partition has of it; it goes with the last run of it, or when no run of it comes: see
--- graph_upkeep.
+-- Graphs, each stored once in a partition for all its runs: the data of a node that is the same in all of them. The client
+-- compiles a graph and puts it with the first run in the partition. It is removed with its last run, or when no run is submitted:
+-- see graph_upkeep.
 --
--- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON; of a graph with several chunks
--- it comes in parts: d1, d2 …), chunks of CHUNK nodes (n1, n2 …, msgpack), of the ordinals of nodes without upstreams (o1 …) and of joins (j1 …), of their lanes (l1 …, msgpack, each
--- once, with the number of nodes that have upstreams), the ordinal of each node under `@<name>`, the budgets that all runs of it have (`budgets`, JSON; `blocking`, the ids of those
--- that may keep nodes from starting), and `complete` once all is in; until then the totals of the edges of each chunk
--- (c1 …, see graph_check.totals). The rows of a run as they begin are in it, too, where the graph has one chunk (`rows`); of a graph with
--- more, they are a text of its own, header included, which runs are copies of.
+-- The hash of a graph holds `nodes` (how many), `edges`, `runs` (how many use it), `definition` (JSON; a graph with several
+-- chunks has it in parts: d1, d2 …), chunks of CHUNK nodes (n1, n2 …, msgpack), the ordinals of nodes without upstreams (o1 …)
+-- and of joins (j1 …), their lanes (l1 …, msgpack, each once, with the number of nodes that have upstreams), the ordinal of each
+-- node under `@<name>`, the budgets that all its runs have (`budgets`, JSON; `blocking`, the ids of those that may keep nodes
+-- from starting), and `complete` once all parts are stored; until then the totals of the edges of each chunk (c1 …, see
+-- graph_check.totals). It also holds the initial rows of a run (`rows`) when the graph has one chunk. For a larger graph they are
+-- a separate text, header included, and runs are copies of it.
 
 local CHUNK = 32
 graph_store.CHUNK = CHUNK
 
--- Graphs that the interpreter knows, by the key of their hash: nodes that have been read, and the key of a run that has asked for them. Bounded by the bytes that were read
--- for them; beyond that, all are dropped.
+-- Graphs that the interpreter knows, by the key of their hash: nodes that have been read, and the key of a run that has requested
+-- them. Bounded by the bytes that were read for them: when it is full, it is emptied.
 local known, known_bytes = {}, 0
 local MAX_KNOWN_BYTES = 16777216
 
@@ -22,7 +23,7 @@ local function remember(bytes)
   if known_bytes > MAX_KNOWN_BYTES then known, known_bytes = {}, bytes end
 end
 
--- What the interpreter knows of a graph.
+-- Returns the interpreter's entry of a graph.
 local function entry(graph_key)
   local g = known[graph_key]
   if not g then
@@ -34,8 +35,8 @@ end
 
 local function given(value) return value ~= '' and value or nil end
 
--- A node as a chunk has it: its fields in the order of stored_node. The table is made with all of its fields at once, those that come
--- later included, since one that grows costs more than all else.
+-- Reads a node from a chunk: its fields in the order of stored_node. The table is made with all of its fields at once, including
+-- later ones, since growing a table costs more than all other work here.
 local function read_node(values, ordinal)
   local name, kind, lane_id, priority, uses_flow_input, input_count, capabilities, policy, tags, start_timeout, attempt_timeout, delay, wait_for,
     policy_of_join, ups, downs, limits = unpack(values)
@@ -65,7 +66,7 @@ local function load_chunk(g, chunk)
   end
 end
 
--- Raises the error that a graph is gone. It names the run that has asked for the graph.
+-- Raises the error that a graph is missing. It names the run that has requested the graph.
 function graph_store.refuse_gone(g)
   local core_key = g.rows_key and string.gsub(g.rows_key, ':nodes$', ':core')
   local run = core_key and redis.call('HMGET', core_key, 'run_id', 'flow_kind') or {}
@@ -73,7 +74,7 @@ function graph_store.refuse_gone(g)
   error('the graph' .. of .. ' is gone: ' .. g.key, 0)
 end
 
--- The graph of a run.
+-- Returns the graph of a run.
 function graph_store.of_run(run)
   local g = run.known_graph
   if not g then
@@ -84,10 +85,10 @@ function graph_store.of_run(run)
   return g
 end
 
--- The graph with a hash, in the partition of the call.
+-- Returns the graph with a hash, in the partition of the call.
 function graph_store.of_call(c, graph_hash) return entry(key.ffx_graph(c, graph_hash)) end
 
--- What a graph says of a node; nil when the graph is gone.
+-- Returns the graph's data of a node; nil when the graph is missing.
 function graph_store.find_node(g, ordinal)
   local node = g.nodes[ordinal]
   if node then return node end
@@ -95,18 +96,18 @@ function graph_store.find_node(g, ordinal)
   return g.nodes[ordinal]
 end
 
--- The same, where a graph that is gone is an error.
+-- Does the same, and raises an error when the graph is missing.
 function graph_store.node(g, ordinal)
   return g.nodes[ordinal] or graph_store.find_node(g, ordinal) or graph_store.refuse_gone(g)
 end
 
--- Whether the graph of the run of an execution is gone, and nothing can be said or done about the execution therefore.
+-- Reports whether the graph of an execution's run is missing, so that the execution cannot be read or changed.
 function graph_store.is_gone(c, execution_id)
   local r = row.of(c, execution_id)
   return r ~= nil and not r.node and not graph_store.find_node(graph_store.of_run(r.run), r.ordinal)
 end
 
--- What the graph says of the node of a row.
+-- Returns the graph's data of a row's node.
 function graph_store.of_row(r)
   local node = r.node
   if not node then
@@ -116,7 +117,7 @@ function graph_store.of_row(r)
   return node
 end
 
--- The lane of the node of a row by its graph; nil where that is gone.
+-- Returns the lane of a row's node by its graph; nil when that is missing.
 function graph_store.lane_of_row(r)
   local node = r.node or graph_store.find_node(graph_store.of_run(r.run), r.ordinal)
   return node and node.lane_id
@@ -126,7 +127,7 @@ graph_store.edge = edge_list.edge
 
 function graph_store.edge_count(list) return #list / edge_list.EDGE_BYTES end
 
--- Nodes behind a node that are listed: as many as one completion resolves edges to.
+-- Maximum number of a node's successors that are listed: as many as one completion resolves edges to.
 local MAX_LISTED = 128
 
 local function list_successors(g, node)
@@ -143,9 +144,9 @@ local function list_successors(g, node)
   return successors
 end
 
--- The nodes behind a node, in the order of the graph, which all come after it and all of whose edges its success satisfies. `names` has
--- the node's name for those that get its result, `count` is how many they are, and `last` the ordinal of the last one, or of the node
--- itself; `others` says that they are the first of many. False where there are other edges.
+-- Returns the successors of a node, in the order of the graph, when all of them come after it and its success satisfies all edges
+-- to them. `names` has the node's name for those that get its result, `count` is their number, and `last` the ordinal of the last
+-- one, or of the node itself; `others` means that they are the first of many. Returns false when there are other edges.
 function graph_store.successors(g, node)
   local successors = node.successors
   if successors == nil then
@@ -155,20 +156,20 @@ function graph_store.successors(g, node)
   return successors
 end
 
--- The ordinal of a node by its name, or nil.
+-- Returns the ordinal of a node by its name, or nil.
 function graph_store.ordinal(run, name)
   return tonumber(redis.call('HGET', graph_store.of_run(run).key, '@' .. name) or nil)
 end
 
--- How long a graph is kept of which no run comes (ms).
+-- Time (ms) for which a graph without a run is kept.
 graph_store.KEPT_MS = 3600000
 
--- No run uses a graph: it is in the index of such graphs, with the time at which it goes.
+-- Enters a graph without runs into the index of unused graphs, with the time of its removal.
 function graph_store.set_unused(c, graph_hash)
   redis.call('ZADD', key.ffx_unused_graphs(c), c.now + graph_store.KEPT_MS, graph_hash)
 end
 
--- What a graph of the call's partition says of itself; nil when the partition does not have it.
+-- Returns the head fields of a graph in the call's partition; nil when the partition does not have it.
 local function head_of(g)
   local head = redis.call('HMGET', g.key, 'complete', 'nodes', 'edges', 'result', 'waits', 'budgets', 'blocking')
   if not head[1] then
@@ -182,16 +183,17 @@ local function head_of(g)
   return g.head
 end
 
--- The graph of the call's partition with a hash, with its head; nil when the partition does not have it.
+-- Returns the graph of the call's partition with a hash, with its head; nil when the partition does not have it.
 function graph_store.find(c, graph_hash)
   local g = entry(key.ffx_graph(c, graph_hash))
   return (g.head or head_of(g)) and g
 end
 
--- The ordinal of the node whose result is that of the run; 0 for none.
+-- Returns the ordinal of the node whose result becomes the run's result; 0 for none.
 function graph_store.result(g) return (g.head or head_of(g) or {}).result or 0 end
 
--- So many runs more use a graph that graph_store.find gave. Reports whether there still is one: it may have gone meanwhile.
+-- Counts `count` more runs of a graph that graph_store.find returned. Reports whether it still exists: it may have been removed
+-- since.
 function graph_store.use(c, g, graph_hash, count)
   local uses = redis.call('HINCRBY', g.key, 'runs', count)
   if uses > count then return true end
@@ -211,17 +213,17 @@ function graph_store.remove(c, graph_hash)
   return redis.call('UNLINK', graph_key) == 1
 end
 
--- One run less uses a graph, which goes with the last one.
+-- Counts one run of a graph less, and removes the graph after the last one.
 function graph_store.leave(c, graph_hash)
   local graph_key = key.ffx_graph(c, graph_hash)
   if redis.call('HINCRBY', graph_key, 'runs', -1) > 0 then return end
   graph_store.remove(c, graph_hash)
 end
 
--- What is kept of small graphs only.
+-- Maximum number of nodes of a graph whose lists are kept in memory.
 local MAX_KEPT_NODES = 128
 
--- The pieces of a graph that are stored with each chunk.
+-- Returns the parts of a graph that are stored with each chunk.
 local function pieces(g, letter)
   local fields, count = {}, math.ceil(g.head.nodes / CHUNK)
   for i = 1, count do fields[i] = letter .. number.digits(i) end
@@ -233,7 +235,7 @@ local function pieces(g, letter)
   return parts
 end
 
--- The same in one.
+-- Returns these parts joined.
 local function joined(g, letter)
   local kept = g[letter]
   if kept then return kept end
@@ -245,7 +247,7 @@ local function joined(g, letter)
   return all
 end
 
--- The rows of a graph of one chunk as they begin; nil for other graphs.
+-- Returns the initial rows of a graph of one chunk; nil for other graphs.
 function graph_store.initial_rows(g)
   if g.head.nodes > CHUNK then return nil end
   local rows = g.rows
@@ -263,14 +265,14 @@ local function ordinals(list)
   return out
 end
 
--- The ordinals of nodes without upstreams, and of joins.
+-- Return the ordinals of nodes without upstreams, and of joins.
 function graph_store.roots(g) return ordinals(joined(g, 'o')) end
 function graph_store.joins(g) return ordinals(joined(g, 'j')) end
 
--- Whether a node runs however its run ends.
+-- Reports whether a node runs however its run ends.
 function graph_store.is_finally(node) return node.join ~= nil and string.sub(node.join, 1, 8) == 'finally ' end
 
--- What the record of a run says of the joins of its graph, which has some.
+-- Returns the value of a run record's field `joins` for a graph with joins.
 function graph_store.joins_text(g)
   local text = g.joins_text
   if not text then
@@ -283,7 +285,7 @@ function graph_store.joins_text(g)
   return text
 end
 
--- The same of joins as a set.
+-- Returns the joins as a set.
 function graph_store.join_set(g)
   local set = g.join_set
   if not set then
@@ -294,14 +296,14 @@ function graph_store.join_set(g)
   return set
 end
 
--- The definition of a graph, as JSON; false without one.
+-- Returns the definition of a graph, as JSON; false without one.
 function graph_store.definition(g)
   if not g.head and not head_of(g) then return false end
   local whole = redis.call('HGET', g.key, 'definition')
   return whole or table.concat(pieces(g, 'd'))
 end
 
--- The lanes of a graph; and by lane how many nodes have upstreams, where there are any.
+-- Returns the lanes of a graph; and by lane the number of nodes that have upstreams, where there are any.
 function graph_store.lanes(g)
   if g.lanes then return g.lanes, g.waiting end
   local lanes, waiting, seen = {}, {}, {}
@@ -317,7 +319,7 @@ function graph_store.lanes(g)
   return lanes, waiting
 end
 
--- The budgets that all runs of a graph have, as JSON; "" for none.
+-- Returns the budgets that all runs of a graph have, as JSON; "" for none.
 function graph_store.budgets(g)
   if g.budgets then return g.budgets end
   local text = redis.call('HGET', g.key, 'budgets') or ''
@@ -331,8 +333,8 @@ end
 -- @record graph_node name:text kind:text policy:json tags:json limits:text
 
 -- @function ffx_read_graph
--- @summary  What claims leave out of the nodes of a graph: of at most CHUNK of them, from one of the places 1, 33, 65 … on. With the
---           budgets that all runs of the graph have, as JSON.
+-- @summary  Returns the fields that claims leave out of the nodes of a graph: for at most CHUNK of them, from one of the places
+--           1, 33, 65 … on. Also returns the budgets that all runs of the graph have, as JSON.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      graph              text

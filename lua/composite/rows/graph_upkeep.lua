@@ -1,9 +1,9 @@
--- Removing graphs of which no run was submitted for an hour.
+-- Removes graphs for which no run was submitted within an hour.
 
--- What one call removes: a graph may have many nodes.
+-- Maximum number of graphs that one call removes: a graph may have many nodes.
 local GRAPHS_PER_CALL = 16
 
--- Removes graphs that have waited long enough for a run. Gives how many are gone.
+-- Removes graphs that have waited long enough for a run. Returns how many it removed.
 function graph_upkeep.remove_due(c)
   local unused_key = key.ffx_unused_graphs(c)
   local gone = 0
@@ -18,7 +18,7 @@ function graph_upkeep.remove_due(c)
   return gone
 end
 
--- Enters a graph into the index, or takes it out, by what it says of itself.
+-- Adds a graph to the index, or removes it, by its own fields.
 function graph_upkeep.repair(c, graph_hash)
   local unused_key, runs = key.ffx_unused_graphs(c), redis.call('HGET', key.ffx_graph(c, graph_hash), 'runs')
   if (tonumber(runs or nil) or 0) > 0 or redis.call('EXISTS', key.ffx_graph(c, graph_hash)) == 0 then

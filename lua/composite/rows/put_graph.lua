@@ -1,8 +1,8 @@
--- Storing graphs: chunk by chunk, the last one with what makes them complete.
+-- Stores graphs: chunk by chunk, the last one with the fields that make them complete.
 
 local function positive(n) return n > 0 and number.text(n) or '' end
 
--- First rows by how many edges lead to their nodes.
+-- Initial rows by the number of edges that lead to their nodes.
 local FIRST_ROWS, MAX_FIRST_ROWS = {}, 64
 
 local function first_row(open)
@@ -14,7 +14,7 @@ local function first_row(open)
   return text
 end
 
--- A node of a call as its chunk has it: its fields in order.
+-- Returns a node of a call in the form of its chunk: its fields in order.
 local function stored_node(node, numbers)
   return {
     node.name, node.kind, node.lane_id, number.exact(numbers.priority), node.uses_flow_input == '1' and '1' or '', number.text(numbers.input_count),
@@ -23,7 +23,7 @@ local function stored_node(node, numbers)
   }
 end
 
--- The fields of a graph that a call brings: those of chunk `at`. Gives the rows of its nodes, too.
+-- Returns the graph fields in a call, which belong to chunk `at`, and the rows of its nodes.
 local function fields_of(A, part, at)
   local chunk, rows, roots, joins, lanes, seen, waits = {}, {}, {}, {}, {}, {}, false
   local values, count, nodes = {}, 0, A.nodes
@@ -54,14 +54,15 @@ local function fields_of(A, part, at)
   return values, table.concat(rows)
 end
 
--- Stores the rows of a chunk of several, with the header before them when it is the last.
+-- Stores the rows of one of several chunks, with the header before them when it is the last.
 local function write_rows(c, A, part, rows)
   local rows_key = key.ffx_graph_rows(c, A.graph)
   redis.call('SETRANGE', rows_key, row.place(part.first), rows)
   if A.last == '1' then redis.call('SETRANGE', rows_key, '0', row.first_head(part.first + #A.nodes - 1, A.graph)) end
 end
 
--- The last call of a graph: checks all of it, and adds what says that it is complete. Nil, or the error reply.
+-- Handles the last call of a graph: checks the whole graph, and adds the mark that it is complete. Returns nil, or the error
+-- reply.
 local function complete(c, graph_key, A, part, chunks, values, rows)
   local fields, totals = {}, { graph_check.totals(part) }
   for i = 1, chunks do fields[i] = 'c' .. number.digits(i) end
@@ -86,9 +87,10 @@ local function complete(c, graph_key, A, part, chunks, values, rows)
 end
 
 -- @function ffx_put_graph
--- @summary  Brings nodes of a graph into a partition, 32 of them in a call but the last, in any order but the last, which comes
---           when all others have been answered. Each brings a part of the definition, or one brings all of it. Runs of the graph can be submitted once `last` has come. Sent again it
---           changes nothing. A graph of which no run is submitted for an hour goes.
+-- @summary  Stores nodes of a graph in a partition, 32 of them in each call but the last, in any order except the last, which is
+--           sent after all others were answered. Each call has a part of the definition, or one has all of it. Runs of the graph
+--           can be submitted after `last`. A repeated call changes nothing. A graph for which no run is submitted within an hour
+--           is removed.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text

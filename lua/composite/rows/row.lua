@@ -1,8 +1,8 @@
--- The nodes of a run, as rows of one string: a header, and behind it a row of fixed width for each node, in the order of
--- the graph. A call loads the rows that it needs, changes them in memory, and writes what has changed when it ends.
+-- The nodes of a run, as rows of one string: a header, and after it a row of fixed width for each node, in the order of the
+-- graph. A call loads the rows that it needs, changes them in memory, and writes the changes when it ends.
 --
--- The id of a run is a UUID of version 8 whose last four digits are zero, and that of an execution the same with the
--- ordinal of its node in their place, from 1 on: both say where the row is.
+-- The id of a run is a UUID of version 8 whose last four digits are zero. The id of an execution has the ordinal of its node in
+-- their place, from 1 on: both contain the place of the row.
 
 -- @row      run_head  The header of the rows of a run
 -- @column   form      byte      =1 form of the string
@@ -73,7 +73,7 @@ local HEAD_BYTES, ROW_BYTES = run_head.BYTES, node_row.BYTES
 
 row.NO_ATTEMPT = 65535
 row.NO_LEASE = '------------------------------------'
--- In the place of a lease whose id has another length than those of this library.
+-- Stored in place of a lease whose id has another length than this library's ids.
 row.OTHER_LEASE = '++++++++++++++++++++++++++++++++++++'
 
 function row.is_extended(run) return run.flags % 2 == 1 end
@@ -84,17 +84,17 @@ function row.is_fair(run) return run.flags % 32 >= 16 end
 function row.is_special(flags) return flags % 64 >= 32 end
 function row.has_input(flags) return flags % 128 >= 64 end
 
--- States of which lanes count their nodes: active, and waiting for upstreams; 0 is every other one. They are listed by the phase of a
--- row and its eligibility, of which the former counts sixteen times.
+-- States for which lanes count their nodes: active, and waiting for upstreams; 0 is every other one. They are listed by the phase
+-- of a row and its eligibility, with the phase times sixteen.
 row.COUNTED_ACTIVE, row.COUNTED_WAITING = 1, 2
 row.COUNTED = {}
 for state = 0, 255 do row.COUNTED[state] = state >= 32 and state < 48 and 1 or state == 19 and 2 or 0 end
 
--- @hook Rows of a run are written with another phase or eligibility than they were read with (`was`, as in row.COUNTED, which becomes
--- the one that is written).
+-- @hook Runs when rows of a run are written with another phase or eligibility than they were read with (`was`, as in row.COUNTED,
+-- which is then set to the written one).
 function row.on_counted(run, changed) end
 
--- The row at a place of a string.
+-- Returns the row at a place of a string.
 local function row_at(bytes, from, run, ordinal)
   local r = node_row.read(bytes, from, run, ordinal)
   r.was = r.phase * 16 + r.elig
@@ -102,8 +102,8 @@ local function row_at(bytes, from, run, ordinal)
   return r
 end
 
--- The row of a node that waits for `open` upstreams, or of one that is eligible, of a run that begins. Its last transition is
--- the creation of the run, which is not in the row.
+-- Returns the initial row of a node that waits for `open` upstreams, or of an eligible one. Its last transition is the creation
+-- of the run, which is not in the row.
 function row.initial(open)
   local waits = open > 0
   return node_row.pack({
@@ -113,36 +113,36 @@ function row.initial(open)
   })
 end
 
--- The runs that the call has loaded, by their ids, and the rows, by the last part of the ids of their executions; false for what
--- is not there. Rows that were found by the keys of their records are also kept by those.
+-- The runs that the call has loaded, by their ids, and the rows, by the last part of the ids of their executions; false for
+-- missing ones. Rows that were found by the keys of their records are also kept by those.
 local runs, rows, by_key = {}, {}, {}
 
--- Whether the call removes runs: for others, the nodes of a run that is being purged are gone.
+-- Whether the call removes runs: for others, the nodes of a run that is being purged do not exist.
 local removes = false
 
--- The call removes runs.
+-- Marks the call as one that removes runs.
 function row.begin_removal() removes = true end
 
--- Begins a call: nothing is loaded.
+-- Begins a call: no rows are loaded.
 function row.forget()
   removes = false
   if next(runs) then runs, rows, by_key = {}, {}, {} end
 end
 
--- The last byte that the first look at a run reads: of a small one, all of it. The server's interpreter goes through all bytes of
--- each text that it makes, so that more would take longer than a further command.
+-- The last byte that the first read of a run includes: for a small run, all of it. The server's interpreter processes all bytes
+-- of each text that it makes, so that more would take longer than another command.
 row.LAST_OF_FIRST_READ = 1023
 
--- A run is small up to so many nodes, of which the first look reads all. Of small plain runs with nothing but
--- the nodes of their graph, none of which was replayed, the header does not say how many nodes are open, as their rows do: so a node
--- that succeeds needs no write of the header unless it is the last.
+-- Maximum number of nodes of a small run, which the first read includes completely. The header does not contain the number of
+-- open nodes of a small plain run that has only the nodes of its graph, none of them replayed, because the rows do. So a node
+-- that succeeds does not write the header unless it is the last.
 local SMALL_RUN = 10
 row.SMALL_RUN = SMALL_RUN
 
--- The phase of a node that has ended, as rows have it.
+-- The phase of a node that has ended, as a number in rows.
 local TERMINAL = 4
 
--- `at` is the place of the partition (see call.open), false where only a key of the run is known.
+-- Creates a run in memory. `at` is the place of the partition (see call.open), false where only a key of the run is known.
 local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, created, graph_hash)
   return {
     at = at, prefix = prefix, tag = tag, id = id, key = nodes_key, stem = tag .. ':' .. string.sub(id, 1, 32), count = count,
@@ -150,10 +150,10 @@ local function new_run(at, prefix, tag, id, nodes_key, count, flags, open, creat
   }
 end
 
--- The key of the hash with the results of a run.
+-- Returns the key of the hash with the results of a run.
 function row.results_key(run) return run.prefix .. ':flow:' .. run.tag .. ':' .. run.id .. ':results' end
 
--- The key of the hash `more` of a run, which few calls need.
+-- Returns the key of the hash `more` of a run, which few calls need.
 function row.more_key(run)
   local more_key = run.more_key
   if not more_key then
@@ -174,7 +174,7 @@ local function load_run(at, prefix, tag, id, nodes_key)
   return run
 end
 
--- How many rows of a small run are of nodes that have not ended. `bytes`: all of the run.
+-- Counts the rows of a small run whose nodes have not ended. `bytes`: all of the run.
 function row.count_open(bytes, count)
   local open = 0
   for at = HEAD_BYTES + 1, HEAD_BYTES + count * ROW_BYTES, ROW_BYTES do
@@ -183,7 +183,7 @@ function row.count_open(bytes, count)
   return open
 end
 
--- How many nodes of a run are open.
+-- Returns how many nodes of a run are open.
 function row.open(run)
   if not run.open then run.open = row.count_open(run.bytes, run.count) end
   return run.open
@@ -195,7 +195,7 @@ function row.add_open(run, by)
   row.touch_run(run)
 end
 
--- The run with an id; nil when there is none, or it is none that has rows.
+-- Returns the run with an id; nil when there is none, or it does not have rows.
 function row.run(c, flow_id)
   if string.byte(flow_id, 15) ~= 56 then return nil end
   local run = runs[flow_id]
@@ -209,13 +209,13 @@ end
 -- Reports whether the call has loaded a run.
 function row.is_loaded(flow_id) return runs[flow_id] ~= nil end
 
--- The header of the text that the runs of a graph are copies of.
+-- Returns the header of the text that the runs of a graph are copies of.
 function row.first_head(count, graph_hash)
   return run_head.pack({ count = count, flags = 0, open = count, created = 0, graph = graph_hash })
 end
 
--- Creates a run with the rows of its nodes as they begin: `initial`, or, where that is nil, a copy of the text at `rows_key`. What the
--- call changes of them is written when it ends. `behind`: what comes behind the rows, "" for nothing.
+-- Creates a run with the initial rows of its nodes: `initial`, or, when that is nil, a copy of the text at `rows_key`. The call's
+-- changes to them are written when it ends. `behind`: the bytes after the rows, "" for none.
 function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, behind)
   local nodes_key = key.flow_nodes(c, flow_id)
   local run = new_run(c.at, c.at.prefix, c.at.tag, flow_id, nodes_key, count, flags, count, c.now, graph_hash)
@@ -232,7 +232,7 @@ function row.create(c, flow_id, count, graph_hash, initial, rows_key, flags, beh
   return run
 end
 
--- The row of a node by its ordinal. The next one, which mostly is wanted too, is read with it.
+-- Returns the row of a node by its ordinal. The next one, which is usually needed too, is read with it.
 function row.at(run, ordinal)
   local r = run.rows[ordinal]
   if r then return r end
@@ -250,7 +250,7 @@ function row.at(run, ordinal)
   return r
 end
 
--- Loads the rows from one ordinal to another with one command, for calls that go through many.
+-- Loads the rows from one ordinal to another with one command, for calls that visit many.
 function row.load(run, from, to)
   local first, last = HEAD_BYTES + (from - 1) * ROW_BYTES, HEAD_BYTES + to * ROW_BYTES - 1
   if last < #run.bytes then return end
@@ -262,7 +262,7 @@ function row.load(run, from, to)
   end
 end
 
--- How far the eligibility is from the phase of a row, which comes first.
+-- Distance of the eligibility from the phase of a row, which comes first.
 local ELIG = node_row.ELIG_AT - node_row.PHASE_AT
 
 -- Calls a function with the ordinal, phase and eligibility of each row from one ordinal to another, as they are stored.
@@ -274,13 +274,13 @@ function row.each_state(run, from, to, visit)
   end
 end
 
--- The time of creation of a run as text.
+-- Returns the time of creation of a run as text.
 function row.created_text(run)
   run.created_text = number.time(run.created)
   return run.created_text
 end
 
--- Small ordinals, up to 256, as the ids of executions have them.
+-- Ordinals up to 256, as the ids of executions contain them.
 local ORDINALS = {}
 
 local function ordinal_text(ordinal)
@@ -289,27 +289,27 @@ local function ordinal_text(ordinal)
   return text
 end
 
--- Id of the execution of a node.
+-- Returns the id of the execution of a node.
 function row.execution_id(run, ordinal)
   return run.stem .. (ORDINALS[ordinal] or ordinal_text(ordinal))
 end
 
--- What the ids of executions of a node end with.
+-- Returns the end of the ids of a node's executions.
 function row.suffix(ordinal) return ORDINALS[ordinal] or ordinal_text(ordinal) end
 
--- How many bytes are before the row of a node.
+-- Returns how many bytes are before the row of a node.
 function row.place(ordinal) return HEAD_BYTES + (ordinal - 1) * ROW_BYTES end
 
--- The ordinal that the id of an execution names; 0 for ids that are none of a row.
+-- Returns the ordinal that the id of an execution contains; 0 for ids without a row.
 function row.ordinal(execution_id)
   if string.byte(execution_id, -22) ~= 56 then return 0 end
   return tonumber(string.sub(execution_id, -4), 16) or 0
 end
 
--- The id of the run that an execution with a row belongs to.
+-- Returns the id of the run that an execution with a row belongs to.
 function row.run_id(execution_id) return string.sub(execution_id, -36, -5) .. '0000' end
 
--- The row of an execution by its id, in the partition of the call; nil for one that has none.
+-- Returns the row of an execution by its id, in the partition of the call; nil for one without a row.
 function row.of(c, execution_id)
   if string.byte(execution_id, -22) ~= 56 then return nil end
   local name = string.sub(execution_id, -36)
@@ -323,7 +323,7 @@ function row.of(c, execution_id)
   return r or nil
 end
 
--- The run with an id, found by a key of its own or of one of its nodes, whose kind is `kind`.
+-- Returns the run with an id, found by its own key or the key of one of its nodes, whose kind is `kind`.
 local function find_run(any_key, kind, id)
   local run = runs[id]
   if run == nil then
@@ -334,7 +334,7 @@ local function find_run(any_key, kind, id)
   return run or nil
 end
 
--- The run behind the key of a flow's record; nil for flows without rows.
+-- Returns the run for the key of a flow's record; nil for flows without rows.
 function row.of_flow_key(flow_key)
   if string.byte(flow_key, -27) ~= 56 or string.sub(flow_key, -5) ~= ':core' then return nil end
   return find_run(flow_key, 'flow', string.sub(flow_key, -41, -6))
@@ -348,7 +348,7 @@ local function find(core_key, name)
   return row.at(run, ordinal)
 end
 
--- The row behind the key of an execution's record; nil for one that has none.
+-- Returns the row for the key of an execution's record; nil for one without a row.
 function row.of_key(core_key)
   local known = by_key[core_key]
   if known then return known end
@@ -363,7 +363,7 @@ function row.of_key(core_key)
   return r or nil
 end
 
--- A row has changed: it is written when the call ends.
+-- Marks a row as changed: it is written when the call ends.
 function row.touch(r)
   if r.dirty then return end
   r.dirty = true
@@ -371,12 +371,12 @@ function row.touch(r)
   dirty[#dirty + 1] = r
 end
 
--- What the header says has changed.
+-- Marks the header as changed.
 function row.touch_run(run) run.head_dirty = true end
 
 local function by_ordinal(a, b) return a.ordinal < b.ordinal end
 
--- Sorts the rows that have changed, which mostly come in their order.
+-- Sorts the changed rows, which are usually in order already.
 local function sort(dirty)
   for i = 2, #dirty do
     if dirty[i].ordinal < dirty[i - 1].ordinal then
@@ -386,8 +386,8 @@ local function sort(dirty)
   end
 end
 
--- So many bytes between two changes are written again as they are, where the call has read them: that takes less than a further
--- command.
+-- Maximum number of bytes between two changes that are written again unchanged, where the call has read them: that takes less
+-- time than another command.
 local MAX_GAP = 512
 
 local function pack_head(run)
@@ -395,7 +395,7 @@ local function pack_head(run)
   return run_head.pack(run)
 end
 
--- Writes the header and the rows that have changed, with one command where they are close to each other.
+-- Writes the header and the changed rows, with one command where they are close to each other.
 local function write_rows(run)
   local dirty, changed, parts, count, from, to = run.dirty, nil, {}, 0, '0', 0
   if run.head_dirty then
@@ -429,7 +429,7 @@ local function write_rows(run)
   run.dirty = {}
 end
 
--- Sets a field of the hash `more` of a run, or unsets it with false, when the call ends.
+-- Sets a field of the hash `more` of a run when the call ends, or unsets it with false.
 function row.write_more(run, field, text)
   local writes = run.more_writes
   if not writes then
@@ -440,7 +440,7 @@ function row.write_more(run, field, text)
   writes.texts[field] = text
 end
 
--- Sets what is to be set of the hash `more`, and gives what is to be unset; nil when that is nothing.
+-- Sets the changed fields of the hash `more`, and returns those to unset; nil when there are none.
 local function set_more(run)
   local writes = run.more_writes
   if not writes then return nil end
@@ -459,8 +459,8 @@ local function set_more(run)
   return #unset > 0 and unset or nil
 end
 
--- Writes what the call has changed: of `more`, what a row needs comes before the row, and what it does not need any more goes
--- behind it. Should the server come back with a part of the call, the keeper finds what the row says.
+-- Writes the changes of the call. Fields of `more` that a row needs are written before the row, and fields that it no longer
+-- needs are removed after it. Should the server come back with a part of the call, the keeper repairs the rest by the row.
 function row.flush()
   for _, run in next, runs, nil do
     if run then
@@ -471,7 +471,7 @@ function row.flush()
   end
 end
 
--- A run is removed: nothing of it is written any more.
+-- Discards a run that is removed: its changes are no longer written.
 function row.drop(run)
   run.dirty, run.head_dirty, run.more_writes = {}, nil, nil
   runs[run.id] = false

@@ -1,16 +1,16 @@
--- Rows in the states of the usual case, as the bytes that they are stored as: of nodes that wait for their first attempt, run in
--- it, or have succeeded in it, and need nothing beyond the least. A completion compares and writes whole pieces of them, as
--- packing and unpacking their fields one by one takes several times as long. Rows are declared in row.lua.
+-- Rows in the states of the usual case, as stored bytes: nodes that wait for their first attempt, run in it, or have succeeded in
+-- it, with only the least fields. A completion compares and writes whole pieces of them, as packing and unpacking their fields
+-- one by one takes several times as long. Rows are declared in row.lua.
 
--- How many bytes come before parts of a row: its states, up to the lease epoch, end before the open edges.
+-- Number of bytes before parts of a row: its states, up to the lease epoch, end before the open edges.
 local OPEN, TOLD, EXPIRES, ACQUIRED = node_row.OPEN_AT - 1, node_row.TOLD_AT - 1, node_row.EXPIRES_AT - 1, node_row.ACQUIRED_AT - 1
 local ROW_BYTES, TIME, HELD, WAITS_FOR = node_row.BYTES, node_row.CHANGED_FORMAT, node_row.HELD, node_row.WAITS_FOR
 local CHANGED, WORKER, LEASE = node_row.CHANGED_AT - 1, node_row.WORKER_AT - 1, node_row.LEASE_AT - 1
 
--- Pieces of rows: of one that waits for upstreams, one that may run, one that runs, and one that was leased ahead of its places under
--- its limits. They are packed at the first call.
+-- Pieces of rows: of a node that waits for upstreams, one that may run, one that runs, and one that was leased ahead of its
+-- places under its limits. They are packed at the first call.
 local WAITING, READY, READY_END, ACTIVE, AHEAD, NO_TIME, NO_WORKER
--- Of one that has succeeded, up to the end of the lease, by how many of its edges are resolved.
+-- Piece of a node that has succeeded, up to the end of the lease, by the number of its resolved edges.
 local DONE, MAX_DONE = {}, 64
 
 local function piece(states)
@@ -36,8 +36,8 @@ end
 -- Packs a time.
 function row_bytes.time(at) return struct.pack(TIME, at) end
 
--- When the lease of a node and its first attempt began, packed. Nil unless it runs its first attempt, which has done nothing but run,
--- under a lease with this id that has not ended. Its row is in `bytes` behind `at` others.
+-- Returns when the lease of a node and its first attempt began, packed. Returns nil unless it runs its first attempt, which has
+-- only run, under a valid lease with this id. Its row is in `bytes` after `at` other bytes.
 function row_bytes.held_since(bytes, at, lease_id, now)
   if not ACTIVE then prepare() end
   local last = at + ROW_BYTES
@@ -47,34 +47,34 @@ function row_bytes.held_since(bytes, at, lease_id, now)
   return since
 end
 
--- How many edges that lead to a node are open, which has never been anything but waiting for them; nil for another one.
+-- Returns how many edges to a node are open that has only waited for them; nil for another node.
 function row_bytes.open_edges(bytes, at)
   local states, open = struct.unpack(WAITS_FOR, bytes, at + 1)
   return states == WAITING and open or nil
 end
 
--- Reports whether a row, which is in `bytes` behind `at` others, is that of a node that may run, has never done so, and needs nothing
--- beyond the least.
+-- Reports whether a row, which is in `bytes` after `at` other bytes, belongs to a node that may run, has never run, and has only
+-- the least fields.
 function row_bytes.is_ready(bytes, at)
   if not READY then prepare() end
   return string.sub(bytes, at + 1, at + CHANGED) == READY
 end
 
--- The row of such a node with so many open edges.
+-- Returns the row of such a node with a number of open edges.
 function row_bytes.waiting(bytes, at, open)
   return WAITING .. struct.pack(node_row.OPEN_FORMAT, open) .. string.sub(bytes, at + TOLD + 1, at + ROW_BYTES)
 end
 
--- The row of such a node that may run from now on. `now`: packed.
+-- Returns the row of such a node that may run from now on. `now`: packed.
 function row_bytes.ready(now) return READY .. now .. READY_END end
 
--- What the rows of nodes that are leased together have in common, but for what they begin with and the lease: times of the lease
--- (`expires`, `now`: packed) and the number of the worker.
+-- Returns the common part of the rows of nodes that are leased together, without their beginning and the lease: times of the
+-- lease (`expires`, `now`: packed) and the number of the worker.
 function row_bytes.lease_of(expires, now, worker)
   return expires .. now .. now .. NO_TIME .. now .. struct.pack(node_row.WORKER_FORMAT, worker)
 end
 
--- The row of a node that is leased, with what row_bytes.lease_of gives. `ahead`: before it has its places under its limits.
+-- Returns the row of a leased node, with the result of row_bytes.lease_of. `ahead`: before it has its places under its limits.
 function row_bytes.leased(lease_of, lease_id, ahead) return (ahead and AHEAD or ACTIVE) .. lease_of .. lease_id end
 
 local function done_of(told)
@@ -83,11 +83,11 @@ local function done_of(told)
   return done
 end
 
--- What the row of a node that has succeeded begins with, of whose edges so many are resolved, up to the start of the lease (see
--- row_bytes.held_since).
+-- Returns the first part of the row of a node that has succeeded, with a number of resolved edges, up to the start of the lease
+-- (see row_bytes.held_since).
 function row_bytes.done(told) return DONE[told] or done_of(told) end
 
--- What follows there, but for the lease, on rows of nodes that succeed together. `now`: packed.
+-- Returns the rest of the rows of nodes that succeed together, without the lease. `now`: packed.
 function row_bytes.ended(now)
   if not NO_WORKER then prepare() end
   return now .. now .. NO_WORKER

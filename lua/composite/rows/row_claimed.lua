@@ -1,7 +1,7 @@
 -- The description of a node of a plain run that a worker has leased for its first attempt, in one text where that is possible.
 
--- What descriptions of nodes of a run have in common: the time of its creation, its deadline or `-`, its graph, the lengths of three
--- texts (bytes), and these: the name of the flow, the id of the run, the trace context.
+-- Returns the common part of the descriptions of a run's nodes: the time of its creation, its deadline or `-`, its graph, the
+-- lengths of three texts (bytes), and these: the name of the flow, the id of the run, the trace context.
 local function about_run(flow)
   local trace = flow.trace_context or ''
   local text = flow.created_text .. ' ' .. (flow.deadline_at or '-') .. ' ' .. flow.graph_hash .. ' ' .. number.text(#flow.flow_kind)
@@ -10,8 +10,8 @@ local function about_run(flow)
   return text
 end
 
--- What is added to the description of a node: `a` when it is leased ahead of its places under the limits that its graph has, `g` when
--- its run has the budgets of the graph, and other budgets of its run behind `b`, their length (bytes) and a blank.
+-- Returns the additions to the description of a node: `a` when it is leased ahead of its places under the limits that its graph
+-- has, `g` when its run has the budgets of the graph, and other budgets of its run after `b`, their length (bytes) and a blank.
 local function additions(c, flow, ahead)
   local text = ahead and 'a' or ''
   if not flow.budgets then return text end
@@ -20,24 +20,24 @@ local function additions(c, flow, ahead)
   return text .. 'b' .. number.text(#budgets) .. ' ' .. budgets
 end
 
--- What the text begins with that describes an execution (see row_claimed.describe).
+-- Returns the first part of the text that describes an execution (see row_claimed.describe).
 local function text_of(c, flow, execution_id, lease_id, expires, ahead)
   local text = execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
   return (ahead or flow.budgets) and text .. additions(c, flow, ahead) or text
 end
 
--- The description of a node that takes in one result, under the name of its upstream, and nothing else. It is put together at once, as
--- the server's interpreter goes through all bytes of each text that it makes.
+-- Returns the description of a node whose only input is one result, under the name of its upstream. It is joined at once, because
+-- the server's interpreter processes all bytes of each text that it makes.
 function row_claimed.describe_fed(c, flow, execution_id, lease_id, expires, ahead, name, result)
   return execution_id .. ' ' .. lease_id .. ' ' .. expires .. ' ' .. (flow.about or about_run(flow))
     .. ((ahead or flow.budgets) and additions(c, flow, ahead) or '') .. 'i' .. number.text(#name) .. ' ' .. name .. result
 end
 
--- The description of a node that is leased for its first attempt and needs nothing beyond the least, as claimed_execution has it. Where
--- it takes in one result, or the input of the run alone, it is one text, since each element of a reply costs more than its bytes:
--- the execution, the lease, its end, what about_run gives of the run, what additions gives, and, unless it takes in nothing, `i`, the
--- length of the upstream's name and a blank, and that name with the result; or `f` and the input of the run. The Go side reads it in
--- internal/enginerpc/claimed_text.go. `flow_input`: the input of the run, where the node takes it in.
+-- Returns the description of a node that is leased for its first attempt and has only the least fields, for claimed_execution.
+-- When its input is one result, or the input of the run alone, it is one text, since each element of a reply costs more than its
+-- bytes: the execution, the lease, its end, the results of about_run and of additions, and, unless it has no input, `i`, the
+-- length of the upstream's name and a blank, and that name with the result; or `f` and the input of the run. The Go side reads it
+-- in internal/enginerpc/claimed_text.go. `flow_input`: the input of the run, when the node uses it.
 function row_claimed.describe(c, flow, execution_id, lease_id, expires, flow_input, inputs, complete, ahead)
   flow_input = flow_input or ''
   local input = inputs[1]

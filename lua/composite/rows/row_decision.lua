@@ -1,12 +1,12 @@
 -- The decisions of conditions with rows.
 
--- The number of the case that the result of a condition decides; nil without one.
+-- Returns the number of the case that the result of a condition decides for; nil without one.
 function row_decision.case_of(r) return decision.number_in(redis.call('HGET', row.results_key(r.run), r.ordinal)) end
 
--- The condition for which a node was skipped; nil for others.
+-- Returns the condition for which a node was skipped; nil for others.
 function row_decision.reason(r)
   return node_row.OUTCOME[r.outcome] == 'skipped' and row_record.read(r, { 'failure_reason' }).failure_reason or nil
 end
 
--- What an ended node with a row amounts to for an edge of a kind that leads on from it.
+-- Returns the outcome that an edge of a kind counts for its ended upstream, which has a row.
 function row_decision.verdict(up, kind) return decision.verdict_by(kind, node_row.OUTCOME[up.outcome], row_decision.case_of, up) end

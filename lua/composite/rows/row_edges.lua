@@ -1,18 +1,17 @@
--- The edges of runs, which are in their graphs. An edge is resolved once: the row of a node says how many of the edges that lead
--- on from it have been resolved since it ended, in the order of the graph, and that of the node behind an edge how many are open
--- there.
+-- The edges of runs, which are in their graphs. An edge is resolved once: the row of a node contains the number of edges from it
+-- that were resolved since it ended, in the order of the graph, and the row of an edge's downstream the number of its open edges.
 
--- Roots of a run that one call makes eligible; the rest is left to the keeper. One that is held back, or opens as a waitpoint,
--- counts as so many.
+-- Maximum number of roots of a run that one call makes eligible; the rest is left to the keeper. One that is blocked, or opens as
+-- a waitpoint, counts as COST_OF_SPECIAL.
 local ROOTS_PER_CALL = 256
 local COST_OF_SPECIAL = 4
 
--- The entry of the backlog that stands for roots which are left: the id of the run itself.
+-- Returns the entry of the backlog for the remaining roots: the id of the run itself.
 local function roots_entry(run) return run.tag .. ':' .. run.id end
 
 local function is_held_back(node) return node.wait or node.delay end
 
--- Makes one root eligible, as its row says already unless something else holds it back. Gives what that costs.
+-- Makes one root eligible, as its row already states unless something blocks it. Returns the cost of that.
 local function release_root(c, run, ordinal, batch, fair_key)
   local g = graph_store.of_run(run)
   local node = graph_store.node(g, ordinal)
@@ -36,7 +35,7 @@ local function release_root(c, run, ordinal, batch, fair_key)
   return 1
 end
 
--- The lanes of all nodes of a run are in the partition's list of lanes.
+-- Adds the lanes of all nodes of a run to the partition's list of lanes.
 local function note_lanes(c, g)
   local known = c.known_lanes
   if not known then
@@ -67,7 +66,7 @@ function row_edges.release_roots(c, run, g, batch, of)
   c.more = true
 end
 
--- Releases further roots, as far as the call's budget goes. Reports whether all are.
+-- Releases further roots, within the call's budget. Reports whether all are released.
 local function release_more(c, run)
   local flow_key = key.flow_core(c, run.id)
   local flow = record.read(flow_key, { 'roots_left', 'public_flow_state', 'start_at' })
@@ -104,7 +103,7 @@ function row_edges.release_left(c, flow_id)
   c.budget = before
 end
 
--- Whether edges of the cases of a condition lead on from a node.
+-- Reports whether edges for the cases of a condition lead from a node.
 local function decides(node)
   for i = 1, graph_store.edge_count(node.downs) do
     if decision.case_of_kind((select(2, graph_store.edge(node.downs, i)))) then return true end
@@ -112,8 +111,9 @@ local function decides(node)
   return false
 end
 
--- How the edges that lead on from a node stood when it was run again, in the field `kept_edges`: the outcome that they were told, with
--- the number of the case of a condition behind it, how many were told, and when the node had ended, for each time. An edge that was satisfied then stays so, whatever the node comes to.
+-- Keeps the states of the edges from a node when it is run again, in the field `kept_edges`: for each time the outcome that they
+-- received, followed by the number of the case of a condition, how many received it, and when the node had ended. An edge that
+-- was satisfied then stays so, however the node ends.
 local function keep_edges(r)
   if r.told == 0 or row_record.flag(r, node_row.UNTOLD) or not row.is_replayed(r.run) then return end
   local kept = row_record.read(r, { 'kept_edges' }).kept_edges
@@ -122,7 +122,7 @@ local function keep_edges(r)
   row_record.set(r, 'kept_edges', kept and kept .. ',' .. entry or entry)
 end
 
--- The entries of that field of a node; nil when it has none.
+-- Returns the entries of that field of a node; nil when it has none.
 local function kept_edges(r)
   if not row.is_replayed(r.run) then return nil end
   local text = row_record.read(r, { 'kept_edges' }).kept_edges
@@ -134,9 +134,10 @@ local function kept_edges(r)
   return kept
 end
 
--- How the edges that lead to a node stood when a replay opened them again, in its field `reopened_edges`: for each upstream that had
--- been run again, or had ended otherwise than its edge wants, an entry `,upstream:count:state`. The first `count` of what its
--- kept_edges say was known then, and came to a satisfied edge (state 1) or an open one (0).
+-- Returns an entry for the field `reopened_edges` of a node, which keeps the states of the edges to it when a replay opened them
+-- again. An upstream that had been run again, or had ended with an outcome that does not satisfy its edge, has an entry
+-- `,upstream:count:state`. The first `count` entries of its kept_edges were known then, and gave a satisfied edge (state 1) or an
+-- open one (0).
 local function reopened_entry(up, upstream, place, satisfied)
   local kept = kept_edges(up)
   local count = kept and #kept or 0
@@ -145,7 +146,7 @@ local function reopened_entry(up, upstream, place, satisfied)
   return ',' .. number.text(upstream) .. ':' .. number.text(count) .. ':' .. (satisfied and '1' or '0')
 end
 
--- What that field of a child says of an upstream: the count, and whether the edge was satisfied.
+-- Returns the data of an upstream in that field of a child: the count, and whether the edge was satisfied.
 local function reopened_of(child, upstream)
   local text = row_record.read(child, { 'reopened_edges' }).reopened_edges
   if not text then return 0, false end
@@ -164,9 +165,9 @@ end
 
 local function case_of_entry(entry) return entry.case end
 
--- Whether an edge was satisfied before the node that it leads on from was run again. `kept` is of that node, `upstream` its ordinal,
--- `place` that of the edge among its edges. What was known of a child's edges before a rerun reset it counts no more, and an edge that
--- could not be satisfied stays so until the child is run again.
+-- Reports whether an edge was satisfied before its upstream was run again. `kept` belongs to the upstream, `upstream` is its
+-- ordinal, `place` the place of the edge among its edges. States of a child's edges from before a rerun that reset them do not
+-- count, and an edge that could not be satisfied stays so until the child is run again.
 local function is_kept(kept, kind, upstream, place, child)
   local known, satisfied = reopened_of(child, upstream)
   if satisfied then return true end
@@ -180,14 +181,14 @@ local function is_kept(kept, kind, upstream, place, child)
   return false
 end
 
--- Whether a node of a run in which nodes were replayed need not be told of an edge. `kept` and `place` are those of is_kept. A node
--- none of whose edges is open has been told of all of them; a join counts what it is told, and knows what it was told before.
+-- Reports whether a node of a run with replayed nodes need not receive an edge. `kept` and `place` are those in is_kept. A node
+-- without open edges has received all of them; a join counts the edges that it receives, and knows the earlier ones.
 local function is_resolved_for(child, kept, kind, upstream, place)
   if graph_store.of_row(child).join then return false end
   return child.open == 0 or kept ~= nil and is_kept(kept, kind, upstream, place, child)
 end
 
--- The place of the edge to a node among the edges that lead on from another one.
+-- Returns the place of the edge to a node among the edges from another one.
 local function place_of(up, ordinal)
   local downs = graph_store.of_row(up).downs
   for i = 1, graph_store.edge_count(downs) do
@@ -195,14 +196,14 @@ local function place_of(up, ordinal)
   end
 end
 
--- Whether the edge between two nodes is satisfied for good, since its upstream was run again after that.
+-- Reports whether the edge between two nodes is satisfied for good, since its upstream was run again after that.
 local function stays_satisfied(up, child, kind)
   if graph_store.of_row(child).join then return row_joins.is_satisfied(child, up.ordinal) end
   local kept = kept_edges(up)
   return kept ~= nil and is_kept(kept, kind, up.ordinal, place_of(up, child.ordinal), child)
 end
 
--- Ordinals between two that are loaded in vain rather than with a further command.
+-- Maximum number of ordinals between two that are loaded without need instead of with another command.
 local MAX_BETWEEN = 8
 
 -- Loads the rows of nodes that a part of a list of edges names, those that are close to each other together.
@@ -220,14 +221,14 @@ local function load_named(run, list, from, to)
   if first and last > first then row.load(run, first, last) end
 end
 
--- A keeper, or the worker that is told of more, resolves what is left of the edges that lead on from a node.
+-- Leaves the remaining edges from a node to a keeper, or to the worker whose reply contains `more`.
 function row_edges.postpone(c, execution_id)
   redis.call('RPUSH', key.ffx_backlog(c), execution_id)
   c.more = true
 end
 
--- Adds the edges that lead on from an ended node to a wave, from the first that has not been resolved on, as far as the call's
--- budget goes. Reports whether that is all of them.
+-- Adds the edges from an ended node to a wave, from the first unresolved one on, within the call's budget. Reports whether these
+-- are all of them.
 local function add_edges(c, wave, item, r, flow, is_over)
   local downs = graph_store.of_row(r).downs
   local count = graph_store.edge_count(downs)
@@ -252,7 +253,7 @@ local function add_edges(c, wave, item, r, flow, is_over)
   return to == count
 end
 
--- A run that is over needs to be told nothing, and is not when it runs again.
+-- Marks the edges of a node in a run that is over as resolved: they need no resolution, and get none when the run is open again.
 local function tell_nobody(r)
   local count = graph_store.edge_count(graph_store.of_row(r).downs)
   if r.told == count then return end
@@ -263,7 +264,8 @@ end
 
 row_edges.end_last = tell_nobody
 
--- The edges of a node that has ended in a run that is over: only what runs however it ends is told. Reports whether all of it is.
+-- Resolves the edges of a node that has ended in a run that is over: only the edges to finally nodes. Reports whether all are
+-- resolved.
 local function tell_finally(c, wave, item, r, flow)
   local count = graph_store.edge_count(graph_store.of_row(r).downs)
   if flow.joins == finally.JOINS and r.told < count then
@@ -276,7 +278,7 @@ local function tell_finally(c, wave, item, r, flow)
   return true
 end
 
--- The edges of a node that has ended: see store.lua.
+-- Adds the edges of a node that has ended: see store.lua.
 function row_edges.add_to_wave(r, c, wave, item)
   local flow = flow_record.read(c, item.flow_id)
   if flow.public_flow_state ~= 'open' then
@@ -288,12 +290,12 @@ function row_edges.add_to_wave(r, c, wave, item)
   return not row.is_extended(r.run)
 end
 
--- Works off what the backlog says of a node or a run. Reports whether that is done.
+-- Works off the entry of a node or a run in the backlog. Reports whether that is done.
 local function drain(run, c, entry)
   local ordinal = row.ordinal(entry)
   if ordinal == 0 then return release_more(c, run) end
   local r = row.at(run, ordinal)
-  -- One that runs again by now resolves all its edges when it ends.
+  -- A node that runs again resolves all its edges when it ends.
   if not r or r.phase ~= 4 then return true end
   local flow = flow_record.read(c, run.id)
   local wave, is_over = propagate.new_wave(), flow.public_flow_state ~= 'open'
@@ -317,7 +319,7 @@ function row_edges.drain(run, c, entry)
   return all
 end
 
--- Whether the edge from an ended node to another one has been resolved.
+-- Reports whether the edge from an ended node to another one has been resolved.
 function row_edges.is_resolved(up, ordinal)
   local downs = graph_store.of_row(up).downs
   if up.told >= graph_store.edge_count(downs) then return true end
@@ -327,8 +329,8 @@ function row_edges.is_resolved(up, ordinal)
   return false
 end
 
--- How many edges of the graph that lead to a node are open, in a run of which nodes were replayed, whatever has been counted. A
--- node that was replayed itself waits for upstreams that have failed to be replayed, too.
+-- Returns how many edges of the graph to a node are open, in a run with replayed nodes, regardless of the counter. A node that
+-- was replayed itself also waits for the replay of failed upstreams.
 function row_edges.count_open(r)
   local ups, open = graph_store.of_row(r).ups, 0
   local waits = row_record.read(r, { 'replay_count' }).replay_count ~= '0'
@@ -346,8 +348,8 @@ end
 
 function row_edges.open(r) return r.open, 0 end
 
--- Takes edges off the open ones of a node, and gives how many are left. What was replayed resolves its edges again, so that they are
--- counted anew, with those of the contract's calls.
+-- Removes open edges of a node, and returns how many are left. Replayed nodes resolve their edges again, so that these are
+-- counted again, with those from the contract's calls.
 function row_edges.take(r, c, execution_id, k, count)
   if not row.is_replayed(r.run) then
     r.open = math.max(0, r.open - count)
@@ -365,7 +367,7 @@ function row_edges.add(r, c, execution_id, _, count)
   return count > 0 and row_edges.take(r, c, execution_id, nil, -count) or r.open
 end
 
--- A node runs again: its edges that were not satisfied are resolved again when it ends.
+-- Marks the edges of a node that runs again for another resolution at its end, except those that were satisfied.
 function row_edges.reopen_downstream(r)
   keep_edges(r)
   r.told = 0
@@ -379,7 +381,7 @@ function row_edges.note_replay(r)
   row.touch_run(r.run)
 end
 
--- A skipped node waits for its upstreams once more, but for those that have ended by now as their edges want it.
+-- Opens the edges to a skipped node again, except those that their ended upstreams satisfy.
 function row_edges.reopen(r, _, _, of_records)
   local node, open, satisfied, reopened = graph_store.of_row(r), 0, {}, {}
   load_named(r.run, node.ups, 1, graph_store.edge_count(node.ups))
@@ -414,7 +416,7 @@ function row_edges.add_downstream(r, ids) add_named(r, ids, graph_store.of_row(r
 
 function row_edges.add_upstream(r, ids) add_named(r, ids, graph_store.of_row(r).ups) end
 
--- Opens all edges that lead to a node of a rerun. Gives how many there are.
+-- Opens all edges to a node of a rerun. Returns how many there are.
 function row_edges.reset(c, r)
   local count = graph_store.edge_count(graph_store.of_row(r).ups)
   r.open = count
@@ -424,7 +426,7 @@ function row_edges.reset(c, r)
   return count
 end
 
--- Resolves the edge between two nodes of which the first has ended before a rerun, of which it is no part.
+-- Resolves the edge between two nodes, the first of which ended before a rerun and is not part of it.
 function row_edges.resolve_kept(c, flow_id, up_ordinal, down_ordinal)
   local run = row.run(c, flow_id)
   local up = run and row.at(run, up_ordinal)

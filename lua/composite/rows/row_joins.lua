@@ -1,5 +1,5 @@
--- The edges that lead to the joins of runs: a string for each join with a byte for each node of the graph, at its ordinal, that tells
--- how the edge from it stands.
+-- The edges that lead to the joins of runs: a string for each join with a byte for each node of the graph, at its ordinal, that
+-- contains the state of the edge from it.
 
 local SATISFIED, LATE = 's', 'l'
 local LETTER = { success = SATISFIED, failed = 'f', cancelled = 'c', expired = 'x', skipped = 'k' }
@@ -13,10 +13,10 @@ local function letter_of(r, upstream)
   return redis.call('GETRANGE', states_key(r), upstream, upstream)
 end
 
--- Whether an upstream's result goes into its join: it was there when that was satisfied.
+-- Reports whether an upstream's result is an input of its join: it existed when the join was satisfied.
 function row_joins.feeds(r, upstream) return letter_of(r, upstream) == SATISFIED end
 
--- Whether the edge from an upstream to a join is satisfied.
+-- Reports whether the edge from an upstream to a join is satisfied.
 function row_joins.is_satisfied(r, upstream)
   local letter = letter_of(r, upstream)
   return letter == SATISFIED or letter == LATE
@@ -91,14 +91,14 @@ function row_joins.recount(r, of_records)
   return satisfied, r.open
 end
 
--- How the edges of the graph that lead to a join stand, in their order.
+-- Returns the states of the edges of the graph that lead to a join, in their order.
 function row_joins.states(r)
   local states = {}
   each(r, function(_, _, letter) states[#states + 1] = state_of(letter) end)
   return states
 end
 
--- Edges to a join that are satisfied, whatever was known of them.
+-- Marks edges to a join as satisfied, regardless of their states.
 function row_joins.satisfy(r, upstreams)
   local letters = redis.call('GET', states_key(r)) or ''
   for _, upstream in ipairs(upstreams) do
@@ -107,5 +107,5 @@ function row_joins.satisfy(r, upstreams)
   end
 end
 
--- A join begins anew: nothing is known of its edges.
+-- Clears the states of the edges of a join that begins anew.
 function row_joins.forget(r) redis.call('DEL', states_key(r)) end

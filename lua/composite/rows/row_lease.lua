@@ -1,13 +1,13 @@
--- Leasing a node for its first attempt by its graph and the record of its run alone: one that a completion makes ready, to the
+-- Leases a node for its first attempt with its graph and the record of its run alone: one that a completion makes ready, to the
 -- completing worker, or one that a claim finds in its lane.
 
 local NOTHING = {}
 
--- What says of an execution that it is a node of a run.
+-- Marks an execution as a node of a run.
 local OF_RUN = { managed = '1' }
 
--- What the executions of one partition that the call leases have in common, for their rows and their descriptions. It is kept with the
--- completions there.
+-- Returns the common data of the executions in one partition that the call leases, for their rows and their descriptions. It is
+-- kept with the completions there.
 local function terms_of(c, next_up)
   local request = next_up.request
   local expires = c.now + request.ttl
@@ -21,7 +21,8 @@ local function terms_of(c, next_up)
   return terms
 end
 
--- The results that lead to a node, and whether that is all of them: the one that the call has at hand, or what is stored.
+-- Returns the results that are inputs of a node, and whether that is all of them: the one that the call has at hand, or the
+-- stored ones.
 local function inputs_of(c, flow, node, name, result)
   local count = node.input_count
   if count == '0' then return NOTHING, true end
@@ -33,15 +34,15 @@ local function inputs_of(c, flow, node, name, result)
   return row_inputs.of_node(c, flow.id, flow.graph, node, claim_reply.MAX_INLINE_BYTES)
 end
 
--- Whether a worker can run a node.
+-- Reports whether a worker can run a node.
 local function is_known(request, node)
   if not claim_request.knows(request, node.kind) then return false end
   node.known_to = request.kinds
   return true
 end
 
--- Whether a node may be leased although others wait in its lane, of which the first has the score `urgent`. What is older and no less
--- urgent comes first, and so do all where keys take turns.
+-- Reports whether a node may be leased although others wait in its lane, the first with the score `urgent`. An older execution
+-- that is at least as urgent comes first, and so do all where keys take turns.
 local function may_pass(c, next_up, flow, node, urgent)
   if node.priority_number == 0 and (urgent < flow.created or next_up.fair) then return false end
   if node.priority_number == 0 and next_up.fair == false then return true end
@@ -50,7 +51,7 @@ local function may_pass(c, next_up, flow, node, urgent)
   return claim_order.may_pass(c, request, { created_at = flow.created, priority = node.priority_number }, urgent)
 end
 
--- Whether the call may lease a node to its worker now.
+-- Reports whether the call may lease a node to its worker now.
 local function may_lease(c, next_up, flow, node)
   local request = next_up.request
   if #next_up + #next_up.leased >= request.count or node.lane_id ~= request.lane then return false end
@@ -61,8 +62,9 @@ local function may_lease(c, next_up, flow, node)
   return not node.limits or limit_admission.take_room(request, node.limits)
 end
 
--- Leases a node of a plain run that waits for nothing any more, and adds its description to what the call has leased. `result` is
--- that of the completion, which comes under a name where it goes there. Gives its row; nil when it is to enter its lane.
+-- Leases a node of a plain run that no longer waits, and adds its description to the executions that the call has leased.
+-- `result` is the result of the completion, with a name if it is an input of this node. Returns its row; nil when it is to enter
+-- its lane.
 function row_lease.take(c, next_up, flow, execution_id, node, name, result)
   if not may_lease(c, next_up, flow, node) then return nil end
   local leased, entered, terms, ahead = next_up.leased, c.commits.entered, c.commits.terms or terms_of(c, next_up), node.limits
@@ -80,14 +82,14 @@ function row_lease.take(c, next_up, flow, execution_id, node, name, result)
   return row_bytes.leased(terms.rows, lease_id, ahead)
 end
 
--- The line of a node in the event log, but for what follows the attempt. It is kept with the node under a name.
+-- Returns the line of a node in the event log, without the part after the attempt. It is kept with the node under a name.
 function row_lease.line_of(node, event, name)
   local line = '\n' .. encode.logged(event, node.name, '0', '')
   node[name] = line
   return line
 end
 
--- What the executions of one partition that a claim leases have in common.
+-- Returns the common data of the executions in one partition that a claim leases.
 local function terms_of_claim(c, request)
   local expires = c.now + request.ttl
   local terms = {
@@ -101,9 +103,9 @@ local function terms_of_claim(c, request)
   return terms
 end
 
--- The record of the run of an execution that waits in a lane, its node, and the bytes that the run begins with, if a claim may lease it by
--- these: the worker knows its activity, no budget is used up, and limits have room. Nil for another one, and for those of
--- large runs, of which a claim may take so many that it does better to write them together.
+-- Returns the data with which a claim may lease an execution that waits in a lane: the record of its run, its node, and the first
+-- bytes of the run. The worker knows its activity, no budget is used up, and limits have room. Returns nil for another execution,
+-- and for one of a large run, because a claim may take so many of them that it is better to write them together.
 local function find_ready(c, request, execution_id)
   if string.byte(execution_id, -22) ~= 56 then return nil end
   local flow_id, ordinal = string.sub(execution_id, -36, -5) .. '0000', tonumber(string.sub(execution_id, -4), 16) or 0
@@ -116,9 +118,9 @@ local function find_ready(c, request, execution_id)
   return flow, node, bytes, ordinal
 end
 
--- Leases an execution of a plain run that waits in a lane for its first attempt, as the n-th of a claim, and gives its description. Nil
--- where it is to go the long way, with the same effect. It works on the bytes of the row, and writes them at once, so it leaves
--- runs alone that the call has loaded; and what pauses may hold back.
+-- Leases an execution of a plain run that waits in a lane for its first attempt, as the n-th of a claim, and returns its
+-- description. Returns nil when the general functions have to lease it, with the same effect. It works on the bytes of the row,
+-- and writes them at once, so it does not handle runs that the call has loaded, nor executions that pauses may hold back.
 function row_lease.claim(c, request, execution_id, n)
   if (c.root or c).pauses then return nil end
   local flow, node, bytes, ordinal = find_ready(c, request, execution_id)

@@ -1,7 +1,7 @@
--- Rows as records: what the core of an execution says, read from its row, its graph and its run, and written there. Fields
--- without a place of their own are in the hash `more` of the run, under `<ordinal> <field>`.
+-- Rows as records: reads the fields of an execution's core from its row, its graph and its run, and writes them there. Fields
+-- without their own place are in the hash `more` of the run, under `<ordinal> <field>`.
 
--- How fields are read: a function of the row each. What they do not give is looked for in `more`.
+-- How fields are read: a function of the row for each. Fields without a result are read from `more`.
 local READ = {}
 
 -- How they are written: with the text, or nil when the field is unset.
@@ -17,7 +17,7 @@ row_record.flag, row_record.set_flag = flag, set_flag
 
 local function more_field(r, field) return r.ordinal .. ' ' .. field end
 
--- What the call knows of the fields in `more`: false for those that are not there.
+-- Returns the fields in `more` that the call has read: false for missing ones.
 local function more_of(r)
   local more = r.more
   if not more then
@@ -27,8 +27,8 @@ local function more_of(r)
   return more
 end
 
--- Fields that many calls read, or unset, of a node which has any in `more`: they are read together with the first of all, and those
--- that are not there need not be unset.
+-- Fields that many calls read, or unset, of a node with any field in `more`: they are read together with the first of all, and
+-- missing ones need not be unset.
 local COMMON = {
   'lane_id', 'current_lane', 'priority', 'attached', 'limits', 'admission', 'blocking_detail', 'current_attempt_id', 'replay_count',
   'lease_last_renewed_at', 'lease_renewal_deadline', 'lease_expired_at', 'lease_revoked_at', 'lease_revoke_reason',
@@ -81,7 +81,7 @@ local function write_more(r, field, text)
   more[field] = text
 end
 
--- State fields: their column and values. A value that has no number is in `more`.
+-- State fields: their column and values. A value without a number is in `more`.
 local ELSE = 255
 
 local function state_field(field, column, values)
@@ -123,7 +123,7 @@ local function time_field(field, column)
   WRITE[field] = function(r, text) r[column] = tonumber(text) or 0 end
 end
 
--- What the graph says, unless `more` says something else.
+-- Fields of the graph, unless `more` has another value.
 local function graph_field(field, name)
   READ[field] = function(r) return graph_store.of_row(r)[name] end
 end
@@ -160,7 +160,7 @@ local function define()
 end
 define()
 
--- The last change that is no transition is not kept.
+-- The time of the last change other than a transition is not kept.
 READ.last_mutation_at = READ.last_transition_at
 function WRITE.last_mutation_at() end
 
@@ -173,7 +173,7 @@ function READ.created_at(r) return number.time(r.run.created) end
 function READ.uses_flow_input(r) return graph_store.of_row(r).uses_flow_input end
 function READ.wait(r) return graph_store.of_row(r).wait and '1' or nil end
 
--- What the core of a run says for all of its nodes.
+-- Fields of a run's core that count for all of its nodes.
 local function run_field(field, flow_field)
   READ[field] = function(r)
     local known = r.run.core
@@ -191,10 +191,10 @@ run_field('namespace', 'namespace')
 run_field('creator_identity', 'creator_identity')
 run_field('budget_ids', 'budget_ids')
 
--- Fields that may be in `more` although something else says them, too.
+-- Fields that may be in `more` although another place has them, too.
 local CHANGEABLE = { current_attempt_id = true, attached = true, replay_count = true }
 
--- Lanes and priorities are the graph's until somebody changes them.
+-- Lanes and priorities come from the graph until a call changes them.
 local function changeable_field(field, name)
   CHANGEABLE[field] = true
   READ[field] = function(r)
@@ -213,7 +213,7 @@ changeable_field('lane_id', 'lane_id')
 changeable_field('current_lane', 'lane_id')
 changeable_field('priority', 'priority')
 
--- So are limits, but for those that a run brings itself since their keys are in its input.
+-- So do limits, except those that a run itself has since their keys are in its input.
 changeable_field('limits', 'limits')
 CHANGEABLE.quota_policy_id = true
 function READ.quota_policy_id(r)
@@ -249,7 +249,7 @@ function READ.delay_until(r)
 end
 function WRITE.delay_until(r, text) write_more(r, 'delay_until', text) end
 
--- The key of a run by which it shares lanes is the same for all of its nodes that are no waitpoints.
+-- The key of a run by which it shares lanes is the same for all of its nodes that are not waitpoints.
 run_field('run_fair_key', 'fair_key')
 function READ.fair_key(r)
   if not row.is_fair(r.run) or graph_store.of_row(r).wait then return nil end
@@ -288,7 +288,7 @@ function WRITE.current_lease_id(r, text)
     set_flag(r, node_row.LEASED, false)
     return
   end
-  -- The attempt that goes on under another lease keeps its id.
+  -- The attempt that continues under another lease keeps its id.
   if r.lease ~= text and r.lease ~= row.NO_LEASE and r.lease ~= row.OTHER_LEASE and not flag(r, node_row.OTHER_ATTEMPT) then
     write_more(r, 'current_attempt_id', attempt_of(r.lease))
     set_flag(r, node_row.OTHER_ATTEMPT, true)
@@ -312,13 +312,13 @@ function READ.current_worker_id(r)
   return worker_registry.worker(r.run, r.worker)
 end
 
--- Worker and instance are one number, which is looked for when the instance is written.
+-- Worker and instance are one number, which is read when the instance is written.
 function WRITE.current_worker_id(r, text) r.worker_id = text end
 function WRITE.current_worker_instance_id(r, text)
   r.worker = is_set(text) and worker_registry.number(r.run, text, r.worker_id or '') or 0
 end
 
--- Reads those of some fields that may be in `more` with one command.
+-- Reads some fields with one command, if they may be in `more`.
 local function read_ahead(r, fields)
   local wanted = {}
   for i = 1, #fields do
@@ -328,7 +328,7 @@ local function read_ahead(r, fields)
   if #wanted > 0 then read_more(r, wanted) end
 end
 
--- The named fields of a row, as record.read gives them.
+-- Returns the named fields of a row, as record.read does.
 function row_record.read(r, fields)
   if flag(r, node_row.MORE) then read_ahead(r, fields) end
   local out, missing = {}, nil
@@ -387,12 +387,12 @@ function row_record.add(r, field, by)
   return sum
 end
 
--- The attempt of a lease that a claim of this library made.
+-- Returns the attempt of a lease that a claim of this library made.
 row_record.attempt_of = attempt_of
 
 function row_record.lane(r) return READ.lane_id(r) end
 
--- `attached` (see lease.is_plain): a timeout comes from the graph, the rest is noted when it comes.
+-- `attached` (see lease.is_plain): a timeout comes from the graph, the rest is recorded when it occurs.
 function READ.attached(r)
   if flag(r, node_row.MORE) or r.more then
     local text = read_more(r, { 'attached' }).attached

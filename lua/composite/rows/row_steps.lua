@@ -1,13 +1,13 @@
 -- The steps that nearly all nodes of all runs take, on their rows: made eligible, leased for the first time, ended with success.
 
--- The core of a node that nobody has claimed yet and that needs nothing beyond the least; nil of another.
+-- Returns the core of a node that was never claimed and has only the least fields; nil for another.
 function row_steps.fresh(r)
   if r.phase ~= 1 or r.attempt ~= 2 or r.total ~= 0 or r.elig ~= 1 and r.elig ~= 3 or r.flags ~= 0 then return nil end
   if not graph_store.of_row(r).plain then return nil end
   return row_steps.core_of(r)
 end
 
--- The core of such a node.
+-- Returns the core of such a node.
 function row_steps.core_of(r)
   local run, node = r.run, graph_store.of_row(r)
   return {
@@ -21,7 +21,7 @@ function row_steps.core_of(r)
   }
 end
 
--- Such a node may run now.
+-- Marks such a node as ready to run.
 function row_steps.mark_ready(r, c)
   r.elig, r.why, r.public, r.changed = 1, 2, 1, c.now
   row.touch(r)
@@ -37,13 +37,13 @@ function row_steps.start(c, r, execution_id, w, ahead)
   call.enter(c, key.index_lease_expiry(c), execution_id, r.expires)
 end
 
--- The same of a node of which row_steps.fresh gave the core. Gives what claim.start gives.
+-- Does the same for a node whose core row_steps.fresh returned. Returns the same values as claim.start.
 function row_steps.start_fresh(c, execution_id, core, w)
   row_steps.start(c, core.row, execution_id, w, core.leased_ahead)
   return { epoch = '1', expires = number.time(core.row.expires), attempt_id = w.attempt_id, index = '0', type = 'initial' }
 end
 
--- The core of a node whose lease, which stands, is the one that a completion names; nil of another.
+-- Returns the core of a node whose current, valid lease is the one that a completion names; nil for another.
 function row_steps.held(r, c, args)
   if r.phase ~= 2 or r.owner ~= 2 or r.expires <= c.now or r.lease ~= args.lease_id or r.flags % 16 >= node_row.OTHER_ATTEMPT
     or number.text(r.epoch) ~= args.lease_epoch or row_record.attempt_of(r.lease) ~= args.attempt_id then

@@ -1,6 +1,6 @@
--- Runs with rows, as other calls ask about them.
+-- Answers the queries of other calls about runs with rows.
 
--- Changes how many nodes of a run are open. Gives how many are then.
+-- Changes how many nodes of a run are open. Returns the new number.
 function run_rows.add_open(run, _, by)
   if by ~= 0 then row.add_open(run, by) end
   return row.open(run)
@@ -21,13 +21,13 @@ function run_rows.add_nodes(run, ids, from, to)
   for ordinal = from, to do ids[#ids + 1] = row.execution_id(run, ordinal) end
 end
 
--- Records of plain runs that the interpreter knows, as flow_record.read gives them, each with the place of its run, keys and graph of
--- it, and how its header goes on behind the number of open nodes; what they say does not change. Bounded: beyond that, all are
--- dropped.
+-- Records of plain runs that the interpreter knows, as flow_record.read returns them, each with the place of its run, its keys
+-- and graph, and the bytes of its header after the number of open nodes; these values do not change. Bounded: when it is full, it
+-- is emptied.
 local known, known_count = {}, 0
 local MAX_KNOWN = 1024
 
--- What is read of such a run, and of one with budgets or a parent.
+-- Fields that are read of such a run, and of one with budgets or a parent.
 local PLAIN_FIELDS = { 'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key', 'namespace' }
 local SPECIAL_FIELDS = {
   'flow_kind', 'run_id', 'deadline_at', 'trace_context', 'retention', 'fair_key', 'namespace', 'budgets', 'budget_ids',
@@ -63,8 +63,8 @@ end
 
 local function given(text) return is_set(text) and text or nil end
 
--- A plain run without budgets and parent that the call has created: its record is known without being read. `r` is its rows, and
--- `deadline_at` a text.
+-- Keeps the record of a plain run without budgets and parent that the call has created, so that it need not be read. `r` is its
+-- rows, and `deadline_at` a text.
 function run_rows.created(c, r, A, run, deadline_at)
   keep(r.id, {
     flow_kind = A.flow_name, namespace = A.namespace, run_id = run.run_id, deadline_at = deadline_at, trace_context = given(run.trace_context),
@@ -76,7 +76,7 @@ function run_rows.created(c, r, A, run, deadline_at)
   })
 end
 
--- The record of a run that is plain; nil for another one.
+-- Returns the record of a run that is plain; nil for another one.
 function run_rows.plain_flow(run, c, flow_id)
   if not row.is_plain(run) then return nil end
   local flow = known[flow_id]
@@ -84,11 +84,11 @@ function run_rows.plain_flow(run, c, flow_id)
   return read_plain(c, flow_id, struct.pack(IDENTITY, run.created, run.graph), run.flags, run.count)
 end
 
--- Rows behind that of a node which are read with it before it is known which nodes are behind it.
+-- Number of rows after a node's row that are read with it before its successors are known.
 local MORE_ROWS = 1
 
--- The last byte that is read of a run together with its header, to have the rows of a node and of those behind it: those, if they are
--- near the beginning, else none.
+-- Returns the last byte to read of a run together with its header, to include the rows of a node and of its successors: only if
+-- they are near the beginning.
 local function last_to_read(flow, node, ordinal)
   local successors = node and graph_store.successors(flow.graph, node)
   local last = successors and successors.last or ordinal + MORE_ROWS
@@ -101,9 +101,10 @@ local function last_to_read(flow, node, ordinal)
   return to
 end
 
--- The record of a plain run that the call has not loaded, the bytes that its rows begin with, how many of its nodes are open, but
--- for small runs, and the node; nil for another run. The node is nil when the graph is gone. The row of a node is among the bytes unless many are before it, and mostly those of the nodes
--- behind it; of a small run, all rows if no node is behind it. Of a run of one node, an input behind its row is among them, too.
+-- Returns the record of a plain run that the call has not loaded, the first bytes of its rows, how many of its nodes are open,
+-- except for small runs, and the node; nil for another run. The node is nil when the graph is missing. The bytes include the row
+-- of the node unless many are before it, and usually the rows of its successors; for a small run, all rows if the node has no
+-- successors. For a run of one node, they include an input after its row, too.
 function run_rows.plain(c, flow_id, ordinal)
   local flow = known[flow_id]
   if flow and flow.at ~= c.at then flow = nil end
@@ -126,13 +127,14 @@ function run_rows.note_unusual(run)
   row.touch_run(run)
 end
 
--- Ids of version 8 that end in an ordinal are those of nodes. One of another execution would hide it as soon as its run is there.
+-- Ids of version 8 that end in an ordinal belong to nodes. Another execution with such an id would be hidden as soon as its run
+-- exists.
 function run_rows.refuse_id(execution_id)
   if row.ordinal(execution_id) == 0 then return nil end
   return 'execution ids of version 8 are those of nodes of runs, got: ' .. execution_id
 end
 
--- How many nodes of a run are open, as text; nil for flows without rows.
+-- Returns how many nodes of a run are open, as text; nil for flows without rows.
 function run_rows.open_nodes(c, flow_id)
   local run = row.run(c, flow_id)
   return run and number.text(row.open(run)) or nil
@@ -149,15 +151,15 @@ function run_rows.load(c, ids)
   if run and last > first then row.load(run, first, math.min(last, run.count)) end
 end
 
--- The definition of a flow, as JSON; false without one.
+-- Returns the definition of a flow, as JSON; false without one.
 function run_rows.definition(c, flow_id)
   local run = row.run(c, flow_id)
   if not run then return false end
   return graph_store.definition(graph_store.of_run(run))
 end
 
--- The next nodes of a run, from the n-th on, that have not ended: at most `limit` of them, among `looked_at`. Gives their execution
--- ids, and where to go on, nil behind the last.
+-- Returns the next nodes of a run, from the n-th on, that have not ended: at most `limit` of them, among `looked_at`: their
+-- execution ids, and where to continue, nil after the last.
 function run_rows.next_open(c, run, from, limit, looked_at)
   local ids, at = {}, from
   local to = math.min(run.count, from + looked_at - 1)
@@ -170,7 +172,7 @@ function run_rows.next_open(c, run, from, limit, looked_at)
 end
 
 -- @function ffx_find_node
--- @summary  The execution of a node of a run, by the node's name.
+-- @summary  Returns the execution of a node of a run, by the node's name.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

@@ -1,4 +1,4 @@
--- Executions that have rows: see store.lua. What is not done here is done in the file that is named.
+-- The store of executions that have rows: see store.lua. A function that is not here is in the named file.
 
 store_row.read, store_row.values, store_row.value = row_record.read, row_record.values, row_record.value
 

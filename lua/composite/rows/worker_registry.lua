@@ -1,13 +1,13 @@
--- Numbers of workers: a row names the worker that has its lease by a number of its partition. The hash `workers` has
--- `<number>` → the instance and the worker as one text (see text_of_both), `@<that text>` → number, and `last`.
+-- Numbers of workers: a row names the worker that has its lease by a number of its partition. The hash `workers` has `<number>` →
+-- the instance and the worker as one text (see text_of_both), `@<that text>` → number, and `last`.
 
--- What the interpreter has read: by prefix and partition, the last number of each instance, and who has a number. It is read anew
--- after some time, for the hash may be gone meanwhile.
+-- Data that the interpreter has read: by prefix and partition, the last number of each instance, and which worker has a number.
+-- It is read again after some time, because the hash may have been removed.
 local known, known_count = {}, 0
 local MAX_KNOWN = 4096
 local READ_ANEW_MS = 60000
 
--- What is known of the partition of a run or of a call. `now`: the time, when the caller has it.
+-- Returns the interpreter's data about the partition of a run or of a call. `now`: the time, when the caller has it.
 local function known_of(place, now)
   local partitions = call.list_in(known, place.prefix)
   local entry = partitions[place.tag]
@@ -24,10 +24,10 @@ local function count()
   if known_count > MAX_KNOWN then known, known_count = {}, 0 end
 end
 
--- A worker and its instance as one text: any two texts that are not empty.
+-- Returns a worker and its instance as one text: any two texts that are not empty.
 local function text_of_both(instance, worker) return #instance .. ' ' .. instance .. worker end
 
--- The number of a worker's instance, a new one when it has none. `now`: the time, when the caller has it.
+-- Returns the number of a worker's instance, a new one when it has none. `now`: the time, when the caller has it.
 function worker_registry.number(run, instance, worker, now)
   local entry = known_of(run, now)
   local latest = entry.numbers[instance]
@@ -64,10 +64,11 @@ function worker_registry.instance(run, n) return who(run, n).instance end
 
 function worker_registry.worker(run, n) return who(run, n).worker end
 
--- Rows that one call goes through to find the numbers in use, and numbers that it takes away.
+-- Maximum number of rows that one call reads to find the numbers in use, and of numbers that it removes.
 local MAX_ROWS, MAX_REMOVED = 2000, 1000
 
--- Numbers of workers that rows of the partition name: those that have a lease. Nil when there are too many to look at in one call.
+-- Returns the numbers of workers that rows of the partition name: those that have a lease. Nil when there are too many to read in
+-- one call.
 local function in_use(c)
   local expiry_key = key.index_lease_expiry(c)
   if redis.call('ZCARD', expiry_key) > MAX_ROWS then return nil end
@@ -82,8 +83,8 @@ local function in_use(c)
   return used
 end
 
--- Takes away the numbers of workers that no row names and that have not been given or looked for here for a while. Such a worker gets
--- another number if it comes back. Gives how many are gone.
+-- Removes the numbers of workers that no row names and that have not been assigned or read here for a while. Such a worker gets
+-- another number if it comes back. Returns how many were removed.
 function worker_registry.forget_gone(c)
   local workers_key = key.ffx_workers(c)
   if redis.call('HLEN', workers_key) == 0 then return 0 end

@@ -1,22 +1,22 @@
--- Bulk jobs: one action on all runs that a query selects, in bounded steps. What is done to the runs is the keepers'; the
--- library keeps the record, and lets one keeper at a time have it.
+-- Bulk jobs: one action on all runs that a query selects, in bounded steps. Keepers perform the action; the library keeps the
+-- record, and lets one keeper at a time have the job.
 
--- A keeper that was told of a job has this time (ms) to take it, before another one is told.
+-- Time (ms) in which a keeper that received a job has to take it, before another one receives it.
 local TOLD_MS = 5000
 
--- A job belongs to the keeper that has taken it for this time (ms) after its last word; then another one may have it, or as soon as that
--- takes over the partition.
+-- Time (ms) after its last report for which a job belongs to the keeper that has taken it. Then another one may have it, or as
+-- soon as that takes over the partition.
 local TAKEN_MS = 20000
 local TAKEN_PER_TICK = 16
 
--- A job that is over is kept for a week.
+-- Time (ms) for which a job that is over is kept: a week.
 local KEEP_MS = 604800000
 
 local MAX_LISTED = 100
 
 local FIELDS = { 'spec', 'progress', 'state', 'created_at', 'closed_at', 'stopped_by' }
 
--- Whether another keeper has the job. A time that is too far ahead was written before the clock was set back.
+-- Reports whether another keeper has the job. A time that is too far ahead was written before the clock was set back.
 local function is_taken(c, stored, claimant)
   local held = tonumber(stored.taken_until) or 0
   return is_set(stored.claimant) and stored.claimant ~= claimant and held > c.now and held <= c.now + TAKEN_MS
@@ -28,8 +28,8 @@ local function remove(c, id)
   redis.call('ZREM', key.ffx_bulk_jobs_due(c), id)
 end
 
--- A keeper takes over a partition: jobs that others have been told of, or have taken, are due. They may be gone; one that is not is
--- refused when it saves its progress, and what it was doing to a run is counted once.
+-- Makes the jobs due that other keepers have received or taken, when a keeper takes over the partition. Those keepers may be
+-- gone; one that is not is refused when it saves its progress, and its present action on a run is counted once.
 function bulk_job.take_over(c, keeper)
   local due_key = key.ffx_bulk_jobs_due(c)
   local ids = redis.call('ZRANGE', due_key, '(' .. c.now_text, c.now + TAKEN_MS, 'BYSCORE')
@@ -46,8 +46,8 @@ function bulk_job.take_over(c, keeper)
   end
 end
 
--- Takes jobs that are due, for the keeper that makes the call and for nobody else, and removes those whose time is over. A
--- caller that is no keeper gets none. Gives how many.
+-- Takes jobs that are due, for the calling keeper alone, and removes expired ones. A caller that is not a keeper gets none.
+-- Returns how many.
 function bulk_job.take_due(c)
   if not c.bulk_jobs then return 0 end
   local due_key = key.ffx_bulk_jobs_due(c)
@@ -65,14 +65,14 @@ function bulk_job.take_due(c)
   return count
 end
 
--- A job is over: no keeper looks at it until its record is to be removed.
+-- Closes a job: it is not due again until its record is to be removed.
 local function close(c, id, record_key, state)
   redis.call('HSET', record_key, 'state', state, 'closed_at', c.now_text)
   redis.call('ZADD', key.ffx_bulk_jobs_due(c), c.now + KEEP_MS, id)
 end
 
 -- @function ffx_start_bulk_job
--- @summary  Begins a job, unless there is one with this id: then its spec is given, for the caller to compare.
+-- @summary  Begins a job, unless there is one with this id: then its spec is returned, for the caller to compare.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
@@ -94,8 +94,8 @@ function F.ffx_start_bulk_job(K, A)
 end
 
 -- @function ffx_take_bulk_job
--- @summary  Takes a job for a keeper, which may save its progress until another one has taken it. That may happen when
---           nothing was saved for 20 s, and when that keeper takes over the partition.
+-- @summary  Takes a job for a keeper, which may save its progress until another one has taken it. That may happen when nothing
+--           was saved for 20 s, and when that keeper takes over the partition.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
@@ -118,9 +118,9 @@ function F.ffx_take_bulk_job(K, A)
 end
 
 -- @function ffx_save_bulk_job
--- @summary  Saves the progress of a job that the caller has taken. With `due_at` the caller gives it back, and a keeper
---           goes on then; with `completed` it is over; else the caller keeps it. A job that was stopped meanwhile gets the
---           progress, and its state is given.
+-- @summary  Saves the progress of a job that the caller has taken. With `due_at` the caller gives it back, and a keeper continues
+--           it then; with `completed` it is over; else the caller keeps it. A job that was stopped since receives the progress,
+--           and its state is returned.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
@@ -184,7 +184,7 @@ local function as_listed(id, stored)
 end
 
 -- @function ffx_read_bulk_job
--- @summary  The record of a job.
+-- @summary  Returns the record of a job.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      bulk_job_id        bulk_job_id
@@ -197,8 +197,8 @@ function F.ffx_read_bulk_job(K, A)
 end
 
 -- @function ffx_list_bulk_jobs
--- @summary  The jobs of a namespace in a partition, in pages and in no particular order. One that is there all the time is
---           in at least one page.
+-- @summary  Returns the jobs of a namespace in a partition, in pages and in no particular order. A job that exists all the time
+--           is in at least one page.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          namespace

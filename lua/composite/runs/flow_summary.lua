@@ -1,7 +1,6 @@
--- Summaries of flows that were made call by call: how many members are in which state. Managed flows count theirs as
--- they run.
+-- Summaries of flows that were made call by call: the numbers of members by state. Managed flows count theirs as they run.
 
--- Members that are counted; of a flow with more, that many are taken at random.
+-- Maximum number of members that are counted; of a larger flow, that many are taken at random.
 local MAX_COUNTED = 1000
 
 -- Field of the summary for each public state.
@@ -13,7 +12,7 @@ local COUNTED_AS = {
 local TERMINAL = { 'members_completed', 'members_failed', 'members_cancelled', 'members_expired', 'members_skipped' }
 local HELD_UP = { 'members_suspended', 'members_delayed', 'members_rate_limited', 'members_waiting_children' }
 
--- The reason with which a join cancels upstreams once it has what it needs.
+-- The reason with which a satisfied join cancels its other upstreams.
 local NOT_NEEDED = 'sibling_quorum_satisfied'
 
 local function sum(counts, fields)
@@ -22,7 +21,7 @@ local function sum(counts, fields)
   return total
 end
 
--- Counts some members by state; `not_needed` are those of the cancelled ones that a join had no use for.
+-- Counts some members by state; `not_needed` are the cancelled ones that a join did not need.
 local function count(c, execution_ids)
   local counts, not_needed = {}, 0
   for _, field in pairs(COUNTED_AS) do counts[field] = 0 end
@@ -37,7 +36,7 @@ local function count(c, execution_ids)
   return counts, not_needed
 end
 
--- What the members amount to.
+-- Returns the state of a flow by its members.
 local function state_of(counts, sampled, not_needed)
   if sum(counts, TERMINAL) == sampled then
     local bad = counts.members_failed + counts.members_expired + counts.members_cancelled - not_needed
@@ -48,7 +47,7 @@ local function state_of(counts, sampled, not_needed)
   return sum(counts, HELD_UP) > 0 and 'blocked' or 'open'
 end
 
--- Writes the summary of a flow if it tells something new. Gives whether it does.
+-- Writes the summary of a flow if it has changed. Returns whether it has.
 local function write(c, flow_id, fields)
   local summary_key = key.flow_summary(c, flow_id)
   local names, values, new = {}, {}, {}
@@ -67,7 +66,7 @@ local function write(c, flow_id, fields)
   return true
 end
 
--- Brings the summary of a flow up to date. Gives, as second, whether the flow has left the index.
+-- Updates the summary of a flow. Its second result is whether the flow has left the index.
 function flow_summary.flow(c, work, flow_id)
   local flow = redis.call('HMGET', key.flow_core(c, flow_id), 'created_at', 'managed')
   if not flow[1] then
@@ -92,10 +91,10 @@ function flow_summary.flow(c, work, flow_id)
 end
 
 -- @function ffx_project_flows
--- @summary  Brings the summaries of flows up to date that were not submitted whole: how many members there are in each
---           state, and what that amounts to. All members count, of more than 1000 that many at random. Looks at about
---           `limit` records per call: go on with next_cursor until it is empty. `unmanaged` counts the flows of this kind,
---           `projected` those with something new.
+-- @summary  Updates the summaries of flows that were not submitted as a whole: the numbers of members by state, and the state
+--           that follows. All members count, in a flow with more than 1000 that many at random. Checks about `limit` records per
+--           call: continue with next_cursor until it is empty. `unmanaged` counts the flows of this kind, `projected` the changed
+--           ones.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int

@@ -1,9 +1,9 @@
--- Runs that begin with results of another run: some of their nodes have succeeded from the beginning on.
+-- Runs that begin with results of another run: some of their nodes have succeeded from the beginning.
 
--- Nodes of a run that one call may end.
+-- Maximum number of a run's nodes that one call may end.
 local MAX_KEPT = 256
 
--- Checks the nodes that the runs of a call keep: nil, or the error reply.
+-- Checks the nodes that the runs of a call keep. Returns nil, or the error reply.
 function fork.check(A, nodes)
   local skips = A.skips or {}
   if #A.kept + #skips > MAX_KEPT then
@@ -22,12 +22,12 @@ function fork.check(A, nodes)
   return nil
 end
 
--- What a waitpoint node has that was opened with its run.
+-- Fields of a waitpoint node that was opened with its run.
 local WAIT_FIELDS = { 'current_suspension_id', 'current_waitpoint_id' }
 
 local LEFT = { attempt_state = 'ended_success', stream_reason = 'kept', close_reason = 'kept', released = 'kept' }
 
--- Ends a node that nothing has happened to as the entry says: with a result, or skipped for a reason.
+-- Ends an unchanged node according to the entry: with a result, or skipped for a reason.
 local function finish(c, run, entry)
   local execution_id = row.execution_id(run, entry.ordinal)
   local core_key = key.exec_core(c, execution_id)
@@ -43,7 +43,7 @@ local function finish(c, run, entry)
   })
 end
 
--- Ends the nodes of a new run that it keeps. A node comes before those that it depends on, so that none of them is let go.
+-- Ends the nodes of a new run that it keeps. A node is ended before its upstreams, so that none of them starts.
 function fork.keep(c, flow_id, kept, skips)
   local run = row.run(c, flow_id)
   local ordered = {}
@@ -51,8 +51,8 @@ function fork.keep(c, flow_id, kept, skips)
   for _, entry in ipairs(skips) do ordered[#ordered + 1] = { ordinal = tonumber(entry.node), reason = entry.reason or '' } end
   table.sort(ordered, function(a, b) return a.ordinal > b.ordinal end)
   for _, entry in ipairs(ordered) do finish(c, run, entry) end
-  -- What follows from each comes in their order, as in the run that they are of: a condition skips its other branches before a join of
-  -- the branches has what it needs, and cancels the rest.
+  -- The effects of each come in the original order: a condition skips its other branches before a join of the branches is
+  -- satisfied and cancels the rest.
   local ended = c.queue or {}
   for i = #ended, 1, -1 do
     c.queue = { ended[i] }

@@ -1,23 +1,23 @@
--- How many nodes of runs are active in each lane, and how many wait there for upstreams: they are in no index of their lane. The counts
--- change with the rows of the nodes, so nobody goes through runs to find them.
+-- Counts how many nodes of runs are active in each lane, and how many wait there for upstreams: they are in no index of their
+-- lane. The counts change with the rows of the nodes, so that no runs have to be read.
 --
--- A hash of the partition holds the counts. Changes gather in the memory of the server, from call to call, and are added to the hash
--- after so many, since nearly every call changes a count. A server that stops loses those of its last calls. So the pass that
--- counts runs (see run_recount) counts these nodes anew, and replaces what was counted.
+-- A hash of the partition holds the counts. Changes are gathered in the memory of the server, from call to call, and added to the
+-- hash after MAX_CHANGES, since nearly every call changes a count. A server that stops loses the changes of its last calls. So
+-- the pass that counts runs (see run_recount) counts these nodes again, and replaces the counts.
 
--- Changes that gather in memory before they are written.
+-- Number of changes that are gathered in memory before they are written.
 local MAX_CHANGES = 64
 
--- Rows that take as long to look at as a run, and those that one step of a pass looks at.
+-- Number of rows that take as long to read as a run, and number that one step of a pass reads.
 local ROWS_PER_RUN, ROWS_PER_STEP = 16, 1024
 
 -- The states of rows that are counted, and their names in the hash.
 local ACTIVE, WAITING = row.COUNTED_ACTIVE, row.COUNTED_WAITING
 local NAMES = { 'active', 'waiting' }
 
--- What is gathered, by partition: `changes` counts, and `lanes` has the change of each state by lane. `pass` is the pass that
--- counts anew. Partitions are few; those with nothing gathered and no pass are forgotten when there are too many. The place of a
--- partition (see call.open) has its entry as `gathered`, where it is found at once.
+-- Gathered changes, by partition: `changes` counts them, and `lanes` has the change of each state by lane. `pass` is the pass
+-- that counts again. Partitions are few; those without gathered changes and pass are dropped when there are too many. The place
+-- of a partition (see call.open) has its entry as `gathered`, so that no search is needed.
 local gathered, gathered_count = {}, 0
 local MAX_GATHERED = 65536
 
@@ -32,7 +32,7 @@ local function forget_quiet()
   gathered, gathered_count = kept, count
 end
 
--- What is gathered of the partition of a place.
+-- Returns the gathered changes of the partition of a place.
 local function of_place(at)
   local entry = gathered[at.probe]
   if not entry then
@@ -53,14 +53,15 @@ local function add(lanes, lane, active, waiting)
   counts[ACTIVE], counts[WAITING] = counts[ACTIVE] + active, counts[WAITING] + waiting
 end
 
--- Whether a pass has counted a node, or does not come to it as its run is younger.
+-- Reports whether a pass has counted a node, or does not reach it as its run is younger.
 local function is_behind(pass, created, flow_id, ordinal)
   if created ~= pass.created then return created >= pass.since or created < pass.created end
   return flow_id < pass.id or flow_id == pass.id and ordinal < pass.row
 end
 
--- So many nodes more of a lane are active, or wait for upstreams: the one with an ordinal, in a run (its `created` and `id`). Gives the
--- counts of the lane, to which the call may add those of further nodes; nil while a pass counts, as each node counts by itself then.
+-- Counts more nodes of a lane as active, or as waiting for upstreams: the one with an ordinal, in a run (its `created` and `id`).
+-- Returns the counts of the lane, to which the call may add further nodes; nil during a pass, when each node is counted by
+-- itself.
 function lane_counts.add(at, run, ordinal, lane, active, waiting)
   local entry = at.gathered or of_place(at)
   local counts, pass, changes = entry.lanes[lane], entry.pass, entry.changes + 1
@@ -77,11 +78,11 @@ function lane_counts.add(at, run, ordinal, lane, active, waiting)
   return nil
 end
 
--- What a row that goes from one counted state to another adds to the counts: by the former state, which counts three times, and the
--- latter.
+-- Change of the counts by a row that moves from one counted state to another: by the former state, which counts three times, and
+-- the latter.
 local ADDS_ACTIVE, ADDS_WAITING = { 1, 0, -1, 0, -1, 0, 1 }, { 0, 1, 0, 0, 1, -1, -1 }
 
--- Rows of a run have changed: see row.on_counted.
+-- Counts changed rows of a run: see row.on_counted.
 function lane_counts.moved(run, changed)
   local at, counted, last, counts = run.at or call.place(run.prefix, run.tag), row.COUNTED, nil, nil
   for i = 1, #changed do
@@ -102,13 +103,13 @@ function lane_counts.moved(run, changed)
   end
 end
 
--- A run of a graph has been created, none of whose nodes has changed yet.
+-- Counts a new run of a graph, none of whose nodes has changed yet.
 function lane_counts.created(c, run, g)
   local _, waiting = graph_store.lanes(g)
   for lane, count in pairs(waiting) do lane_counts.add(c.at, run, 0, lane, 0, count) end
 end
 
--- Adds to a count in the hash. One that is 0 goes.
+-- Adds to a count in the hash. A count of 0 is removed.
 local function add_stored(hash, state, lane, by)
   if by == 0 then return end
   local field = NAMES[state] .. ' ' .. lane
@@ -124,7 +125,7 @@ local function write_entry(entry)
   end
 end
 
--- Writes what has gathered where that is enough.
+-- Writes the gathered changes of the partitions that have enough.
 function lane_counts.write()
   if not full[1] then return end
   local entries = full
@@ -132,21 +133,21 @@ function lane_counts.write()
   for i = 1, #entries do write_entry(entries[i]) end
 end
 
--- A call that was broken off by an error has left a list, of partitions that this one must not touch. What has gathered there is written
--- after further changes.
+-- Drops the list of an interrupted call, with partitions that this call must not write. Their changes are written after further
+-- ones.
 function lane_counts.drop()
   if not full[1] then return end
   for i = 1, #full do full[i].changes = 0 end
   full = {}
 end
 
--- Writes what has gathered in a partition: a keeper looks at it.
+-- Writes the gathered changes of a partition, for a keeper that reads it.
 function lane_counts.write_all(c)
   local entry = gathered[c.at.probe]
   if entry and entry.changes > 0 then write_entry(entry) end
 end
 
--- The counts of a partition by lane, each with the number of active nodes and of those that wait.
+-- Returns the counts of a partition by lane, each with the number of active and of waiting nodes.
 function lane_counts.of(c)
   local lanes, fields = {}, redis.call('HGETALL', key.ffx_lane_counts(c))
   for i = 1, #fields, 2 do
@@ -156,27 +157,27 @@ function lane_counts.of(c)
   end
   local entry = gathered[c.at.probe]
   for lane, counts in pairs(entry and entry.lanes or {}) do add(lanes, lane, counts[ACTIVE], counts[WAITING]) end
-  -- What a server has lost may leave less than nothing, until it is counted anew.
+  -- Changes that a server has lost may leave less than 0, until the nodes are counted again.
   for _, counts in pairs(lanes) do
     counts[ACTIVE], counts[WAITING] = math.max(0, counts[ACTIVE]), math.max(0, counts[WAITING])
   end
   return lanes
 end
 
--- The partition has no runs any more.
+-- Drops the changes of a partition that no longer has runs.
 function lane_counts.forget(c)
   local entry = gathered[c.at.probe]
   if entry then entry.changes, entry.lanes, entry.pass = 0, {}, nil end
   redis.call('UNLINK', key.ffx_lane_counts(c))
 end
 
--- A pass begins that goes through the runs that were created before a time, the oldest first. It has counted the nodes before `row` of
--- the run with `created` and `id`, and all runs before that.
+-- Begins a pass over the runs that were created before a time, the oldest first. It has counted the nodes before `row` of the run
+-- with `created` and `id`, and all earlier runs.
 function lane_counts.pass_begins(c, since)
   of_place(c.at).pass = { since = since, created = -1, id = '', row = 1, lanes = {} }
 end
 
--- Counts nodes of the next run of the pass. Gives roughly how many records that took, and whether that is all of the run.
+-- Counts nodes of the next run of the pass. Returns roughly how many records that took, and whether the run is done.
 function lane_counts.count_run(c, flow_id, created)
   local entry = gathered[c.at.probe]
   local pass = entry and entry.pass
@@ -195,7 +196,7 @@ function lane_counts.count_run(c, flow_id, created)
   return math.floor((to - from + 1) / ROWS_PER_RUN), to == run.count
 end
 
--- The pass has come to the end: its counts replace what was counted.
+-- Ends the pass: its counts replace the stored ones.
 function lane_counts.pass_ends(c)
   local entry = gathered[c.at.probe]
   local pass = entry and entry.pass

@@ -1,14 +1,14 @@
--- Live values: what functions publish under keys while they run. The last value of a key stays with the execution.
+-- Live values: values that functions publish under keys while they run. The last value of a key is kept with the execution.
 
--- Keys of an execution, bytes of a value, and of all values of an execution.
+-- Maximum number of an execution's keys, of the bytes of a value, and of all values of an execution.
 local MAX_KEYS, MAX_VALUE, MAX_VALUES = 16, 16384, 65536
 
 local MAX_KEY = 128
 
 -- @record live_value key:text at:unix_ms attempt:int size:int
 
--- The field `live_values` of an execution lists its values without what they say: the key, the time (Unix ms), the attempt, counted
--- from 0, and the size (bytes) of each, and a line feed. The values are in fields `live:<key>`.
+-- Reads the field `live_values` of an execution, which lists its values without their contents: the key, the time (Unix ms), the
+-- attempt, counted from 0, and the size (bytes) of each, and a line feed. The contents are in fields `live:<key>`.
 function live_values.list(text)
   local list = {}
   for name, at, attempt, size in string.gmatch(text or '', '(%S+) (%d+) (%d+) (%d+)\n') do
@@ -32,7 +32,7 @@ local function check(A)
   return nil
 end
 
--- Puts an entry in place of that of its key. Nil and the error reply when there is no room.
+-- Replaces the entry with the same key. Returns nil and the error reply when there is not enough room.
 local function with_entry(list, entry)
   local bytes, at = tonumber(entry[4]), #list + 1
   for i, other in ipairs(list) do
@@ -47,7 +47,8 @@ local function with_entry(list, entry)
 end
 
 -- @function ffx_put_live_value
--- @summary  Publishes a value of the lease holder's function under a key, in place of the former one. It stays with the execution.
+-- @summary  Publishes a value of the lease holder's function under a key, in place of the former one. It is kept with the
+--           execution.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -80,7 +81,7 @@ function F.ffx_put_live_value(K, A)
 end
 
 -- @function ffx_read_live_value
--- @summary  A value that a function of an execution has published, with its time and the attempt, counted from 0.
+-- @summary  Returns a value that a function of an execution has published, with its time and the attempt, counted from 0.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

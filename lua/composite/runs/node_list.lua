@@ -1,14 +1,14 @@
 -- The nodes of runs, as executions of a partition are listed and read.
 
--- What one call gives at most.
+-- Maximum number of nodes that one call returns.
 local MAX_PAGE = 1000
 
--- Runs without nodes that one call passes.
+-- Maximum number of runs without nodes that one call passes.
 local MAX_RUNS = 200
 
 -- @record node_id execution_id:execution_id
 
--- Adds the ids of nodes of a run from an ordinal on. Gives the ordinal behind the last, nil when that is all.
+-- Adds the ids of nodes of a run from an ordinal on. Returns the ordinal after the last, nil when that is all.
 local function add_nodes(c, ids, flow_id, from, limit)
   local run = row.run(c, flow_id)
   if not run or row.is_purging(run) then return nil end
@@ -17,7 +17,7 @@ local function add_nodes(c, ids, flow_id, from, limit)
   return to < run.count and to + 1 or nil
 end
 
--- The nodes of all runs, the newest run first. Gives the cursor to go on with, "" at the end.
+-- Lists the nodes of all runs, the newest run first. Returns the next cursor, "" at the end.
 local function list_all(c, ids, cursor, limit)
   local list_key = key.ffx_all_runs(c)
   local at, last, from = string.match(cursor, '^(%d+) (%S+) (%d+)$')
@@ -38,8 +38,8 @@ local function list_all(c, ids, cursor, limit)
 end
 
 -- @function ffx_list_nodes
--- @summary  Ids of the nodes of runs in one partition, in pages: of one run, or of all. Executions that were created call by call
---           are not among them.
+-- @summary  Returns ids of the nodes of runs in one partition, in pages: of one run, or of all. Executions that were created call
+--           by call are not among them.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      cursor             text optional
@@ -61,7 +61,7 @@ end
 
 -- @record read_execution execution_id:execution_id values:pairs tags:pairs
 
--- The tags of an execution: those of its node, and those that it was given.
+-- Returns the tags of an execution: its node's tags, and those that were added to it.
 local function tags_of(c, execution_id)
   local r = row.of_key(key.exec_core(c, execution_id))
   local tags = r and record.tags_of(graph_store.of_row(r).tags) or {}
@@ -69,15 +69,15 @@ local function tags_of(c, execution_id)
   return tags
 end
 
--- The value of a field of an execution, whose record is given; nil without one.
+-- Returns the value of a field of an execution, whose record is given; nil without one.
 local function value_of(c, execution_id, record_of, field)
   if field == 'result' then return results.read(c, execution_id) or nil end
   return record_of[field]
 end
 
 -- @function ffx_read_executions
--- @summary  Fields and tags of executions of one partition; the field `result` is the result. Those that are not there are
---           left out.
+-- @summary  Returns fields and tags of executions of one partition; the field `result` is the result. Missing executions are left
+--           out.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      fields             csv

@@ -1,22 +1,22 @@
--- Purging runs: by a call, or when their retention is over.
+-- Purges runs: by a call, or when their retention is over.
 
--- What one call removes, roughly: a member is 16 keys, an edge or an attempt a few more.
+-- Approximate number of keys that one call removes: a member is 16 keys, an edge or an attempt a few more.
 local KEYS_PER_CALL = 1000
 local KEYS_OF_MEMBER = 16
 
--- Members, edges, attempts and signals taken at a time.
+-- Numbers of members, and of edges, attempts and signals, that are taken at a time.
 local MEMBERS_AT_A_TIME = 64
 local PARTS_AT_A_TIME = 128
 
--- A purge by hand that has not gone on for this time (ms) is finished by the keeper.
+-- Time (ms) after which the keeper finishes a purge by hand that was not continued.
 local LEFT_BEHIND_MS = 10000
 
--- Flows that one tick takes up.
+-- Maximum number of flows per tick.
 local FLOWS_PER_TICK = 64
 
 local PLACE = { success = 1, failed = 2, cancelled = 3, expired = 4 }
 
--- How long a run is to be kept after each outcome, checked: nil, or the error reply.
+-- Checks how long a run is to be kept after each outcome. Returns nil, or the error reply.
 function purge.check_retention(retention)
   local count = 0
   for text in string.gmatch(retention or '', '[^,]+') do
@@ -30,8 +30,8 @@ function purge.check_retention(retention)
   return nil
 end
 
--- When (ms) a flow may go that closed at a given time, or nil. `retention` is one time (ms) for all outcomes, or four, for
--- success, failed, cancelled and expired; a negative one, and none, is for ever.
+-- Returns when (ms) a flow that closed at a given time may be removed, or nil. `retention` is one time (ms) for all outcomes, or
+-- four, for success, failed, cancelled and expired; a negative or missing one is for ever.
 function purge.due_at(retention, outcome, closed_at)
   local keep = tonumber(retention)
   if not keep then
@@ -43,7 +43,7 @@ function purge.due_at(retention, outcome, closed_at)
   return closed_at + keep
 end
 
--- A flow has closed: notes when it may go.
+-- Records when a closed flow may be removed.
 function purge.retain(c, flow_id, retention, outcome)
   local at = purge.due_at(retention, outcome, c.now)
   if not at then return end
@@ -58,8 +58,8 @@ local function remove(work, names)
   for from = 1, #names, 1000 do redis.call('UNLINK', unpack(names, from, math.min(from + 999, #names))) end
 end
 
--- Takes members out of a set, some at a time, until it is empty or the call has done enough. `keys_of` gives what belongs
--- to one. Gives whether the set is empty.
+-- Removes members from a set, some at a time, until it is empty or the call has done enough. `keys_of` returns the keys that
+-- belong to one. Returns whether the set is empty.
 local function empty_set(work, command, set_key, step, keys_of)
   while work.left > 0 do
     local taken = redis.call(command, set_key, PARTS_AT_A_TIME)
@@ -82,7 +82,7 @@ local function remove_edges(c, work, flow_id, id)
     and empty_set(work, 'SPOP', key.flow_in(c, flow_id, id), 1, keys_of)
 end
 
--- Attempts from the last to the first; how many are left is kept in the record.
+-- Removes attempts from the last to the first; the record keeps how many are left.
 local function remove_attempts(c, work, id, core_key, core)
   local count = not core.in_row and tonumber(core.total_attempt_count) or 0
   local names = {}
@@ -117,7 +117,7 @@ local function remove_signals(c, work, id)
   end)
 end
 
--- Removes one member. Gives whether all of it is gone; otherwise there is more for a later call.
+-- Removes one member. Returns whether it is removed completely; otherwise a later call continues.
 local function remove_member(c, work, flow_id, id)
   local core_key = key.exec_core(c, id)
   local core = record.read(core_key, { 'lane_id', 'current_lane', 'total_attempt_count', 'child_flow_id', 'child_kept', 'in_row' }) or {}
@@ -145,7 +145,7 @@ local function remove_member(c, work, flow_id, id)
 end
 purge.remove_member = remove_member
 
--- Removes members until none is left or the call has done enough. Gives how many are gone, and whether that is all.
+-- Removes members until none is left or the call has done enough. Returns how many are gone, and whether that is all.
 local function remove_members(c, work, flow_id)
   local run = row.run(c, flow_id)
   if run and not purge_rows.remove(c, work, run, remove_member) then return 0, false end
@@ -166,7 +166,7 @@ local function remove_members(c, work, flow_id)
   return gone, redis.call('EXISTS', members_key) == 0
 end
 
--- Takes a lane that holds nothing off the list of a partition, and reports whether it did. It stays where other partitions use it.
+-- Removes an empty lane from the list of a partition, and reports whether it did. It stays where other partitions use it.
 local function forget_lane(c, lane)
   if redis.call('EXISTS', key.lane_eligible(c, lane), key.lane_delayed(c, lane), key.lane_active(c, lane),
     key.lane_terminal(c, lane), key.lane_suspended(c, lane), key.lane_blocked_dependencies(c, lane),
@@ -179,8 +179,8 @@ local function forget_lane(c, lane)
   return true
 end
 
--- A lane that holds nothing is not looked at any more. Nodes of runs that wait for others, or run, are in no index of a lane,
--- so this is for partitions without runs. `lanes` are those of what is removed.
+-- Removes empty lanes from the lists, so that they are not checked. Nodes of runs that wait for others, or run, are in no index
+-- of a lane, so this is for partitions without runs. `lanes` belong to the removed members.
 function purge.forget_lanes(c, lanes)
   if not next(lanes) or redis.call('EXISTS', key.ffx_all_runs(c)) == 1 then return end
   local home = call.home(c)
@@ -192,7 +192,7 @@ function purge.forget_lanes(c, lanes)
   end
 end
 
--- The run is in no list any more, and nothing of it can be started again.
+-- Removes a run from all lists, so that no part of it can be started again.
 local function withdraw(c, flow_id, flow_key, flow)
   redis.call('HSET', flow_key, 'purging', c.now_text)
   local run = row.run(c, flow_id)
@@ -224,7 +224,7 @@ function purge.remove_record(c, flow_id, flow_key)
   end
 end
 
--- Removes a part of a closed run, or all of it. Gives how many members are gone, and whether that is all.
+-- Removes a part of a closed run, or all of it. Returns how many members are gone, and whether that is all.
 local function remove_run(c, flow_id, flow_key, flow, work)
   if not flow.purging then withdraw(c, flow_id, flow_key, flow) end
   work.joins, work.flow, work.budgets = flow.joins, flow, budget_gate.of(c, flow_id, flow.budgets)
@@ -239,7 +239,8 @@ end
 
 local FIELDS = { 'flow_kind', 'closed_at', 'purging', 'joins', 'budgets', 'budget_ids', 'retention', 'outcome' }
 
--- Whether a flow that is listed as due may go, by its record. Another one is listed by the time when it may, or not at all.
+-- Reports whether a flow that is listed as due may be removed, by its record. Another one is listed with its due time, or not at
+-- all.
 local function may_go(c, flow_id, flow)
   if flow and flow.purging and flow.closed_at then return true end
   local at = flow and flow.closed_at
@@ -254,7 +255,7 @@ local function may_go(c, flow_id, flow)
   return false
 end
 
--- Removes runs that have been kept long enough. Gives how many are gone.
+-- Removes runs that have been kept long enough. Returns how many it removed.
 function purge.run_due(c)
   local work = { left = KEYS_PER_CALL, lanes = {} }
   local purged = 0
@@ -272,12 +273,12 @@ function purge.run_due(c)
 end
 
 -- @function ffx_purge_flow
--- @summary  Removes a run that is over with all that belongs to it, a bounded number of members per call. From the
---           first call on it is in no list, and cannot be run again. Call again while `more`, or leave the rest to the
---           keeper. A run that is not there is purged already. Its budgets live
---           in other partitions: `budgets` names them to the caller, and their own keepers remove them in the end. With
---           `closed_at`, only a run whose end is that one is removed; the reply names it for the calls that follow, which meet
---           another run if a keeper has removed the rest. `children` are the ids of its child runs, which keepers purge as well.
+-- @summary  Removes a run that is over with all its data, a bounded number of members per call. From the first call on it is in
+--           no list, and cannot be run again. Call again while `more`, or leave the rest to the keeper. A missing run is purged
+--           already. Its budgets are in other partitions: `budgets` names them to the caller, and their own keepers remove them
+--           in the end. With `closed_at`, only a run with exactly that end is removed; the reply names it for the following
+--           calls, which meet another run if a keeper has removed the rest. `children` are the ids of its child runs, which
+--           keepers purge as well.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

@@ -1,15 +1,16 @@
--- Purging the nodes of a run that have rows. Most of them have no keys of their own.
+-- Purges the nodes of a run that have rows. Most of them do not have their own keys.
 
--- Rows that one call goes through. What the graph says of their nodes is read only where it has waitpoints.
+-- Maximum number of rows that one call visits. The graph's data of their nodes is read only where it has waitpoints.
 local ROWS_PER_CALL = 160
 
--- Whether a node can have keys beside its row: it did more than run once and succeed, or was never started.
+-- Reports whether a node can have keys in addition to its row: it did more than run once and succeed, or was never started.
 local function may_have_keys(r, is_join, g)
   return r.flags ~= 0 or r.retries > 0 or r.reclaims > 0 or r.total > 1 or is_join
     or g.head.waits and graph_store.of_row(r).wait ~= nil
 end
 
--- Removes what nodes have beside their rows, each with `remove_member`, from the one on that the record of the run names. Reports whether that is all.
+-- Removes the further data of nodes with rows, each with `remove_member`, from the one on that the record of the run names.
+-- Reports whether that is all.
 function purge_rows.remove(c, work, run, remove_member)
   local flow_key = key.flow_core(c, run.id)
   local from = tonumber(redis.call('HGET', flow_key, 'purged_to') or nil) or 0
@@ -30,8 +31,8 @@ function purge_rows.remove(c, work, run, remove_member)
   return false
 end
 
--- Removes the rows of a run, which uses its graph no more. The record of the run goes after them: should the server come back with
--- a part of a call, the purge goes on.
+-- Removes the rows of a run, which no longer uses its graph. The record of the run is removed after them: should the server come
+-- back with a part of a call, the purge continues.
 function purge_rows.finish(c, flow_id)
   local run = row.run(c, flow_id)
   if not run then return end

@@ -1,14 +1,13 @@
--- Running a part of a closed run again, in bounded steps: its nodes are collected; all are reset, while none may start;
--- then the edges that they do not wait for are resolved, and the nodes start. A rerun whose caller is gone is continued
--- by the keeper.
+-- Runs a part of a closed run again, in bounded steps: its nodes are collected; all are reset, while none may start; then the
+-- edges that they do not wait for are resolved, and the nodes start. The keeper continues a rerun whose caller is gone.
 
 local MAX_NODES_PER_CALL = 256
 
--- What a step does, roughly: nodes are reset, or edges looked at.
+-- Approximate number of nodes that a step resets, or of edges that it reads.
 local NODES_PER_STEP = 32
 local EDGES_PER_STEP = 128
 
--- Reruns that one tick tries to lead on, until one of them raises no error.
+-- Maximum number of reruns that one tick tries to continue, until one of them raises no error.
 local TRIED_PER_TICK = 64
 
 local FLOW_FIELDS = {
@@ -16,8 +15,8 @@ local FLOW_FIELDS = {
   'rerun_id', 'rerun_state', 'rerun_at', 'rerun_count', 'rerun_node', 'rerun_edge', 'run_key_id', 'at_once',
 }
 
--- The sets of a rerun: its nodes; those that are not reset yet; the edges of the one that is being reset; edges whose
--- upstream stays as it is; nodes without upstreams.
+-- Returns the sets of a rerun: its nodes; those that are not reset yet; the edges of the one that is being reset; edges whose
+-- upstream does not change; nodes without upstreams.
 function rerun.keys(c, flow_id)
   return {
     key.flow_rerun(c, flow_id), key.flow_rerun_left(c, flow_id), key.flow_rerun_inbox(c, flow_id),
@@ -26,7 +25,7 @@ function rerun.keys(c, flow_id)
 end
 
 
--- Why a node cannot be run again: nil, or the error reply.
+-- Checks whether a node can be run again. Returns nil, or the error reply.
 local function check_node(c, flow_id, execution_id)
   if not member_list.has(c, flow_id, execution_id) then
     return reply.err('execution_not_in_flow', execution_id)
@@ -52,7 +51,7 @@ local function check_nodes(c, A)
   return nil
 end
 
--- The run is open again, with all of the time that it may take.
+-- Opens the run again, with its full time.
 local function reopen_flow(c, flow_id, flow_key, flow)
   if flow.joins == finally.JOINS then finally.forget(flow_key, flow) end
   graph.reopen_flow(c, flow_id, flow_key, flow)
@@ -64,7 +63,7 @@ local function reopen_flow(c, flow_id, flow_key, flow)
   wake.due(c, deadline)
 end
 
--- All nodes are known: the rerun begins.
+-- Begins the rerun, when all nodes are known.
 local function begin(c, flow_id, flow_key, flow, A)
   local nodes_key = key.flow_rerun(c, flow_id)
   local count = redis.call('SCARD', nodes_key)
@@ -79,7 +78,7 @@ local function begin(c, flow_id, flow_key, flow, A)
   wake.reopened(c, flow_id)
 end
 
--- A node waits for all its upstreams once more; its edges follow. Gives whether it does.
+-- Resets a node, which waits for all its upstreams once more; its edges follow. Returns whether it does.
 local function reset_node(c, flow_id, execution_id, core_key)
   local core = record.read(core_key, replay.FIELDS)
   if not core or core.lifecycle_phase ~= 'terminal' then return false end
@@ -109,7 +108,7 @@ local function reset_node(c, flow_id, execution_id, core_key)
   return open > 0
 end
 
--- The same for edges of the graph: `rerun_edge` says which is next.
+-- Does the same for edges of the graph: `rerun_edge` names the next one.
 local function reset_row_edges(c, flow_id, r, limit)
   local flow_key = key.flow_core(c, flow_id)
   local ups = graph_store.of_row(r).ups
@@ -129,8 +128,8 @@ local function reset_row_edges(c, flow_id, r, limit)
   return to - from + 1, to >= count
 end
 
--- Edges that lead to a node which is reset are open again. What an upstream that is not run again ended as, is told once
--- all nodes are reset. Gives how many edges were looked at, and whether that is all.
+-- Opens the edges to a node again which is reset. Edges whose upstream is not run again are resolved once all nodes are reset.
+-- Returns how many edges were read, and whether that is all.
 local function reset_edges(c, flow_id, execution_id, limit)
   local r = row.of_key(key.exec_core(c, execution_id))
   if r then return reset_row_edges(c, flow_id, r, limit) end
@@ -148,7 +147,7 @@ local function reset_edges(c, flow_id, execution_id, limit)
   return #edge_ids, redis.call('EXISTS', inbox_key) == 0
 end
 
--- Resets nodes, those with many edges in several steps: `node` is the one that was begun. Gives whether all are.
+-- Resets nodes, those with many edges in several steps: `node` is the one that was begun. Returns whether all are reset.
 local function reset_some(c, flow_id, flow_key, node)
   local nodes, edges = NODES_PER_STEP, EDGES_PER_STEP
   while nodes > 0 and edges > 0 do
@@ -172,8 +171,8 @@ local function reset_some(c, flow_id, flow_key, node)
   return not node and redis.call('EXISTS', key.flow_rerun_left(c, flow_id)) == 0
 end
 
--- Tells nodes how those upstreams ended that are not run again, and lets those go that have none. Gives whether all is
--- told.
+-- Resolves the edges of nodes whose upstreams are not run again, and releases the nodes without upstreams. Returns whether all
+-- are resolved.
 local function resolve_some(c, flow_id, flow)
   local edges_key, roots_key = key.flow_rerun_edges(c, flow_id), key.flow_rerun_roots(c, flow_id)
   for _, edge_id in ipairs(redis.call('SPOP', edges_key, EDGES_PER_STEP)) do
@@ -200,7 +199,7 @@ local function finish(c, flow_id, flow_key)
   redis.call('SREM', key.ffx_reruns(c), flow_id)
 end
 
--- Leads a rerun on by one step. Gives whether there is more to do.
+-- Continues a rerun by one step. Returns whether there is more to do.
 local function step(c, flow_id)
   local flow_key = key.flow_core(c, flow_id)
   local flow = record.read(flow_key, FLOW_FIELDS)
@@ -208,7 +207,7 @@ local function step(c, flow_id)
     redis.call('SREM', key.ffx_reruns(c), flow_id)
     return false
   elseif flow.public_flow_state ~= 'open' then
-    -- Somebody stopped it meanwhile. What has not been reset stays as it ended.
+    -- The run was stopped since. Nodes that have not been reset keep their ends.
     if is_set(flow.rerun_node) and not select(2, reset_edges(c, flow_id, flow.rerun_node, EDGES_PER_STEP)) then
       return true
     end
@@ -226,7 +225,7 @@ local function step(c, flow_id)
   return false
 end
 
--- Leads on what others began, one rerun at a time. Gives how many reruns were looked at.
+-- Continues reruns that others began, one at a time. Returns how many reruns were checked.
 function rerun.advance(c)
   local reruns_key, failures = key.ffx_reruns(c), 0
   for _, flow_id in ipairs(redis.call('SRANDMEMBER', reruns_key, TRIED_PER_TICK)) do
@@ -240,10 +239,10 @@ function rerun.advance(c)
 end
 
 -- @function ffx_rerun
--- @summary  Runs nodes of a run that is over again. They come in one call or in several with the same rerun_id; with
---           the last one (`begin`) the rerun begins, and none of the nodes starts before all are reset. Call again
---           while `more`, or leave the rest to the keeper. Nodes that are not named keep what they have, and so do the
---           others until they have something new. The nodes begin anew, as after a replay of each. 
+-- @summary  Runs nodes of a run that is over again. They come in one call or in several with the same rerun_id; with the last one
+--           (`begin`) the rerun begins, and none of the nodes starts before all are reset. Call again while `more`, or leave the
+--           rest to the keeper. Nodes that are not named keep their results, and so do the others until they have new ones. The
+--           nodes begin anew, as after a replay of each.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

@@ -1,24 +1,24 @@
--- How many runs there are, by namespace, flow and outcome, and how many were started and ended in each hour. The counts change in
--- the calls that start, end, reopen and purge runs, and in no others.
+-- Counts runs, by namespace, flow and outcome, and the starts and ends in each hour. The counts change only in the calls that
+-- start, end, reopen and purge runs.
 --
--- A start and an end are counted in the hash of their hour, with one command. When the first of a further hour comes, the hash
--- before is added to the totals, and kept for a while. So what there is now is the totals and the present hash together, which the
--- field `hour` of the totals names. A purged run is taken off the totals alone.
+-- A start and an end are counted in the hash of their hour, with one command. With the first event of a further hour, the hash
+-- before is added to the totals, and kept for a while. So the present counts are the totals and the present hash together, which
+-- the field `hour` of the totals names. A purged run is subtracted from the totals alone.
 
 local HOUR_MS = 3600000
 
--- How long the counts of an hour are kept (ms).
+-- Time (ms) for which the counts of an hour are kept.
 local KEPT_MS = 8 * 24 * HOUR_MS
 
--- Hours that one call reads.
+-- Maximum number of hours that one call reads.
 local MAX_HOURS = 200
 
--- What the call has counted and not written yet, by field, and key, where several have the same: key, field, number, context. It
--- lives from call to call, as the frame of each call writes it in the end.
+-- Counts that the call has not written yet, by field, and key, where several have the same: key, field, number, context. The
+-- table lives from call to call, as the frame of each call writes it in the end.
 local pending = {}
 
--- What the call has counted last, as mostly it counts the same again: event, flow and namespace, the place of the partition, and
--- what that is in `pending`.
+-- The last count of the call, since the next is usually the same: event, flow and namespace, the place of the partition, and its
+-- entry in `pending`.
 local last_event, last_flow, last_namespace, last_at, last_entry
 
 local function add(c, target, field, by, is_total)
@@ -37,8 +37,8 @@ local function add(c, target, field, by, is_total)
   return entry
 end
 
--- The field of an event (started, success, failed, cancelled, expired) of the runs of a flow. Those that belong to nodes are
--- counted apart.
+-- Returns the field of an event (started, success, failed, cancelled, expired) of the runs of a flow. Child runs are counted
+-- separately.
 function run_counts.field(event, flow_name, namespace, is_child)
   return (is_child and 'child_' or '') .. event .. ' ' .. (flow_name or '') .. ' ' .. (namespace or '')
 end
@@ -60,23 +60,23 @@ function run_counts.started(c, flow_name, namespace, is_child)
   count(c, 'started', flow_name, namespace, is_child)
 end
 
--- A run has ended. `flow` has its flow_kind, namespace and parent_execution_id.
+-- Counts the end of a run. `flow` has its flow_kind, namespace and parent_execution_id.
 function run_counts.ended(c, flow, outcome)
   count(c, outcome, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id))
 end
 
--- A run is no longer what an event has counted.
+-- Reverts the count of an event for a run.
 function run_counts.taken_back(c, event, flow)
   local field = run_counts.field(event, flow.flow_kind, flow.namespace, is_set(flow.parent_execution_id))
   add(c, key.ffx_run_counts(c), field, -1, true)
 end
 
--- Adds to a field of the totals. A field that is 0 goes.
+-- Adds to a field of the totals. A field of 0 is removed.
 function run_counts.add_total(totals, field, by)
   if redis.call('HINCRBY', totals, field, by) == 0 then redis.call('HDEL', totals, field) end
 end
 
--- The hash of this hour belongs to what there is now. That of an hour before is added to the totals.
+-- Makes the hash of this hour the present one, and adds the hash of an earlier hour to the totals.
 function run_counts.begin_hour(c)
   local totals, hour = key.ffx_run_counts(c), run_counts.hour(c.now)
   local before = redis.call('HGET', totals, 'hour')
@@ -90,7 +90,7 @@ function run_counts.begin_hour(c)
   redis.call('HSET', totals, 'hour', hour)
 end
 
--- Writes what the call has counted. The next call gets another table, as in event_log.write.
+-- Writes the counts of the call. The next call gets another table, as in event_log.write.
 function run_counts.write()
   if not next(pending) then return end
   local counted = pending
@@ -105,12 +105,12 @@ function run_counts.write()
   end
 end
 
--- A call that was broken off by an error has left counts behind.
+-- Drops the counts that an interrupted call has left.
 function run_counts.drop()
   if next(pending) then pending, last_at = {}, nil end
 end
 
--- What there is now, by field.
+-- Returns the present counts, by field.
 function run_counts.present(c)
   local totals, sums = key.ffx_run_counts(c), {}
   local hour = redis.call('HGET', totals, 'hour')
@@ -142,10 +142,10 @@ end
 -- @record run_count hour:int event:text flow_name:text runs:int
 
 -- @function ffx_count_runs
--- @summary  How many runs of a partition there are, by flow and event: `started` counts all runs that are not purged, success,
---           failed, cancelled and expired those of them that ended so; with `child_` in front, those that nodes of other runs
---           stand for. With `from_hour` and `to_hour`, hours since 1970, how many were started and ended so in each of these
---           hours, purged ones included; what is older than `kept_from` is not known any more. No run is read.
+-- @summary  Returns how many runs of a partition there are, by flow and event: `started` counts all runs that are not purged,
+--           success, failed, cancelled and expired the ones that ended so; with `child_` in front, child runs. With `from_hour`
+--           and `to_hour`, hours since 1970, returns how many were started and ended so in each of these hours, purged ones
+--           included; counts before `kept_from` are no longer known. No run is read.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text

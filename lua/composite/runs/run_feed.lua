@@ -1,28 +1,28 @@
--- The feed of a namespace: what happens to its runs, partition by partition, for those who follow all of them. It is written while
--- it is open; its readers keep it open. It costs one command for each call with updates.
+-- The feed of a namespace: the updates of its runs, partition by partition, for clients that follow all of them. It is written
+-- while it is open; its readers keep it open. It costs one command for each call with updates.
 --
--- A feed is a stream. An entry has the updates of one call, a line for each. The first entry says that the feed was opened. Where a
--- reader's entry is gone, what followed it may be gone, too.
+-- A feed is a stream. An entry has the updates of one call, a line for each. The first entry records that the feed was opened.
+-- Where a reader's entry is gone, later entries may be gone, too.
 
 -- @text run_update {kind:word} {flow_id:word} {flow_name:word} {is_child:word} {node:word} {size:int} {rest}
 
--- How long a feed stays open (ms) after a reader has said so.
+-- Time (ms) for which a feed is open after a reader's request.
 local OPEN_MS = 3600000
 
--- How long the interpreter goes by what it knows of the open feeds of a partition (ms). Feeds are opened in the same interpreter, so
--- this is for slots that move between servers, and for keys that were removed.
+-- Time (ms) for which the interpreter uses its list of the open feeds of a partition. Feeds are opened in the same interpreter,
+-- so this is for slots that move between servers, and for keys that were removed.
 local KNOWN_MS = 5000
 
--- Entries kept of a feed, about.
+-- Approximate number of entries kept of a feed.
 local MAX_ENTRIES = '1000'
 
--- Entries that one call reads.
+-- Number of entries that one call reads.
 local READ_ENTRIES = 100
 
--- What the call has to tell and has not written yet, by feed.
+-- Updates that the call has not written yet, by feed.
 local pending = {}
 
--- The feeds of a partition that are open, by namespace with the time until which they are; false when none is.
+-- Returns the open feeds of a partition, by namespace with the time until which they are open; false when there are none.
 local function open_feeds(c)
   local at = c.at
   local feeds = at.run_feeds
@@ -37,7 +37,7 @@ local function open_feeds(c)
   return feeds
 end
 
--- Tells the feed of a namespace of a run, if it is open.
+-- Adds an update of a run to the feed of its namespace, if it is open.
 local function tell(c, feeds, namespace, kind, flow_id, flow_name, run_id, is_child, node, detail)
   local open_until = feeds[namespace]
   if not open_until or open_until <= c.now then return end
@@ -56,7 +56,7 @@ function run_feed.started(c, flow_id, flow_name, namespace, run_id, is_child)
   if feeds then tell(c, feeds, namespace, 'flow_submitted', flow_id, flow_name, run_id, is_child) end
 end
 
--- A run has ended. `flow` has its flow_kind, run_id, namespace and parent_execution_id.
+-- Adds the end of a run. `flow` has its flow_kind, run_id, namespace and parent_execution_id.
 function run_feed.ended(c, flow_id, flow, outcome)
   local feeds = open_feeds(c)
   if feeds then
@@ -67,7 +67,7 @@ end
 
 local FIELDS = { 'namespace', 'flow_kind', 'run_id', 'parent_execution_id' }
 
--- Something of note has happened to a run, or to a node of it.
+-- Adds an event of note of a run, or of a node of it.
 function run_feed.note(c, flow_id, event, node, detail)
   local feeds = open_feeds(c)
   local flow = feeds and record.read(key.flow_core(c, flow_id), FIELDS)
@@ -75,7 +75,7 @@ function run_feed.note(c, flow_id, event, node, detail)
   tell(c, feeds, flow.namespace or '', event, flow_id, flow.flow_kind or '', flow.run_id or '', flow.parent_execution_id, node, detail)
 end
 
--- Writes what the call has to tell. The next call gets another table, as in event_log.write.
+-- Writes the updates of the call. The next call gets another table, as in event_log.write.
 function run_feed.write()
   if not next(pending) then return end
   local feeds = pending
@@ -85,7 +85,7 @@ function run_feed.write()
   end
 end
 
--- A call that was broken off by an error has left updates behind.
+-- Drops the updates that an interrupted call has left.
 function run_feed.drop()
   if next(pending) then pending = {} end
 end
@@ -96,8 +96,8 @@ local function last_entry(feed_key)
 end
 
 -- @function ffx_open_feed
--- @summary  Opens the feed of a namespace in a partition, or keeps it open: for an hour. Gives the position behind all that has
---           been told so far.
+-- @summary  Opens the feed of a namespace in a partition, or keeps it open: for an hour. Returns the position after all present
+--           updates.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      namespace          text
@@ -129,7 +129,7 @@ local function is_wanted(A, kinds, kind, flow_name, is_child)
   return is_child ~= '1' or A.children == '1'
 end
 
--- Appends what a reader wants of an entry to a list.
+-- Appends the updates of an entry that a reader wants to a list.
 local function append_entry(list, A, kinds, entry)
   local id, place = entry[1], 0
   for line in string.gmatch(entry[2][2] or '', '[^\n]+') do
@@ -148,10 +148,9 @@ end
 -- @record run_update at:unix_ms kind:text flow_id:flow_id flow_name:text run_id:text child:bool node:text detail:text entry:text place:int
 
 -- @function ffx_read_feed
--- @summary  What has been told by the feed of a namespace in a partition behind a position: of a flow or all, of certain kinds,
---           and with `children` of runs that nodes of other runs stand for, too. `lost` says that the position is gone, and what
---           followed it may be; all that is left is given then. Reads a bounded number of entries: go on behind `next` while
---           `more`.
+-- @summary  Returns the updates in the feed of a namespace in a partition after a position: of a flow or all, of certain kinds,
+--           and with `children` also of child runs. `lost` means that the position is gone, and later updates may be; all
+--           remaining ones are returned then. Reads a bounded number of entries: continue after `next` while `more`.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      namespace          text

@@ -1,7 +1,8 @@
--- The lists in which runs are searched, each by time of creation: all runs, the runs of a flow, the runs of a tag. A
--- run is in its lists from its submission until its purge begins. Claims and completions do not touch them.
+-- The lists in which runs are searched, each by time of creation: all runs, the runs of a flow, the runs of a tag. A run is in
+-- its lists from its submission until its purge begins. Claims and completions do not write them.
 
--- What one call gives and looks at. Runs are read in batches of the given size while a filter leaves some out.
+-- Maximum numbers of runs that one call returns and checks. Runs are read in batches of the given size while a filter leaves some
+-- out.
 local MAX_PAGE = 200
 local LOOKED_AT = 500
 local BATCH = 64
@@ -11,14 +12,14 @@ local function each_tag(c, command, tags, ...)
   for i = 1, #tags, 2 do redis.call(command, key.ffx_tagged_runs(c, tags[i], tags[i + 1]), ...) end
 end
 
--- The lists that a run with these tags is in, from its submission on; the score is the time of that.
+-- Returns the lists that a run with these tags is in, from its submission on; the score is the time of that.
 function run_list.of(c, flow_name, tags)
   local lists = { key.ffx_runs(c, flow_name or ''), key.ffx_all_runs(c) }
   for i = 1, #tags, 2 do lists[#lists + 1] = key.ffx_tagged_runs(c, tags[i], tags[i + 1]) end
   return lists
 end
 
--- Runs of a flow have entered the lists. Those of tags stay as the server has them, since there may be very many.
+-- Records that runs of a flow have entered the lists. Lists of tags are left in the server's form, since there may be very many.
 function run_list.entered(c, flow_name)
   call.keep_as_tree(c, key.ffx_all_runs(c), call.CALLS_PER_TREE, key.ffx_runs(c, flow_name or ''))
 end
@@ -27,14 +28,14 @@ function run_list.of_run(c, flow_id, flow_name)
   return run_list.of(c, flow_name, redis.call('HGETALL', key.flow_tags(c, flow_id)))
 end
 
--- A run is being purged.
+-- Removes a run from the lists, as it is being purged.
 function run_list.remove(c, flow_id, flow_name)
   redis.call('ZREM', key.ffx_runs(c, flow_name), flow_id)
   redis.call('ZREM', key.ffx_all_runs(c), flow_id)
   each_tag(c, 'ZREM', redis.call('HGETALL', key.flow_tags(c, flow_id)), flow_id)
 end
 
--- A submitted run gets further tags, or others: called before they are written.
+-- Updates the lists for further or changed tags of a submitted run: called before the tags are written.
 function run_list.retag(c, flow_id, created_at, tags_key, tags)
   for i = 1, #tags, 2 do
     local old = redis.call('HGET', tags_key, tags[i])
@@ -55,12 +56,12 @@ local RUN_FIELDS = {
 local RUN_ID, CLOSED_AT, FLOW_NAME, NODE_COUNT, OPEN, SKIPPED, PURGING, NODE_TOTAL, PARENT, NAMESPACE, START_AT, RUN_KEY, QUEUED =
   2, 6, 7, 8, 9, 13, 16, 17, 18, 19, 20, 21, 22
 
--- A text in which letters A to Z are those in lower case; others stay, as interpreters do not agree on them.
+-- Returns a text with the letters A to Z in lower case; others do not change, as interpreters do not agree on them.
 local function folded(text)
   return (string.gsub(text, '[A-Z]+', string.lower))
 end
 
--- What a search wants, checked: nil and the error reply when it cannot be.
+-- Checks the arguments of a search. Returns nil and the error reply when they are invalid.
 local function parse(A)
   local q, err = { name = A.flow_name, namespace = A.namespace }, nil
   q.limit, err = number.whole('limit', A.limit)
@@ -87,7 +88,7 @@ local function parse(A)
   return q
 end
 
--- The shortest list that has all that is searched for.
+-- Returns the shortest list that has all runs of the search.
 local function list_of(c, q)
   if q.closed then return key.ffx_closed_flows(c) end
   if q.tags[1] then return key.ffx_tagged_runs(c, q.tags[1], q.tags[2]) end
@@ -95,8 +96,8 @@ local function list_of(c, q)
   return key.ffx_all_runs(c)
 end
 
--- The rank of what comes behind a run in a list, from the newest on, or from the oldest on with `oldest_first`. The run itself
--- need not be there any more. Without an id: of the first one that is not newer than `at`, or not older.
+-- Returns the rank after a run in a list, from the newest on, or from the oldest on with `oldest_first`. The run itself may be
+-- gone. Without an id: of the first one that is not newer than `at`, or not older.
 function run_list.rank_behind(list_key, at, flow_id, oldest_first)
   if not at then return 0 end
   local text = number.digits(at)
@@ -108,7 +109,7 @@ function run_list.rank_behind(list_key, at, flow_id, oldest_first)
   end
   if not is_set(flow_id) then return low end
   local high = low + redis.call('ZCOUNT', list_key, text, text)
-  -- Runs of one time stand by their ids: the greatest first, or the least.
+  -- Runs of one time are ordered by their ids: the greatest first, or the least.
   while low < high do
     local middle = math.floor((low + high) / 2)
     local there
@@ -122,7 +123,7 @@ function run_list.rank_behind(list_key, at, flow_id, oldest_first)
   return low
 end
 
--- Whether a run has all the tags.
+-- Reports whether a run has all the tags.
 local function has_tags(tags_key, tags)
   for i = 1, #tags, 2 do
     if redis.call('HGET', tags_key, tags[i]) ~= tags[i + 1] then return false end
@@ -130,12 +131,12 @@ local function has_tags(tags_key, tags)
   return true
 end
 
--- Reports whether a run's id or the name of its flow contains a text, in whatever case.
+-- Reports whether a run's id or the name of its flow contains a text, regardless of case.
 local function has_text(run, text)
   return string.find(folded(run[RUN_ID]), text, 1, true) or string.find(folded(run[FLOW_NAME] or ''), text, 1, true)
 end
 
--- One run as the reply shows it, or nil when it is not wanted.
+-- Returns one run in the form of the reply, or nil when it is not wanted.
 local function found(c, q, flow_id)
   local core_key, tags_key = key.flow_core(c, flow_id), key.flow_tags(c, flow_id)
   -- Most runs that are left out are so by one field.
@@ -159,13 +160,13 @@ local function found(c, q, flow_id)
   return run
 end
 
--- Runs of a list by rank, with their times.
+-- Returns runs of a list by rank, with their times.
 local function page_of(list_key, from, to, oldest_first)
   if oldest_first then return redis.call('ZRANGE', list_key, from, to, 'WITHSCORES') end
   return redis.call('ZRANGE', list_key, from, to, 'REV', 'WITHSCORES')
 end
 
--- Reports whether all that is wanted comes before a time, in the order of the search.
+-- Reports whether all wanted runs come before a time, in the order of the search.
 local function is_past(q, at)
   if q.oldest_first then return q.before and at > q.before end
   return q.after and at < q.after
@@ -174,14 +175,14 @@ end
 -- @record run flow_id:flow_id run_id:text state:text outcome:text created_at:unix_ms closed_at:unix_ms flow_name:text? node_count:int? open_nodes:int? nodes_failed:int? nodes_cancelled:int? nodes_expired:int? nodes_skipped:int? failed_node:text? paused:text? tags:pairs? start_at:unix_ms? run_key:text? queued:bool?
 
 -- @function ffx_list_runs
--- @summary  Runs in one partition, the newest first, or the oldest first: of a flow or of all, in certain states (open,
+-- @summary  Returns runs in one partition, the newest first, or the oldest first: of a flow or of all, in certain states (open,
 --           success, failed, cancelled, expired), with certain tags, with a text in their id or the name of their flow, created
---           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs
---           that are over are given. With `behind_id`, those behind the run with that id and the time `before`, or `after` when
---           the oldest come first, whether or not it still exists. With `run_key` those of this key, with `queued` those that wait in
---           the queue of their key. Looks at a bounded number of runs and may give fewer than there are: while `more`, go on
---           behind `next_at` and `next_id`. The tags are names and values in turn. Runs that
---           nodes of other runs stand for are left out without `children`, and those of other namespaces with `namespace`.
+--           at `before` or earlier and at `after` or later. With the order `closed` both are times of the end, and only runs that
+--           are over are returned. With `behind_id`, returns those after the run with that id and the time `before`, or `after`
+--           when the oldest come first, whether or not it still exists. With `run_key`, returns the runs with this key, with
+--           `queued` those that wait in the queue of their key. Checks a bounded number of runs and may return fewer than there
+--           are: while `more`, continue after `next_at` and `next_id`. The tags are names and values in turn. Child runs are left
+--           out without `children`, and runs of other namespaces with `namespace`.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_name          text

@@ -1,4 +1,4 @@
--- Reading a run: its state and nodes, its result, its failures, the inputs of a node, its events.
+-- Reads a run: its state and nodes, its result, its failures, the inputs of a node, its events.
 
 local MAX_PAGE = 500
 local INPUTS_PER_PAGE = 100
@@ -16,7 +16,7 @@ local NODE_FIELDS = {
 local LIMITS = #NODE_FIELDS - 2
 local PHASE, ELIGIBILITY, REASON, DELAY_UNTIL = 6, 7, 8, 16
 
--- What says that the worker of a node was lost.
+-- Fields that show that the worker of a node was lost.
 local LOST_FIELDS = { 'managed', 'ownership_state' }
 
 local FLOW_FIELDS_SHOWN = {
@@ -26,7 +26,7 @@ local FLOW_FIELDS_SHOWN = {
 }
 local EDGE_COUNT, OPEN_NODES = 10, 11
 
--- Values of the named fields in order, "" for those that are missing; nil when the record does not exist.
+-- Returns the values of the named fields in order, "" for missing ones; nil when the record does not exist.
 local function fields_of(hash, fields)
   local found = record.read(hash, fields, true)
   if not found then return nil end
@@ -35,14 +35,14 @@ local function fields_of(hash, fields)
   return values
 end
 
--- When a node whose workers were lost is tried next; nil for others, and once that is over.
+-- Returns when a node whose workers were lost is tried next; nil for others, and once that is over.
 local function tried_next(c, execution_id)
   local core = record.read(key.exec_core(c, execution_id), LOST_FIELDS)
   local due = core.ownership_state == 'lease_expired_reclaimable' and lost_worker.due(c, execution_id, core)
   return due and due > c.now and number.time(due) or nil
 end
 
--- A node as it is described. Its limits are shown while it waits for them.
+-- Returns the description of a node. Its limits are shown while it waits for them.
 local function described(c, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local node = fields_of(core_key, NODE_FIELDS)
@@ -59,7 +59,7 @@ local function described(c, execution_id)
 end
 
 -- @function ffx_describe_flow
--- @summary  A flow with its nodes, in pages. Nodes come in no particular order.
+-- @summary  Returns a flow with its nodes, in pages. Nodes come in no particular order.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -106,8 +106,8 @@ end
 
 local OUTCOME, REASONS = { 'terminal_outcome' }, { 'node', 'failure_reason', 'cancellation_reason' }
 
--- The result of a flow that has succeeded; nil without one, and then the node whose result it would be and why there is none, or nil
--- when its graph returns none. A result may have no bytes, so it is there when its node has succeeded.
+-- Returns the result of a flow that has succeeded. Without one, returns nil, the node that should have provided it, and the
+-- reason, or nil when its graph returns none. A result may be empty, so it exists when its node has succeeded.
 local function result_of(c, flow_id)
   local result_id = graph.result_execution(c, flow_id)
   if not result_id then return nil end
@@ -119,9 +119,9 @@ local function result_of(c, flow_id)
 end
 
 -- @function ffx_flow_result
--- @summary  How a flow stands and, once all nodes have ended (closed_at is set), its result. A flow that has succeeded has none if its
---           graph returns none, or if it was skipped: the node whose result it would be did not run, or a join has made up for its
---           failure. That node is then the failed node, and why is the failure reason.
+-- @summary  Returns the state of a flow and, once all nodes have ended (closed_at is set), its result. A flow that has succeeded
+--           has none if its graph returns none, or if it was skipped: the node that should have provided it did not run, or a
+--           join has made up for its failure. That node is then the failed node, and why is the failure reason.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -143,16 +143,16 @@ end
 local MAX_VALUES_PER_CALL = 256
 local MAX_VALUE_BYTES = 4194304
 
--- A value as it is read: whether there is one, its size, and as much of its beginning as is asked for.
+-- Returns a value as it is read: whether there is one, its size, and the requested part of its beginning.
 local function part_of(value, max)
   if not value then return '0', '0', '' end
   return '1', number.text(#value), #value <= max and value or string.sub(value, 1, max)
 end
 
 -- @function ffx_read_values
--- @summary  The input of a flow, and the states and results of executions of its partition, in the order asked for: of each value its size
---           and its first `max_bytes` bytes. Looks at values of four mebibytes together, but at least at one execution: ask again for
---           the rest.
+-- @summary  Returns the input of a flow, and the states and results of executions of its partition, in the requested order: for
+--           each value its size and its first `max_bytes` bytes. Reads values of four mebibytes together, but at least one
+--           execution: call again for the rest.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -188,22 +188,22 @@ local FAILURE_FIELDS = {
   'cancellation_reason', 'absorbed', 'failure_details', 'unreleased', 'stopped_at',
 }
 
--- Whether the end of a member is a failure of its own: it did not end with its flow, and no join cancelled it.
+-- Reports whether the end of a member is its own failure: it did not end with its flow, and no join cancelled it.
 local function failed_itself(outcome, core, stopped)
   if outcome == 'failed' then return true end
   if outcome == 'expired' then return core.failure_reason ~= 'flow_deadline' end
   return outcome == 'cancelled' and not stopped and core.absorbed ~= 'cancelled_siblings'
 end
 
--- Whether a member ended without success, by itself or with its flow, and no join cancelled it.
+-- Reports whether a member ended without success, by itself or with its flow, and no join cancelled it.
 local function did_not_succeed(outcome, core)
   return outcome == 'failed' or outcome == 'expired' or outcome == 'cancelled' and core.absorbed ~= 'cancelled_siblings'
 end
 
 -- @function ffx_flow_failures
--- @summary  The members of a flow that failed, expired or were cancelled by themselves, in pages and in no particular
---           order: not those that ended because the whole flow did, or that a join cancelled. `tolerated` are those that a
---           join has made up for. A page may have none. With `stopped`, those that ended because the whole flow did are among them.
+-- @summary  Returns the members of a flow that failed, expired or were cancelled by themselves, in pages and in no particular
+--           order: not those that ended because the whole flow did, or that a join cancelled. `tolerated` are those that a join
+--           has made up for. A page may have none. With `stopped`, those that ended because the whole flow did are among them.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -241,8 +241,8 @@ function F.ffx_flow_failures(K, A)
 end
 
 -- @function ffx_read_inputs
--- @summary  Results of the upstreams that feed an execution, in pages. Of a join, those that were there when it was
---           satisfied.
+-- @summary  Returns results of the upstreams that feed an execution, in pages. For a join, these are the results that existed
+--           when it was satisfied.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -273,10 +273,11 @@ end
 -- @record flow_event id:text at:unix_ms event:text node:text attempt:text detail:text
 
 -- @function ffx_read_events
--- @summary  Events of a flow's log after the one with the given id, oldest first. From the first event on when the id is that of
---           an event of another flow, which had this id before and is removed. lost tells that events behind the given one are
---           gone, and those that are left follow. `gone` counts those that the log had no room for, by node, "" for the flow
---           itself, of up to 100 nodes; it comes also with the last events before that gap, behind which others follow.
+-- @summary  Returns events of a flow's log after the one with the given id, oldest first. It begins with the first event when the
+--           id is that event's of another flow, which had this id before and is removed. lost means that events after the given
+--           one are gone, and the remaining ones follow. `gone` counts the events that the log had no room for, by node, "" for
+--           the flow itself, of up to 100 nodes; it is also returned with the last events before that gap, after which others
+--           follow.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -294,8 +295,8 @@ function F.ffx_read_events(K, A)
 end
 
 -- @function ffx_read_node_events
--- @summary  Events of one node in a flow's log, the latest first: about `limit` of them, or fewer, as a call looks at a bounded number.
---           Go on with next_cursor until it is empty.
+-- @summary  Returns events of one node in a flow's log, the latest first: about `limit` of them, or fewer, as a call reads a
+--           bounded number. Continue with next_cursor until it is empty.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

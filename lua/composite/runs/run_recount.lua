@@ -1,12 +1,12 @@
--- Counting the runs of a partition anew, and their nodes by lane (see lane_counts), a bounded number per call, while runs start, end and go. What is counted is how it stood
--- when the pass began, which the time of each change tells; the difference from what the counts said at that moment is what they
--- are wrong by, whatever has been counted since.
+-- Counts the runs of a partition again, and their nodes by lane (see lane_counts), a bounded number per call, while runs start,
+-- end and are purged. It counts their states at the beginning of the pass, which the time of each change shows; the difference
+-- from the counters at that moment is their error, regardless of later changes.
 --
--- A pass goes through the list of all runs, the oldest first. A run that is reopened or purged before the pass has come to it is
--- counted then, as it stood.
+-- A pass visits the list of all runs, the oldest first. A run that is reopened or purged before the pass has reached it is
+-- counted then, with its earlier state.
 
 -- Passes that began since the server started, by partition: the time of each. Another one, which may have come back in part from
--- a damaged log, is not gone on with.
+-- a damaged log, is not continued.
 local begun, begun_count = {}, 0
 local MAX_BEGUN = 65536
 
@@ -17,7 +17,7 @@ local function tally(pass_key, event, flow)
   redis.call('HINCRBY', pass_key, 'n ' .. field, 1)
 end
 
--- Counts a run as it stood when the pass began.
+-- Counts a run in the state that it had when the pass began.
 local function count_run(pass_key, since, flow)
   local created, closed = number.finite(flow.created_at), number.finite(flow.closed_at)
   if not created or created >= since then return end
@@ -25,7 +25,7 @@ local function count_run(pass_key, since, flow)
   if closed and closed < since and is_set(flow.outcome) then tally(pass_key, flow.outcome, flow) end
 end
 
--- A run is being reopened or purged, which hides how it stood.
+-- Counts a run that is being reopened or purged, which hides its earlier state.
 local function count_before_change(c, flow_id, flow, stays)
   local pass_key = key.ffx_run_recount(c)
   local pass = redis.call('HMGET', pass_key, 'since', 'at', 'id')
@@ -37,10 +37,10 @@ local function count_before_change(c, flow_id, flow, stays)
   if stays then redis.call('HSET', pass_key, 'seen ' .. flow_id, '1') end
 end
 
--- What is read of a run to count it.
+-- Fields of a run that a count reads.
 local RUN_FIELDS = { 'flow_kind', 'namespace', 'parent_execution_id', 'created_at', 'closed_at', 'outcome', 'purging' }
 
--- A run that had ended so is open again.
+-- Counts a run that had ended and is open again.
 function run_recount.reopened(c, flow_id, outcome, closed_at)
   local flow = is_set(outcome) and record.read(key.flow_core(c, flow_id), RUN_FIELDS)
   if not flow then return end
@@ -49,7 +49,7 @@ function run_recount.reopened(c, flow_id, outcome, closed_at)
   run_counts.taken_back(c, outcome, flow)
 end
 
--- A run that has ended is being purged.
+-- Counts a run that has ended and is being purged.
 function run_recount.purged(c, flow_id)
   local flow = record.read(key.flow_core(c, flow_id), RUN_FIELDS)
   count_before_change(c, flow_id, flow, false)
@@ -57,7 +57,8 @@ function run_recount.purged(c, flow_id)
   if is_set(flow.outcome) then run_counts.taken_back(c, flow.outcome, flow) end
 end
 
--- Begins a pass. False when something has happened in this millisecond, so that times do not tell what was before.
+-- Begins a pass. Returns false when something has changed in this millisecond, because times then do not separate before and
+-- after.
 local function begin(c, pass_key)
   if redis.call('ZCOUNT', key.ffx_all_runs(c), c.now_text, '+inf') > 0
     or redis.call('ZCOUNT', key.ffx_closed_flows(c), c.now_text, '+inf') > 0 then
@@ -80,7 +81,7 @@ local function begin(c, pass_key)
   return true
 end
 
--- All runs are counted: the totals get what they are wrong by.
+-- Adds the errors to the totals, when all runs are counted.
 local function finish(c, pass_key)
   local fields, wrong = redis.call('HGETALL', pass_key), {}
   for i = 1, #fields, 2 do
@@ -98,11 +99,10 @@ local function finish(c, pass_key)
   redis.call('UNLINK', pass_key)
 end
 
--- Calls that may find that a pass cannot begin, before it is left to the next one.
+-- Number of calls that may find that a pass cannot begin, before it is left to the next one.
 local TRIES = 8
 
--- Counts up to `limit` runs more. Gives what the next call is to bring as `tried`, '0' when there is none, and how many were
--- looked at.
+-- Counts up to `limit` more runs. Returns the argument `tried` of the next call, '0' when there is none, and how many were read.
 function run_recount.step(c, limit, tried)
   local pass_key = key.ffx_run_recount(c)
   local since = redis.call('HGET', pass_key, 'since')
@@ -125,7 +125,7 @@ function run_recount.step(c, limit, tried)
     return rows, false
   end
   while done < #page and looked < limit do
-    -- One that raises an error is counted as if it was not there.
+    -- A run that raises an error is counted as missing.
     local _, rows, has_more = call.guarded(c, 'index_reconciliation', page[done + 1], count_one, page[done + 2])
     looked = looked + 1 + (rows or 0)
     if has_more then break end

@@ -1,9 +1,10 @@
--- Runs that start later: their roots are delayed until then, and nodes with a delay of their own count it from then on.
+-- Runs that start later: their roots are delayed until then, and nodes with their own delay count it from then on.
 
--- The time of the start of a run, as a number; nil for a run that started with its submission.
+-- Returns the time of the start of a run, as a number; nil for a run that started with its submission.
 function run_start.at(flow) return number.finite(flow.start_at) end
 
--- Delays a root of a run until its start, or makes it eligible if that is not later. `delay` is that of the node (ms), or nil.
+-- Delays a root of a run until its start, or makes it eligible if that is not later. `delay` is the node's own delay (ms), or
+-- nil.
 function run_start.hold(c, run, ordinal, at, delay)
   local execution_id = row.execution_id(run, ordinal)
   local core_key = key.exec_core(c, execution_id)
@@ -16,10 +17,10 @@ function run_start.hold(c, run, ordinal, at, delay)
   dependency.ready(c, execution_id, core_key, record.read(core_key, dependency.CHILD_FIELDS))
 end
 
--- Roots that one call moves.
+-- Maximum number of roots that one call moves.
 local ROOTS_PER_CALL = 256
 
--- Gives a root that nothing has happened to its new time.
+-- Gives an unchanged root its new time.
 local function move(c, run, g, ordinal, at)
   local r = row.at(run, ordinal)
   local execution_id = row.execution_id(run, ordinal)
@@ -51,8 +52,9 @@ function run_start.move_all(c, run, flow, at)
 end
 
 -- @function ffx_move_start
--- @summary  Moves the start of a run that has not started to another time; a time that is over, and none, is now. Its deadline moves with
---           it. One call moves so many roots, those from the place `from` on; `next` is where another call goes on, with the same time.
+-- @summary  Moves the start of a run that has not started to another time; a past or missing time is now. Its deadline moves with
+--           it. One call moves a bounded number of roots, from the place `from` on; `next` is where another call continues, with
+--           the same time.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

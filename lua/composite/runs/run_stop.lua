@@ -1,17 +1,18 @@
--- Stopping runs and nodes: a flow that is over owes its members their end, and ends a bounded number of them per call.
+-- Stops runs and nodes: a flow that is over owes its members their end, and ends a bounded number of them per call.
 
--- Members ended per call; the rest stays owed.
+-- Maximum number of members that are ended per call; the rest remains owed.
 local ENDED_PER_CALL = 64
 
--- Whether a worker has an execution and speaks for it.
+-- Reports whether a worker has a lease of an execution.
 local function is_worked_on(core)
   return core.lifecycle_phase == 'active' and core.ownership_state == 'leased'
 end
 
--- Rows that one call looks at for nodes that have not ended.
+-- Maximum number of rows that one call reads to find nodes that have not ended.
 local LOOKED_AT = 512
 
--- The next nodes with rows that a run owes their end, and whether there are more: `owed_from` of its record says where to go on.
+-- Returns the next nodes with rows that a run owes their end, and whether there are more: `owed_from` of its record is the next
+-- place.
 local function owed_nodes(c, flow_id, flow_key, limit)
   local from = tonumber(redis.call('HGET', flow_key, 'owed_from') or nil)
   local run = from and row.run(c, flow_id)
@@ -25,8 +26,8 @@ local function owed_nodes(c, flow_id, flow_key, limit)
   return ids, rest ~= nil
 end
 
--- Ends members that are owed their end, as far as `limit` goes; under the policy cancel_pending, those that nobody works
--- on. Gives how many were ended.
+-- Ends members that are owed their end, up to `limit`; under the policy cancel_pending, only those that no worker runs. Returns
+-- how many were ended.
 function run_stop.end_owed(c, flow_id, limit)
   local pending_key = key.flow_pending_cancels(c, flow_id)
   local flow_key = key.flow_core(c, flow_id)
@@ -51,7 +52,7 @@ function run_stop.end_owed(c, flow_id, limit)
       ended = ended + 1
     end
   end
-  -- One that raises an error is owed its end again when the indexes are reconciled.
+  -- A member that raises an error is owed its end again when the indexes are reconciled.
   for _, execution_id in ipairs(ids) do call.guarded(c, 'cancel_backlog', execution_id, end_one) end
   if more or redis.call('EXISTS', pending_key) == 1 then
     c.more = true
@@ -61,7 +62,7 @@ function run_stop.end_owed(c, flow_id, limit)
   return ended
 end
 
--- A member whose flow is over gets no further attempt: ends it. Gives whether that is so.
+-- Ends a member whose flow is over, which gets no further attempt. Returns whether that is so.
 function run_stop.end_late(c, execution_id, core_key, core)
   if not core.managed or not finally.is_over(flow_record.read(c, core.flow_id), core_key) then return false end
   terminal.cancel(c, execution_id, core_key, record.read(core_key, terminal.END_FIELDS), 'flow is over', 'flow',
@@ -90,17 +91,17 @@ function run_stop.cancel(c, flow_id, reason, actor, policy)
     'cancelled_by', actor, 'cancellation_policy', policy or 'cancel_all', 'outcome', 'cancelled')
 end
 
--- A node has failed in a flow that then needs no more of the others: those that nobody works on are cancelled.
+-- Cancels the remaining nodes that no worker runs, after a node has failed in a flow that then needs no others.
 function run_stop.stop_rest(c, flow_id, flow_key, core)
   run_stop.stop(c, flow_id, flow_key, 'failed', 'outcome', 'failed', 'cancellation_policy', 'cancel_pending',
     'cancel_reason', (core.node or core.execution_id) .. ' has failed', 'cancelled_by', 'flow')
 end
 
 -- @function ffx_cancel_flow
--- @summary  Cancels a flow with its members, a bounded number per call: nothing of it starts after the first
---           call, running members are told at once. With the policy cancel_pending (otherwise it is cancel_all), running
---           members are left to end by themselves, without another attempt. Call again while `more`, or leave the rest
---           to the keeper. A flow whose running members were spared is cancelled in full by a call with cancel_all.
+-- @summary  Cancels a flow with its members, a bounded number per call: none of its nodes starts after the first call, and the
+--           workers of running members are notified at once. With the policy cancel_pending (the default is cancel_all), running
+--           members are left to end by themselves, without another attempt. Call again while `more`, or leave the rest to the
+--           keeper. A flow whose running members were spared is cancelled in full by a call with cancel_all.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -140,8 +141,8 @@ function F.ffx_cancel_flow(K, A)
 end
 
 -- @function ffx_cancel_node
--- @summary  Cancels one execution, whatever it does; a worker that runs it is told at once. What depends on it is
---           skipped, or goes on by its joins.
+-- @summary  Cancels one execution in any state; a worker that runs it is notified at once. The nodes that depend on it are
+--           skipped, or continue by their joins.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

@@ -1,19 +1,19 @@
--- Removing executions that ended some time ago and belong to no managed flow; those of managed flows are purged with
--- their run.
+-- Removes executions that ended some time ago and do not belong to a managed flow; members of managed flows are purged with their
+-- run.
 
--- Keys that one call removes, roughly, and records that it looks at.
+-- Approximate number of keys that one call removes, and maximum number of records that it checks.
 local KEYS_PER_CALL = 1000
 local MAX_CHECKED = 500
 
 local CORE_FIELDS = { 'lifecycle_phase', 'managed', 'completed_at', 'last_mutation_at', 'created_at', 'flow_id' }
 
--- How long an execution is kept after its end (ms): its policy says so, or the caller does. Negative is for ever.
+-- Returns how long an execution is kept after its end (ms): by its policy, or by the caller's default. Negative is for ever.
 function trim.keeps(c, execution_id, default)
   local policy = policies.of(c, execution_id).stream_policy
   return type(policy) == 'table' and number.finite(policy.retention_ttl_ms) or default
 end
 
--- Whether somebody who has not been told yet waits for the end of a member of a flow.
+-- Reports whether an execution waits for the end of a member of a flow and has not received it yet.
 function trim.is_awaited(c, flow_id, execution_id)
   for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_out(c, flow_id, execution_id))) do
     local child_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'downstream_execution_id')
@@ -22,7 +22,7 @@ function trim.is_awaited(c, flow_id, execution_id)
   return false
 end
 
--- The upstreams of a member that is about to go do not lead to it any more.
+-- Removes the edges from the upstreams of a member that is about to be removed.
 function trim.detach(c, flow_id, execution_id)
   for _, edge_id in ipairs(redis.call('SMEMBERS', key.flow_in(c, flow_id, execution_id))) do
     local upstream_id = redis.call('HGET', key.flow_edge(c, flow_id, edge_id), 'upstream_execution_id')
@@ -30,8 +30,7 @@ function trim.detach(c, flow_id, execution_id)
   end
 end
 
--- Removes a flow that has lost its last member and that nobody has added anything to for the given time (ms). Gives
--- whether it is gone.
+-- Removes a flow that has lost its last member and that had no additions for the given time (ms). Returns whether it is removed.
 function trim.flow(c, flow_id, keep)
   local flow_key = key.flow_core(c, flow_id)
   local flow = record.read(flow_key, { 'managed', 'node_count', 'last_mutation_at', 'created_at' })
@@ -40,15 +39,15 @@ function trim.flow(c, flow_id, keep)
     return false
   end
   if (number.finite(flow.last_mutation_at) or number.finite(flow.created_at) or c.now) + keep > c.now then
-    redis.call('SADD', key.index_flow_index(c), flow_id) -- where it is found when it may go
+    redis.call('SADD', key.index_flow_index(c), flow_id) -- where it is found when it may be removed
     return false
   end
   purge.remove_record(c, flow_id, flow_key)
   return true
 end
 
--- Removes an execution that has been kept long enough, or a part of one that has very many attempts, signals or edges:
--- then the work of this call is done, and the next one goes on with it.
+-- Removes an execution that has been kept long enough, or a part of one that has very many attempts, signals or edges: the next
+-- call then continues with it.
 function trim.execution(c, work, execution_id)
   local core = record.read(key.exec_core(c, execution_id), CORE_FIELDS)
   if not core or core.managed then return end
@@ -86,7 +85,7 @@ local PARTS = {
   },
 }
 
--- One page of a pass. Gives the next cursor, "" at the end. A page that this call could not finish is looked at again. A member
+-- Does one page of a pass. Returns the next cursor, "" at the end. A page that this call could not finish is read again. A member
 -- that raises an error is passed over.
 function trim.go_on(c, work, cursor, limit)
   local letter, from = string.match(cursor, '^([ef])(%d+)$')
@@ -104,11 +103,11 @@ function trim.go_on(c, work, cursor, limit)
 end
 
 -- @function ffx_trim
--- @summary  Removes executions that ended some time ago and belong to no managed flow, with all their keys, and unmanaged
+-- @summary  Removes executions that ended some time ago and do not belong to a managed flow, with all their keys, and unmanaged
 --           flows that have lost all their members in this way. An execution is kept for the retention_ttl_ms of the
---           stream_policy in its policy, or for `keep`; a negative time is for ever. One whose end somebody waits for that
---           has not been told stays. Looks at about `limit` records per call and removes about 1000 keys: go on with
---           next_cursor until it is empty. `unmanaged` counts the executions looked at that belong to no managed flow.
+--           stream_policy in its policy, or for `keep`; a negative time is for ever. An execution stays while another one waits
+--           for its end and has not received it. Checks about `limit` records per call and removes about 1000 keys: continue with
+--           next_cursor until it is empty. `unmanaged` counts the checked executions that do not belong to a managed flow.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      limit              int

@@ -1,21 +1,21 @@
--- Schedules. The record of a schedule is written as a whole by a client that has read its present version. The rules of
--- time are in the client; the library makes every step happen once.
+-- Schedules. A client that has read the present version of a schedule's record writes the whole record. The client has the rules
+-- of time; the library makes every step happen once.
 
--- A schedule that is due belongs to the keeper that was told of it for this time (ms); then another one may have it, or as soon as that
+-- Time (ms) for which a due schedule belongs to the keeper that received it; then another one may have it, or as soon as that
 -- takes over the partition. Until the keeper has written the record, a hash has its name under the schedule.
 local TAKEN_MS = 10000
 local TAKEN_PER_TICK = 16
 
--- Entries of the history that are kept.
+-- Number of entries of the history that are kept.
 local MAX_HISTORY = 50
 
--- For this time (ms) a partition remembers which fires of a schedule it has started, whatever becomes of the runs.
+-- Time (ms) for which a partition remembers which fires of a schedule it has started, regardless of the runs.
 local FIRED_MEMORY_MS = 86400000
 
 local MAX_LISTED = 100
 
--- A keeper takes over a partition: what others have taken there is due. They may be gone; where they are not, a step is written once
--- nevertheless.
+-- Makes the schedules due that other keepers have taken, when a keeper takes over the partition. Those keepers may be gone;
+-- otherwise a step is still written only once.
 function schedule.take_over(c, keeper)
   local taken_key = key.ffx_schedules_taken(c)
   local taken = redis.call('HGETALL', taken_key)
@@ -27,8 +27,7 @@ function schedule.take_over(c, keeper)
   end
 end
 
--- Takes schedules that are due, for the keeper that makes the call and for nobody else. A caller that is no keeper gets
--- none. Gives how many.
+-- Takes schedules that are due, for the calling keeper alone. A caller that is not a keeper gets none. Returns how many.
 function schedule.take_due(c)
   if not c.schedules then return 0 end
   local due_key = key.ffx_schedules_due(c)
@@ -44,7 +43,7 @@ function schedule.take_due(c)
   return #ids
 end
 
--- The fire that a submitting call brings, or nil when it brings none. Nil and the error reply when it is bad.
+-- Returns the fire in a submitting call, or nil when it has none. Returns nil and the error reply when it is invalid.
 function schedule.parse_fire(A)
   local fire = A.fires and A.fires[1]
   if not fire then return nil end
@@ -57,8 +56,8 @@ function schedule.parse_fire(A)
   return parsed
 end
 
--- Why a fire may not create its run, as the outcome of the submission: it has done so before, or its keeper has been away too
--- long. Nil when it may.
+-- Returns why a fire may not create its run, as the outcome of the submission: it has done so before, or its keeper has been away
+-- too long. Returns nil when it may.
 function schedule.refuse_fire(c, fire)
   if not fire then return nil end
   local incarnation, serial = string.match(redis.call('GET', key.ffx_schedule_fired(c, fire.schedule_id)) or '', '^(%S+) (%d+)$')
@@ -69,7 +68,7 @@ function schedule.refuse_fire(c, fire)
   return nil
 end
 
--- A fire creates its run: it never does so again. Fires of one schedule are started in the order of their serials.
+-- Records that a fire creates its run, which it does once. Fires of one schedule are started in the order of their serials.
 function schedule.note_fire(c, fire, flow_key)
   if not fire then return end
   redis.call('SET', key.ffx_schedule_fired(c, fire.schedule_id), fire.incarnation .. ' ' .. number.text(fire.serial),
@@ -77,7 +76,7 @@ function schedule.note_fire(c, fire, flow_key)
   redis.call('HSET', flow_key, 'schedule', fire.name, 'schedule_id', fire.schedule_id, 'fire_at', number.text(fire.fire_at))
 end
 
--- Writes the parts of a record that the call brings.
+-- Writes the parts of a record that the call contains.
 local function write_record(c, A, record_key, version, due_at)
   local id = A.schedule_id
   redis.call('HSET', record_key, 'version', number.text(version + 1), 'write_id', A.write_id, 'state', A.state)
@@ -110,11 +109,10 @@ local function write_record(c, A, record_key, version, due_at)
 end
 
 -- @function ffx_write_schedule
--- @summary  Writes the record of a schedule if it still has the version that the caller has read; 0 is that there is none.
---           `due_at` is when a keeper has to look at it; without it none does. `plan` is the revision under which
---           spec, definition and input are stored for the runs to come, `dropped_plans` are revisions that no run needs any more. `history` gets
---           entries in front, and keeps the last 50. The same write, sent again, is known by `write_id`. `keeper` starts a fire
---           until `due_at`.
+-- @summary  Writes the record of a schedule if it still has the version that the caller has read; 0 means that there is none.
+--           `due_at` is when a keeper has to check it; without it none does. `plan` is the revision under which spec, definition
+--           and input are stored for later runs, `dropped_plans` are revisions that no run needs. `history` gets entries in
+--           front, and keeps the last 50. `write_id` identifies a repeated write. `keeper` starts a fire until `due_at`.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      schedule_id        schedule_id
@@ -151,8 +149,8 @@ function F.ffx_write_schedule(K, A)
 end
 
 -- @function ffx_read_schedule
--- @summary  The record of a schedule, with its newest history entries and the server's time. Version 0 is that there is
---           none.
+-- @summary  Returns the record of a schedule, with its newest history entries and the server's time. Version 0 means that there
+--           is none.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      schedule_id        schedule_id
@@ -169,8 +167,8 @@ function F.ffx_read_schedule(K, A)
 end
 
 -- @function ffx_read_schedule_plan
--- @summary  What a schedule starts: the spec that the revision was written with, the input, and the definition of the flow
---           where it is asked for.
+-- @summary  Returns the plan of a schedule: the spec that the revision was written with, the input, and, on request, the
+--           definition of the flow.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      schedule_id        schedule_id
@@ -187,8 +185,8 @@ function F.ffx_read_schedule_plan(K, A)
 end
 
 -- @function ffx_delete_schedule
--- @summary  Removes a schedule, if it still has the version that the caller has read. `plans` are the revisions of what
---           it starts. What it has started stays. ffx_forget_fires removes the rest, in every partition.
+-- @summary  Removes a schedule, if it still has the version that the caller has read. `plans` are the revisions of its plans. The
+--           runs that it has started stay. ffx_forget_fires removes the rest, in every partition.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      schedule_id        schedule_id
@@ -216,7 +214,7 @@ function F.ffx_delete_schedule(K, A)
 end
 
 -- @function ffx_forget_fires
--- @summary  Forgets which fires of a schedule a partition has started, when the schedule is gone.
+-- @summary  Removes the record of a schedule's fires in a partition, when the schedule is gone.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      schedule_id        schedule_id
@@ -229,8 +227,8 @@ end
 -- @record schedule_record schedule_id:schedule_id version:int spec:bytes state:bytes
 
 -- @function ffx_list_schedules
--- @summary  The schedules of a partition, in pages and in no particular order. One that is there all the time is in at
---           least one page. `faults` are those that cannot be read.
+-- @summary  Returns the schedules of a partition, in pages and in no particular order. A schedule that exists all the time is in
+--           at least one page. `faults` are those that cannot be read.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      cursor             text optional

@@ -1,14 +1,16 @@
 -- The writes of a submission, gathered and sent with few commands.
 
--- What the runs of one call share: members that enter indexes (see batch_writes.gather), and texts; and the tags of the run before with
--- the lists of runs that these are for (see run_record.enter); and the fields of their records (see run_record.write).
+-- Creates the data that the runs of one call share: members that enter indexes (see batch_writes.gather), and texts; the tags of
+-- the previous run with the lists of runs for them (see run_record.enter); and the fields of their records (see
+-- run_record.write).
 function batch_writes.new()
   return {
     texts = call.short_list(), text_count = 0, tags_of = nil, tags = nil, lists = nil, values = nil, value_count = nil, nil, nil, nil, nil,
   }
 end
 
--- The list in which members of a set or sorted set are gathered, which one command for each key writes at the end of the call.
+-- Returns the list in which members of a set or sorted set are gathered, which one command for each key writes at the end of the
+-- call.
 local function list_of(batch, command, target)
   local list = batch[target]
   if not list then
@@ -26,7 +28,7 @@ function batch_writes.gather(batch, command, target, first, second)
   if second then list[#list + 1] = second end
 end
 
--- A text that is written at the end of the call, together with the others.
+-- Gathers a text that is written at the end of the call, together with the others.
 function batch_writes.text(batch, text_key, text)
   local texts, count = batch.texts, batch.text_count
   texts[count + 1] = text_key
@@ -34,7 +36,8 @@ function batch_writes.text(batch, text_key, text)
   batch.text_count = count + 2
 end
 
--- Texts of one command (bytes), roughly: what a command is given is copied before it is kept.
+-- Approximate maximum size (bytes) of the texts of one command: the server copies the arguments of a command before it keeps
+-- them.
 local TEXT_BYTES = 65536
 local TEXTS_AT_A_TIME = 500
 
@@ -49,7 +52,7 @@ local function write_texts(texts, count)
   end
 end
 
--- Writes what was gathered, at the end of a call.
+-- Writes the gathered members and texts, at the end of a call.
 function batch_writes.finish(batch)
   write_texts(batch.texts, batch.text_count)
   for _, list in ipairs(batch) do call.chunked(list.command, list.target, list) end

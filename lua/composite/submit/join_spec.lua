@@ -6,7 +6,7 @@ local function refuse(name, what)
   return nil, reply.err('invalid_input', 'node ' .. name .. ': ' .. what)
 end
 
--- The policy that a text says, or nil and the error reply. `upstreams` is how many edges lead to the node.
+-- Returns the policy in a text, or nil and the error reply. `upstreams` is how many edges lead to the node.
 function join_spec.parse(name, text, upstreams)
   local variant, on_satisfied, k_text = string.match(text, '^(%S*) (%S*) (%S*)$')
   if not variant then return refuse(name, 'a join must be "<policy> <on_satisfied> <k>", got: ' .. text) end

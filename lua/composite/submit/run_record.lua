@@ -1,12 +1,12 @@
--- The record of a submitted run, with what belongs to the run itself.
+-- The record of a submitted run, and the other data of the run itself.
 
 local append, gather = record.append, batch_writes.gather
 
--- Digits of the hash of a graph that the record of a run keeps, as of that of an input.
+-- Number of digits of a graph's hash, and of an input's, that the record of a run keeps.
 run_record.HASH_DIGITS = 32
 
--- Fields that the records of the runs of a call have in common, with their values, and how long the list is. What is read with every
--- node comes first.
+-- Returns the fields that the records of a call's runs have in common, with their values, and the length of the list. Fields that
+-- are read with every node come first.
 local function common_values(c, A, g, n)
   local values = {
     'public_flow_state', 'open',
@@ -20,7 +20,7 @@ local function common_values(c, A, g, n)
     'node_count', g.head.nodes,
     'created_at', c.now_text,
     'last_mutation_at', c.now_text,
-    nil, nil, nil, nil, -- room for what most runs have besides
+    nil, nil, nil, nil, -- room for the further fields of most runs
   }
   append(values, 'edge_count', g.head.edges)
   append(values, 'joins', g.has_joins and graph_store.joins_text(g) or '')
@@ -32,17 +32,17 @@ local function common_values(c, A, g, n)
   return values
 end
 
--- Where the values of the fields are that each run has of its own.
+-- Places of the values that differ from run to run.
 local RUN_ID, INPUT_HASH = 6, 8
 
--- Appends a field of a run to a list with so many elements, unless it has no value. Gives how many there are.
+-- Appends a field of a run to a list of `count` elements, unless it has no value. Returns the new number.
 local function add(values, count, field, value)
   if not value or value == '' then return count end
   values[count + 1], values[count + 2] = field, value
   return count + 2
 end
 
--- The record of a run. `batch` keeps the list of values from one run to the next.
+-- Writes the record of a run. `batch` keeps the list of values from one run to the next.
 local function write_core(c, batch, flow_key, A, run, g, n)
   local values, count, parent = batch.values, batch.value_count, run.parent
   if not values then
@@ -58,7 +58,7 @@ local function write_core(c, batch, flow_key, A, run, g, n)
   count = add(values, count, 'trace_context', run.trace_context)
   count = add(values, count, 'fair_key', run.fair_key)
   count = add(values, count, 'memo', run.memo)
-  local fields = run.fields -- that few runs have
+  local fields = run.fields -- fields that few runs have
   for i = 1, fields and #fields or 0, 2 do count = add(values, count, fields[i], fields[i + 1]) end
   if run.budgets then
     count = add(values, count, 'budgets', '1')
@@ -79,14 +79,14 @@ local function flat_tags(tags)
   return flat
 end
 
--- The tags of a run, and the lists of runs that it enters: most runs of a batch have those of the one before.
+-- Gathers the tags of a run, and the lists of runs that it enters: most runs of a batch have the same tags as the previous one.
 local function gather_tags(c, batch, flow_name, tags)
   if batch.tags_of == tags then return end
   batch.tags_of, batch.tags = tags, flat_tags(tags)
   batch.lists = run_list.of(c, flow_name, batch.tags)
 end
 
--- Enters a run that is to be created into the lists, and stores what belongs to it beside its record.
+-- Enters a run that is to be created into the lists, and stores its data in addition to its record.
 function run_record.enter(c, batch, A, run, n)
   local flow_id = run.flow_id
   gather(batch, 'SADD', key.index_flow_index(c), flow_id)

@@ -1,11 +1,11 @@
--- Submitting runs of a graph.
+-- Submits runs of a graph.
 
 local MAX_RUNS = 64
 
--- Longest memo of a run (bytes).
+-- Maximum size of a run's memo (bytes).
 local MAX_MEMO = 16384
 
--- What a run that exists is judged by.
+-- Fields by which an existing run is judged.
 local FLOW_FIELDS = { 'graph_hash', 'input_hash', 'public_flow_state', 'purging', 'parent_execution_id', 'roots_left' }
 
 local function run_at(A, place, what)
@@ -14,7 +14,7 @@ local function run_at(A, place, what)
   return nil, reply.err('invalid_input', what .. ' must name a run by its place, got: ' .. tostring(place))
 end
 
--- Puts what comes in lists of its own to the runs that it belongs to. Nil, or the error reply.
+-- Assigns the elements of separate lists to the runs that they belong to. Returns nil, or the error reply.
 local function assign(A)
   local run, err
   for _, entry in ipairs(A.budgets) do
@@ -60,7 +60,7 @@ local function assign(A)
   return nil
 end
 
--- Numbers of the call, converted before anything is written. Nil and the error reply when one is bad.
+-- Converts the numbers of the call, before anything is written. Returns nil and the error reply when one is invalid.
 local function parse(A)
   if not (A.tags and A.runs and A.limits and A.budgets and A.own_tags and A.fires and A.parents and A.memos and A.signals and A.arrivals and A.forks and A.kept) then
     return nil, reply.err('invalid_input', 'the counts do not fit the arguments')
@@ -100,10 +100,10 @@ local function parse(A)
   return n
 end
 
--- How it stands with a run that there is: its outcome.
+-- Returns the outcome of an existing run.
 local function outcome_of(flow, A, run)
   if flow.purging then return { 'flow_purging', '', '', '' } end
-  -- It is signalled, whatever it was started with, or other calls have changed its input.
+  -- The run receives a signal regardless of its input, or other calls have changed its input.
   if run.signal or run.arrival and run.arrival.quiet > 0 then return { 'ALREADY_SATISFIED', '', '', '' } end
   local graph_hash = string.sub(A.graph_hash, 1, run_record.HASH_DIGITS)
   if flow.graph_hash ~= graph_hash then
@@ -130,7 +130,7 @@ local function write_special(c, r, run, g)
   end
 end
 
--- Whether the graph has the nodes whose limits the call brings. Nil, or the error reply.
+-- Checks that the graph has the nodes whose limits the call contains. Returns nil, or the error reply.
 local function check_limits(c, A)
   if #A.limits == 0 then return nil end
   local g = graph_store.find(c, A.graph)
@@ -146,15 +146,15 @@ end
 
 local OK = { 'OK', '', '', '' }
 
--- Reports whether there is none of the runs of a call.
+-- Reports whether none of the runs of a call exists.
 local function are_new(c, A)
   local keys = call.short_list()
   for i = 1, #A.runs do keys[i] = key.flow_core(c, A.runs[i].flow_id) end
   return #keys > 0 and redis.call('EXISTS', unpack(keys)) == 0
 end
 
--- The outcome of a run that there is already, or that must not be created; nil for one that is to be created. `is_new`: there is no
--- such run.
+-- Returns the outcome of a run that already exists, or that must not be created; nil for one that is to be created. `is_new`: the
+-- run does not exist.
 local function judge(c, A, n, run, is_new)
   local flow = not is_new and record.read(key.flow_core(c, run.flow_id), FLOW_FIELDS, true)
   if not flow then return schedule.refuse_fire(c, n.fire) or n.arrival and arrival.judge(c, A, n, run) or nil end
@@ -163,7 +163,8 @@ local function judge(c, A, n, run, is_new)
   return outcome
 end
 
--- The graph of the runs of a call, which are so many more that use it. Nil and the error reply when they cannot be created.
+-- Returns the graph of the runs of a call, and counts `count` more users of it. Returns nil and the error reply when they cannot
+-- be created.
 local function graph_for(c, A, count)
   local g = graph_store.find(c, A.graph)
   if not g then return nil, reply.err('graph_unknown') end
@@ -174,7 +175,7 @@ local function graph_for(c, A, count)
   return g
 end
 
--- Creates a run that is in the lists already, and gathers its roots in a batch.
+-- Creates a run that is already in the lists, and gathers its roots in a batch.
 local function create_run(c, batch, A, n, run, g)
   local flow_key = key.flow_core(c, run.flow_id)
   -- The start may move, and the deadline with it; and the end of a run with a key frees its place.
@@ -196,7 +197,7 @@ local function create_run(c, batch, A, n, run, g)
 end
 
 -- Creates runs. They are in the lists, with their inputs, before they have records: should the server come back with a part of
--- the call, what has a record is complete or is found by the lists. Nil, or the error reply.
+-- the call, each run with a record is complete or is found by the lists. Returns nil, or the error reply.
 local function create_all(c, A, n, runs)
   if #runs == 0 then return nil end
   local g, err = graph_for(c, A, #runs)
@@ -220,7 +221,7 @@ local function create_all(c, A, n, runs)
   return nil
 end
 
--- Delivers the signals that come with runs, those that the call has created and those that there were. Gives how each of them went.
+-- Delivers the signals that come with runs, both created and existing ones. Returns the outcome of each.
 local function send_signals(c, A, outcomes)
   local sent = {}
   for i, entry in ipairs(A.signals) do
@@ -240,29 +241,30 @@ end
 -- @record    sent_signal code:text outcome:text signal_id:text first_outcome:text matched:bool answer_schema:text detail:text
 
 -- @function ffx_submit
--- @summary  Creates runs of one graph and makes their roots eligible. The graph has come with ffx_put_graph; where the partition
---           does not have it, nothing is written. The outcomes stand in the order of the runs: OK, ALREADY_SATISFIED, or why a run
---           is not created, which changes nothing of the others: `flow_purging`; `flow_id_conflict`, with what is different (graph, input,
---           graph and input, parent); `purged`, of a fire whose run has been; `fire_too_late`, with the time until which it might have been and the
---           present one. Tags of a run of its own are all that it has; `own_tags`, `limits`, `budgets` and `parents` name their run by its place, from 1, and limits
---           their node by its ordinal. Budgets that a run brings replace those of its graph. `retention` is how long runs are kept
---           after their end (ms): one time for all outcomes, or four, for success, failed, cancelled and expired; a
---           negative time, and none, is for ever. Runs with a `fair_key` take turns with those of other keys in their
---           lanes. With `start_at`, nothing of the runs is eligible before that time, from which their deadline counts. A run that a schedule starts brings the one fire that it is of: a fire creates one run at most, also when
---           that run has been purged, and none after `start_before`. Of many roots, one call releases some: `more` says that the
---           same call again releases others. Those that nobody asks for are released by the keeper. With `priority`, the run has that
---           one, which its child runs inherit; the graph's nodes have it already. A signal goes to a wait of its run as by
---           ffx_signal_node, in the same step, also to a run that there is, whose graph and input are not compared then;
---           `signals` says how that went, with the error's code. A run with an arrival comes alone, in the partition of its key. Up to
---           `at_once` runs of the key are open; where they are, `when_taken` says what becomes of the run: reject (`run_key_taken`,
---           with the run id and flow id of one of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with
---           those ids), or cancel, which cancels the oldest. Within `unique_for` after the first run of the key, others are joined to
---           it. Of more than `starts` within `per` (ms), for each `starts/per` of its windows, the start is put off or `throttled`, with the
---           time at which it could be. With
---           `quiet`, the run starts so long after the last call, or `at_most` after the first one: a later call is joined, and its
---           input replaces that of the run, or is added to it, up to `max_inputs` (`debounce_full`). The same `call_id` counts once.
---           A fork comes alone, too: its `kept` nodes, by their ordinals, have succeeded with these results from the beginning on,
---           and its `skips` have been skipped for these reasons, since runs that they stand for had no result.
+-- @summary  Creates runs of one graph and makes their roots eligible. ffx_put_graph stores the graph before; when the partition
+--           does not have it, nothing is written. The outcomes are in the order of the runs: OK, ALREADY_SATISFIED, or why a run
+--           is not created, which does not affect the others: `flow_purging`; `flow_id_conflict`, with the difference (graph,
+--           input, graph and input, parent); `purged`, for a fire whose run was purged; `fire_too_late`, with the latest possible
+--           time and the present one. A run's own tags replace the common tags; `own_tags`, `limits`, `budgets` and `parents`
+--           name their run by its place, from 1, and limits their node by its ordinal. A run's own budgets replace those in its
+--           graph. `retention` is how long runs are kept after their end (ms): one time for all outcomes, or four, for success,
+--           failed, cancelled and expired; a negative or missing time is for ever. Runs with a `fair_key` take turns with those
+--           of other keys in their lanes. With `start_at`, no node of the runs is eligible before that time, from which their
+--           deadline counts. A run that a schedule starts has its fire: a fire creates one run at most, also when that run has
+--           been purged, and none after `start_before`. When a run has many roots, one call releases some: `more` means that the
+--           same call again releases others. The keeper releases those that are left. With `priority`, the run has that one,
+--           which its child runs inherit; the graph's nodes already have it. A signal goes to a wait of its run as by
+--           ffx_signal_node, in the same step, also to an existing run, whose graph and input are not compared then; `signals`
+--           contains its outcome, with the error's code. A run with an arrival comes alone, in the partition of its key. Up to
+--           `at_once` runs of the key are open; beyond that, `when_taken` decides: reject (`run_key_taken`, with the run id and
+--           flow id of one of them), queue (it starts when its turn comes, or `run_key_full`), join (joined, with those ids), or
+--           cancel, which cancels the oldest. Within `unique_for` after the first run of the key, others are joined to it. A
+--           start beyond `starts` within `per` (ms), for each `starts/per` of its windows, is deferred or `throttled`, with the
+--           time at which it could be. With `quiet`, the run starts that time after the last call, or `at_most` after the first
+--           one: a later call is joined, and its input replaces the run's input, or is added to it, up to `max_inputs`
+--           (`debounce_full`). The same `call_id` counts once. A fork comes alone, too: its `kept` nodes, by their ordinals, have
+--           succeeded with these results from the beginning, and its `skips` were skipped for these reasons, because their child
+--           runs had no result.
 -- @flags    derives repeatable intake
 -- @key      partition          ffx.partition
 -- @arg      graph              text
@@ -302,7 +304,7 @@ function F.ffx_submit(K, A)
   n.deadline_at = n.deadline and (n.start_at or c.now) + n.deadline
   err = check_limits(c, A)
   if err then return err end
-  recovery.state(c) -- as long as there is nothing that would have to be gone through
+  recovery.state(c) -- while there is nothing to check
   local outcomes, runs, seen, again, is_new = call.short_list(), call.short_list(), {}, {}, are_new(c, A)
   for i, run in ipairs(A.runs) do
     local outcome = not seen[run.flow_id] and judge(c, A, n, run, is_new)

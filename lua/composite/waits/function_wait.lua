@@ -1,4 +1,4 @@
--- Steps and waits of functions: suspending, recording a step, opening a waitpoint ahead, reading the journal.
+-- Steps and waits of functions: suspends them, records a step, opens a waitpoint ahead, and reads the journal.
 
 local STEP_FIELDS = {
   'execution_id', 'lifecycle_phase', 'ownership_state', 'eligibility_state', 'terminal_outcome', 'attempt_state',
@@ -8,8 +8,8 @@ local STEP_FIELDS = {
   'fair_key',
 }
 
--- Waitpoint that the step has opened ahead, when it is still pending, or nil. Signals that came late for it were refused,
--- so one whose time is up does not count.
+-- Returns the waitpoint that the step has opened ahead, when it is still pending, or nil. Signals that came late for it were
+-- refused, so an expired one does not count.
 local function opened_ahead(c, execution_id, core, step)
   local id = journal.get(c, execution_id, core, 'open:' .. step)
   if not id then return nil end
@@ -20,7 +20,7 @@ local function opened_ahead(c, execution_id, core, step)
   return { id = id, key = w.waitpoint_key or '', token = w.waitpoint_token or '', pending = true }
 end
 
--- The waitpoint of a wait that is to begin, or nil and the error reply.
+-- Returns the waitpoint of a wait that is to begin, or nil and the error reply.
 local function waitpoint_for(c, A, core)
   local w = opened_ahead(c, A.execution_id, core, A.step)
   if w then return w end
@@ -31,12 +31,12 @@ local function waitpoint_for(c, A, core)
   return w
 end
 
--- What the step has brought before, or nil: signals came before the wait, or this call's first reply was lost.
+-- Returns the earlier result of the step, or nil: signals came before the wait, or this call's first reply was lost.
 local function brought_before(c, A, core)
   return core.lifecycle_phase == 'active' and journal.get(c, A.execution_id, core, 'await:' .. A.step)
 end
 
--- Executions that a worker takes on in place of the one that it put to sleep.
+-- Returns the executions that a worker is leased in place of the suspended one.
 local function claim_next(c, request)
   local executions = claiming.claim(c, request)
   local remaining = claiming.remaining(c, request)
@@ -45,13 +45,12 @@ local function claim_next(c, request)
 end
 
 -- @function ffx_suspend
--- @summary  The lease holder's function waits for signals: its slot is free, and it runs again once they have come, with
---           what the wait has brought in its journal, under await:<step>. A waitpoint that ffx_open_waitpoint has made for
---           the step is used, with the signals that it holds; when they are enough, the lease stays, and the answer is
---           ALREADY_SATISFIED with that entry. Otherwise the worker is leased its next executions of the same partition
---           when it asks for some (count > 0). The caller makes the suspension id, one for each wait, and sends it again
---           with a repeat after a lost reply, which is answered OK, too, when the attempt has been resumed since: what the
---           repeat leases may be this execution. timeout 0 is none.
+-- @summary  The lease holder's function waits for signals: its slot is free, and it runs again once they have come, with the
+--           result of the wait in its journal, under await:<step>. A waitpoint that ffx_open_waitpoint has made for the step is
+--           used, with its signals; when they are enough, the lease stays, and the answer is ALREADY_SATISFIED with that entry.
+--           Otherwise the worker is leased its next executions of the same partition when it requests some (count > 0). The
+--           caller makes the suspension id, one for each wait, and sends it again with a repeat after a lost reply. The answer is
+--           then OK also when the attempt has been resumed since: the repeat may lease this very execution. timeout 0 is none.
 -- @flags    derives fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -127,8 +126,8 @@ function F.ffx_suspend(K, A)
 end
 
 -- @function ffx_record_step
--- @summary  Records what a step of the lease holder's function has done, so that it is not done again when the function
---           runs again. The first value stays; the reply is what is stored.
+-- @summary  Records the result of a step of the lease holder's function, so that the step is not repeated when the function runs
+--           again. The first value stays; the reply is the stored one.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -164,10 +163,9 @@ function F.ffx_record_step(K, A)
 end
 
 -- @function ffx_open_waitpoint
--- @summary  Opens the waitpoint of a step ahead of its wait, so that the token can be handed out while the function still
---           runs. Signals that come before the wait are kept. A step has one such waitpoint, whatever attempt asks for it;
---           another one only when the first was closed, or not used in time, before the step has waited. expires_in 0
---           is no limit.
+-- @summary  Opens the waitpoint of a step ahead of its wait, so that the token can be given away while the function still runs.
+--           Signals that come before the wait are kept. A step has one such waitpoint for all attempts; another one only when the
+--           first was closed, or not used in time, before the step has waited. expires_in 0 means unlimited.
 -- @flags    derives repeatable fence
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -228,7 +226,7 @@ function F.ffx_open_waitpoint(K, A)
 end
 
 -- @function ffx_read_journal
--- @summary  The journal of an execution, in pages: for one that is too large to come with a claim.
+-- @summary  Returns the journal of an execution, in pages: for one that is too large to come with a claim.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

@@ -6,7 +6,7 @@ local FIELDS = {
   'generation',
 }
 
--- The signal came too late, or to a wait that never was.
+-- Returns the outcome of a signal that came too late, or to a wait that never existed.
 local function closed(s) return { 'closed', s.signal_id, '', '0' } end
 
 local function is_open(c, waitpoint_id)
@@ -14,7 +14,7 @@ local function is_open(c, waitpoint_id)
   return state == 'pending' or state == 'active'
 end
 
--- Opens the waitpoint of a wait that has not begun. Gives nil, or the error reply.
+-- Opens the waitpoint of a wait that has not begun. Returns nil, or the error reply.
 local function open_ahead(c, s, core, waitpoint_id, waitpoint_key)
   local minted, code = waitpoint_token.mint(key.waitpoint_secrets(c), waitpoint_id, waitpoint_key, c.now_text)
   if not minted then return reply.err(code) end
@@ -24,7 +24,8 @@ local function open_ahead(c, s, core, waitpoint_id, waitpoint_key)
   return nil
 end
 
--- The waitpoint of a waitpoint node: the last one, unless the node waits again. Nil without one, or with the error reply.
+-- Returns the waitpoint of a waitpoint node: the last one, unless the node waits again. Returns nil without one, or with the
+-- error reply.
 local function of_node(c, s, core)
   if is_set(s.step) then
     return nil, reply.err('invalid_input', 'node ' .. core.node .. ' is a waitpoint, and has no wait "' .. s.step .. '"')
@@ -41,7 +42,7 @@ local function of_node(c, s, core)
   return waitpoint_id
 end
 
--- The waitpoint of a function's wait.
+-- Returns the waitpoint of a function's wait.
 local function of_step(c, s, core)
   if not is_set(s.step) then
     return nil, reply.err('invalid_input', 'node ' .. core.node .. ' is no waitpoint: the wait of its function has to be named')
@@ -62,7 +63,7 @@ local function of_step(c, s, core)
   return waitpoint_id
 end
 
--- Delivers a signal whose arguments were checked to the wait of a node of a run. Gives what wait_control.take gives.
+-- Delivers a signal whose arguments were checked to the wait of a node of a run. Returns the result of wait_control.take.
 function named_signal.send(c, flow_id, s)
   local run = row.run(c, flow_id)
   if not run then return nil, reply.err('flow_not_found') end
@@ -80,14 +81,14 @@ function named_signal.send(c, flow_id, s)
   s.waitpoint_id, err = (core.wait and of_node or of_step)(c, s, core)
   if err then return nil, err end
   if not s.waitpoint_id then return closed(s) end
-  if not is_set(s.signal_category) then s.signal_category = nil end -- what signals have by default
+  if not is_set(s.signal_category) then s.signal_category = nil end -- the default of signals
   return wait_control.take(c, s)
 end
 
 -- @function ffx_signal_node
--- @summary  Hands a signal to the wait of a node of a run: a waitpoint node, or the step of a function. Where the wait has not begun,
---           its waitpoint is opened ahead and keeps the signal. Outcomes are those of ffx_signal, of the latest wait of that
---           name; closed, too, when the node has ended without one. Needs no token.
+-- @summary  Sends a signal to the wait of a node of a run: a waitpoint node, or the step of a function. Where the wait has not
+--           begun, its waitpoint is opened ahead and keeps the signal. Outcomes are the same as in ffx_signal, for the latest
+--           wait of that name; also closed, when the node has ended without one. Needs no token.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

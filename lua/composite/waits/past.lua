@@ -1,10 +1,10 @@
--- The past of a function that goes on as new: the waits of its former generations, and the signals that these took. Their records are
--- gone; by what is kept here, a signal that comes again is a duplicate, and one with a token of then is told that it is late. The
--- newest entries are kept, in two hashes: when one is full, it takes the place of the other.
+-- The past of a function that continues as new: the waits of its former generations, and the signals that these took. Their
+-- records are gone. With the entries that are kept here, a repeated signal is recognised as a duplicate, and a signal with a
+-- token from then as late. The newest entries are kept, in two hashes: when one is full, it replaces the other.
 --
--- Those records go a bounded number in one call. What is left goes with the waitpoints that are closed by time.
+-- Those records are removed, a bounded number in one call. The rest is removed with the waitpoints that are closed by time.
 
--- Entries of one hash.
+-- Maximum number of entries of one hash.
 local MAX_ENTRIES = 256
 
 local function put(c, execution_id, field, entry)
@@ -21,16 +21,16 @@ end
 
 local function wait_field(waitpoint_id) return 'w:' .. waitpoint_id end
 
--- A signal with an idempotency key is known by it, at the step that it was sent to.
+-- Returns the field of a signal: one with an idempotency key is known by it, at the step that it was sent to.
 local function signal_field(step, signal_id, idempotency_key)
   if not is_set(idempotency_key) then return 's:' .. signal_id end
   return 'k:' .. #step .. ':' .. step .. idempotency_key
 end
 
--- Waits of one waitpoint that are kept: it is pending again when early signals are left.
+-- Maximum number of a waitpoint's waits that are kept: it is pending again when early signals are left.
 local MAX_WAITS = 16
 
--- Keeps that a function had a wait. `w` has step, waitpoint_key, created_at and close_reason.
+-- Records that a function had a wait. `w` has step, waitpoint_key, created_at and close_reason.
 function past.note_wait(c, execution_id, waitpoint_id, w)
   local field = wait_field(waitpoint_id)
   local waits = get(c, execution_id, field) or {}
@@ -39,7 +39,8 @@ function past.note_wait(c, execution_id, waitpoint_id, w)
   put(c, execution_id, field, waits)
 end
 
--- The wait of a former generation that a token is one for: its step, and what a late signal to it is told. Nil when there is none.
+-- Returns the wait of a former generation that a token belongs to: its step, and the outcome of a late signal. Nil when there is
+-- none.
 function past.wait(c, secrets_key, A)
   for _, entry in ipairs(get(c, A.execution_id, wait_field(A.waitpoint_id)) or {}) do
     if not waitpoint_token.check(c, secrets_key, A.waitpoint_token, A.waitpoint_id, entry[2], entry[3]) then
@@ -49,28 +50,30 @@ function past.wait(c, secrets_key, A)
   return nil
 end
 
--- Keeps that a signal was taken. `s` has signal_id, idempotency_key, waitpoint_id, outcome and counts, as its sender was told.
+-- Records that a signal was taken. `s` has signal_id, idempotency_key, waitpoint_id, outcome and counts, as in the reply to its
+-- sender.
 local function note_signal(c, execution_id, step, s)
   put(c, execution_id, signal_field(step, s.signal_id, s.idempotency_key), { s.signal_id, s.outcome, s.counts, s.waitpoint_id })
 end
 
--- What the sender of such a signal to a step was told before, as wait_control.take gives it, and its waitpoint; nil when it is new.
+-- Returns the earlier reply to the sender of such a signal to a step, in the form of wait_control.take, and its waitpoint; nil
+-- when it is new.
 function past.signal(c, execution_id, step, A)
   local entry = get(c, execution_id, signal_field(step, A.signal_id, A.idempotency_key))
   if not entry then return nil end
   return { 'duplicate', entry[1], entry[2], entry[3] }, entry[4]
 end
 
--- Keys that one call removes, roughly: as many as a full journal of waits for one signal each has.
+-- Approximate number of keys that one call removes: as many as a full journal of waits with one signal each has.
 local KEYS_PER_CALL = 2000
 
--- Signals taken at a time.
+-- Number of signals that are taken at a time.
 local SIGNALS_AT_A_TIME = 64
 
 function past.work() return { left = KEYS_PER_CALL } end
 
--- Removes signals from the stream of a waitpoint, those that `wanted` picks, and keeps in the past that they came. `entries` are
--- of the stream. Gives how many bytes of signals are gone.
+-- Removes the signals from the stream of a waitpoint that `wanted` selects, and records them in the past. `entries` are entries
+-- of the stream. Returns the removed bytes of signals.
 local function remove_signals(c, work, execution_id, waitpoint_id, step, entries, wanted)
   local names, stream_ids, signal_ids, bytes = {}, {}, {}, 0
   for _, entry in ipairs(entries) do
@@ -97,8 +100,8 @@ local function remove_signals(c, work, execution_id, waitpoint_id, step, entries
   return bytes
 end
 
--- Removes the signals of a waitpoint up to an entry of its stream that one call may look at: those before a wait began.
--- Gives how many bytes of signals are gone.
+-- Removes the signals of a waitpoint up to an entry of its stream that one call may read: those before a wait began. Returns the
+-- removed bytes of signals.
 function past.remove_until(c, work, execution_id, waitpoint_id, step, last)
   local bytes = 0
   repeat
@@ -110,7 +113,7 @@ end
 
 local function came_by_token(scope) return scope ~= 'step' end
 
--- Removes the signals of a waitpoint that came with its token. Gives how many bytes of signals are gone.
+-- Removes the signals of a waitpoint that came with its token. Returns the removed bytes of signals.
 function past.remove_by_token(c, work, execution_id, waitpoint_id, step)
   local entries = redis.call('XRANGE', key.waitpoint_signals(c, waitpoint_id), '-', '+')
   local bytes = 0
@@ -121,7 +124,7 @@ function past.remove_by_token(c, work, execution_id, waitpoint_id, step)
   return bytes
 end
 
--- Removes a waitpoint with its signals, or a part of them. Gives whether all of it is gone.
+-- Removes a waitpoint with its signals, or a part of them. Returns whether it is removed completely.
 local function remove(c, work, execution_id, waitpoint_id)
   local waitpoint_key, signals_key = key.waitpoint_record(c, waitpoint_id), key.waitpoint_signals(c, waitpoint_id)
   local w = record.read(waitpoint_key, { 'step', 'waitpoint_key', 'created_at', 'close_reason', 'timer' })
@@ -141,15 +144,15 @@ local function remove(c, work, execution_id, waitpoint_id)
   return true
 end
 
--- Lets the keeper remove what is left of a waitpoint.
+-- Leaves the rest of a waitpoint to the keeper.
 local function leave_rest(c, waitpoint_id)
   redis.call('HSET', key.waitpoint_record(c, waitpoint_id), 'spent', '1')
   redis.call('ZADD', key.index_pending_waitpoint_expiry(c), c.now, waitpoint_id)
   wake.due(c, c.now)
 end
 
--- Removes waitpoints that no generation needs any more, and notes how many signals of theirs are left. `kept` is how many signals
--- the waitpoints hold that stay.
+-- Removes waitpoints that no generation needs, and records how many of their signals are left. `kept` is the number of signals of
+-- the waitpoints that stay.
 function past.remove_all(c, work, execution_id, core_key, waitpoint_ids, kept)
   local all = true
   for _, waitpoint_id in ipairs(waitpoint_ids) do
@@ -165,10 +168,10 @@ function past.remove_all(c, work, execution_id, core_key, waitpoint_ids, kept)
   end
 end
 
--- How many signals of an execution are those of former generations.
+-- Returns how many signals of an execution belong to former generations.
 function past.signals(core_key) return tonumber(record.value(core_key, 'spent_signals') or nil) or 0 end
 
--- Goes on removing a waitpoint that was left to the keeper.
+-- Continues to remove a waitpoint that was left to the keeper.
 function past.go_on(c, work, waitpoint_id, execution_id)
   local signals_key = key.exec_signals(c, execution_id)
   local before = redis.call('ZCARD', signals_key)

@@ -12,8 +12,8 @@ local function move(c, execution_id, core, k, at)
 end
 
 -- @function ffx_move_timer
--- @summary  Moves the time of the timer that a node sleeps by, a timer node or a function, to another one; one that is over, and none,
---           ends the timer now, as if its time had come.
+-- @summary  Moves the time for which a node sleeps, a timer node or a function, to another one; a past or missing time ends the
+--           timer now, as if its time had come.
 -- @flags    derives operator
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id

@@ -1,21 +1,21 @@
--- Signals to waits of managed flows, and operators who end them.
+-- Delivers signals to waits of managed flows, and ends waits on request of operators.
 
--- Signals that a waitpoint keeps before its wait begins.
+-- Maximum number of signals that a waitpoint keeps before its wait begins.
 local MAX_EARLY = 1024
 
--- Signals of one execution.
+-- Maximum number of signals of one execution.
 local MAX_SIGNALS = 10000
 
--- Longest names, sources and keys (bytes).
+-- Maximum size of names, sources and keys (bytes).
 local MAX_TEXT = 256
 
 -- A signal is recognised as long as its waitpoint exists.
 local LIMITS = { dedup_ttl_ms = 1, keep_dedup = true, signal_maxlen = MAX_SIGNALS, max_signals_per_execution = MAX_SIGNALS }
 
--- How deep the JSON of a signal may be nested: as deep as that which the decoder of the servers takes, where signals are listed.
+-- Maximum depth of a signal's JSON: as deep as the decoder of the servers accepts, where signals are listed.
 local MAX_DEPTH = 1000
 
--- How deep a JSON text is nested. Texts with few brackets are not looked at closely, and give 0.
+-- Returns the depth of a JSON text. Texts with few brackets are not checked closely, and give 0.
 local function depth_of(json)
   if #json <= MAX_DEPTH or select(2, string.gsub(json, '[%[{]', '')) <= MAX_DEPTH then return 0 end
   local bare = string.gsub(string.gsub(json, '\\.', ''), '"[^"]*"', '')
@@ -27,7 +27,7 @@ local function depth_of(json)
   return deepest
 end
 
--- Refusal of arguments that no waitpoint takes; nil when they are fine.
+-- Returns the error reply for arguments that no waitpoint takes; nil when they are valid.
 function wait_control.check_signal(A)
   if #(A.signal_id or '') ~= 36 then return reply.err('invalid_input', 'signal_id must be a UUID') end
   for _, name in ipairs({ 'signal_name', 'source_type', 'source_identity', 'idempotency_key', 'signal_category', 'correlation_id' }) do
@@ -43,7 +43,7 @@ function wait_control.check_signal(A)
   return nil
 end
 
--- Keys of a signal to a waitpoint.
+-- Returns the keys of a signal to a waitpoint.
 local function signal_keys(c, A)
   local k = wait.keys(c, A.execution_id, A.waitpoint_id)
   k.exec_signals = key.exec_signals(c, A.execution_id)
@@ -54,7 +54,7 @@ local function signal_keys(c, A)
   return k
 end
 
--- The record of this very signal or of the first one with its idempotency key, or nil.
+-- Returns the record of this very signal or of the first one with its idempotency key, or nil.
 local function delivered_before(c, k, A)
   local id = k.dedup and redis.call('GET', k.dedup) or A.signal_id
   local s = record.read(key.signal_record(c, id), { 'observed_effect', 'target_waitpoint_id' })
@@ -62,7 +62,7 @@ local function delivered_before(c, k, A)
   return { id = id, effect = s.observed_effect, here = s.target_waitpoint_id == A.waitpoint_id }
 end
 
--- Why a waitpoint takes no signal any more, or nil.
+-- Returns why a waitpoint takes no more signals, or nil.
 local function over(c, core, w, A)
   local expires = number.finite(w.expires_at)
   if w.state == 'pending' then
@@ -76,8 +76,8 @@ local function over(c, core, w, A)
   return nil
 end
 
--- The effect of an early signal, or nil when the wait is decided already: those of a waitpoint node are held against its condition, as
--- if it were open.
+-- Returns the effect of an early signal, or nil when the wait is already decided: signals to a waitpoint node are applied to its
+-- condition, as if it were open.
 local function early_effect(k, A, core)
   if not core.wait then return signal.BUFFERED end
   local state = wait.parse_node('', record.value(k.core, 'wait_spec')).condition
@@ -86,7 +86,7 @@ local function early_effect(k, A, core)
   return condition.match(state, A.signal_name, A.signal_id, A.source_identity) and 'appended_to_waitpoint' or 'no_op'
 end
 
--- Hands a signal to a pending waitpoint, as take does.
+-- Sends a signal to a pending waitpoint, as take does.
 local function take_early(c, k, A, core)
   if redis.call('XLEN', k.signals) >= MAX_EARLY then
     return nil, reply.err('signal_limit_exceeded', number.text(MAX_EARLY))
@@ -99,14 +99,14 @@ local function take_early(c, k, A, core)
   return { outcome, A.signal_id, '', counts }
 end
 
--- Whether an execution takes no more signals in its generation.
+-- Reports whether an execution takes no more signals in its generation.
 local function is_full(k)
   return signal.limit_reached(k, LIMITS)
     and redis.call('ZCARD', k.exec_signals) - past.signals(k.core) >= MAX_SIGNALS
 end
 
--- Hands a signal to a waitpoint, for a caller that may do so. Gives the outcome, the signal's id, the outcome of the first delivery,
--- whether it counts, and the schema that it has to be held against, as a list; nil and the error reply when it is refused.
+-- Sends a signal to a waitpoint, for a caller that may do so. Returns the outcome, the signal's id, the outcome of the first
+-- delivery, whether it counts, and the schema that it has to match, as a list; nil and the error reply when it is refused.
 local function take(c, k, A, core, w)
   local before = delivered_before(c, k, A)
   if before and not before.here then
@@ -129,7 +129,8 @@ local function take(c, k, A, core, w)
   return { outcome, A.signal_id, '', counts }
 end
 
--- What a signal to a wait of a former generation is told, as take gives it; nil unless its token is one for such a wait.
+-- Returns the reply to a signal to a wait of a former generation, in the form of take; nil unless its token belongs to such a
+-- wait.
 local function take_late(c, k, A)
   local step, outcome = past.wait(c, k.secrets, A)
   if not step then return nil end
@@ -138,24 +139,24 @@ local function take_late(c, k, A)
   return { outcome, A.signal_id, '', '0' }
 end
 
--- The same for a waitpoint by its id, with the checks of its arguments made.
+-- Does the same for a waitpoint by its id, after the checks of its arguments.
 function wait_control.take(c, A)
   local k = signal_keys(c, A)
   local w = record.read(k.waitpoint, signal.WAITPOINT_FIELDS) or {}
   return take(c, k, A, record.read(k.core, suspension.FIELDS), w)
 end
 
--- What a sender says of a signal, and the SHA-1 in hex of the schema that its payload was held against.
+-- A signal as its sender describes it, and the SHA-1 in hex of the schema with which its payload was checked.
 -- @arguments outgoing_signal signal_id:signal_id signal_name:text source_type:text source_identity:text idempotency_key:text? payload:bytes? signal_category:text? correlation_id:text? checked:text?
 
 -- @function ffx_signal
--- @summary  Hands a signal to a waitpoint of a managed flow, in one step with all that follows: a wait that has not begun
---           keeps it, one that it decides ends. One with a known idempotency key, or the same id, is a duplicate, for
---           good: the reply names the first one and what became of it. Outcomes: accepted (`matched`: it counts), resumed,
---           duplicate, closed (the wait is over), expired (its time was up). A token that does not belong to this
---           waitpoint of this execution is invalid_token, whatever is wrong with it. Where the wait says what an answer
---           must be, the caller holds the payload against that schema and sends its SHA-1 in hex as `checked`; without it,
---           or with that of another schema, the outcome is unchecked, with the schema, and nothing has changed.
+-- @summary  Sends a signal to a waitpoint of a managed flow, in one step with all its effects: a wait that has not begun keeps
+--           it, a wait that it decides ends. A signal with a known idempotency key, or the same id, is a duplicate, permanently:
+--           the reply names the first one and its effect. Outcomes: accepted (`matched`: it counts), resumed, duplicate, closed
+--           (the wait is over), expired (its time was up). A token that does not belong to this waitpoint of this execution is
+--           invalid_token, whatever is wrong with it. Where the wait has a schema for answers, the caller checks the payload with
+--           it and sends its SHA-1 in hex as `checked`; without it, or with another schema's, the outcome is unchecked, with the
+--           schema, and nothing has changed.
 -- @flags    derives repeatable
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id
@@ -170,7 +171,7 @@ end
 function F.ffx_signal(K, A)
   local err = wait_control.check_signal(A)
   if err then return err end
-  if not is_set(A.signal_category) then A.signal_category = nil end -- what signals have by default
+  if not is_set(A.signal_category) then A.signal_category = nil end -- the default of signals
   local c = call.open(K.partition)
   local k = signal_keys(c, A)
   local w = record.read(k.waitpoint, signal.WAITPOINT_FIELDS) or {}
@@ -187,7 +188,7 @@ function F.ffx_signal(K, A)
   return reply.ok(unpack(answer))
 end
 
--- Ends the wait as if its signals had come, with the result that an operator gives.
+-- Ends the wait as if its signals had come, with the result of an operator.
 local function resume(c, A, core_key, core, k)
   suspension_record.close(c, k, 'resumed', { satisfied = true })
   if core.managed then event_log.add_for(c, core, 'resumed_by_operator', core.current_attempt_index, A.actor) end
@@ -195,11 +196,11 @@ local function resume(c, A, core_key, core, k)
 end
 
 -- @function ffx_end_wait
--- @summary  An operator ends one wait of a managed flow: with resume = 1 it goes on, with the result as what the wait has
---           brought (empty: what has come so far); with 0 the execution is cancelled, or a pending waitpoint closed. The result of a
---           wait that collects signals must be such a list; that of another one is checked like the payload of ffx_signal,
---           and without that nothing changes and the reply has the schema. Needs no token. The execution of another namespace
---           or flow than those that are given is one that does not exist.
+-- @summary  Ends one wait of a managed flow on request of an operator: with resume = 1 it continues, with the given result
+--           (empty: the signals so far); with 0 the execution is cancelled, or a pending waitpoint closed. The result of a wait
+--           that collects signals must be a list of signals; the result of another one is checked like the payload of ffx_signal,
+--           and without that check nothing changes and the reply has the schema. Needs no token. The execution of another
+--           namespace or flow than the given ones counts as missing.
 -- @flags    derives repeatable operator
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

@@ -1,4 +1,4 @@
--- Waits as clients see them: those of a run, those of all runs, and one with the signals that it has received.
+-- Returns waits to clients: the waits of a run, the waits of all runs, and one with the signals that it has received.
 
 local LISTED = { 'state', 'waitpoint_key', 'created_at', 'activated_at', 'expires_at', 'closed_at', 'close_reason',
   'step', 'signal_count', 'about', 'execution_id', 'timer' }
@@ -6,7 +6,7 @@ local LISTED = { 'state', 'waitpoint_key', 'created_at', 'activated_at', 'expire
 -- Core fields of an execution whose waitpoints are described.
 local CORE = { 'lifecycle_phase', 'node', 'flow_id', 'managed', 'wait', 'namespace', 'current_waitpoint_id' }
 
--- Timeout behaviour, escalation and suspension of the wait that a waitpoint belongs to, as far as it is the current one.
+-- Returns timeout behaviour, escalation and suspension of the wait that a waitpoint belongs to, if it is the current one.
 local function wait_of(c, execution_id, waitpoint_id)
   local s = record.read(key.exec_suspension(c, execution_id),
     { 'waitpoint_id', 'timeout_at', 'timeout_behavior', 'reason_code' })
@@ -15,7 +15,7 @@ local function wait_of(c, execution_id, waitpoint_id)
   return s
 end
 
--- Names that count, each once. None: every name does.
+-- Returns the names that count, each once. None: every name does.
 local function names_of(state)
   local names, seen = {}, {}
   for _, matcher in ipairs(state.matchers) do
@@ -31,12 +31,12 @@ local function is_open(w, core)
   return w.state == 'pending' and core.lifecycle_phase ~= 'terminal' or w.state == 'active'
 end
 
--- A waitpoint with its record in the order of the record listed_waitpoint.
+-- Returns a waitpoint with its record in the order of the record listed_waitpoint.
 local function describe(c, execution_id, core, waitpoint_id, w)
   local s = wait_of(c, execution_id, waitpoint_id)
   local state = condition.read(key.waitpoint_condition(c, waitpoint_id))
     or { matchers = {}, satisfied = tonumber(w.signal_count) or 0, minimum = 0, mode = 'any' }
-  -- Nothing counts the signals to a wait that has not begun but the stream that keeps them.
+  -- Only the stream of early signals shows how many there are for a wait that has not begun.
   if w.state == 'pending' then state.satisfied = redis.call('XLEN', key.waitpoint_signals(c, waitpoint_id)) end
   local text = ''
   if is_open(w, core) and not w.timer then
@@ -51,22 +51,22 @@ local function describe(c, execution_id, core, waitpoint_id, w)
   }
 end
 
--- Members looked at in one call.
+-- Maximum number of members that are read in one call.
 local MEMBERS_PER_CALL = 128
 
 -- @record listed_waitpoint execution_id:execution_id node:text step:text waitpoint_id:waitpoint_id waitpoint_key:text state:text created_at:unix_ms activated_at:unix_ms timeout_at:unix_ms timeout_behavior:text escalated:bool signals:list(text) match_mode:text needed:int received:int distinct:bool closed_at:unix_ms close_reason:text waitpoint_token:text about:json? timer:bool?
 
--- The run that a member waits for, or nil.
+-- Returns the run that a member waits for, or nil.
 local function child_of(c, execution_id)
   local core = record.read(key.exec_core(c, execution_id), { 'child_flow_id', 'child_outcome', 'lifecycle_phase' })
   return core and core.lifecycle_phase ~= 'terminal' and not core.child_outcome and core.child_flow_id
 end
 
 -- @function ffx_list_waitpoints
--- @summary  Waitpoints of a flow, in pages and in no particular order: the open ones, or with `all` the closed ones as well.
---           An empty list of signals says that every signal counts. Tokens are made with the current secret, so they
---           outlive its rotation; closed waitpoints have none. Pending ones need 0 signals, as nobody has said how many.
---           `children` are the open runs that nodes of the page stand for; their waitpoints are their own.
+-- @summary  Returns waitpoints of a flow, in pages and in no particular order: the open ones, or with `all` the closed ones as
+--           well. An empty list of signals means that every signal counts. Tokens are made with the current secret, so they
+--           outlive its rotation; closed waitpoints have none. Pending ones need 0 signals, as the number is not known yet.
+--           `children` are the open child runs of nodes of the page; their waitpoints are their own.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      flow_id            flow_id
@@ -97,7 +97,7 @@ function F.ffx_list_waitpoints(K, A)
   return reply.ok(cursor == '0' and '' or cursor, list, children)
 end
 
--- What one call gives and looks at.
+-- Maximum numbers of waits that one call returns and checks.
 local MAX_PAGE = 200
 local LOOKED_AT = 500
 
@@ -105,7 +105,7 @@ local RUN_FIELDS = { 'flow_kind', 'run_id', 'namespace', 'created_at', 'purging'
 
 -- @record waiting_run flow_id:flow_id flow_name:text run_id:text created_at:unix_ms tags:pairs
 
--- The run of an execution as a search wants it, or nil.
+-- Returns the run of an execution if a search selects it, or nil.
 local function run_of(c, q, core)
   local run = record.read(key.flow_core(c, core.flow_id or ''), RUN_FIELDS)
   if not run or not run.run_id or run.purging then return nil end
@@ -133,7 +133,7 @@ local function has_text(about, text)
   return false
 end
 
--- The wait that an execution of the index is in, and its run, or nil when it is not wanted.
+-- Returns the wait that an execution of the index is in, and its run, or nil when it is not wanted.
 local function found(c, q, execution_id)
   local core_key = key.exec_core(c, execution_id)
   local core = record.read(core_key, CORE)
@@ -150,25 +150,26 @@ local function found(c, q, execution_id)
   return run, describe(c, execution_id, core, core.current_waitpoint_id, w)
 end
 
--- Executions of an index by rank, with their times.
+-- Returns executions of an index by rank, with their times.
 local function page_of(list_key, from, to, newest_first)
   if newest_first then return redis.call('ZRANGE', list_key, from, to, 'REV', 'WITHSCORES') end
   return redis.call('ZRANGE', list_key, from, to, 'WITHSCORES')
 end
 
--- The index of an order, or nil.
+-- Returns the index of an order, or nil.
 local function index_of(c, name)
   if name == 'opened' then return key.ffx_open_waits(c) end
   return name == 'due' and key.index_suspension_timeout(c) or nil
 end
 
 -- @function ffx_list_waits
--- @summary  Open waits of all runs in one partition, with their runs, in the order `opened` (the longest wait first) or `due` (those
---           with a timeout, the next one first), or the other way round with `newest_first`: of a flow, with certain tags of the run,
---           of an audience, with a text in title or question, at `after` or later and `before` or earlier in the order's time. With
---           `behind_id`, those behind the execution of that id at `after`, or `before` when the newest come first. Looks at a bounded
---           number of waits and may give fewer than there are: while `more`, go on behind `next_at` and `next_id`. The tags are names
---           and values in turn. Waitpoints that are opened ahead of their wait are not among them.
+-- @summary  Returns open waits of all runs in one partition, with their runs, in the order `opened` (the longest wait first) or
+--           `due` (those with a timeout, the next one first), or the other way round with `newest_first`: of a flow, with certain
+--           tags of the run, of an audience, with a text in title or question, at `after` or later and `before` or earlier in the
+--           order's time. With `behind_id`, returns those after the execution with that id at `after`, or `before` when the
+--           newest come first. Checks a bounded number of waits and may return fewer than there are: while `more`, continue after
+--           `next_at` and `next_id`. The tags are names and values in turn. Waitpoints that are opened ahead of their wait are
+--           not among them.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      order              text
@@ -216,14 +217,14 @@ function F.ffx_list_waits(K, A)
   return reply.ok('1', runs, waits, page[#page], page[#page - 1])
 end
 
--- Signals of a reply, and the bytes of payloads after which it ends.
+-- Maximum number of signals of a reply, and the bytes of payloads after which it ends.
 local SIGNALS_PER_CALL = 100
 local PAYLOADS_PER_CALL = 262144
 
 -- @record received_signal signal_id:signal_id signal_name:text signal_category:text source_type:text source_identity:text correlation_id:text accepted_at:unix_ms counts:bool payload:bytes
 
--- Signals of a waitpoint in the order of their arrival, from behind an entry of its stream on, and the entry to go on behind; empty
--- at the end.
+-- Returns signals of a waitpoint in the order of their arrival, after an entry of its stream, and the entry after which to
+-- continue; empty at the end.
 local function received(c, waitpoint_id, cursor)
   local entries = redis.call('XRANGE', key.waitpoint_signals(c, waitpoint_id), is_set(cursor) and '(' .. cursor or '-', '+',
     'COUNT', SIGNALS_PER_CALL)
@@ -244,10 +245,10 @@ local function received(c, waitpoint_id, cursor)
 end
 
 -- @function ffx_read_waitpoint
--- @summary  One waitpoint with its run. With its token, for whom that was given; a token that does not belong to this waitpoint of
---           this execution is invalid_token, whatever is wrong with it. Without one, for operators: the signals that it has received
---           come too, in the order of their arrival and in pages; go on with next_cursor until it is empty. The execution of another
---           namespace or flow than those that are given is one that does not exist.
+-- @summary  Returns one waitpoint with its run. With its token, for the holder of that; a token that does not belong to this
+--           waitpoint of this execution is invalid_token, whatever is wrong with it. Without one, for operators: the reply also
+--           has the received signals, in the order of their arrival and in pages; continue with next_cursor until it is empty.
+--           The execution of another namespace or flow than the given ones counts as missing.
 -- @flags    derives readonly
 -- @key      partition          ffx.partition
 -- @arg      execution_id       execution_id

@@ -13,7 +13,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -59,7 +58,7 @@ func (a Answer) entry(ctx context.Context) auditlink.Entry {
 		way = ", by a client of the engine"
 	}
 	e := auditlink.Entry{
-		Actor: actor, Action: string(auditlog.AnswerWait), Name: a.Wait,
+		Actor: actor, Action: string(auditlink.AnswerWait), Name: a.Wait,
 		Detail: recordtext.Line(a.Signal, maxText) + way,
 	}
 	if source := recordtext.Line(a.Source, maxText); source != "" && source != actor {

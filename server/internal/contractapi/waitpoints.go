@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/contractsignal"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -162,12 +163,12 @@ func (c *call) answer(call enginerpc.DeliverSignalCall) (reply enginerpc.Deliver
 
 // outcomeOf is what became of a signal, in the words of package runtime.
 func outcomeOf(reply enginerpc.DeliverSignalReply) runtime.SignalResult {
-	outcome := runtime.SignalAccepted
+	outcome := fabrictype.SignalAccepted
 	switch {
 	case reply.Status == enginerpc.StatusDuplicate:
-		outcome = runtime.SignalDuplicate
+		outcome = fabrictype.SignalDuplicate
 	case enginecore.SignalEffect(reply.Effect) == enginecore.SignalResumed:
-		outcome = runtime.SignalResumed
+		outcome = fabrictype.SignalResumed
 	}
 	return runtime.SignalResult{Outcome: outcome, SignalID: string(reply.SignalID)}
 }

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
 )
 
 const (
@@ -71,7 +70,7 @@ type Recorder struct {
 	budgets series[Budget, Spent]
 	lags    series[string, Lag]
 	// started are the attempts that workers had begun by the last sample, by worker and lane.
-	started map[enginecore.WorkerInstanceID]map[string]int64
+	started map[string]map[string]int64
 }
 
 // New returns a recorder without samples.
@@ -128,7 +127,7 @@ func (r *Recorder) wait() time.Duration {
 // reading is what the engine tells at one time. What it does not tell is nil.
 type reading struct {
 	lanes   []runtime.LaneState
-	workers []fleet.Worker
+	workers []fabrictype.Worker
 	lags    map[string]time.Duration
 	budgets []runtime.BudgetState
 }
@@ -178,13 +177,13 @@ func (r *Recorder) keep(now time.Time, taken reading, next time.Time) {
 
 // countStarts returns how many attempts have begun since the last sample, by lane, by what workers report. What a
 // worker had begun before its first sample is left out.
-func (r *Recorder) countStarts(workers []fleet.Worker) map[string]int64 {
+func (r *Recorder) countStarts(workers []fabrictype.Worker) map[string]int64 {
 	counts := map[string]int64{}
 	if workers == nil {
 		return counts
 	}
 	before := r.started
-	r.started = make(map[enginecore.WorkerInstanceID]map[string]int64, len(workers))
+	r.started = make(map[string]map[string]int64, len(workers))
 	for _, w := range workers {
 		r.started[w.Instance] = w.Started
 		if known, ok := before[w.Instance]; ok {

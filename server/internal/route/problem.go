@@ -14,11 +14,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/valuefault"
 	"github.com/flowfabric/flowfabric-go/server/internal/bounds"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/push"
@@ -47,7 +46,7 @@ var meanings = []meaning{
 	{runtime.ErrLimitNotFound, http.StatusNotFound, "limit_not_found", false},
 	{runtime.ErrBudgetNotFound, http.StatusNotFound, "budget_not_found", false},
 	{enginecore.ErrWorkerNotFound, http.StatusNotFound, "worker_not_found", false},
-	{bulk.ErrNotFound, http.StatusNotFound, "bulk_job_not_found", false},
+	{runtime.ErrBulkJobNotFound, http.StatusNotFound, "bulk_job_not_found", false},
 	{service.ErrWaitNotFound, http.StatusNotFound, "wait_not_found", false},
 	{serverstore.ErrSessionNotFound, http.StatusNotFound, "session_not_found", false},
 	{serverstore.ErrTokenNotFound, http.StatusNotFound, "token_not_found", false},
@@ -75,7 +74,7 @@ var meanings = []meaning{
 	{runtime.ErrThrottled, http.StatusTooManyRequests, "throttled", true},
 	{runtime.ErrRunQueued, http.StatusConflict, "run_queued", true},
 	{runtime.ErrNoResult, http.StatusConflict, "no_result", false},
-	{bulk.ErrConflict, http.StatusConflict, "bulk_job_conflict", false},
+	{runtime.ErrBulkJobConflict, http.StatusConflict, "bulk_job_conflict", false},
 	{serverstore.ErrTokenExists, http.StatusConflict, "token_exists", false},
 	{serverstore.ErrRequestConflict, http.StatusConflict, "idempotency_key_conflict", false},
 	{serverstore.ErrRequestRunning, http.StatusConflict, "request_running", true},
@@ -162,7 +161,7 @@ func ProblemOf(err error) (p api.Problem, logged bool) {
 	if errors.As(err, &full) {
 		return NewProblem(http.StatusTooManyRequests, full.Code, full.Text, true), false
 	}
-	var faults *valuefault.Error
+	var faults *fabrictype.ValueError
 	if errors.As(err, &faults) {
 		p = NewProblem(http.StatusUnprocessableEntity, "invalid", faults.Subject+" is not valid", false)
 		for _, f := range faults.Faults {

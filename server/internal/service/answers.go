@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -23,8 +24,8 @@ func (s *Service) answer(ctx context.Context, name api.RunName, a answer) (*api.
 		return nil, err
 	case w.Flow != name.Flow || w.Run != name.Run || w.Node != a.wait.Node || w.Step != a.wait.Step:
 		return nil, fmt.Errorf("%w: %q is not of %s", ErrWaitNotFound, a.id, a.wait)
-	case w.State == runtime.WaitClosed:
-		return &api.Delivery{Outcome: string(runtime.SignalClosed)}, nil
+	case w.State == fabrictype.WaitClosed:
+		return &api.Delivery{Outcome: string(fabrictype.SignalClosed)}, nil
 	}
 	run := s.client.Run(name.Flow, name.Run)
 	return deliveryOf(answered(w.Flow, w.Run, w.Node, &a.signal).Send(ctx, s.client.Internal(),

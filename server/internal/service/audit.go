@@ -5,14 +5,17 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // audited records an action of the server itself in the audit log, carries it out, and records its failure.
-func (s *Service) audited(ctx context.Context, action auditlog.Action, name, detail string, act func() error) error {
+func (s *Service) audited(
+	ctx context.Context, action fabrictype.AuditAction, name, detail string, act func() error,
+) error {
 	entry := auditlink.Entry{
 		Actor: cmp.Or(login.From(ctx).Name, "client"), Action: string(action), Name: name, Detail: detail,
 	}
@@ -20,20 +23,17 @@ func (s *Service) audited(ctx context.Context, action auditlog.Action, name, det
 }
 
 // ListAudit implements api.ListAudit.
-func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (*api.Page[api.AuditEntry], error) {
-	out := &api.Page[api.AuditEntry]{Items: []api.AuditEntry{}}
-	query := auditlog.Query{
-		Actor: in.Actor, Action: auditlog.Action(in.Action), Name: in.Name, From: in.From, Before: in.Before,
+func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (*api.Page[fabrictype.AuditEntry], error) {
+	out := &api.Page[fabrictype.AuditEntry]{Items: []fabrictype.AuditEntry{}}
+	query := runtime.AuditQuery{
+		Actor: in.Actor, Action: fabrictype.AuditAction(in.Action), Name: in.Name, From: in.From, Before: in.Before,
 		After: in.Cursor,
 	}
 	for e, err := range s.client.Audit(ctx, query) {
 		if err != nil {
 			return nil, err
 		}
-		out.Items = append(out.Items, api.AuditEntry{
-			ID: e.ID, At: e.At, Actor: e.Actor, Action: string(e.Action), Name: e.Name, Detail: e.Detail,
-			Failure: e.Failure,
-		})
+		out.Items = append(out.Items, e)
 		if len(out.Items) == in.Limit {
 			out.Next = e.Cursor
 			break

@@ -5,36 +5,31 @@ import (
 	"net/url"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// bulkJobOf describes a job, without the payload of its signals for who may not read payloads.
-func bulkJobOf(ctx context.Context, j *bulk.Job) api.BulkJob {
-	action := j.Action
+// shownJob returns a job, without the payload of its signals for who may not read payloads.
+func shownJob(ctx context.Context, j *fabrictype.BulkJob) *fabrictype.BulkJob {
 	if !login.From(ctx).May(api.ReadPayloads) {
-		action.Payload = nil
+		j.Action.Payload = nil
 	}
-	return api.BulkJob{
-		ID: j.ID, Action: action, Query: j.Query, Rate: j.Rate, Most: j.Most, Actor: j.Actor, State: j.State,
-		CreatedAt: j.CreatedAt, ClosedAt: j.ClosedAt, StoppedBy: j.StoppedBy, Progress: j.Progress,
-	}
+	return j
 }
 
 // ListBulkJobs implements api.ListBulkJobs.
-func (s *Service) ListBulkJobs(ctx context.Context, _ *api.Empty) (*api.Page[api.BulkJob], error) {
-	return collect(s.client.BulkJobs(ctx), func(j *bulk.Job) api.BulkJob { return bulkJobOf(ctx, j) })
+func (s *Service) ListBulkJobs(ctx context.Context, _ *api.Empty) (*api.Page[fabrictype.BulkJob], error) {
+	return collect(s.client.BulkJobs(ctx), func(j *fabrictype.BulkJob) fabrictype.BulkJob { return *shownJob(ctx, j) })
 }
 
 // GetBulkJob implements api.GetBulkJob.
-func (s *Service) GetBulkJob(ctx context.Context, in *api.BulkJobInput) (*api.BulkJob, error) {
+func (s *Service) GetBulkJob(ctx context.Context, in *api.BulkJobInput) (*fabrictype.BulkJob, error) {
 	j, err := s.client.DescribeBulkJob(ctx, in.Job)
 	if err != nil {
 		return nil, err
 	}
-	out := bulkJobOf(ctx, j)
-	return &out, nil
+	return shownJob(ctx, j), nil
 }
 
 func bulkQuery(in *api.BulkInput) (runtime.RunQuery, error) {
@@ -49,7 +44,7 @@ func bulkQuery(in *api.BulkInput) (runtime.RunQuery, error) {
 }
 
 // PreviewBulkJob implements api.PreviewBulkJob.
-func (s *Service) PreviewBulkJob(ctx context.Context, in *api.BulkInput) (*api.BulkPreview, error) {
+func (s *Service) PreviewBulkJob(ctx context.Context, in *api.BulkInput) (*fabrictype.BulkPreview, error) {
 	q, err := bulkQuery(in)
 	if err != nil {
 		return nil, err
@@ -58,18 +53,15 @@ func (s *Service) PreviewBulkJob(ctx context.Context, in *api.BulkInput) (*api.B
 	if err != nil {
 		return nil, err
 	}
-	sample := pageOf(p.Sample, func(r bulk.Run) api.BulkRun {
-		return api.BulkRun{Flow: r.Flow, Run: r.Run, State: r.State, CreatedAt: r.CreatedAt}
-	})
-	return &api.BulkPreview{Runs: p.Runs, States: p.States, Sample: sample.Items, More: p.More}, nil
+	return p, nil
 }
 
-func bulkOptions(in *api.BulkInput) bulk.Options {
-	return bulk.Options{ID: in.Body.ID, Rate: in.Body.Rate, Most: in.Body.Most}
+func bulkOptions(in *api.BulkInput) runtime.BulkOptions {
+	return runtime.BulkOptions{ID: in.Body.ID, Rate: in.Body.Rate, Most: in.Body.Most}
 }
 
 // StartBulkJob implements api.StartBulkJob.
-func (s *Service) StartBulkJob(ctx context.Context, in *api.BulkInput) (*api.BulkJob, error) {
+func (s *Service) StartBulkJob(ctx context.Context, in *api.BulkInput) (*fabrictype.BulkJob, error) {
 	q, err := bulkQuery(in)
 	if err != nil {
 		return nil, err
@@ -81,8 +73,7 @@ func (s *Service) StartBulkJob(ctx context.Context, in *api.BulkInput) (*api.Bul
 	if err != nil {
 		return nil, err
 	}
-	out := bulkJobOf(ctx, j)
-	return &out, nil
+	return shownJob(ctx, j), nil
 }
 
 // StopBulkJob implements api.StopBulkJob.

@@ -43,7 +43,7 @@ func (s *Service) CompareRuns(ctx context.Context, in *api.CompareRunsInput) (*a
 func sideOf(r runtime.RunSide) api.RunSide {
 	return api.RunSide{
 		Flow: r.Flow, Run: r.Run, State: string(r.State), Took: api.Duration{Duration: r.Took},
-		Input: valueOf(r.Input), Result: valueOf(r.Result),
+		Input: r.Input, Result: r.Result,
 	}
 }
 
@@ -52,7 +52,7 @@ func nodeSideOf(n *runtime.NodeSide) *api.NodeSide {
 		return nil
 	}
 	return &api.NodeSide{
-		State: string(n.State), Attempts: n.Attempts, Took: api.Duration{Duration: n.Took}, Result: valueOf(n.Result),
+		State: string(n.State), Attempts: n.Attempts, Took: api.Duration{Duration: n.Took}, Result: n.Result,
 		Reason: n.Reason,
 	}
 }

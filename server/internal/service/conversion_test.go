@@ -11,14 +11,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
-	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// Types of the API have the fields of types of package runtime, converted one by one. A field that a conversion forgets,
-// or that a type has gained since, is zero here.
+// Types of the API have the fields of types of package runtime, converted one by one. A field that a conversion
+// forgets, or that a type has gained since, is zero here.
 func TestConversionsAreComplete(t *testing.T) {
 	t.Parallel()
 	var node runtime.NodeDescription
@@ -27,8 +23,6 @@ func TestConversionsAreComplete(t *testing.T) {
 	fill(reflect.ValueOf(&run).Elem(), 0)
 	var schedule runtime.ScheduleDescription
 	fill(reflect.ValueOf(&schedule).Elem(), 0)
-	var job bulk.Job
-	fill(reflect.ValueOf(&job).Elem(), 0)
 	frame := filled[runtime.StreamFrame]()
 	frame.Payload = []byte("1")
 	binary := frame
@@ -47,11 +41,8 @@ func TestConversionsAreComplete(t *testing.T) {
 		"run":          {run, detailOf(&run), nil, []string{"FailureReason", "FailureCategory"}},
 		"node":         {node, nodeOf(&node), nil, []string{"Name", "Why", "ExecutionID"}},
 		"wait":         {runtime.Waitpoint{}, waitOf(filled[runtime.Waitpoint]()), nil, []string{"Token", "AnswerSchema", "FlowID", "ExecutionID"}},
-		"bulk job":     {job, bulkJobOf(login.With(t.Context(), login.Anonymous()), &job), nil, nil},
-		"event":        {runevent.Event{}, eventOf(filled[runevent.Event]()), nil, nil},
 		"frame":        {frame, frameOf(frame), []string{"Data"}, []string{"Payload"}},
 		"binary frame": {frame, frameOf(binary), []string{"JSON"}, []string{"Payload"}},
-		"line":         {runlog.Line{}, lineOf(filled[runlog.Line]()), nil, nil},
 		"token":        {serverstore.Token{}, tokenOf(filled[serverstore.Token]()), nil, []string{"Hash"}},
 	} {
 		v := reflect.Indirect(reflect.ValueOf(c.value))

@@ -4,26 +4,26 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runcount"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // CountRuns implements api.CountRuns.
-func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (*api.Page[api.RunCount], error) {
+func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (*api.Page[fabrictype.RunCount], error) {
 	q, err := runtime.ParseRunQuery(in.Query, "by")
 	if err != nil {
 		return nil, err
 	}
 	who := login.From(ctx)
-	by := make([]runcount.By, len(in.By))
+	by := make([]runtime.CountBy, len(in.By))
 	byFlow := false
 	for i, text := range in.By {
-		by[i] = runcount.By(text)
-		byFlow = byFlow || by[i] == runcount.Flow
+		by[i] = runtime.CountBy(text)
+		byFlow = byFlow || by[i] == runtime.ByFlow
 	}
 	if who.Restricted() && !byFlow {
-		by = append(by, runcount.Flow)
+		by = append(by, runtime.ByFlow)
 	}
 	counts, err := s.client.Counts(ctx, q, by...)
 	if err != nil {
@@ -33,14 +33,14 @@ func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (*api.P
 }
 
 // sumCounts leaves out the flows that the caller may not see, and adds up what is not to be told apart by flow.
-func sumCounts(who login.Principal, counts []runcount.Count, byFlow bool) *api.Page[api.RunCount] {
-	out := &api.Page[api.RunCount]{Items: []api.RunCount{}}
-	places := map[api.RunCount]int{}
+func sumCounts(who login.Principal, counts []fabrictype.RunCount, byFlow bool) *api.Page[fabrictype.RunCount] {
+	out := &api.Page[fabrictype.RunCount]{Items: []fabrictype.RunCount{}}
+	places := map[fabrictype.RunCount]int{}
 	for _, c := range counts {
 		if c.Flow != "" && !who.Sees(c.Flow) {
 			continue
 		}
-		group := api.RunCount{State: c.State, Hour: c.Hour}
+		group := fabrictype.RunCount{State: c.State, Hour: c.Hour}
 		if byFlow {
 			group.Flow = c.Flow
 		}

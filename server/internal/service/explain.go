@@ -8,17 +8,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // urgency are the reasons of waits, those that need somebody first. Reasons that are not listed come last.
-var urgency = []why.Reason{
-	why.Escalated, why.Signals, why.Unserved, why.Unregistered, why.Capability, why.KeeperOverdue, why.WorkerLost,
-	why.Budget, why.Limit, why.RateWindow, why.Operator, why.RunPaused, why.LanePaused, why.ActivityPaused, why.Retry,
+var urgency = []fabrictype.WaitReason{
+	waitreason.Escalated, waitreason.Signals, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability,
+	waitreason.KeeperOverdue, waitreason.WorkerLost,
+	waitreason.Budget, waitreason.Limit, waitreason.RateWindow, waitreason.Operator, waitreason.RunPaused,
+	waitreason.LanePaused, waitreason.ActivityPaused, waitreason.Retry,
 }
 
 // explainAtOnce is how many runs are described at a time, and explainNodes how many nodes of each are looked at.
@@ -37,7 +40,7 @@ func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*a
 			continue
 		}
 		group.Go(func() error {
-			d, err := s.describe(inner, s.client.Run(name.Flow, name.Run), describe.Page("", explainNodes))
+			d, err := s.describe(inner, s.client.Run(name.Flow, name.Run), runtime.WithPage("", explainNodes))
 			if errors.Is(err, runtime.ErrRunNotFound) {
 				return nil
 			}
@@ -104,13 +107,13 @@ func countsOf(d *runtime.RunDescription) api.NodeCounts {
 	}
 	for i := range d.Nodes {
 		switch d.Nodes[i].State {
-		case runtime.NodeFailed:
+		case fabrictype.NodeFailed:
 			counts.Failed++
-		case runtime.NodeCancelled:
+		case fabrictype.NodeCancelled:
 			counts.Cancelled++
-		case runtime.NodeExpired:
+		case fabrictype.NodeExpired:
 			counts.Expired++
-		case runtime.NodeSkipped:
+		case fabrictype.NodeSkipped:
 			counts.Skipped++
 		}
 	}
@@ -123,11 +126,11 @@ func attention(n *runtime.NodeDescription) int {
 		return 100 - i
 	}
 	switch {
-	case n.State == runtime.NodeActive:
+	case n.State == fabrictype.NodeActive:
 		return 50
-	case n.Waiting.Reason == why.ChildRun:
+	case n.Waiting.Reason == waitreason.ChildRun:
 		return 49
-	case n.Waiting.Reason == why.Upstreams, n.Waiting.Reason == why.Join, n.Waiting.Reason == "":
+	case n.Waiting.Reason == waitreason.Upstreams, n.Waiting.Reason == waitreason.Join, n.Waiting.Reason == "":
 		return 0
 	default:
 		return 10

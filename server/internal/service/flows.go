@@ -7,30 +7,33 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // ListFlows implements api.ListFlows.
-func (s *Service) ListFlows(ctx context.Context, _ *api.Empty) (*api.Page[catalogue.Flow], error) {
+func (s *Service) ListFlows(ctx context.Context, _ *api.Empty) (*api.Page[fabrictype.Flow], error) {
 	flows, err := s.client.Flows(ctx)
 	if err != nil {
 		return nil, err
 	}
-	flows = visible(ctx, flows, func(f catalogue.Flow) string { return f.Name })
-	return pageOf(flows, func(f catalogue.Flow) catalogue.Flow { return f }), nil
+	flows = visible(ctx, flows, func(f fabrictype.Flow) string { return f.Name })
+	return whole(flows), nil
 }
 
 // GetFlow implements api.GetFlow.
-func (s *Service) GetFlow(ctx context.Context, in *api.FlowInput) (*catalogue.Description, error) {
+func (s *Service) GetFlow(ctx context.Context, in *api.FlowInput) (*fabrictype.FlowDetail, error) {
 	d, err := s.client.DescribeFlow(ctx, in.Flow)
-	if err != nil || login.From(ctx).May(api.ReadPayloads) {
-		return d, err
+	if err != nil {
+		return nil, err
+	}
+	if login.From(ctx).May(api.ReadPayloads) {
+		return &d.FlowDetail, nil
 	}
 	if d.Definition, err = withoutConstants(d.Definition); err != nil {
 		return nil, fmt.Errorf("definition of flow %q: %w", in.Flow, err)
 	}
-	return d, nil
+	return &d.FlowDetail, nil
 }
 
 // GetFlowGraph implements api.GetFlowGraph.

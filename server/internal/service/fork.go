@@ -8,8 +8,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // ForkRun implements api.ForkRun.
@@ -59,8 +59,8 @@ func (s *Service) ExportRun(ctx context.Context, in *api.RunInput) iter.Seq2[jso
 func (s *Service) pagesOf(ctx context.Context, run *runtime.RunRef) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
 		for cursor := ""; ; {
-			d, err := s.describe(ctx, run, describe.Values(describe.MaxValueBytes),
-				describe.Page(cursor, describe.MaxPage))
+			d, err := s.describe(ctx, run, runtime.WithValues(describe.MaxValueBytes),
+				runtime.WithPage(cursor, describe.MaxPage))
 			if !yield(d, err) || err != nil {
 				return
 			}

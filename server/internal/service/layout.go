@@ -9,14 +9,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/layout"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // GetRunLayout implements api.GetRunLayout.
 func (s *Service) GetRunLayout(ctx context.Context, in *api.GetRunLayoutInput) (*api.RunLayout, error) {
-	var opts []describe.Option
+	var opts []runtime.DescribeOption
 	if !in.States {
-		opts = append(opts, describe.Page("", 1))
+		opts = append(opts, runtime.WithPage("", 1))
 	}
 	d, err := s.describe(ctx, s.run(ctx, in.RunName), opts...)
 	if err != nil {

@@ -7,23 +7,23 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/runlog"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // FollowLogs implements api.FollowLogs.
-func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Items[api.LogLine], error) {
+func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Items[fabrictype.LogLine], error) {
 	if err := ownNode(ctx, in.Node); err != nil {
 		return nil, err
 	}
 	run, at := s.run(ctx, in.RunName), in.Cursor()
-	lines := func(follow bool) iter.Seq2[runlog.Line, error] {
-		return run.Logs(ctx, in.Node, runlog.Query{Attempt: in.Attempt, After: at, Follow: follow})
+	lines := func(follow bool) iter.Seq2[fabrictype.LogLine, error] {
+		return run.Logs(ctx, in.Node, runtime.LogQuery{Attempt: in.Attempt, After: at, Follow: follow})
 	}
-	return presentThenNew(in.Present, lines, func(l runlog.Line) Item[api.LogLine] {
+	return presentThenNew(in.Present, lines, func(l fabrictype.LogLine) Item[fabrictype.LogLine] {
 		at = l.Cursor
-		return Item[api.LogLine]{Cursor: l.Cursor, Value: lineOf(l)}
+		return Item[fabrictype.LogLine]{Cursor: l.Cursor, Value: l}
 	}), nil
 }
 
@@ -57,13 +57,6 @@ func ownNode(ctx context.Context, node string) error {
 		return fmt.Errorf("node %q: %w", node, runtime.ErrUnknownNode)
 	}
 	return nil
-}
-
-func lineOf(l runlog.Line) api.LogLine {
-	return api.LogLine{
-		Cursor: l.Cursor, Attempt: l.Attempt, At: l.At, Level: l.Level.String(), Message: l.Message, Attrs: l.Attrs,
-		Shortened: l.Shortened, Cut: l.Cut, Dropped: l.Dropped,
-	}
 }
 
 // FollowFrames implements api.FollowFrames.

@@ -7,19 +7,20 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // GetNode implements api.GetNode.
 func (s *Service) GetNode(ctx context.Context, in *api.GetNodeInput) (*api.Node, error) {
-	var opts []describe.Option
+	var opts []runtime.DescribeOption
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
-		opts = append(opts, describe.Values(describe.MaxSumBytes))
+		opts = append(opts, runtime.WithValues(describe.MaxSumBytes))
 	}
 	n, err := s.run(ctx, in.RunName).DescribeNode(ctx, in.Node, opts...)
 	if err != nil {
@@ -38,7 +39,7 @@ func nodeOf(n *runtime.NodeDescription) api.Node {
 		Reason: n.Reason, Category: n.Category, CreatedAt: n.CreatedAt, StartedAt: n.StartedAt, ClaimedAt: n.ClaimedAt,
 		CompletedAt: n.CompletedAt, DueAt: n.DueAt, LeaseExpiresAt: n.LeaseExpiresAt,
 		Overdue: api.Duration{Duration: n.Overdue},
-		Input:   valueOf(n.Input), Result: valueOf(n.Result), History: n.History,
+		Input:   n.Input, Result: n.Result, History: n.History,
 		SleepsUntil: n.SleepsUntil, Generation: n.Generation,
 	}
 	if n.Waiting.Reason != "" {
@@ -85,11 +86,11 @@ func (s *Service) ListItems(ctx context.Context, in *api.ListItemsInput) (*api.P
 }
 
 // itemResult returns the result of an item, which is JSON; nil without one.
-func itemResult(item runtime.MapItem) *api.Value {
+func itemResult(item runtime.MapItem) *fabrictype.Value {
 	if item.Result == nil {
 		return nil
 	}
-	return &api.Value{Codec: activity.JSON{}.Name(), Size: len(item.Result), JSON: item.Result}
+	return &fabrictype.Value{Codec: activity.JSON{}.Name(), Size: len(item.Result), JSON: item.Result}
 }
 
 func itemText(index int) string { return strconv.Itoa(index) }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -49,5 +49,5 @@ func (s *Service) RemovePushWorker(ctx context.Context, in *api.RemovePushWorker
 		return nil, err
 	}
 	detail := fmt.Sprintf("push worker %.128s, by %.32s", in.Worker, owner.Kind)
-	return done(s.audited(ctx, auditlog.RemovePushWorker, owner.Name, detail, remove))
+	return done(s.audited(ctx, auditlink.RemovePushWorker, owner.Name, detail, remove))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 type repeatKey struct{}
@@ -36,7 +35,7 @@ func once(ctx context.Context) []runtime.ActionOption {
 
 // IsGone reports whether there is no run of that name: of one that was started, that it was purged.
 func (s *Service) IsGone(ctx context.Context, flow, run string) (bool, error) {
-	_, err := s.client.Run(flow, run).Describe(ctx, describe.Page("", 1))
+	_, err := s.client.Run(flow, run).Describe(ctx, runtime.WithPage("", 1))
 	if errors.Is(err, runtime.ErrRunNotFound) {
 		return true, nil
 	}

@@ -7,10 +7,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -64,15 +64,15 @@ func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDeta
 	if nodes == 0 {
 		nodes = describe.MaxPage
 	}
-	opts := []describe.Option{describe.Page(in.Cursor, nodes)}
+	opts := []runtime.DescribeOption{runtime.WithPage(in.Cursor, nodes)}
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
 		}
-		opts = append(opts, describe.Values(in.Bytes))
+		opts = append(opts, runtime.WithValues(in.Bytes))
 	}
 	if in.Attempts {
-		opts = append(opts, describe.Attempts())
+		opts = append(opts, runtime.WithAttempts())
 	}
 	d, err := s.describe(ctx, s.run(ctx, in.RunName), opts...)
 	if err != nil {
@@ -93,8 +93,8 @@ func detailOf(d *runtime.RunDescription) *api.RunDetail {
 		DeadlineAt: d.DeadlineAt, Memo: d.Memo, Overdue: api.Duration{Duration: d.Overdue}, NoKeeper: d.NoKeeper,
 		PausedAt: d.PausedAt, PausedBy: d.PausedBy, PauseReason: d.PauseReason, Reruns: d.Reruns, Schedule: d.Schedule,
 		FireAt: d.FireAt, Parent: string(d.Parent), OpenNodes: d.OpenNodes,
-		Key: d.Key, QueuePlace: d.QueuePlace, ForkedFrom: d.ForkedFrom, KeptNodes: d.KeptNodes, Input: valueOf(d.Input),
-		Result: valueOf(d.Result), Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
+		Key: d.Key, QueuePlace: d.QueuePlace, ForkedFrom: d.ForkedFrom, KeptNodes: d.KeptNodes, Input: d.Input,
+		Result: d.Result, Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
 	}
 	if d.Reruns > 0 {
 		out.LastRerun = &api.Rerun{
@@ -122,7 +122,7 @@ func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.R
 	if err := waitForEnd(ctx, run, in.Wait.Duration); err != nil {
 		return nil, err
 	}
-	d, err := s.describe(ctx, run, describe.Page("", 1), describe.Values(describe.MaxValueBytes))
+	d, err := s.describe(ctx, run, runtime.WithPage("", 1), runtime.WithValues(describe.MaxValueBytes))
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +132,8 @@ func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.R
 		Reason:     d.FailureReason,
 		Category:   d.FailureCategory,
 	}
-	if d.State == runtime.RunSucceeded {
-		out.Value = valueOf(d.Result)
+	if d.State == fabrictype.RunSucceeded {
+		out.Value = d.Result
 	}
 	if out.Reason == "" {
 		out.Reason = d.CancelReason
@@ -161,34 +161,27 @@ func waitForEnd(ctx context.Context, run *runtime.RunRef, wait time.Duration) er
 }
 
 // FollowRun implements api.FollowRun.
-func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[api.RunEvent], error) {
+func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[fabrictype.Event], error) {
 	run := s.run(ctx, in.RunName)
-	return func(yield func(Item[api.RunEvent], error) bool) {
+	return func(yield func(Item[fabrictype.Event], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
 			if in.Cursor() == "" && errors.Is(err, runtime.ErrEventsLost) {
 				continue // whoever has seen nothing begins with the oldest event that is left
 			}
 			if err != nil {
-				yield(Item[api.RunEvent]{}, err)
+				yield(Item[fabrictype.Event]{}, err)
 				return
 			}
-			if !yield(Item[api.RunEvent]{Cursor: e.ID, Value: eventOf(e)}, nil) {
+			if !yield(Item[fabrictype.Event]{Cursor: e.ID, Value: e}, nil) {
 				return
 			}
 		}
 	}, nil
 }
 
-func eventOf(e runevent.Event) api.RunEvent {
-	return api.RunEvent{
-		ID: e.ID, At: e.At, Kind: string(e.Kind), Node: e.Node, Attempt: e.Attempt, Detail: e.Detail,
-		Category: e.Category, Percent: e.Percent, Message: e.Message,
-	}
-}
-
 // GetRunGraph implements api.GetRunGraph.
 func (s *Service) GetRunGraph(ctx context.Context, in *api.GetRunGraphInput) (*api.Drawing, error) {
-	d, err := s.describe(ctx, s.run(ctx, in.RunName), describe.Page("", 1))
+	d, err := s.describe(ctx, s.run(ctx, in.RunName), runtime.WithPage("", 1))
 	if err != nil {
 		return nil, err
 	}

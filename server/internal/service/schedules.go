@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/timetable"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
@@ -32,7 +33,7 @@ func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*a
 		if err != nil {
 			return nil, err
 		}
-		out.Input = valueOf(input)
+		out.Input = input
 	}
 	return &out, nil
 }
@@ -70,7 +71,7 @@ func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*api.P
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(times, func(at time.Time) time.Time { return at.UTC() }), nil
+	return pageOf(times, time.Time.UTC), nil
 }
 
 // previewFires lists the next times of a timing that no schedule has yet, by the clock of the server.
@@ -92,7 +93,7 @@ func (s *Service) previewFires(in *api.ListFiresInput) (*api.Page[time.Time], er
 func (s *Service) SetSchedule(ctx context.Context, in *api.SetScheduleInput) (*api.Schedule, error) {
 	b := &in.Body
 	config := runtime.ScheduleConfig{
-		CatchUp: b.CatchUp.Duration, Overlap: runtime.OverlapPolicy(b.Overlap), QueueLimit: b.QueueLimit,
+		CatchUp: b.CatchUp.Duration, Overlap: fabrictype.OverlapPolicy(b.Overlap), QueueLimit: b.QueueLimit,
 		StartPaused: b.StartPaused, PauseReason: b.PauseReason, FireTimeField: b.FireTimeField, Tags: b.Tags,
 	}
 	setTiming(&config, b.Timing)
@@ -135,8 +136,8 @@ func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
 		e.Config.CatchUp = b.CatchUp.Duration
 	}
 	if b.Overlap != nil {
-		e.Config.Overlap = runtime.OverlapPolicy(*b.Overlap)
-		if e.Config.Overlap != runtime.OverlapQueue {
+		e.Config.Overlap = fabrictype.OverlapPolicy(*b.Overlap)
+		if e.Config.Overlap != fabrictype.OverlapQueue {
 			e.Config.QueueLimit = 0
 		}
 	}
@@ -154,7 +155,7 @@ func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
 // BackfillSchedule implements api.BackfillSchedule.
 func (s *Service) BackfillSchedule(ctx context.Context, in *api.BackfillScheduleInput) (*api.Backfilled, error) {
 	times, err := s.as(ctx).BackfillSchedule(ctx, in.Schedule, runtime.ScheduleBackfill{
-		From: in.Body.From, Until: in.Body.Until, Overlap: runtime.OverlapPolicy(in.Body.Overlap),
+		From: in.Body.From, Until: in.Body.Until, Overlap: fabrictype.OverlapPolicy(in.Body.Overlap),
 	}, once(ctx)...)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 	"github.com/flowfabric/flowfabric-go/server/internal/history"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/push"
@@ -99,21 +98,14 @@ func (s *Service) run(ctx context.Context, name api.RunName) *runtime.RunRef {
 	return s.as(ctx).Run(name.Flow, name.Run)
 }
 
-// valueOf converts a value; nil stays nil.
-func valueOf(v *describe.Value) *api.Value {
-	if v == nil {
-		return nil
-	}
-	out := &api.Value{Codec: v.Codec, Size: v.Size, Truncated: v.Truncated}
-	switch {
-	case v.JSON() != nil:
-		out.JSON = v.JSON()
-	case v.Codec == "json":
-		out.Text = string(v.Data)
-	default:
-		out.Data = v.Data
-	}
-	return out
+// whole returns a page of a list that is always whole.
+func whole[T any](list []T) *api.Page[T] {
+	return &api.Page[T]{Items: append([]T{}, list...)}
+}
+
+// gather reads a sequence to its end.
+func gather[T any](seq iter.Seq2[T, error]) (*api.Page[T], error) {
+	return collect(seq, func(element T) T { return element })
 }
 
 // pageOf returns a page of one list that is always whole.

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 )
 
 // ListSessions implements api.ListSessions.
@@ -35,7 +35,7 @@ func (s *Service) DeleteSession(ctx context.Context, in *api.SessionInput) (*api
 		return nil, err
 	}
 	detail := "session " + session.ID + ", by " + session.Login
-	return done(s.audited(ctx, auditlog.DeleteSession, session.Principal, detail, func() error {
+	return done(s.audited(ctx, auditlink.DeleteSession, session.Principal, detail, func() error {
 		return s.store.RemoveSession(ctx, session.ID)
 	}))
 }

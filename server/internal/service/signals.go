@@ -8,8 +8,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 	"github.com/flowfabric/flowfabric-go/server/internal/answers"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -76,7 +76,7 @@ func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*a
 		return deliveryOf(send()) // the contract has neither texts of waits nor an audit log
 	case err != nil:
 		return nil, err
-	case w.State == runtime.WaitClosed:
+	case w.State == fabrictype.WaitClosed:
 		return deliveryOf(send())
 	}
 	return deliveryOf(answered(w.Flow, w.Run, w.Node, &signal).Send(ctx, s.client.Internal(), send))
@@ -110,23 +110,12 @@ func (s *Service) waitOfToken(ctx context.Context, token activity.Token) (runtim
 }
 
 // ListSignals implements api.ListSignals.
-func (s *Service) ListSignals(ctx context.Context, in *api.WaitInput) (*api.Page[api.ReceivedSignal], error) {
+func (s *Service) ListSignals(ctx context.Context, in *api.WaitInput) (*api.Page[fabrictype.ReceivedSignal], error) {
 	run, w, err := s.wait(ctx, in.WaitName)
 	if err != nil {
 		return nil, err
 	}
-	return collect(run.ReceivedSignals(ctx, w), func(r openwaits.Signal) api.ReceivedSignal {
-		out := api.ReceivedSignal{
-			ID: r.ID, Name: r.Name, Category: r.Category, Source: r.Source, CorrelationID: r.CorrelationID, At: r.At,
-			Counts: r.Counts,
-		}
-		if isJSON(r.Payload) {
-			out.JSON = r.Payload
-		} else {
-			out.Data = r.Payload
-		}
-		return out
-	})
+	return gather(run.ReceivedSignals(ctx, w))
 }
 
 // isJSON reports whether a stored value can be part of a reply as it is. Readers would change invalid UTF-8.

@@ -8,8 +8,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
 )
 
 // statisticsNodes is about how many nodes of runs are read for one request.
@@ -66,7 +67,7 @@ type nodeTally struct {
 }
 
 func (s *Service) addRun(ctx context.Context, t *tally, r runtime.RunSummary) error {
-	d, err := s.describe(ctx, s.client.Run(r.Flow, r.Run), describe.Page("", describe.MaxPage))
+	d, err := s.describe(ctx, s.client.Run(r.Flow, r.Run), runtime.WithPage("", describe.MaxPage))
 	if err != nil {
 		return err
 	}
@@ -100,12 +101,12 @@ func (t *tally) add(n *runtime.NodeDescription) {
 		t.order = append(t.order, n.Name)
 	}
 	switch n.State {
-	case runtime.NodeSkipped:
+	case fabrictype.NodeSkipped:
 		of.Skipped++
 		return
-	case runtime.NodeFailed, runtime.NodeExpired:
+	case fabrictype.NodeFailed, fabrictype.NodeExpired:
 		of.Failed++
-	case runtime.NodeSucceeded:
+	case fabrictype.NodeSucceeded:
 	default:
 		return
 	}

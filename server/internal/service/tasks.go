@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/taskpool"
@@ -94,8 +95,8 @@ func (s *Service) taskOf(ctx context.Context, t *taskpool.Task) (*api.Task, erro
 	return out, nil
 }
 
-func taskSignal(signal activity.Signal[json.RawMessage]) api.ReceivedSignal {
-	out := api.ReceivedSignal{
+func taskSignal(signal activity.Signal[json.RawMessage]) fabrictype.ReceivedSignal {
+	out := fabrictype.ReceivedSignal{
 		ID: signal.ID, Name: signal.Name, Category: signal.Category, Source: signal.Source,
 		CorrelationID: signal.CorrelationID, At: signal.Time().UTC(), Counts: true,
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
-	"github.com/flowfabric/flowfabric-go/runtime/auditlog"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -71,7 +71,7 @@ func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*a
 	if b.Expires.Duration > 0 {
 		token.ExpiresAt = token.CreatedAt.Add(b.Expires.Duration)
 	}
-	err := s.audited(ctx, auditlog.CreateToken, token.Name, allowedBy(token), func() error {
+	err := s.audited(ctx, auditlink.CreateToken, token.Name, allowedBy(token), func() error {
 		return s.store.AddToken(ctx, token)
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Service) CreateToken(ctx context.Context, in *api.CreateTokenInput) (*a
 
 // DeleteToken implements api.DeleteToken.
 func (s *Service) DeleteToken(ctx context.Context, in *api.TokenNameInput) (*api.Empty, error) {
-	return done(s.audited(ctx, auditlog.DeleteToken, in.Token, "", func() error {
+	return done(s.audited(ctx, auditlink.DeleteToken, in.Token, "", func() error {
 		return s.store.RemoveToken(ctx, in.Token)
 	}))
 }

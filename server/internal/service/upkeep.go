@@ -5,22 +5,21 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
 // Inspect implements api.Inspect.
-func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*api.Inspection, error) {
+func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*fabrictype.Inspection, error) {
 	report, err := s.engine.Inspect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	findings := report.Findings
-	if findings == nil {
-		findings = []inspection.Finding{}
+	if report.Findings == nil {
+		report.Findings = []fabrictype.Finding{}
 	}
-	return &api.Inspection{Worst: report.Worst().String(), Findings: findings}, nil
+	return &report, nil
 }
 
 // ListKeeperTasks implements api.ListKeeperTasks.

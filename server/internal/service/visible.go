@@ -3,9 +3,9 @@ package service
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/why"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -41,7 +41,7 @@ func flowOfWait(w runtime.Waitpoint) string { return w.Flow }
 
 // describe describes a run, without the child runs that the caller may not see.
 func (s *Service) describe(
-	ctx context.Context, run *runtime.RunRef, opts ...describe.Option,
+	ctx context.Context, run *runtime.RunRef, opts ...runtime.DescribeOption,
 ) (*runtime.RunDescription, error) {
 	d, err := run.Describe(ctx, opts...)
 	if err != nil {
@@ -56,13 +56,13 @@ func (s *Service) describe(
 // hideChild removes from a node what it says of a child run of a flow that the caller may not see. The run of the items
 // of a map belongs to the node itself.
 func hideChild(ctx context.Context, n *runtime.NodeDescription) {
-	if n.Child == nil || n.Kind == describe.Map || login.From(ctx).Sees(n.Child.Flow) {
+	if n.Child == nil || n.Kind == fabrictype.KindMap || login.From(ctx).Sees(n.Child.Flow) {
 		return
 	}
 	n.Child = nil
-	if n.Waiting.Reason == why.ChildRun {
-		n.Waiting = why.Explanation{
-			Reason: why.ChildRun, Sentence: "waits for a run of another flow", Since: n.Waiting.Since,
+	if n.Waiting.Reason == waitreason.ChildRun {
+		n.Waiting = fabrictype.Explanation{
+			Reason: waitreason.ChildRun, Sentence: "waits for a run of another flow", Since: n.Waiting.Since,
 		}
 		n.Why = n.Waiting.Sentence
 	}

@@ -11,9 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin/archive"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/runevent"
 )
 
 func (a *App) archiveCommand() *cobra.Command {
@@ -127,12 +126,12 @@ var archivedNodeView = output.View[runtime.NodeDescription]{
 }
 
 // storedText shows a value; one that is no JSON by its size.
-func storedText(v *describe.Value) string {
+func storedText(v *fabrictype.Value) string {
 	switch {
 	case v == nil:
 		return ""
 	case v.Codec == "json" && !v.Truncated:
-		return string(v.Data)
+		return string(v.Bytes())
 	}
 	return fmt.Sprintf("%d bytes (%s)", v.Size, v.Codec)
 }
@@ -202,7 +201,7 @@ func showArchived(r *request, run *archive.Run, events, logs bool) error {
 }
 
 // eventText shows an event on one line.
-func eventText(e runevent.Event) string {
+func eventText(e fabrictype.Event) string {
 	text := output.At(e.At) + " " + string(e.Kind)
 	for _, part := range []string{e.Node, e.Detail} {
 		if part != "" {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
-	"github.com/flowfabric/flowfabric-go/runtime/bulk"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func (a *App) bulkCommand() *cobra.Command {
@@ -53,34 +53,34 @@ func (a *App) declareBulk(c *cobra.Command) *bulkFlags {
 var actions = []string{"cancel", "cancel-pending", "rerun", "purge", "pause", "resume", "priority", "signal"}
 
 // action is what the job does, by the name of the action.
-func (f *bulkFlags) action(name string, payload json.RawMessage) (bulk.Action, error) {
+func (f *bulkFlags) action(name string, payload json.RawMessage) (fabrictype.BulkAction, error) {
 	switch name {
 	case "cancel":
-		return bulk.Cancel(f.reason), nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: f.reason}, nil
 	case "cancel-pending":
-		return bulk.CancelPending(f.reason), nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: f.reason}, nil
 	case "rerun":
 		switch {
 		case f.all && f.from != "":
-			return bulk.Action{}, errors.New("--all and --from exclude each other")
+			return fabrictype.BulkAction{}, errors.New("--all and --from exclude each other")
 		case f.all:
-			return bulk.RerunAll(), nil
+			return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "all"}, nil
 		case f.from != "":
-			return bulk.RerunFrom(f.from), nil
+			return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "from " + f.from}, nil
 		}
-		return bulk.RerunFailed(), nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, nil
 	case "purge":
-		return bulk.Purge(), nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, nil
 	case "pause":
-		return bulk.Pause(f.reason), nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkPause, Reason: f.reason}, nil
 	case "resume":
-		return bulk.Resume(), nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkResume}, nil
 	case "priority":
-		return bulk.Priority(f.priority), nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkPriority, Priority: f.priority}, nil
 	case "signal":
-		return bulk.Signal(f.signal, payload), nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkSignal, Signal: f.signal, Payload: payload}, nil
 	}
-	return bulk.Action{}, fmt.Errorf("ACTION %q: must be %s", name, strings.Join(actions, ", "))
+	return fabrictype.BulkAction{}, fmt.Errorf("ACTION %q: must be %s", name, strings.Join(actions, ", "))
 }
 
 func (f *bulkFlags) check(a *App, args []string) error {
@@ -104,26 +104,26 @@ func (f *bulkFlags) input(r *request) (in api.BulkInput, err error) {
 	return in, err
 }
 
-var jobView = output.View[api.BulkJob]{
-	Name: func(j api.BulkJob) string { return j.ID },
-	Columns: []output.Column[api.BulkJob]{
-		{Name: "id", Text: func(j api.BulkJob) string { return j.ID }},
-		{Name: "state", Text: func(j api.BulkJob) string { return string(j.State) }},
-		{Name: "action", Text: func(j api.BulkJob) string { return actionText(j.Action) }},
-		{Name: "query", Text: func(j api.BulkJob) string { return j.Query }},
-		{Name: "actor", Wide: true, Text: func(j api.BulkJob) string { return j.Actor }},
-		{Name: "created", Text: func(j api.BulkJob) string { return output.At(j.CreatedAt) }},
-		{Name: "closed", Text: func(j api.BulkJob) string { return output.At(j.ClosedAt) }},
-		{Name: "done", Text: func(j api.BulkJob) string { return strconv.Itoa(j.Progress.Done) }},
-		{Name: "skipped", Text: func(j api.BulkJob) string { return strconv.Itoa(j.Progress.Skipped) }},
-		{Name: "failed", Text: func(j api.BulkJob) string { return strconv.Itoa(j.Progress.Failed) }},
+var jobView = output.View[fabrictype.BulkJob]{
+	Name: func(j fabrictype.BulkJob) string { return j.ID },
+	Columns: []output.Column[fabrictype.BulkJob]{
+		{Name: "id", Text: func(j fabrictype.BulkJob) string { return j.ID }},
+		{Name: "state", Text: func(j fabrictype.BulkJob) string { return string(j.State) }},
+		{Name: "action", Text: func(j fabrictype.BulkJob) string { return actionText(j.Action) }},
+		{Name: "query", Text: func(j fabrictype.BulkJob) string { return j.Query }},
+		{Name: "actor", Wide: true, Text: func(j fabrictype.BulkJob) string { return j.Actor }},
+		{Name: "created", Text: func(j fabrictype.BulkJob) string { return output.At(j.CreatedAt) }},
+		{Name: "closed", Text: func(j fabrictype.BulkJob) string { return output.At(j.ClosedAt) }},
+		{Name: "done", Text: func(j fabrictype.BulkJob) string { return strconv.Itoa(j.Progress.Done) }},
+		{Name: "skipped", Text: func(j fabrictype.BulkJob) string { return strconv.Itoa(j.Progress.Skipped) }},
+		{Name: "failed", Text: func(j fabrictype.BulkJob) string { return strconv.Itoa(j.Progress.Failed) }},
 	},
 }
 
 // actionText shows an action in a cell.
-func actionText(a bulk.Action) string {
+func actionText(a fabrictype.BulkAction) string {
 	parts := []string{string(a.Kind), a.Scope, a.Signal}
-	if a.Kind == bulk.KindPriority {
+	if a.Kind == fabrictype.BulkPriority {
 		parts = append(parts, strconv.Itoa(a.Priority))
 	}
 	return strings.Join(strings.Fields(strings.Join(parts, " ")), " ")
@@ -159,14 +159,14 @@ func (a *App) bulkStart() *cobra.Command {
 	return c
 }
 
-func printJob(r *request, j *api.BulkJob, err error) error {
+func printJob(r *request, j *fabrictype.BulkJob, err error) error {
 	if err != nil {
 		return err
 	}
 	if !r.out.ForPeople() {
 		return r.out.Value(j, j.ID, "")
 	}
-	if err := output.List(r.out, jobView, []api.BulkJob{*j}); err != nil {
+	if err := output.List(r.out, jobView, []fabrictype.BulkJob{*j}); err != nil {
 		return err
 	}
 	for _, failure := range j.Progress.Failures {
@@ -194,13 +194,13 @@ func (a *App) bulkPreview() *cobra.Command {
 	return c
 }
 
-var sampleView = output.View[api.BulkRun]{
-	Name: func(r api.BulkRun) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
-	Columns: []output.Column[api.BulkRun]{
-		{Name: "flow", Text: func(r api.BulkRun) string { return r.Flow }},
-		{Name: "run", Text: func(r api.BulkRun) string { return r.Run }},
-		{Name: "state", Text: func(r api.BulkRun) string { return r.State }},
-		{Name: "created", Text: func(r api.BulkRun) string { return output.At(r.CreatedAt) }},
+var sampleView = output.View[fabrictype.BulkRun]{
+	Name: func(r fabrictype.BulkRun) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
+	Columns: []output.Column[fabrictype.BulkRun]{
+		{Name: "flow", Text: func(r fabrictype.BulkRun) string { return r.Flow }},
+		{Name: "run", Text: func(r fabrictype.BulkRun) string { return r.Run }},
+		{Name: "state", Text: func(r fabrictype.BulkRun) string { return string(r.State) }},
+		{Name: "created", Text: func(r fabrictype.BulkRun) string { return output.At(r.CreatedAt) }},
 	},
 }
 
@@ -260,7 +260,7 @@ func (a *App) bulkStop() *cobra.Command {
 				return err
 			}
 			what := string(j.State)
-			if j.State == bulk.Completed {
+			if j.State == fabrictype.BulkCompleted {
 				what = "completed before, nothing was stopped"
 			}
 			return r.done(what, r.args[0], nil)

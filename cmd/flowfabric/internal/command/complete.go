@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -47,10 +48,10 @@ var sources = map[string]func(r *request, before []string) ([]string, error){
 		return completeList(r, api.ListBudgets, func(b api.Budget) string { return b.Name })
 	},
 	"WORKER": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListWorkers, func(w api.Worker) string { return w.Instance })
+		return completeList(r, api.ListWorkers, func(w fabrictype.Worker) string { return w.Instance })
 	},
 	"JOB": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListBulkJobs, func(j api.BulkJob) string { return j.ID })
+		return completeList(r, api.ListBulkJobs, func(j fabrictype.BulkJob) string { return j.ID })
 	},
 	"TASK": func(r *request, _ []string) ([]string, error) {
 		return completeList(r, api.ListKeeperTasks, func(t api.KeeperTask) string { return t.Name })

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
+	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // Names are completed from what the engine or server has.
@@ -22,7 +22,7 @@ func TestCompletion(t *testing.T) {
 			flow.Return(f, flow.Waitpoint[string](f, "gate"))
 			def, err := f.Build()
 			require.NoError(t, err)
-			require.NoError(t, b.Client.Publish(enginetest.Context(t), catalogue.Publication{Flow: def}))
+			require.NoError(t, b.Client.Publish(enginetest.Context(t), runtime.Publication{Flow: def}))
 			for _, id := range []string{"r1", "r2", "s"} {
 				x.ok("start", "ask", "--id", id, "--input", `"in"`)
 			}

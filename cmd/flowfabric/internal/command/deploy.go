@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func (a *App) tokenCommand() *cobra.Command {
@@ -198,16 +199,16 @@ func (a *App) secretCommand() *cobra.Command {
 	return a.group("secret", "Rotate the secret of the tokens of waits", c)
 }
 
-var auditView = output.View[api.AuditEntry]{
-	Name: func(e api.AuditEntry) string { return e.ID },
-	Columns: []output.Column[api.AuditEntry]{
-		{Name: "time", Text: func(e api.AuditEntry) string { return output.At(e.At) }},
-		{Name: "actor", Text: func(e api.AuditEntry) string { return e.Actor }},
-		{Name: "action", Text: func(e api.AuditEntry) string { return e.Action }},
-		{Name: "name", Text: func(e api.AuditEntry) string { return e.Name }},
-		{Name: "detail", Text: func(e api.AuditEntry) string { return e.Detail }},
-		{Name: "failure", Text: func(e api.AuditEntry) string { return e.Failure }},
-		{Name: "id", Wide: true, Text: func(e api.AuditEntry) string { return e.ID }},
+var auditView = output.View[fabrictype.AuditEntry]{
+	Name: func(e fabrictype.AuditEntry) string { return e.ID },
+	Columns: []output.Column[fabrictype.AuditEntry]{
+		{Name: "time", Text: func(e fabrictype.AuditEntry) string { return output.At(e.At) }},
+		{Name: "actor", Text: func(e fabrictype.AuditEntry) string { return e.Actor }},
+		{Name: "action", Text: func(e fabrictype.AuditEntry) string { return string(e.Action) }},
+		{Name: "name", Text: func(e fabrictype.AuditEntry) string { return e.Name }},
+		{Name: "detail", Text: func(e fabrictype.AuditEntry) string { return e.Detail }},
+		{Name: "failure", Text: func(e fabrictype.AuditEntry) string { return e.Failure }},
+		{Name: "id", Wide: true, Text: func(e fabrictype.AuditEntry) string { return e.ID }},
 	},
 }
 

@@ -14,10 +14,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime/inspection"
+	"github.com/flowfabric/flowfabric-go/internal/findingcode"
 )
 
 // Repairs names the keeper tasks that repair records, in an order in which a later one can use what an earlier one has
@@ -54,14 +55,14 @@ var repairView = output.View[repaired]{
 	},
 }
 
-var findingView = output.View[inspection.Finding]{
-	Name: func(f inspection.Finding) string { return string(f.Code) },
-	Columns: []output.Column[inspection.Finding]{
-		{Name: "severity", Text: func(f inspection.Finding) string { return f.Severity.String() }},
-		{Name: "code", Text: func(f inspection.Finding) string { return string(f.Code) }},
-		{Name: "subject", Text: func(f inspection.Finding) string { return f.Subject }},
-		{Name: "found", Text: func(f inspection.Finding) string { return f.Found }},
-		{Name: "remedy", Text: func(f inspection.Finding) string { return f.Remedy }},
+var findingView = output.View[fabrictype.Finding]{
+	Name: func(f fabrictype.Finding) string { return string(f.Code) },
+	Columns: []output.Column[fabrictype.Finding]{
+		{Name: "severity", Text: func(f fabrictype.Finding) string { return f.Severity.String() }},
+		{Name: "code", Text: func(f fabrictype.Finding) string { return string(f.Code) }},
+		{Name: "subject", Text: func(f fabrictype.Finding) string { return f.Subject }},
+		{Name: "found", Text: func(f fabrictype.Finding) string { return f.Found }},
+		{Name: "remedy", Text: func(f fabrictype.Finding) string { return f.Remedy }},
 	},
 }
 
@@ -93,7 +94,7 @@ func (a *App) doctorCommand() *cobra.Command {
 		},
 		unopened: func(r *request, err error) error {
 			if finding, ok := unopenedFinding(err); ok && r.Err() == nil {
-				return report(r, []inspection.Finding{finding})
+				return report(r, []fabrictype.Finding{finding})
 			}
 			return err
 		},
@@ -106,10 +107,10 @@ func (a *App) doctorCommand() *cobra.Command {
 }
 
 // report prints findings. Its error matches errFound if there is a warning or worse.
-func report(r *request, findings []inspection.Finding) error {
+func report(r *request, findings []fabrictype.Finding) error {
 	bad := 0
 	for _, f := range findings {
-		if f.Severity >= inspection.Warning {
+		if f.Severity >= fabrictype.SeverityWarning {
 			bad++
 		}
 	}
@@ -122,22 +123,22 @@ func report(r *request, findings []inspection.Finding) error {
 
 // unopenedFinding returns the finding that an engine which cannot be opened stands for, as Engine.Inspect has it of one
 // that is open.
-func unopenedFinding(err error) (inspection.Finding, bool) {
-	f := inspection.Finding{Severity: inspection.Error, Subject: "engine", Found: err.Error()}
+func unopenedFinding(err error) (fabrictype.Finding, bool) {
+	f := fabrictype.Finding{Severity: fabrictype.SeverityError, Subject: "engine", Found: err.Error()}
 	var lacking *enginecore.RightsError
 	switch {
 	case errors.As(err, &lacking):
-		f.Code, f.Subject = inspection.Rights, "user"
+		f.Code, f.Subject = findingcode.Rights, "user"
 		f.Found = "it may not run " + strings.Join(lacking.Missing, ", ")
 		f.Remedy = "ACL SETUSER <user> " + strings.Join(lacking.Rules, " ")
 	case strings.Contains(err.Error(), "LOADING "):
-		f.Code, f.Remedy = inspection.Loading, "wait"
+		f.Code, f.Remedy = findingcode.Loading, "wait"
 	case errors.Is(err, enginerpc.ErrReplica), strings.Contains(err.Error(), "READONLY "):
-		f.Code, f.Remedy = inspection.Replica, "name its primary, or sentinels: valkey+sentinel://…"
+		f.Code, f.Remedy = findingcode.Replica, "name its primary, or sentinels: valkey+sentinel://…"
 	case errors.Is(err, enginecore.ErrUnsupportedServer):
-		f.Code, f.Remedy = inspection.VersionOld, "run Redis 7.0, Valkey 7.2 or later"
+		f.Code, f.Remedy = findingcode.VersionOld, "run Redis 7.0, Valkey 7.2 or later"
 	case errors.Is(err, enginecore.ErrNotReachable):
-		f.Code, f.Remedy = inspection.LookFailed, "see that the server runs and can be reached"
+		f.Code, f.Remedy = findingcode.LookFailed, "see that the server runs and can be reached"
 	default:
 		return f, false
 	}
@@ -145,7 +146,7 @@ func unopenedFinding(err error) (inspection.Finding, bool) {
 }
 
 // stuck returns what stands still by the lanes, and each worker.
-func stuck(r *request) ([]inspection.Finding, error) {
+func stuck(r *request) ([]fabrictype.Finding, error) {
 	lanes, err := call(r, api.ListLanes, api.Empty{})
 	if httpclient.Code(err) == "not_in_contract" {
 		return nil, nil
@@ -157,19 +158,19 @@ func stuck(r *request) ([]inspection.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
-	var findings []inspection.Finding
+	var findings []fabrictype.Finding
 	for _, l := range lanes.Items {
 		if l.Blocked.Route > 0 {
-			findings = append(findings, inspection.Finding{
-				Code: "lane.no_activity", Severity: inspection.Warning, Subject: l.Name,
+			findings = append(findings, fabrictype.Finding{
+				Code: "lane.no_activity", Severity: fabrictype.SeverityWarning, Subject: l.Name,
 				Found: counted(l.Blocked.Route, "node needs", "nodes need") +
 					" an activity or capabilities that no worker of the lane has",
 				Remedy: "flowfabric flow check --open names them; start a worker that serves them",
 			})
 		}
 		if !l.PausedAt.IsZero() && l.Eligible > 0 {
-			findings = append(findings, inspection.Finding{
-				Code: "lane.paused", Severity: inspection.Warning, Subject: l.Name,
+			findings = append(findings, fabrictype.Finding{
+				Code: "lane.paused", Severity: fabrictype.SeverityWarning, Subject: l.Name,
 				Found: fmt.Sprintf("%s; paused since %s by %q: %q", counted(l.Eligible, "node waits", "nodes wait"),
 					l.PausedAt.UTC().Format(time.RFC3339), l.PausedBy, l.PauseReason),
 				Remedy: "flowfabric lane resume " + l.Name,
@@ -177,8 +178,8 @@ func stuck(r *request) ([]inspection.Finding, error) {
 		}
 	}
 	for _, w := range workers.Items {
-		findings = append(findings, inspection.Finding{
-			Code: "worker", Severity: inspection.Info, Subject: w.Instance,
+		findings = append(findings, fabrictype.Finding{
+			Code: "worker", Severity: fabrictype.SeverityInfo, Subject: w.Instance,
 			Found: fmt.Sprintf("%s on %s, %s, %d of %d slots used, lanes %s", w.Name, w.Host, workerState(w), w.Used,
 				w.Slots, strings.Join(w.Lanes, ",")),
 		})

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -144,7 +145,7 @@ func (q *queryFlags) query(now time.Time) runtime.RunQuery {
 	}
 	for text := range strings.SplitSeq(q.states, ",") {
 		if text = strings.TrimSpace(text); text != "" {
-			query.States = append(query.States, runtime.RunState(text))
+			query.States = append(query.States, fabrictype.RunState(text))
 		}
 	}
 	if q.since > 0 {

@@ -11,10 +11,10 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 func (a *App) flowCommand() *cobra.Command {
@@ -22,18 +22,18 @@ func (a *App) flowCommand() *cobra.Command {
 		a.flowDiff(), a.flowCheck(), a.flowWithdraw())
 }
 
-var flowView = output.View[catalogue.Flow]{
-	Name: func(f catalogue.Flow) string { return f.Name },
-	Columns: []output.Column[catalogue.Flow]{
-		{Name: "flow", Text: func(f catalogue.Flow) string { return f.Name }},
-		{Name: "hash", Text: func(f catalogue.Flow) string { return f.Hash[:min(len(f.Hash), 12)] }},
-		{Name: "nodes", Text: func(f catalogue.Flow) string { return strconv.Itoa(f.Nodes) }},
-		{Name: "input", Text: func(f catalogue.Flow) string { return f.InputType }},
-		{Name: "result", Text: func(f catalogue.Flow) string { return f.ResultType }},
-		{Name: "published", Text: func(f catalogue.Flow) string { return output.At(f.PublishedAt) }},
-		{Name: "by", Text: func(f catalogue.Flow) string { return f.PublishedBy }},
-		{Name: "codec", Wide: true, Text: func(f catalogue.Flow) string { return f.Codec }},
-		{Name: "doc", Text: func(f catalogue.Flow) string { return f.Doc }},
+var flowView = output.View[fabrictype.Flow]{
+	Name: func(f fabrictype.Flow) string { return f.Name },
+	Columns: []output.Column[fabrictype.Flow]{
+		{Name: "flow", Text: func(f fabrictype.Flow) string { return f.Name }},
+		{Name: "hash", Text: func(f fabrictype.Flow) string { return f.Hash[:min(len(f.Hash), 12)] }},
+		{Name: "nodes", Text: func(f fabrictype.Flow) string { return strconv.Itoa(f.Nodes) }},
+		{Name: "input", Text: func(f fabrictype.Flow) string { return f.InputType }},
+		{Name: "result", Text: func(f fabrictype.Flow) string { return f.ResultType }},
+		{Name: "published", Text: func(f fabrictype.Flow) string { return output.At(f.PublishedAt) }},
+		{Name: "by", Text: func(f fabrictype.Flow) string { return f.PublishedBy }},
+		{Name: "codec", Wide: true, Text: func(f fabrictype.Flow) string { return f.Codec }},
+		{Name: "doc", Text: func(f fabrictype.Flow) string { return f.Doc }},
 	},
 }
 
@@ -51,12 +51,12 @@ func (a *App) flowList() *cobra.Command {
 	})
 }
 
-var versionView = output.View[catalogue.Version]{
-	Name: func(v catalogue.Version) string { return v.Hash },
-	Columns: []output.Column[catalogue.Version]{
-		{Name: "hash", Text: func(v catalogue.Version) string { return v.Hash }},
-		{Name: "published", Text: func(v catalogue.Version) string { return output.At(v.PublishedAt) }},
-		{Name: "by", Text: func(v catalogue.Version) string { return v.PublishedBy }},
+var versionView = output.View[fabrictype.FlowVersion]{
+	Name: func(v fabrictype.FlowVersion) string { return v.Hash },
+	Columns: []output.Column[fabrictype.FlowVersion]{
+		{Name: "hash", Text: func(v fabrictype.FlowVersion) string { return v.Hash }},
+		{Name: "published", Text: func(v fabrictype.FlowVersion) string { return output.At(v.PublishedAt) }},
+		{Name: "by", Text: func(v fabrictype.FlowVersion) string { return v.PublishedBy }},
 	},
 }
 
@@ -88,7 +88,7 @@ func (a *App) flowShow() *cobra.Command {
 			if !r.out.ForPeople() {
 				return r.out.Value(d, d.Name, "")
 			}
-			return printFlow(r, d)
+			return printFlow(r, &runtime.FlowDescription{FlowDetail: *d})
 		},
 	})
 	declareDrawing(c, &format)
@@ -96,7 +96,7 @@ func (a *App) flowShow() *cobra.Command {
 	return c
 }
 
-func printFlow(r *request, d *catalogue.Description) error {
+func printFlow(r *request, d *runtime.FlowDescription) error {
 	r.out.Say("flow %s: %s -> %s, codec %s", d.Name, d.InputType, d.ResultType, d.Codec)
 	if d.Doc != "" {
 		r.out.Say("%s", d.Doc)
@@ -120,7 +120,7 @@ func (a *App) flowPlan() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			plan, err := runtime.PlanPublished(d)
+			plan, err := runtime.PlanPublished(&runtime.FlowDescription{FlowDetail: *d})
 			if err != nil {
 				return err
 			}
@@ -154,7 +154,8 @@ func (a *App) flowDiff() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				lines[i] = strings.Split(strings.TrimSpace(d.Outline()), "\n")
+				outline := (&runtime.FlowDescription{FlowDetail: *d}).Outline()
+				lines[i] = strings.Split(strings.TrimSpace(outline), "\n")
 				lines[i] = append(lines[i][1:], "input: "+string(d.InputSchema), "result: "+string(d.ResultSchema))
 			}
 			var changes []change
@@ -218,14 +219,14 @@ func (a *App) flowCheck() *cobra.Command {
 	return c
 }
 
-func checkFlows(r *request, only string, workers []api.Worker) ([]runcheck.Problem, error) {
+func checkFlows(r *request, only string, workers []fabrictype.Worker) ([]runcheck.Problem, error) {
 	flows := []string{only}
 	if only == "" {
 		published, err := call(r, api.ListFlows, api.Empty{})
 		if err != nil {
 			return nil, err
 		}
-		flows = names(published.Items, func(f catalogue.Flow) string { return f.Name })
+		flows = names(published.Items, func(f fabrictype.Flow) string { return f.Name })
 	}
 	var problems []runcheck.Problem
 	for _, name := range flows {
@@ -243,7 +244,7 @@ func checkFlows(r *request, only string, workers []api.Worker) ([]runcheck.Probl
 }
 
 // checkGraph returns the problems of a graph and of the sub-flows in it, whose nodes are behind the name of theirs.
-func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []api.Worker) []runcheck.Problem {
+func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []fabrictype.Worker) []runcheck.Problem {
 	var problems []runcheck.Problem
 	for i := range graph.Nodes {
 		n := &graph.Nodes[i]
@@ -256,8 +257,8 @@ func checkGraph(flow, prefix string, graph *flowgraph.Graph, workers []api.Worke
 	return problems
 }
 
-func checkOpenRuns(r *request, only string, workers []api.Worker) ([]runcheck.Problem, error) {
-	query := runtime.RunQuery{Flow: only, States: []runtime.RunState{runtime.RunRunning}, Children: true}.Values()
+func checkOpenRuns(r *request, only string, workers []fabrictype.Worker) ([]runcheck.Problem, error) {
+	query := runtime.RunQuery{Flow: only, States: []fabrictype.RunState{fabrictype.RunRunning}, Children: true}.Values()
 	runs, _, err := pages(r, api.ListRuns, 0, func(p api.Paging) api.ListRunsInput {
 		return api.ListRunsInput{Paging: p, Query: query}
 	})
@@ -271,7 +272,7 @@ func checkOpenRuns(r *request, only string, workers []api.Worker) ([]runcheck.Pr
 			return nil, err
 		}
 		for _, n := range d.Nodes {
-			if !runtime.NodeState(n.State).Ended() {
+			if !fabrictype.NodeState(n.State).Ended() {
 				found := unserved(runcheck.Problem{Flow: d.Flow, Run: d.Run, Node: n.Node}, n.Activity, n.Lane,
 					n.Capabilities, workers)
 				problems = append(problems, found...)
@@ -284,7 +285,7 @@ func checkOpenRuns(r *request, only string, workers []api.Worker) ([]runcheck.Pr
 // unserved returns the problem of a node whose activity no worker serves on its lane with its capabilities. Waitpoints
 // and sub-flows have no activity and need no worker.
 func unserved(p runcheck.Problem, activity, lane string, capabilities []string,
-	workers []api.Worker) []runcheck.Problem {
+	workers []fabrictype.Worker) []runcheck.Problem {
 	if activity == "" {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func (a *App) laneCommand() *cobra.Command {
@@ -170,27 +170,29 @@ func (a *App) workerCommand() *cobra.Command {
 	return a.group("worker", "Look at workers, and let them end", a.workerList(), a.workerDrain())
 }
 
-var workerView = output.View[api.Worker]{
-	Name: func(w api.Worker) string { return w.Instance },
-	Columns: []output.Column[api.Worker]{
-		{Name: "instance", Text: func(w api.Worker) string { return w.Instance }},
-		{Name: "host", Text: func(w api.Worker) string { return w.Host }},
-		{Name: "pid", Text: func(w api.Worker) string { return strconv.Itoa(w.PID) }},
-		{Name: "build", Text: func(w api.Worker) string { return buildText(w.Build) }},
+var workerView = output.View[fabrictype.Worker]{
+	Name: func(w fabrictype.Worker) string { return w.Instance },
+	Columns: []output.Column[fabrictype.Worker]{
+		{Name: "instance", Text: func(w fabrictype.Worker) string { return w.Instance }},
+		{Name: "host", Text: func(w fabrictype.Worker) string { return w.Host }},
+		{Name: "pid", Text: func(w fabrictype.Worker) string { return strconv.Itoa(w.PID) }},
+		{Name: "build", Text: func(w fabrictype.Worker) string { return buildText(w.Build) }},
 		{Name: "state", Text: workerState},
-		{Name: "used", Text: func(w api.Worker) string { return strconv.Itoa(w.Used) + "/" + strconv.Itoa(w.Slots) }},
-		{Name: "lanes", Text: func(w api.Worker) string { return strings.Join(w.Lanes, ",") }},
-		{Name: "activities", Text: func(w api.Worker) string { return strings.Join(w.Activities, ",") }},
-		{Name: "capabilities", Wide: true, Text: func(w api.Worker) string {
+		{
+			Name: "used", Text: func(w fabrictype.Worker) string { return strconv.Itoa(w.Used) + "/" + strconv.Itoa(w.Slots) },
+		},
+		{Name: "lanes", Text: func(w fabrictype.Worker) string { return strings.Join(w.Lanes, ",") }},
+		{Name: "activities", Text: func(w fabrictype.Worker) string { return strings.Join(w.Activities, ",") }},
+		{Name: "capabilities", Wide: true, Text: func(w fabrictype.Worker) string {
 			return strings.Join(w.Capabilities, ",")
 		}},
-		{Name: "since", Text: func(w api.Worker) string { return output.At(w.Since) }},
-		{Name: "reported", Wide: true, Text: func(w api.Worker) string { return output.At(w.ReportedAt) }},
+		{Name: "since", Text: func(w fabrictype.Worker) string { return output.At(w.Since) }},
+		{Name: "reported", Wide: true, Text: func(w fabrictype.Worker) string { return output.At(w.ReportedAt) }},
 	},
 }
 
-func workerState(w api.Worker) string {
-	if w.State == fleet.Running && !w.DrainRequestedAt.IsZero() {
+func workerState(w fabrictype.Worker) string {
+	if w.State == fabrictype.WorkerRunning && !w.DrainRequestedAt.IsZero() {
 		return "asked to drain"
 	}
 	return string(w.State)
@@ -216,7 +218,7 @@ func (a *App) workerList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var workers []api.Worker
+			var workers []fabrictype.Worker
 			for _, w := range all.Items {
 				if serves(w.Lanes, lane) && serves(w.Activities, activity) {
 					workers = append(workers, w)

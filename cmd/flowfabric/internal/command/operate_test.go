@@ -10,12 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
-	"github.com/flowfabric/flowfabric-go/runtime/runfeed"
 )
 
 func TestOperatorsDay(t *testing.T) {
@@ -36,7 +35,7 @@ func TestOperatorsDay(t *testing.T) {
 
 		x.ok("lane", "pause", "default", "--reason", "release")
 		require.Contains(t, x.ok("lane", "pauses"), "release")
-		feed, err := b.Client.Feed(ctx, runfeed.Filter{}, "")
+		feed, err := b.Client.Feed(ctx, runtime.FeedFilter{}, "")
 		require.NoError(t, err)
 		begin := feed.Cursor()
 		feed.Close()
@@ -68,7 +67,7 @@ func TestOperatorsDay(t *testing.T) {
 		require.Empty(t, x.lines("worker", "list", "--lane", "other"))
 		x.ok("flow", "check", "--open")
 		require.Empty(t, x.lines("flow", "list"))
-		require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: def, By: "ann"}))
+		require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: def, By: "ann"}))
 		require.Contains(t, x.ok("flow", "list"), "ann")
 		require.Equal(t, "import", x.lines("flow", "list")[0]["name"])
 		require.Contains(t, x.ok("flow", "show", "import"), "load")
@@ -198,7 +197,7 @@ func TestAnswer(t *testing.T) {
 		require.Equal(t, "resumed\n", x.ok("answer", "release/b", "--reject"))
 		run, err := x.b.Client.Run("release", "b").Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.RunSucceeded, run.State)
+		require.Equal(t, fabrictype.RunSucceeded, run.State)
 		way := map[bool]string{false: ", by a client of the engine", true: ", through the server"}[x.where.IsServer()]
 		entries := x.lines("audit", "--name", "release/a/gate")
 		require.Equal(t, "approve"+way, entries[len(entries)-1]["detail"])
@@ -323,7 +322,7 @@ func TestSchedules(t *testing.T) {
 		def, err := f.Build()
 		require.NoError(t, err)
 		require.Contains(t, x.fails(exitNotFound, "schedule", "create", "nightly", "report", "--every", "1h", "--input", `"a"`), `the flow is not published`)
-		require.NoError(t, x.b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, x.b.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		require.Contains(t, x.fails(exitUsage, "schedule", "create", "nightly", "report", "--every", "1h", "--input", "7"), "string")
 		require.Contains(t, x.ok("schedule", "create", "nightly", "report", "--cron", "0 3 * * *", "--time-zone", "Europe/Berlin", "--input", `"a"`), "0 3 * * * Europe/Berlin")
 		require.Equal(t, 3, strings.Count(x.ok("schedule", "next", "nightly", "--count", "3", "-o", "name"), "\n"))
@@ -421,7 +420,7 @@ func TestForkDiffExport(t *testing.T) {
 		flow.Return(f, flow.Node(f, "second", act, flow.Node(f, "first", act, f.Input())))
 		def, err := f.Build()
 		require.NoError(t, err)
-		require.NoError(t, x.b.Client.Publish(ctx, catalogue.Publication{Flow: def}))
+		require.NoError(t, x.b.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		x.b.Keeper(t)
 		x.b.Worker(t, []activity.Handler{act})
 		require.Equal(t, "12\n", x.ok("start", "twice", "--id", "a", "--input", "3", "--wait"))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func (a *App) runCommand() *cobra.Command {
@@ -145,13 +146,13 @@ func explain(r *request, runs []api.Run) error {
 	return output.List(r.out, nowView, all)
 }
 
-var countView = output.View[api.RunCount]{
-	Name: func(n api.RunCount) string { return n.Flow },
-	Columns: []output.Column[api.RunCount]{
-		{Name: "hour", Text: func(n api.RunCount) string { return output.At(n.Hour) }},
-		{Name: "flow", Text: func(n api.RunCount) string { return n.Flow }},
-		{Name: "state", Text: func(n api.RunCount) string { return n.State }},
-		{Name: "runs", Text: func(n api.RunCount) string { return strconv.Itoa(n.Runs) }},
+var countView = output.View[fabrictype.RunCount]{
+	Name: func(n fabrictype.RunCount) string { return n.Flow },
+	Columns: []output.Column[fabrictype.RunCount]{
+		{Name: "hour", Text: func(n fabrictype.RunCount) string { return output.At(n.Hour) }},
+		{Name: "flow", Text: func(n fabrictype.RunCount) string { return n.Flow }},
+		{Name: "state", Text: func(n fabrictype.RunCount) string { return string(n.State) }},
+		{Name: "runs", Text: func(n fabrictype.RunCount) string { return strconv.Itoa(n.Runs) }},
 	},
 }
 
@@ -317,11 +318,11 @@ const resultWait = 30 * time.Second
 
 // resultView is a result as JSON.
 type resultView struct {
-	Flow   string          `json:"flow"`
-	Run    string          `json:"run"`
-	State  string          `json:"state"`
-	Result json.RawMessage `json:"result,omitempty"`
-	Value  *api.Value      `json:"value,omitempty"`
+	Flow   string            `json:"flow"`
+	Run    string            `json:"run"`
+	State  string            `json:"state"`
+	Result json.RawMessage   `json:"result,omitempty"`
+	Value  *fabrictype.Value `json:"value,omitempty"`
 }
 
 // printResult prints the result of a run, or fails if the run did. It waits for the end if it may.
@@ -368,7 +369,7 @@ func notSuccessful(name api.RunName, state, node, reason string) error {
 }
 
 // valueText shows a value.
-func valueText(v *api.Value) string {
+func valueText(v *fabrictype.Value) string {
 	switch {
 	case v.JSON != nil:
 		return string(v.JSON)

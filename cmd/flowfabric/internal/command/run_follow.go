@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 )
 
@@ -48,20 +49,20 @@ func stopped(ctx context.Context, err error) bool {
 // ordinary names, and of ids that the engine chooses.
 const timeWidth, kindWidth, nameWidth, idWidth = len("2006-01-02 15:04:05"), len("waiting_children"), 16, 36
 
-var eventView = output.View[api.RunEvent]{
-	Name: func(e api.RunEvent) string { return e.ID },
-	Columns: []output.Column[api.RunEvent]{
-		{Name: "time", Least: timeWidth, Text: func(e api.RunEvent) string { return output.At(e.At) }},
-		{Name: "kind", Least: kindWidth, Text: func(e api.RunEvent) string { return e.Kind }},
-		{Name: "node", Least: nameWidth, Text: func(e api.RunEvent) string { return e.Node }},
-		{Name: "attempt", Text: func(e api.RunEvent) string { return numberText(e.Attempt) }},
-		{Name: "detail", Text: func(e api.RunEvent) string {
+var eventView = output.View[fabrictype.Event]{
+	Name: func(e fabrictype.Event) string { return e.ID },
+	Columns: []output.Column[fabrictype.Event]{
+		{Name: "time", Least: timeWidth, Text: func(e fabrictype.Event) string { return output.At(e.At) }},
+		{Name: "kind", Least: kindWidth, Text: func(e fabrictype.Event) string { return string(e.Kind) }},
+		{Name: "node", Least: nameWidth, Text: func(e fabrictype.Event) string { return e.Node }},
+		{Name: "attempt", Text: func(e fabrictype.Event) string { return numberText(e.Attempt) }},
+		{Name: "detail", Text: func(e fabrictype.Event) string {
 			if e.Kind == "progress" {
 				return fmt.Sprintf("%g%% %s", e.Percent, e.Message)
 			}
 			return e.Detail
 		}},
-		{Name: "id", Wide: true, Text: func(e api.RunEvent) string { return e.ID }},
+		{Name: "id", Wide: true, Text: func(e fabrictype.Event) string { return e.ID }},
 	},
 }
 
@@ -90,16 +91,16 @@ func (a *App) runEvents() *cobra.Command {
 	return c
 }
 
-var feedView = output.View[api.FeedEvent]{
-	Name: func(e api.FeedEvent) string { return path(api.RunName{Flow: e.Flow, Run: e.Run}) },
-	Columns: []output.Column[api.FeedEvent]{
-		{Name: "time", Least: timeWidth, Text: func(e api.FeedEvent) string { return output.At(e.At) }},
-		{Name: "kind", Least: kindWidth, Text: func(e api.FeedEvent) string { return e.Kind }},
-		{Name: "flow", Least: nameWidth, Text: func(e api.FeedEvent) string { return e.Flow }},
-		{Name: "run", Least: idWidth, Text: func(e api.FeedEvent) string { return e.Run }},
-		{Name: "node", Least: nameWidth, Text: func(e api.FeedEvent) string { return e.Node }},
-		{Name: "detail", Text: func(e api.FeedEvent) string { return e.Detail }},
-		{Name: "cursor", Wide: true, Text: func(e api.FeedEvent) string { return e.Cursor }},
+var feedView = output.View[fabrictype.FeedEvent]{
+	Name: func(e fabrictype.FeedEvent) string { return path(api.RunName{Flow: e.Flow, Run: e.Run}) },
+	Columns: []output.Column[fabrictype.FeedEvent]{
+		{Name: "time", Least: timeWidth, Text: func(e fabrictype.FeedEvent) string { return output.At(e.At) }},
+		{Name: "kind", Least: kindWidth, Text: func(e fabrictype.FeedEvent) string { return string(e.Kind) }},
+		{Name: "flow", Least: nameWidth, Text: func(e fabrictype.FeedEvent) string { return e.Flow }},
+		{Name: "run", Least: idWidth, Text: func(e fabrictype.FeedEvent) string { return e.Run }},
+		{Name: "node", Least: nameWidth, Text: func(e fabrictype.FeedEvent) string { return e.Node }},
+		{Name: "detail", Text: func(e fabrictype.FeedEvent) string { return e.Detail }},
+		{Name: "cursor", Wide: true, Text: func(e fabrictype.FeedEvent) string { return e.Cursor }},
 	},
 }
 
@@ -126,15 +127,15 @@ func (a *App) feedCommand() *cobra.Command {
 	return c
 }
 
-var logView = output.View[api.LogLine]{
-	Name: func(l api.LogLine) string { return l.Cursor },
-	Columns: []output.Column[api.LogLine]{
-		{Name: "time", Least: timeWidth, Text: func(l api.LogLine) string { return output.At(l.At) }},
-		{Name: "attempt", Text: func(l api.LogLine) string { return strconv.Itoa(l.Attempt) }},
-		{Name: "level", Text: func(l api.LogLine) string { return l.Level }},
-		{Name: "message", Text: func(l api.LogLine) string { return l.Message }},
-		{Name: "attributes", Text: func(l api.LogLine) string { return string(l.Attrs) }},
-		{Name: "cursor", Wide: true, Text: func(l api.LogLine) string { return l.Cursor }},
+var logView = output.View[fabrictype.LogLine]{
+	Name: func(l fabrictype.LogLine) string { return l.Cursor },
+	Columns: []output.Column[fabrictype.LogLine]{
+		{Name: "time", Least: timeWidth, Text: func(l fabrictype.LogLine) string { return output.At(l.At) }},
+		{Name: "attempt", Text: func(l fabrictype.LogLine) string { return strconv.Itoa(l.Attempt) }},
+		{Name: "level", Text: func(l fabrictype.LogLine) string { return l.Level.String() }},
+		{Name: "message", Text: func(l fabrictype.LogLine) string { return l.Message }},
+		{Name: "attributes", Text: func(l fabrictype.LogLine) string { return string(l.Attrs) }},
+		{Name: "cursor", Wide: true, Text: func(l fabrictype.LogLine) string { return l.Cursor }},
 	},
 }
 
@@ -288,7 +289,7 @@ func reasonOf(d *api.RunDetail) string {
 }
 
 // waitForEnd returns a run that is over. What happens until then goes to see, if that is set.
-func waitForEnd(r *request, see func(api.RunEvent) error) (*api.RunDetail, error) {
+func waitForEnd(r *request, see func(fabrictype.Event) error) (*api.RunDetail, error) {
 	for {
 		events := httpclient.Follow(r, r.session.Client, api.FollowRun, api.FollowRunInput{RunName: r.name()})
 		for e, err := range events {

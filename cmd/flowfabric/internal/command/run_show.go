@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
-	"github.com/flowfabric/flowfabric-go/runtime/describe"
-	"github.com/flowfabric/flowfabric-go/runtime/fleet"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/describe"
 )
 
 // describeRun describes a run with all of its nodes.
@@ -164,7 +164,7 @@ func sayDetails(out *output.Writer, n *api.Node) {
 	}
 }
 
-func sayAttempt(out *output.Writer, node string, a *describe.Attempt) {
+func sayAttempt(out *output.Writer, node string, a *fabrictype.Attempt) {
 	worker := fmt.Sprintf("%q", a.Worker)
 	if a.Build != nil {
 		worker += " (build " + buildText(*a.Build) + ")"
@@ -183,7 +183,7 @@ func sayAttempt(out *output.Writer, node string, a *describe.Attempt) {
 	}
 }
 
-func sayValues(out *output.Writer, what string, input, result *api.Value) {
+func sayValues(out *output.Writer, what string, input, result *fabrictype.Value) {
 	if input != nil {
 		out.Say("%s: input %s", what, valueText(input))
 	}
@@ -193,7 +193,7 @@ func sayValues(out *output.Writer, what string, input, result *api.Value) {
 }
 
 // buildText is a build in a cell: its version and the beginning of its revision.
-func buildText(b fleet.Build) string {
+func buildText(b fabrictype.Build) string {
 	revision := b.Revision[:min(len(b.Revision), 12)]
 	if b.Modified {
 		revision += "+"
@@ -302,7 +302,7 @@ func checkDrawing(format string) error {
 // attemptOf is an attempt with its node.
 type attemptOf struct {
 	Node string `json:"node"`
-	describe.Attempt
+	fabrictype.Attempt
 }
 
 var attemptView = output.View[attemptOf]{
@@ -368,9 +368,9 @@ func nodesOf(r *request, values bool) ([]api.Node, error) {
 
 // nodeValue is a value of a run or a node.
 type nodeValue struct {
-	Node  string     `json:"node,omitempty"`
-	Kind  string     `json:"kind"`
-	Value *api.Value `json:"value"`
+	Node  string            `json:"node,omitempty"`
+	Kind  string            `json:"kind"`
+	Value *fabrictype.Value `json:"value"`
 }
 
 var valueView = output.View[nodeValue]{

@@ -16,7 +16,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 // newPTY returns a terminal of the system: what a program has, and what a person has.
@@ -124,7 +123,7 @@ func TestQuestionOnATerminal(t *testing.T) {
 	flow.Return(f, flow.Waitpoint[string](f, "gate"))
 	def, err := f.Build()
 	require.NoError(t, err)
-	require.NoError(t, b.Client.Publish(enginetest.Context(t), catalogue.Publication{Flow: def}))
+	require.NoError(t, b.Client.Publish(enginetest.Context(t), runtime.Publication{Flow: def}))
 	x.ok("start", "ask", "--id", "r", "--input", `"in"`)
 	for answer, want := range map[string]struct {
 		code int

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -28,7 +29,7 @@ type load struct {
 	Used      int            `json:"used"`
 	Slots     int            `json:"slots"`
 	lanes     []api.Lane
-	workers   []api.Worker
+	workers   []fabrictype.Worker
 }
 
 var loadView = output.View[load]{
@@ -97,7 +98,7 @@ func loadOf(r *request) (*load, error) {
 		return nil, err
 	}
 	for _, n := range states.Items {
-		l.Runs[n.State] += n.Runs
+		l.Runs[string(n.State)] += n.Runs
 	}
 	hour := runtime.RunQuery{FinishedFrom: l.At.Truncate(time.Hour)}.Values()
 	ended, err := call(r, api.CountRuns, api.CountRunsInput{By: []string{"hour"}, Query: hour})

@@ -15,7 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 // typed is what a person types in the transcript. A line that begins with "!" may fail.
@@ -163,7 +162,7 @@ func prepareTranscript(t *testing.T, b *enginetest.Bench) {
 	flow.Return(g, flow.Waitpoint[decision](g, "gate", activity.Signals("yes"), activity.Title("Go on?")))
 	ask, err := g.Build()
 	require.NoError(t, err)
-	require.NoError(t, b.Client.Publish(ctx, catalogue.Publication{Flow: charge, By: "shop"}, catalogue.Publication{Flow: ask, By: "shop"}))
+	require.NoError(t, b.Client.Publish(ctx, runtime.Publication{Flow: charge, By: "shop"}, runtime.Publication{Flow: ask, By: "shop"}))
 	b.Keeper(t)
 	b.Worker(t, charge.Handlers(), runtime.WorkerConfig{Name: "worker"})
 	enginetest.Eventually(t, func() string {

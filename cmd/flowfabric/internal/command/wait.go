@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/openwaits"
 )
 
 var waitView = output.View[api.Wait]{
@@ -35,7 +35,7 @@ var waitView = output.View[api.Wait]{
 }
 
 func (a *App) inboxCommand() *cobra.Command {
-	q := openwaits.Query{Tags: tagFlag{}}
+	q := runtime.WaitQuery{Tags: tagFlag{}}
 	var sort string
 	var limit *limitFlag
 	selecting := []string{"flow", "tag", "audience", "text", "sort", "limit"}
@@ -60,8 +60,8 @@ func (a *App) inboxCommand() *cobra.Command {
 				}
 				return output.List(r.out, waitView, waits.Items)
 			}
-			q.Sort = openwaits.Sort(sort)
-			query := runtime.WaitQueryValues(q)
+			q.Sort = runtime.WaitSort(sort)
+			query := q.Values()
 			waits, more, err := pages(r, api.ListWaits, limit.most(r), func(p api.Paging) api.ListWaitsInput {
 				return api.ListWaitsInput{Paging: p, Query: query}
 			})
@@ -78,7 +78,7 @@ func (a *App) inboxCommand() *cobra.Command {
 	c.Flags().Var(tagFlag(q.Tags), "tag", "only waits of runs with this tag; may be given several times")
 	c.Flags().StringVar(&q.Audience, "audience", "", "only waits that ask this audience")
 	c.Flags().StringVar(&q.Text, "text", "", "only waits with this text in their title or question")
-	c.Flags().StringVar(&sort, "sort", string(openwaits.OldestFirst), "opened, -opened or due")
+	c.Flags().StringVar(&sort, "sort", string(runtime.WaitsOldestFirst), "opened, -opened or due")
 	limit = declareLimit(c, 50)
 	return c
 }
@@ -114,7 +114,7 @@ func printDelivery(r *request, d *api.Delivery, err error) error {
 		return err
 	}
 	text := d.Outcome
-	if d.Outcome == string(runtime.SignalAccepted) && !d.Counts {
+	if d.Outcome == string(fabrictype.SignalAccepted) && !d.Counts {
 		text += ", but it does not count for the wait"
 	}
 	return r.out.Value(d, d.Outcome, text)
@@ -315,20 +315,20 @@ func (a *App) waitShow() *cobra.Command {
 	})
 }
 
-var signalView = output.View[api.ReceivedSignal]{
-	Name: func(s api.ReceivedSignal) string { return s.ID },
-	Columns: []output.Column[api.ReceivedSignal]{
-		{Name: "time", Text: func(s api.ReceivedSignal) string { return output.At(s.At) }},
-		{Name: "name", Text: func(s api.ReceivedSignal) string { return s.Name }},
-		{Name: "source", Text: func(s api.ReceivedSignal) string { return s.Source }},
-		{Name: "counts", Text: func(s api.ReceivedSignal) string { return fmt.Sprint(s.Counts) }},
-		{Name: "payload", Text: func(s api.ReceivedSignal) string {
+var signalView = output.View[fabrictype.ReceivedSignal]{
+	Name: func(s fabrictype.ReceivedSignal) string { return s.ID },
+	Columns: []output.Column[fabrictype.ReceivedSignal]{
+		{Name: "time", Text: func(s fabrictype.ReceivedSignal) string { return output.At(s.At) }},
+		{Name: "name", Text: func(s fabrictype.ReceivedSignal) string { return s.Name }},
+		{Name: "source", Text: func(s fabrictype.ReceivedSignal) string { return s.Source }},
+		{Name: "counts", Text: func(s fabrictype.ReceivedSignal) string { return fmt.Sprint(s.Counts) }},
+		{Name: "payload", Text: func(s fabrictype.ReceivedSignal) string {
 			if s.JSON != nil {
 				return string(s.JSON)
 			}
 			return string(s.Data)
 		}},
-		{Name: "id", Wide: true, Text: func(s api.ReceivedSignal) string { return s.ID }},
+		{Name: "id", Wide: true, Text: func(s fabrictype.ReceivedSignal) string { return s.ID }},
 	},
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
-	"github.com/flowfabric/flowfabric-go/runtime/catalogue"
 )
 
 // Order is the input of the flow demo-order.
@@ -61,7 +60,7 @@ var itemsActivity = activity.New(
 	func(_ context.Context, o Order) ([]string, error) { return o.Items, nil },
 )
 
-func build() ([]catalogue.Publication, []activity.Handler, error) {
+func build() ([]runtime.Publication, []activity.Handler, error) {
 	f := flow.New[Order, string]("demo-order",
 		flow.Describe("Prices the items of an order, asks a person, and ships."))
 	prices := flow.Map(f, "price", priceActivity, flow.Node(f, "items", itemsActivity, f.Input()))
@@ -78,7 +77,7 @@ func build() ([]catalogue.Publication, []activity.Handler, error) {
 	if err := errors.Join(orderErr, helloErr); err != nil {
 		return nil, nil, err
 	}
-	flows := []catalogue.Publication{{Flow: order, By: "demo"}, {Flow: hello, By: "demo"}}
+	flows := []runtime.Publication{{Flow: order, By: "demo"}, {Flow: hello, By: "demo"}}
 	return flows, append(order.Handlers(), hello.Handlers()...), nil
 }
 

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, get, post } from "../../api/client";
-import type { Description as FlowDetail, Flow, Page, RunDetail, Value, Wait } from "../../api/types";
+import type { FlowDetail, Flow, Page, RunDetail, Value, Wait } from "../../api/types";
 import { useKeys } from "../../app/keys";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";

@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../../api/client";
 import { follow } from "../../api/stream";
-import type { RunLayout as Layout, NodeNow, RunDetail, RunEvent, Node as RunNode } from "../../api/types";
+import type { RunLayout as Layout, NodeNow, RunDetail, Event as RunEvent, Node as RunNode } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad, type Loaded } from "../../app/load";
 import { runPath } from "../../app/router";

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { get, post } from "../../api/client";
 import type { RunPath } from "../../api/operations";
-import type { Description as FlowDetail, RunDetail } from "../../api/types";
+import type { FlowDetail, RunDetail } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { go, href, runPath } from "../../app/router";
 import { useSession } from "../../app/session";

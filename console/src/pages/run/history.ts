@@ -1,5 +1,5 @@
 // What the events of a run say about its nodes: how they spent their time, and their states at a moment.
-import type { PlacedEdge, RunEvent, Node as RunNode } from "../../api/types";
+import type { PlacedEdge, Event as RunEvent, Node as RunNode } from "../../api/types";
 import type { StateKey } from "../../ui/state";
 
 // Phase is how a node spends time.

@@ -1,7 +1,7 @@
 import { Fragment } from "preact";
 import { useState } from "preact/hooks";
 import { get } from "../../api/client";
-import type { Attempt, Node as RunNode, Page, ReceivedSignal, RunDetail, RunEvent, Wait } from "../../api/types";
+import type { Attempt, Node as RunNode, Page, ReceivedSignal, RunDetail, Event as RunEvent, Wait } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { href, Link, runPath } from "../../app/router";
 import { useSession } from "../../app/session";

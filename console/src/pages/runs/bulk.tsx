@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { post, put } from "../../api/client";
-import type { Action as BulkAction, BulkPreview, Run } from "../../api/types";
+import type { BulkAction, BulkPreview, Run } from "../../api/types";
 import { go, href, runPath } from "../../app/router";
 import { useSession } from "../../app/session";
 import { exact, join, plural } from "../../lib/text";

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, patch } from "../../api/client";
-import type { Description as FlowDetail, Page, Schedule, Value } from "../../api/types";
+import type { FlowDetail, Page, Schedule, Value } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { useSession } from "../../app/session";
 import { short, span } from "../../lib/time";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { ApiError, get, post } from "../../api/client";
-import type { Description as FlowDetail, RunDetail } from "../../api/types";
+import type { FlowDetail, RunDetail } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { go, href, Link, runPath, useQuery } from "../../app/router";
 import { useSession } from "../../app/session";

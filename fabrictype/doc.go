@@ -1,0 +1,23 @@
+// Package fabrictype has the data that programs get from an engine: runs with their nodes, events, logs and values;
+// waits, lanes, limits, budgets and schedules; workers, findings, bulk jobs and the audit log.
+//
+// The types are plain structs and typed strings without behavior. Package runtime returns them, the HTTP API sends them
+// as JSON, and package httpclient decodes them again, so a program handles a run in the same way wherever it comes
+// from. The package imports the standard library only.
+//
+// # States and kinds
+//
+// States, outcomes and kinds are typed strings with constants. A newer engine may have further ones, so a program
+// handles texts that it does not know. The texts of the JSON are those of the constants.
+//
+// # Times and durations
+//
+// Times are those of the engine's clock unless the comment of a field names another one. The zero time means that the
+// time does not apply or is not known, and the JSON omits it. A Duration is a text such as "1m30s" in JSON.
+//
+// # Ids
+//
+// Ids of runs, executions, waits and workers are texts. Package enginecore has types for those that its functions take:
+//
+//	execution, err := admin.Execution(ctx, enginecore.ExecutionID(node.ExecutionID))
+package fabrictype

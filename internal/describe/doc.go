@@ -1,0 +1,17 @@
+// Package describe has the bounds of descriptions of runs, and makes attempts of nodes from the events of a run.
+package describe
+
+// Bounds of a description.
+const (
+	// DefaultValueBytes is how much of each value a description has unless told otherwise: 4 KiB.
+	DefaultValueBytes = 4 << 10
+	// MaxValueBytes is the largest bound of each value: 1 MiB, which is also the largest value of a run.
+	MaxValueBytes = 1 << 20
+	// MaxSumBytes bounds the values of one description together: 8 MiB, or one node that alone has more. A page has
+	// fewer nodes then; without pages, the values of the last nodes are truncated.
+	MaxSumBytes = 8 << 20
+	// MaxPage is the largest number of nodes on a page, and of all nodes when values are asked for without a page: 500.
+	MaxPage = 500
+	// MaxAttempts is how many attempts of a node are returned, the last ones: 100.
+	MaxAttempts = 100
+)
