@@ -12,7 +12,7 @@ import (
 
 // requestQueue acquires permits for tasks that were leased before their permits and do not qualify for a pool, and
 // renews those of tasks whose functions begin later than the limits know. For the first limit of each task, one call at
-// a time is in flight; tasks that arrive meanwhile share the next one. It is not an engine.Batcher, which has one
+// a time is in flight; tasks that arrive meanwhile share the next one. It is not a batching.Batcher, which has one
 // waiting goroutine for each request: all tasks of a claim request their permits with one call, before any of them
 // runs, and each gets its result as soon as it is known.
 type requestQueue struct {
