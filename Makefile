@@ -65,7 +65,7 @@ workflows:
 
 .PHONY: golangci
 golangci:
-	@golangci=$$($(TOOL) -n golangci-lint) && echo "golangci-lint run ./..." && $$golangci run ./... && \
+	@golangci=$$($(GO) tool -modfile=tools/golangci/go.mod -n golangci-lint) && echo "golangci-lint run ./..." && $$golangci run ./... && \
 	$(IN_EACH) echo "$$module: golangci-lint run ./..." && $$golangci run ./...) || exit; done && \
 	cd $(PEERS) && echo "$(PEERS): golangci-lint run ./..." && $$golangci run ./...
 
