@@ -65,9 +65,9 @@ workflows:
 
 .PHONY: golangci
 golangci:
-	@golangci=$$($(GO) tool -modfile=tools/golangci/go.mod -n golangci-lint) && echo "golangci-lint run ./..." && $$golangci run ./... && \
-	$(IN_EACH) echo "$$module: golangci-lint run ./..." && $$golangci run ./...) || exit; done && \
-	cd $(PEERS) && echo "$(PEERS): golangci-lint run ./..." && $$golangci run ./...
+	@golangci=$$($(GO) tool -modfile=tools/golangci/go.mod -n golangci-lint) && echo "golangci-lint run ./..." && $$golangci run --allow-parallel-runners ./... && \
+	$(IN_EACH) echo "$$module: golangci-lint run ./..." && $$golangci run --allow-parallel-runners ./...) || exit; done && \
+	cd $(PEERS) && echo "$(PEERS): golangci-lint run ./..." && $$golangci run --allow-parallel-runners ./...
 
 # The files of a package that depend on each other in a circle have to be read together. See internal/test/circles.
 .PHONY: circles
