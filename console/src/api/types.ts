@@ -1661,7 +1661,7 @@ export interface StartRunsInput {
 
 export type StartRunsOutput = StartedRuns;
 
-/** get-run: Describe a run, its nodes, and why those that wait do */
+/** get-run: Describe a run, its nodes, and the reasons why nodes wait */
 export interface GetRunInput {
   path: {
     /** Name of the flow. */
@@ -1812,7 +1812,7 @@ export interface CancelRunInput {
 
 export type CancelRunOutput = void;
 
-/** rerun-run: Run nodes of a run that is over again */
+/** rerun-run: Run nodes of an ended run again */
 export interface RerunRunInput {
   path: {
     /** Name of the flow. */
@@ -2156,7 +2156,7 @@ export interface ListSignalsInput {
 
 export type ListSignalsOutput = Page<ReceivedSignal>;
 
-/** resume-wait: End a wait with a payload, whatever it waits for */
+/** resume-wait: End a wait with a payload, without regard to its condition */
 export interface ResumeWaitInput {
   path: {
     /** Name of the flow. */
@@ -2269,7 +2269,7 @@ export interface GetScheduleInput {
 
 export type GetScheduleOutput = Schedule;
 
-/** list-fires: List the next times of a schedule, or those that it would have with another timing */
+/** list-fires: List the next times of a schedule, or its next times with another timing */
 export interface ListFiresInput {
   path: {
     /** Name of the schedule. */
