@@ -296,7 +296,7 @@ const settleTime = 40 * time.Second
 
 // idleFigures measures a server and this process for the idle time.
 func idleFigures(ctx context.Context, s settings, e *runtime.Engine) ([]figure, error) {
-	if err := wait(ctx, settleTime); err != nil {
+	if err := wait(ctx, min(settleTime, 3*s.idleTime)); err != nil {
 		return nil, err
 	}
 	before, err := serverStats(ctx, e)

@@ -139,7 +139,8 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 		if err := r.addNodeValues(ctx, n, spec, read, full, limit); err != nil {
 			return 0, err
 		}
-		if bytes += dataSize(n.Input) + dataSize(n.Result); i > 0 && q.paged && (full || bytes >= describe.MaxSumBytes) {
+		bytes += dataSize(n.Input) + dataSize(n.Result)
+		if i > 0 && q.paged && (full || bytes >= describe.MaxSumBytes) {
 			return i, nil
 		}
 	}

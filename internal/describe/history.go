@@ -50,7 +50,8 @@ func (n *nodeHistory) add(e fabrictype.Event) {
 	case fabrictype.EventProgress:
 		a := n.open(e)
 		a.Percent, a.Message = e.Percent, e.Message
-	case fabrictype.EventSuspended, eventkind.Sleeping, eventkind.WaitingChildren, eventkind.Delayed, eventkind.Released:
+	case fabrictype.EventSuspended, eventkind.Sleeping, eventkind.WaitingChildren, eventkind.Delayed,
+		eventkind.Released:
 		n.open(e).Aside = e.Kind
 	case eventkind.Replayed:
 		n.replays++

@@ -94,7 +94,8 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 	if err != nil {
 		return err
 	}
-	s.Client, s.Watches, s.Hub, s.Silence = s.transport.Client, s.transport.Watches, s.transport.Hub, s.transport.Silence
+	s.Client, s.Watches = s.transport.Client, s.transport.Watches
+	s.Hub, s.Silence = s.transport.Hub, s.transport.Silence
 	if s.Core, err = enginerpc.Connect(ctx, s.Client, c.Core); err != nil {
 		return err
 	}

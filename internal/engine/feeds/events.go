@@ -46,7 +46,8 @@ type Events struct {
 }
 
 func NewEvents(w *transport.Watches, keys enginerpc.Keys, apart bool, look time.Duration) *Events {
-	return &Events{watches: w, keys: keys, apart: apart, look: look, readers: make(map[enginecore.Partition]*feedReader)}
+	readers := make(map[enginecore.Partition]*feedReader)
+	return &Events{watches: w, keys: keys, apart: apart, look: look, readers: readers}
 }
 
 // Follow returns a follower of a run.

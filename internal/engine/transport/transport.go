@@ -33,10 +33,9 @@ type Transport struct {
 	Watches *Watches
 	Hub     *Hub
 	// Silence is the time after which a server that does not answer is given up; 0 in this process.
-	Silence   time.Duration
-	dialer    *dialer // nil in this process
-	roles     *links  // see pinnedReads
-	primaries bool
+	Silence time.Duration
+	dialer  *dialer // nil in this process
+	roles   *links  // see pinnedReads
 }
 
 // Connect makes the connections. The end of closed ends the checks of the servers' roles.

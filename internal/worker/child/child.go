@@ -100,7 +100,7 @@ func (c *childRun) carryOut(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, &completion.ChildWait{Id: c.id, Name: fmt.Sprintf("%s of flow %s", c.runID, c.name)}
+	return nil, &completion.ChildWait{ID: c.id, Name: fmt.Sprintf("%s of flow %s", c.runID, c.name)}
 }
 
 func (c *childRun) isMap() bool { return c.Claimed.Kind == submit.MapKind }

@@ -18,7 +18,7 @@ import (
 
 // ChildWait is the error of an attempt whose execution waits for a child run.
 type ChildWait struct {
-	Id   enginecore.FlowID
+	ID   enginecore.FlowID
 	Name string
 }
 
@@ -36,7 +36,7 @@ func ChildWaitIn(err error) *ChildWait {
 func (c *Completer) awaitChild(l *lease.Lease, w *ChildWait, slots int) (r Report) {
 	call := enginerpc.AwaitChildCall{
 		Partition: l.Shard.Partition, ExecutionID: l.Claimed.ExecutionID, LeaseID: l.Claimed.LeaseID,
-		LeaseEpoch: l.Claimed.LeaseEpoch, AttemptID: l.Claimed.AttemptID, ChildFlowID: w.Id, Detail: w.Error(),
+		LeaseEpoch: l.Claimed.LeaseEpoch, AttemptID: l.Claimed.AttemptID, ChildFlowID: w.ID, Detail: w.Error(),
 		Looks: c.Session.InCluster(), ClaimRequest: c.ClaimRequest(l.Shard.Lane, slots),
 	}
 	err := c.UntilKnown(l, func(ctx context.Context, repeated bool) error {
