@@ -120,7 +120,7 @@ func TestFaultsOfURLsAtServers(t *testing.T) {
 			require.ErrorIs(t, openFails(t, "valkey://ann:secret@"+addr, "WRONGPASS"), enginecore.ErrUnauthorized)
 			require.ErrorIs(t, openFails(t, "valkey://secret@"+addr, "a password alone is redis://:password@host"), enginecore.ErrUnauthorized)
 			require.ErrorIs(t, openFails(t, "valkeys://:secret@"+addr+"?dial_timeout=1s", "one without TLS"), enginecore.ErrNotReachable)
-			require.ErrorIs(t, openFails(t, "valkey+sentinel://"+addr+"/primary", "no sentinel"), enginecore.ErrUnsupportedServer)
+			require.ErrorIs(t, openFails(t, "valkey+sentinel://"+addr+"/primary", "it is not a sentinel"), enginecore.ErrUnsupportedServer)
 		})
 	}
 }

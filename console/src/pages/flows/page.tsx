@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { get, remove } from "../../api/client";
 import type {
-  Description as FlowDetail, Flow, FlowStatistics, Layout, NodeStatistics, Page, PlacedNode, RunCount, Schedule,
+  Flow, FlowDetail, FlowStatistics, Layout, NodeStatistics, Page, PlacedNode, RunCount, Schedule,
 } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
