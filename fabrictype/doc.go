@@ -1,5 +1,5 @@
-// Package fabrictype has the data that programs get from an engine: runs with their nodes, events, logs and values;
-// waits, lanes, limits, budgets and schedules; workers, findings, bulk jobs and the audit log.
+// Package fabrictype has the data that programs get from an engine: published flows; events, attempts, logs and values
+// of runs; workers, findings, bulk jobs and the audit log. It also has the states, outcomes and kinds of all records.
 //
 // The types are plain structs and typed strings without behavior. Package runtime returns them, the HTTP API sends them
 // as JSON, and package httpclient decodes them again, so a program handles a run in the same way wherever it comes
@@ -10,10 +10,10 @@
 // States, outcomes and kinds are typed strings with constants. A newer engine may have further ones, so a program
 // handles texts that it does not know. The texts of the JSON are those of the constants.
 //
-// # Times and durations
+// # Times
 //
 // Times are those of the engine's clock unless the comment of a field names another one. The zero time means that the
-// time does not apply or is not known, and the JSON omits it. A Duration is a text such as "1m30s" in JSON.
+// time does not apply or is not known, and the JSON omits it.
 //
 // # Ids
 //

@@ -12,10 +12,7 @@ import (
 
 // Main runs the tests of a package and fails when one of them leaves a goroutine behind. Goroutines of shared servers,
 // and those of the client library that sleep for a few seconds after changes of a cluster, do not count.
-func Main(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
-		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh))
-}
+func Main(m *testing.M) { goleak.VerifyTestMain(m, leakOptions()...) }
 
 // MainOnServers is Main for tests that use flowtest.Engines: they run on a server of each selected kind too.
 func MainOnServers(m *testing.M) {
@@ -24,10 +21,15 @@ func MainOnServers(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(testserver.Supervisor),
-		goleak.IgnoreAnyFunction(testserver.LateClose), goleak.IgnoreAnyFunction(testserver.LateRefresh),
-		goleak.Cleanup(func(code int) {
-			stop()
-			os.Exit(code)
-		}))
+	goleak.VerifyTestMain(m, append(leakOptions(), goleak.Cleanup(func(code int) {
+		stop()
+		os.Exit(code)
+	}))...)
+}
+
+func leakOptions() []goleak.Option {
+	return []goleak.Option{
+		goleak.IgnoreAnyFunction(testserver.Supervisor), goleak.IgnoreAnyFunction(testserver.LateClose),
+		goleak.IgnoreAnyFunction(testserver.LateRefresh),
+	}
 }
