@@ -50,7 +50,7 @@ func (u Usage) Check() error {
 	return nil
 }
 
-// Reservation is an amount that was set aside. What is called second does nothing.
+// Reservation is an amount that was set aside. Only the first call of either method has an effect.
 type Reservation interface {
 	Settle(ctx context.Context, actual int64) error
 	Release(ctx context.Context) error
@@ -62,7 +62,7 @@ type BudgetAmount struct {
 	Spent, Reserved, Hard, Soft int64
 }
 
-// BudgetsFrom returns what provides the budgets of the function that ctx belongs to, and false where nothing does.
+// BudgetsFrom returns the budgets of the function that ctx belongs to, and false if ctx has none.
 func BudgetsFrom(ctx context.Context) (Budgets, bool) {
 	b, ok := ctx.Value(key{}).(Budgets)
 	return b, ok

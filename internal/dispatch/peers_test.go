@@ -103,7 +103,8 @@ func TestQueueLeavesShardsToOthers(t *testing.T) {
 	if !ok || v.LaneShard != open || !v.Shared || !v.Early {
 		t.Fatalf("%+v %v", v, ok)
 	}
-	// Without a free slot it is noted at once, but others need not be told by this worker then that nothing was there.
+	// Without a free slot the shard is queued at once, but this worker then does not have to report an empty shard to
+	// others.
 	b.AddShared(taken, after(time.Hour))
 	if _, ok := b.Take(); ok {
 		t.Error("a visit without a slot")

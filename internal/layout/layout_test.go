@@ -71,7 +71,7 @@ func TestNodesThatAreAlikeAreFolded(t *testing.T) {
 	}
 }
 
-// What differs in anything that is drawn is not folded.
+// Nodes that differ in anything that is drawn are not folded.
 func TestNodesThatDifferAreNotFolded(t *testing.T) {
 	t.Parallel()
 	g := fanOut(20)

@@ -40,7 +40,7 @@ func node(name string, ups ...string) layout.Node {
 	return n
 }
 
-// claims is a flow with most of what flows have.
+// claims is a flow with most features of flows.
 func claims() layout.Graph {
 	page := layout.Graph{Name: "page", Nodes: []layout.Node{node("read"), node("classify", "read")}}
 	pages, prices, review, rescan := node("pages"), node("price-parts", "extract"), node("review", "fraud-score"), node("re-scan", "pages")
@@ -79,7 +79,7 @@ func claimStates() map[string]layout.NodeState {
 	}
 }
 
-// fanOut is one node, n that are alike after it, and one behind them.
+// fanOut is one node, n equal nodes after it, and one node after those.
 func fanOut(n int) layout.Graph {
 	g := layout.Graph{Name: "census", Input: "Source", Nodes: []layout.Node{node("scan")}}
 	sum := node("sum")

@@ -87,7 +87,7 @@ func TestTrackedCompletions(t *testing.T) {
 	l.settle("three", first, true)
 	check("three", false, "unheard", "")
 
-	begin("elsewhere", other) // nobody hears that partition yet
+	begin("elsewhere", other) // the client is not subscribed to that partition yet
 	if _, tracked := l.tracked["elsewhere"]; tracked {
 		t.Error("a flow of a partition that is not subscribed to is tracked")
 	}

@@ -53,7 +53,7 @@ func BenchmarkAnyAlive(b *testing.B) {
 	}
 }
 
-// batchBench has a batcher whose calls end when they are told to.
+// batchBench has a batcher whose calls end when the test lets them.
 type batchBench struct {
 	Batcher[string, int, int]
 	sent   chan []int // the requests of each call that begins
@@ -169,8 +169,8 @@ func TestBatchesOfOtherKeys(t *testing.T) {
 	})
 }
 
-// A second call goes beside the one in flight as soon as enough requests wait, but no third. When one of two calls
-// ends, what waits goes beside the other only if it is enough.
+// A second call is sent in parallel to the one in flight as soon as enough requests wait, but a third call never is.
+// When one of two calls ends, the waiting requests are sent in parallel to the other only if they are enough.
 func TestBatchesAbreast(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {
 		b := newBatchBench(16, 100, 3)
@@ -207,7 +207,8 @@ func TestBatchOfThoseThatCouldRun(t *testing.T) {
 	})
 }
 
-// A caller that gives up is not sent if it still waits, and holds nobody up if it was about to send.
+// The request of a caller that gives up is not sent if it still waits. If the caller was about to send a batch, the
+// other requests of the batch are sent all the same.
 func TestBatchWithoutThoseThatGaveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -255,7 +256,7 @@ func TestBatchLivesWithItsCallers(t *testing.T) {
 	})
 }
 
-// What many goroutines send comes back to each of them, whoever gives up meanwhile.
+// Each of many concurrent goroutines receives the result of its own request, also while other callers give up.
 func TestBatcherUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := &Batcher[int, int, int]{

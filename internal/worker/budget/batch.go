@@ -20,7 +20,7 @@ const maxUses = 64
 type Batcher struct {
 	send  func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
 	batch batching.Batcher[useKey, enginerpc.UseBudgetCall, useResult]
-	// OnBreach is called when an activity exceeds a limit of a budget; nil if there is no such function.
+	// OnBreach is called when an activity exceeds a limit of a budget; it may be nil.
 	OnBreach func(context.Context, Breach)
 }
 

@@ -24,7 +24,7 @@ func (u *Use) entryID(key string) string {
 	return fmt.Sprintf("%s/%d/%d", u.attempt.Claimed.ExecutionID, u.attempt.Claimed.LeaseEpoch, u.next())
 }
 
-// ReportAll counts amounts of several dimensions at once: those of one budget share calls.
+// ReportAll counts amounts of several dimensions at once: amounts of one budget share calls.
 func (u *Use) ReportAll(ctx context.Context, usage []activitycontext.Usage, key string) error {
 	if len(usage) == 1 {
 		return u.report(ctx, usage[0].Dimension, usage[0].Amount, key)

@@ -31,13 +31,13 @@ type Use struct {
 	serial int
 	// budgets are the budgets of the run, decoded at the first use.
 	budgets []submit.StoredBudget
-	// told are the budgets and dimensions whose hard limit the attempt has exceeded; further refusals are not
+	// breached contains the budgets and dimensions whose hard limit the attempt has exceeded; further refusals are not
 	// reported as breaches.
-	told map[string]bool
-	open map[*reservation]bool
+	breached map[string]bool
+	open     map[*reservation]bool
 }
 
-// Init makes the use of budgets that of an attempt, by calls of a batcher.
+// Init binds the use of budgets to an attempt; calls sends its entries.
 func (u *Use) Init(a *attempt.Attempt, calls *Batcher) { u.attempt, u.calls = a, calls }
 
 // next returns the next serial number of an entry of the attempt.
@@ -128,7 +128,7 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 	}
 	place := string(b.ID) + " " + e.Dimension
 	u.mu.Lock()
-	e.Quiet = u.told[place]
+	e.Quiet = u.breached[place]
 	u.mu.Unlock()
 	claimed := u.attempt.Claimed
 	e.FlowID, e.Node, e.Attempt = claimed.FlowID, claimed.Node, int64(claimed.AttemptIndex)
@@ -161,10 +161,10 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 		return nil
 	}
 	u.mu.Lock()
-	if u.told == nil {
-		u.told = make(map[string]bool)
+	if u.breached == nil {
+		u.breached = make(map[string]bool)
 	}
-	u.told[place] = true
+	u.breached[place] = true
 	u.mu.Unlock()
 	return &activity.BudgetError{
 		Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Asked: e.Amount, Spent: use.Spent, Reserved: use.Reserved,

@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
-// A worker sends a second call when half of the completions that it can have are waiting: at least half of
-// what one call can carry, at most as many as one call can carry.
+// A worker sends a second call when half of the completions that it can have are waiting: at least half of the
+// completions that fit into one call, at most as many as fit into one call.
 func TestCompletionOverflow(t *testing.T) {
 	t.Parallel()
 	for slots, want := range map[int]int{1: 8, 16: 8, 20: 10, 32: 16, 1000: 16} {
@@ -50,9 +50,8 @@ func (c *manyCompletions) CompleteMany(
 	return reply, nil
 }
 
-// Executions that a call with several completions leases are assigned to the committed completions that
-// requested one. The rest, and what concerns the partition, is assigned to the first completion, even if that
-// was refused.
+// Executions that a call with several completions leases are assigned to the committed completions that requested one.
+// The rest, and the data about the partition, are assigned to the first completion, even if that was refused.
 func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	t.Parallel()
 	leased := func(ids ...enginecore.ExecutionID) (list []enginerpc.ClaimedExecution) {
@@ -107,8 +106,8 @@ func (*refusingCalls) Complete(context.Context, enginerpc.CompleteCall) (enginer
 	}
 }
 
-// A result that the engine refuses as too large is a failure of the attempt, and what the call with several completions
-// has leased beside it is not lost.
+// A result that the engine refuses as too large is a failure of the attempt. The executions that the call with several
+// completions has leased all the same are not lost.
 func TestRefusedResult(t *testing.T) {
 	t.Parallel()
 	surplus := []enginerpc.ClaimedExecution{{ExecutionID: "other"}}

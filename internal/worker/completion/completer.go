@@ -49,7 +49,7 @@ type Report struct {
 	// that its function runs again; brought is the result of the wait.
 	Resumed bool
 	Brought []byte
-	// Token is that of the waitpoint of a suspended execution, if a program holds its task.
+	// Token is the token of the waitpoint of a suspended execution, if a program holds its task.
 	Token   activity.Token
 	Handoff Handoff
 }
