@@ -13,7 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Each operation of administrators that changes something leaves an entry in the audit log: who, what, and its name.
+// Each operation of administrators that changes something leaves an entry in the audit log, with actor, action and
+// object.
 func TestAdministrationIsAudited(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
@@ -78,7 +79,7 @@ func TestAdministrationIsAudited(t *testing.T) {
 		}
 	}
 
-	// What failed is noted, too.
+	// Failed operations are recorded, too.
 	reply := p.do("DELETE", "/tokens/nobody", nil, nil, as...)
 	require.Equal(t, http.StatusNotFound, reply.StatusCode)
 	var page api.Page[fabrictype.AuditEntry]
@@ -95,8 +96,8 @@ func (p *place) keeperTask() string {
 	return page.Items[0].Name
 }
 
-// An answer is in the audit log: who has answered which wait, and how; never with what. One that names its wait does
-// not go to another wait than that, and leaves no entry when the wait is over.
+// An answer is in the audit log: who answered which wait with which signal, but never the payload. An answer that
+// names its wait does not reach another wait, and leaves no entry when the wait has ended.
 func TestAnswersAreAudited(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)

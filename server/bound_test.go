@@ -28,7 +28,8 @@ func (p *place) as(name string, role api.Role, flows string) *place {
 	return &out
 }
 
-// The token of a wait lets nobody answer a wait of a flow that they may not see, nor learn that it is there.
+// With the token of a wait of a flow that they may not see, principals can neither answer the wait nor learn that it
+// exists.
 func TestTokensOfWaitsAreBoundToFlows(t *testing.T) {
 	t.Parallel()
 	each(t, withTokens, func(t *testing.T, p *place) {

@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// A principal who asks too often is told to wait; others are served.
+// A principal who sends too many requests gets status 429 and a time to wait; others are served.
 func TestRateOfAPrincipal(t *testing.T) {
 	t.Parallel()
 	// A burst of two, and no further request within the test.
@@ -95,8 +95,8 @@ func TestLargeBodies(t *testing.T) {
 	require.Empty(t, pauses.Items)
 }
 
-// serve runs the server of a place on a listener of its own, until the returned function is called; the function
-// returns what Serve returned.
+// serve runs the server of a place on its own listener, until the returned function is called; the function returns
+// the result of Serve.
 func (p *place) serve() (address string, stop func() error) {
 	p.t.Helper()
 	listener, err := p.server.Listen("localhost:0")
@@ -150,7 +150,7 @@ func TestSlowRequests(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, reply.StatusCode)
 }
 
-// A server that stops tells its streams, and lets requests end.
+// A server that stops ends its streams with a message, and lets requests end.
 func TestGracefulEnd(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {

@@ -102,7 +102,7 @@ func TestSchedules(t *testing.T) {
 		require.Equal(t, http.StatusOK, p.do("PATCH", path, edit, &edited).StatusCode)
 		require.Equal(t, [3]string{"30 2 * * *", "Europe/Berlin", "queue"}, [3]string{edited.Cron, edited.TimeZone, edited.Overlap})
 		require.Zero(t, edited.Every)
-		require.Equal(t, made.Tags, edited.Tags, "what is not given stays")
+		require.Equal(t, made.Tags, edited.Tags, "settings that are not given stay")
 		require.Equal(t, http.StatusNotFound, p.do("PATCH", "/schedules/none", edit, nil).StatusCode)
 
 		var shown api.Schedule

@@ -29,7 +29,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )
 
-// answered is what a request got.
+// answered is the reply to a request.
 type answered struct {
 	status int
 	text   string
@@ -288,8 +288,8 @@ func TestSendersDoNotSetTheBoundsOfRuns(t *testing.T) {
 	require.Len(t, p.received(run, wait), 3)
 }
 
-// Every route under /v1 needs its right, tells no flows apart, and is refused by a read-only server if it changes
-// anything.
+// Every route under /v1 needs its right, is refused to principals who are bound to flows, and is refused by a
+// read-only server if it changes anything.
 func TestEveryContractRouteNeedsItsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)

@@ -31,7 +31,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )
 
-// quietPlace is a place without workers and keepers: what changes in its engine, requests have changed.
+// quietPlace is a place without workers and keepers: only requests change its engine.
 func quietPlace(t testing.TB, kind testserver.Kind) (*enginetest.Bench, http.Handler, *logged) {
 	t.Helper()
 	b := enginetest.New(t, kind)
@@ -102,7 +102,7 @@ func attempt(t testing.TB, b *enginetest.Bench, h http.Handler, r *http.Request,
 	}
 	if reply.Code >= 400 && !strings.HasPrefix(reply.Header().Get("Content-Type"), "application/problem+json") &&
 		strings.HasPrefix(r.URL.Path, api.Prefix) {
-		t.Errorf("an error that is no problem: %s", describe)
+		t.Errorf("an error that is not a problem document: %s", describe)
 	}
 	if !utf8.Valid(reply.Body.Bytes()) {
 		t.Errorf("a reply that is not UTF-8: %s", describe)
@@ -268,7 +268,7 @@ func TestRandomRequests(t *testing.T) {
 	})
 }
 
-// Those who may not see a flow get the same answer about what is there and about what is not.
+// Principals who may not see a flow get the same answer about existing and missing runs.
 func TestRandomRequestsLeakNothing(t *testing.T) {
 	t.Parallel()
 	_, h, _ := quietPlace(t, testserver.Embedded)
@@ -301,7 +301,7 @@ func TestRandomRequestsLeakNothing(t *testing.T) {
 	}
 }
 
-// FuzzRequests sends requests whose parts are what the fuzzer makes.
+// FuzzRequests sends requests whose parts the fuzzer makes.
 func FuzzRequests(f *testing.F) {
 	b, h, _ := quietPlace(f, testserver.Embedded)
 	operations := api.Operations()
@@ -326,8 +326,8 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzContractRequests sends requests to the routes of the contract. Their paths have the ids of what is there, or what
-// the fuzzer makes.
+// FuzzContractRequests sends requests to the routes of the contract. Their paths have ids of existing objects, or
+// texts that the fuzzer makes.
 func FuzzContractRequests(f *testing.F) {
 	b, h, _ := quietPlace(f, testserver.Embedded)
 	d, err := b.Client.Run("order", "there").Describe(enginetest.Context(f))

@@ -51,8 +51,8 @@ func allocated(do func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// A small reply reads no values, and a large one has bounded parts. No other test runs meanwhile, since allocations are
-// those of the process.
+// A small reply reads no values, and a large one has bounded parts. No other test runs at the same time, since the
+// test counts the allocations of the process.
 func TestLargeRuns(t *testing.T) {
 	const nodes, size = 24, 1_000_000
 	p := newPlaceOf(t, enginetest.New(t, testserver.Embedded), withPeople)

@@ -79,7 +79,7 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 					case "follow-logs", "follow-frames":
 						target += "?present=true"
 					case "follow-feed", "follow-run", "get-result":
-						continue // what follows does not end here
+						continue // this stream does not end
 					case "get-run-graph", "get-run-layout":
 						continue // the definition of the parent has the flows within
 					}
@@ -178,7 +178,8 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 	require.Contains(t, d.Outline(), "join")
 }
 
-// Registrations of push workers are those of a principal: one of another kind of login may have the same name.
+// A registration of a push worker belongs to one principal: a principal of another kind of login may have the same
+// name.
 func TestPushWorkersOfOneNameAreApart(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) {

@@ -18,7 +18,7 @@ import (
 
 func oftenSampled(c *server.Config) { c.SampleEvery = 100 * time.Millisecond }
 
-// The past of a lane has what waited, ran and began, sample by sample.
+// The history of a lane has the waiting, running and started attempts, sample by sample.
 func TestLaneHistory(t *testing.T) {
 	t.Parallel()
 	each(t, oftenSampled, func(t *testing.T, p *place) {
@@ -78,7 +78,7 @@ func times(list []api.LaneSample) (at []int64) {
 	return at
 }
 
-// The past of a budget has what was spent; that of another key or flow is another one.
+// The history of a budget has its usage; a budget with another key or flow has a separate history.
 func TestBudgetHistory(t *testing.T) {
 	t.Parallel()
 	each(t, oftenSampled, func(t *testing.T, p *place) {
@@ -100,7 +100,7 @@ func TestBudgetHistory(t *testing.T) {
 	})
 }
 
-// Tasks of keepers that work by time say how far keepers are behind.
+// Keeper tasks that work by time report the lag of keepers.
 func TestKeeperLags(t *testing.T) {
 	t.Parallel()
 	each(t, oftenSampled, func(t *testing.T, p *place) {

@@ -199,8 +199,8 @@ func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
-// What has an effect each time has one for all repeats of a request: reruns, forks, triggers and backfills of
-// schedules.
+// Actions that have an effect each time have one effect for all repeats of a request: reruns, forks, triggers and
+// backfills of schedules.
 func TestKilledServerInActions(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {

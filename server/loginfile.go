@@ -47,8 +47,8 @@ type grantFile struct {
 	Flows      string      `json:"flows"`
 }
 
-// ReadLogins sets OIDC, Certificates and Proxy to what a file in JSON has, with secrets in files of their own that it
-// names. The error matches ErrInvalid for a file of another form; New checks what the fields say.
+// ReadLogins sets OIDC, Certificates and Proxy to the content of a JSON file, with secrets in separate files that it
+// names. The error matches ErrInvalid for a file of another form; New checks the values of the fields.
 func (c *Config) ReadLogins(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

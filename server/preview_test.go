@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
-// The times of a timing can be looked at before a schedule has it.
+// The times of a timing can be listed before a schedule has it.
 func TestPreviewOfFires(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)

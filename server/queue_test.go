@@ -98,7 +98,7 @@ func TestFlowStatistics(t *testing.T) {
 	})
 }
 
-// A cursor that no page of executions returned is refused, as that of another list.
+// A cursor that no page of executions returned is refused, as a cursor of another list is.
 func TestBadCursorOfExecutions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)

@@ -15,7 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// What was carried out, but is not on a replica, is answered as something to repeat, and is no failure of the server.
+// A request that was executed, but whose writes are not on a replica, is answered as retryable, and is not logged as a
+// failure of the server.
 func TestNotReplicated(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {

@@ -38,7 +38,7 @@ func (p *place) sessions(principal string) []api.Session {
 }
 
 // Administrators see which browsers have logged in, and end a session: it is refused, also by another server of the
-// same key, and its streams end. Other sessions go on.
+// same key, and its streams end. Other sessions continue.
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -121,7 +121,7 @@ func TestLogoutEndsCopiesOfTheCookie(t *testing.T) {
 	require.Empty(t, p.sessions(""))
 }
 
-// A principal has a bounded number of sessions: the oldest of its own end, not those of others.
+// A principal has a bounded number of sessions: beyond it, the oldest of its sessions end, not sessions of others.
 func TestSessionsOfOnePrincipalAreBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(c *server.Config) { withTokens(c) }, func(t *testing.T, p *place) {

@@ -117,7 +117,7 @@ func TestQueueLeavesShardsToOthers(t *testing.T) {
 	b.AddSetAside(taken)
 	b.MarkEmpty(taken)
 	if v, ok := b.Take(); !ok || !v.SetAside {
-		t.Errorf("what was set aside is not what others have taken: %+v %v", v, ok)
+		t.Errorf("a shard that was set aside counts as taken by others: %+v %v", v, ok)
 	}
 	b.AddShared(open, after(time.Hour))
 	b.Close()

@@ -38,7 +38,7 @@ func TestReplicationClasses(t *testing.T) {
 		for name := range strings.FieldsSeq(list) {
 			classes[name] = append(classes[name], class)
 			if write, exists := writes[name]; !exists {
-				t.Errorf("%s has a class and is no function", name)
+				t.Errorf("%s has a class, but is not a function", name)
 			} else if !write {
 				t.Errorf("%s has a class and does not write", name)
 			}

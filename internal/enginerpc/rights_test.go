@@ -121,7 +121,7 @@ func TestRightsCoverTheLibrary(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`redis\.call\(\s*'([A-Z]+)'|call\.chunked\('([A-Z]+)'`).FindAllStringSubmatch(lua.Source(), -1) {
 		if name := m[1] + m[2]; !covered[name] {
-			t.Errorf("%s is used and not looked at", name)
+			t.Errorf("%s is used, but its right is not checked", name)
 		}
 	}
 	// Commands that may fail for lack of a right must not abort the call.

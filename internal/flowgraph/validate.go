@@ -17,7 +17,7 @@ import (
 // contradict the inputs, incompatible codecs, and cycles with their path. It cannot check Go types, which Build does.
 func (g *Graph) Validate() error {
 	if g == nil {
-		return errors.New("the graph is nil: look at the error of ParseGraph")
+		return errors.New("the graph is nil: check the error of ParseGraph")
 	}
 	v := Validation{G: g, Faults: FaultList{Flow: g.Name}}
 	v.Run()

@@ -46,7 +46,7 @@ func box(t testing.TB, l *layout.Layout, id string) layout.Box {
 			return b
 		}
 	}
-	t.Fatalf("there is no node %s", id)
+	t.Fatalf("node %s is missing", id)
 	return layout.Box{}
 }
 

@@ -27,7 +27,7 @@ func golden(t *testing.T, name, got string) {
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if got != string(want) {
-		t.Errorf("%s differs: look at both, and run the test with -update if the new one is right", path)
+		t.Errorf("%s differs: compare both, and run the test with -update if the new one is right", path)
 	}
 }
 

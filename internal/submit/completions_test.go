@@ -135,7 +135,7 @@ func TestFormerCompletions(t *testing.T) {
 	check := func(want, got string) {
 		t.Helper()
 		if want != got {
-			t.Errorf("heard %s, want %s", got, want)
+			t.Errorf("received %s, want %s", got, want)
 		}
 	}
 	reopen := func() {

@@ -275,7 +275,7 @@ func TestOtherDraftsAreRefused(t *testing.T) {
 		}
 	}
 	_, err := valueschema.Parse([]byte(`{"const": {"$schema": "http://json-schema.org/draft-07/schema#"}}`))
-	require.NoError(t, err, "a value is no schema")
+	require.NoError(t, err, "a value is not a schema")
 }
 
 // A schema that cannot be used is refused when it is parsed, and none makes the program fetch anything.

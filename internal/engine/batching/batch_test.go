@@ -186,7 +186,7 @@ func TestBatchesAbreast(t *testing.T) {
 		require.Equal(t, []int{5, 6, 7, 8}, b.next())
 		b.start(ctx, 9, 10)
 		b.end()
-		require.Nil(t, b.next(), "too few for a call beside another")
+		require.Nil(t, b.next(), "too few for a second call")
 		b.end()
 		require.Equal(t, []int{9, 10}, b.next())
 		b.end()
@@ -246,7 +246,7 @@ func TestBatchLivesWithItsCallers(t *testing.T) {
 		endOne()
 		require.Equal(t, batchResult{0, context.Canceled}, <-results[0])
 		next := b.start(t.Context(), 4)
-		require.Nil(t, b.next(), "the call goes on for the other")
+		require.Nil(t, b.next(), "the call continues for the other")
 		endOther()
 		require.Zero(t, (<-results[1]).res)
 		require.Equal(t, []int{4}, b.next())
@@ -291,6 +291,6 @@ func TestBatcherUnderLoad(t *testing.T) {
 	}
 	running.Wait()
 	if len(b.lines) != 0 {
-		t.Error("calls are in flight that nobody waits for")
+		t.Error("calls without a waiting caller are in flight")
 	}
 }

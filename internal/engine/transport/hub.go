@@ -145,7 +145,7 @@ func (h *Hub) run() {
 		if h.over() {
 			return
 		}
-		if errors.Is(err, errNobodyListens) || errors.Is(err, errChannelLeft) || errors.Is(err, errRoleUnknown) {
+		if errors.Is(err, errNoListeners) || errors.Is(err, errChannelLeft) || errors.Is(err, errRoleUnknown) {
 			continue // there are listeners again, or still
 		}
 		if time.Since(begun) > maxListenPause {
@@ -178,11 +178,11 @@ func (h *Hub) over() bool {
 	return true
 }
 
-// errNobodyListens ends a connection that is not needed any more.
-var errNobodyListens = errors.New("nobody listens")
+// errNoListeners ends a connection that is no longer needed.
+var errNoListeners = errors.New("no listeners")
 
 // errChannelLeft ends a connection that is subscribed to a channel without listeners.
-var errChannelLeft = errors.New("a channel has no listeners any more")
+var errChannelLeft = errors.New("a channel no longer has listeners")
 
 // errRoleUnknown ends a connection that may lead to a replica: the next one is checked.
 var errRoleUnknown = errors.New("the connection may lead to a replica")
@@ -228,7 +228,7 @@ func (h *Hub) connect() error {
 		missing, needless, wanted := h.compare(held)
 		switch {
 		case !wanted:
-			return errNobodyListens
+			return errNoListeners
 		case !needless:
 			drop = nil
 		case drop == nil:

@@ -328,7 +328,7 @@ func TestMapResultsTooLargeStopTheRest(t *testing.T) {
 					require.ErrorAs(t, err, &failed)
 					require.Equal(t, "map", failed.Node)
 					require.Equal(t, runtime.CategoryTooLarge, failed.Category)
-					require.ErrorContains(t, err, "too large: with the result of this item, those of ")
+					require.ErrorContains(t, err, "too large: with the result of this item, the results of ")
 					if name != "at-once" { // of those, others complete after the map has failed
 						require.ErrorContains(t, err, fmt.Sprintf("3 of %d items have 1200009 bytes, at most 1048576 are allowed", items))
 						require.EqualValues(t, 3+again, ran.Load())

@@ -77,7 +77,7 @@ func (b *Batcher) sendCalls(ctx context.Context, calls []enginerpc.UseBudgetCall
 	results := make([]useResult, len(calls))
 	reply, err := b.send(ctx, joinUses(calls))
 	if err == nil && len(reply.Uses) != len(calls) {
-		err = errors.New("the reply tells of another number of uses")
+		err = errors.New("the number of results in the reply differs from the number of uses")
 	}
 	if len(calls) > 1 && err != nil && !retry.IsUnavailable(err) && ctx.Err() == nil {
 		for i := range calls {

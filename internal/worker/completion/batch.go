@@ -93,7 +93,7 @@ func (b *Batcher) completeMany(
 	reply, sentAt, err := b.sendUntilKnown(at, batch)
 	outcomes := strings.Fields(reply.Outcomes)
 	if err == nil && len(outcomes) != len(batch) {
-		err = errors.New("the reply tells of another number of completions")
+		err = errors.New("the number of results in the reply differs from the number of completions")
 	}
 	if err != nil {
 		// Each completion is sent by itself, which returns its error. No task knows executions that the

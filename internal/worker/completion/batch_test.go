@@ -94,7 +94,7 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	require.Equal(t, engine_.candidates, results[3].handoff.Candidates)
 	require.Empty(t, results[0].handoff.Spare)
 	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch[:3])
-	require.Equal(t, engine_.candidates, results[0].handoff.Spare, "nobody has a slot for them")
+	require.Equal(t, engine_.candidates, results[0].handoff.Spare, "no slot is free for them")
 }
 
 // refusingCalls refuses completions, since the results of the items of a map are too large.
@@ -129,5 +129,5 @@ func TestRefusedResult(t *testing.T) {
 	require.True(t, activity.IsNonRetryable(reported.Refused))
 	require.Equal(t, engine.CategoryTooLarge, activity.CategoryOf(reported.Refused))
 	require.ErrorContains(t, reported.Refused,
-		"with the result of this item, those of 3 of 8 items have 1200009 bytes, at most 1048576")
+		"with the result of this item, the results of 3 of 8 items have 1200009 bytes, at most 1048576")
 }

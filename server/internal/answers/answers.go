@@ -1,5 +1,5 @@
-// Package answers has the rules of signals that come through the server, whichever route takes them: who answers as
-// whom, and what the audit log has.
+// Package answers has the rules of signals that come through the server by any route: as whom a caller answers, and
+// the entry of the audit log.
 package answers
 
 import (
@@ -16,9 +16,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// Source returns the source of a signal for which the caller names one, or none. Who has logged in answers as that
-// principal; to answer in the name of somebody else, as bots do, needs the right to operate, otherwise the error
-// matches login.ErrForbidden. So nobody who may just approve is two persons.
+// Source returns the source of a signal for which the caller names one, or none. A principal who has logged in answers
+// under its own name; to answer under another name, as bots do, needs the right to operate, otherwise the error
+// matches login.ErrForbidden. So a principal who may only approve cannot answer as two persons.
 func Source(ctx context.Context, named string) (string, error) {
 	who := login.From(ctx)
 	switch {

@@ -161,7 +161,7 @@ func (c *call) answer(call enginerpc.DeliverSignalCall) (reply enginerpc.Deliver
 	return reply, err
 }
 
-// outcomeOf is what became of a signal, in the words of package runtime.
+// outcomeOf is the outcome of a signal, in the words of package runtime.
 func outcomeOf(reply enginerpc.DeliverSignalReply) runtime.SignalResult {
 	outcome := fabrictype.SignalAccepted
 	switch {

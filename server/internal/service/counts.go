@@ -32,7 +32,8 @@ func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (*api.P
 	return sumCounts(who, counts, byFlow), nil
 }
 
-// sumCounts leaves out the flows that the caller may not see, and adds up what is not to be told apart by flow.
+// sumCounts leaves out the flows that the caller may not see, and adds up the counts of all flows unless byFlow is
+// set.
 func sumCounts(who login.Principal, counts []fabrictype.RunCount, byFlow bool) *api.Page[fabrictype.RunCount] {
 	out := &api.Page[fabrictype.RunCount]{Items: []fabrictype.RunCount{}}
 	places := map[fabrictype.RunCount]int{}

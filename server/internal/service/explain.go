@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// urgency are the reasons of waits, those that need somebody first. Reasons that are not listed come last.
+// urgency are the reasons of waits, those that need a person first. Reasons that are not listed come last.
 var urgency = []fabrictype.WaitReason{
 	waitreason.Escalated, waitreason.Signals, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability,
 	waitreason.KeeperOverdue, waitreason.WorkerLost,
@@ -24,7 +24,7 @@ var urgency = []fabrictype.WaitReason{
 	waitreason.LanePaused, waitreason.ActivityPaused, waitreason.Retry,
 }
 
-// explainAtOnce is how many runs are described at a time, and explainNodes how many nodes of each are looked at.
+// explainAtOnce is how many runs are described at a time, and explainNodes how many nodes of each are read.
 const (
 	explainAtOnce = 8
 	explainNodes  = describe.MaxPage
@@ -99,7 +99,8 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 	return out
 }
 
-// countsOf counts nodes by outcome. Of a run with more nodes than are looked at, only all and the open ones are known.
+// countsOf counts nodes by outcome. For a run with more nodes than are read, only the counts of all and of open nodes
+// are known.
 func countsOf(d *runtime.RunDescription) api.NodeCounts {
 	counts := api.NodeCounts{All: len(d.Nodes), Open: d.OpenNodes}
 	if graph := flowgraph.View(d.Internal()); graph != nil {
@@ -120,7 +121,7 @@ func countsOf(d *runtime.RunDescription) api.NodeCounts {
 	return counts
 }
 
-// attention returns how much a node needs somebody: 0 for one that has ended or waits for others.
+// attention returns how urgently a node needs a person: 0 for a node that has ended or waits for others.
 func attention(n *runtime.NodeDescription) int {
 	if i := slices.Index(urgency, n.Waiting.Reason); i >= 0 {
 		return 100 - i

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Tag returns the ETag of what an operator can change of a value: a limit or a budget without its counts.
+// Tag returns the ETag of the part of a value that an operator can change: a limit or a budget without its counts.
 func Tag(value any) string {
 	switch v := value.(type) {
 	case *api.Limit:

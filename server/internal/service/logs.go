@@ -27,8 +27,8 @@ func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Item
 	}), nil
 }
 
-// presentThenNew returns what is present, and then, unless that is all that is wanted, an idle item and what follows.
-// read reads from where item was called last.
+// presentThenNew returns the present items and then, unless presentOnly is set, an idle item and the items that
+// follow. read continues after the last item that was passed to item.
 func presentThenNew[From, To any](
 	presentOnly bool, read func(follow bool) iter.Seq2[From, error], item func(From) Item[To],
 ) Items[To] {

@@ -80,7 +80,7 @@ func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDeta
 	}
 	out := detailOf(d)
 	if !login.From(ctx).May(api.ReadPayloads) {
-		out.Memo = nil // whoever starts a run writes into it as into its input
+		out.Memo = nil // the starter of a run writes the memo like the input
 	}
 	return out, nil
 }
@@ -166,7 +166,7 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 	return func(yield func(Item[fabrictype.Event], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
 			if in.Cursor() == "" && errors.Is(err, runtime.ErrEventsLost) {
-				continue // whoever has seen nothing begins with the oldest event that is left
+				continue // a client without a cursor begins with the oldest event that is left
 			}
 			if err != nil {
 				yield(Item[fabrictype.Event]{}, err)

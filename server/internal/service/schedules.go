@@ -123,7 +123,7 @@ func (s *Service) EditSchedule(ctx context.Context, in *api.EditScheduleInput) (
 	return &out, nil
 }
 
-// editSchedule changes what the input has.
+// editSchedule changes the fields that the input has.
 func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
 	b := &in.Body
 	if b.Timing != nil {

@@ -29,7 +29,7 @@ type Item[T any] struct {
 type Items[T any] = iter.Seq2[Item[T], error]
 
 // Service has the operations. Its methods are the handlers of the operations of package api with the same names. The
-// principal of the context is the actor of what they change.
+// principal of the context is the actor of their changes.
 type Service struct {
 	engine *runtime.Engine
 	client *runtime.Client
@@ -43,7 +43,7 @@ type Service struct {
 	pushes *push.Registry
 }
 
-// New returns the service of an engine. The info is what GetServer returns, without the principal.
+// New returns the service of an engine. GetServer returns info, to which it adds the principal.
 func New(engine *runtime.Engine, info api.ServerInfo, config Config) (*Service, error) {
 	client, err := runtime.NewClient(engine)
 	if err != nil {
@@ -65,7 +65,7 @@ func New(engine *runtime.Engine, info api.ServerInfo, config Config) (*Service, 
 
 // Config configures a service.
 type Config struct {
-	// Logger receives what happens to workers and pushed tasks; required.
+	// Logger receives the events of workers and pushed tasks; required.
 	Logger *slog.Logger
 	// PushTo are the origins to which tasks may be sent.
 	PushTo []string

@@ -97,7 +97,7 @@ func (s *Service) GetTokenWait(ctx context.Context, in *api.TokenInput) (*api.Wa
 }
 
 // waitOfToken returns the wait of a token. For a caller who may not see the flow of the wait, the token is as invalid
-// as one that nobody has issued.
+// as a forged one.
 func (s *Service) waitOfToken(ctx context.Context, token activity.Token) (runtime.Waitpoint, error) {
 	w, err := s.client.Waitpoint(ctx, token)
 	if err != nil {

@@ -46,7 +46,7 @@ func (s *Service) GetFlowStatistics(ctx context.Context, in *api.FlowStatisticsI
 	return out, nil
 }
 
-// tally gathers what runs say about the nodes and versions of their flow.
+// tally adds up the data of runs about the nodes and versions of their flow.
 type tally struct {
 	read     int
 	order    []string

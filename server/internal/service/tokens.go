@@ -36,8 +36,8 @@ func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*api.Page[api.T
 	return pageOf(tokens, tokenOf), nil
 }
 
-// HashToken is what is stored of the text of a token. The text has 256 random bits, so that a plain hash does not give
-// it away.
+// HashToken is the stored form of the text of a token. The text has 256 random bits, so that a plain hash does not
+// reveal it.
 func HashToken(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -87,7 +87,7 @@ func (s *Service) DeleteToken(ctx context.Context, in *api.TokenNameInput) (*api
 	}))
 }
 
-// allowedBy is what the audit log has of a token beside its name: what it allows.
+// allowedBy describes the rights of a token for the audit log.
 func allowedBy(t serverstore.Token) string {
 	detail := "role " + t.Role
 	if len(t.Rights) > 0 {
