@@ -41,7 +41,7 @@ func TestOnAnyFailureWaitsForAllAndRunsForOne(t *testing.T) {
 		})
 		d, err := run.Describe(enginetest.Context(t))
 		require.NoError(t, err)
-		require.Equal(t, "waits for b", node(t, d, "undo").Why, "what still runs could do more that is to be undone")
+		require.Equal(t, "waits for b", node(t, d, "undo").Why, "a running node could still cause more to undo")
 		close(c.gate)
 		_, err = run.Result(enginetest.Context(t))
 		var failed *runtime.RunError
@@ -76,7 +76,7 @@ func TestOnAnyFailureIsSkippedWithoutOne(t *testing.T) {
 	})
 }
 
-// A compensation that fails is in the error of the run; a rerun of what has failed takes it back.
+// The error of the run names a compensation that failed; a rerun of the failed nodes removes it.
 func TestFailureOfTheCompensation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

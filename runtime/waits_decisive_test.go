@@ -99,7 +99,7 @@ func TestDecisiveSignalBeforeItsWait(t *testing.T) {
 	})
 }
 
-// decisiveAsk opens its waitpoint, hands the token out and begins to wait when it is told to.
+// decisiveAsk opens its waitpoint, hands the token out and begins to wait when waiting is closed.
 func decisiveAsk(tokens chan<- activity.Token, waiting <-chan struct{}) func(context.Context, int) (string, error) {
 	return func(ctx context.Context, _ int) (string, error) {
 		token, err := activity.OpenWaitpoint(ctx, "answers", 0)

@@ -70,7 +70,7 @@ func nodeStates[Out any](t *testing.T, ctx context.Context, run *runtime.Run[Out
 	return states
 }
 
-// A waitpoint node opens when its upstreams have succeeded, and its payload goes on.
+// A waitpoint node opens when its upstreams have succeeded, and passes its payload to its downstreams.
 func TestWaitpointNode(t *testing.T) {
 	t.Parallel()
 	echo := activity.New("echo", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -109,7 +109,7 @@ func TestWaitpointNode(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ann: true", out)
-		// The second click gets the first one's answer, another signal hears that it is over.
+		// The second click gets the first one's answer, another signal gets the outcome closed.
 		again := send(t, ctx, b, w, runtime.Signal{Name: "approve", Source: "ann", IdempotencyKey: "1"})
 		require.Equal(t, runtime.SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: delivery.SignalID, First: fabrictype.SignalResumed, Counts: true}, again)
 		require.Equal(t, fabrictype.SignalResumed, again.Answer())
@@ -162,7 +162,7 @@ func TestWaitpointCollects(t *testing.T) {
 	})
 }
 
-// What becomes of a waitpoint whose time is up, and what nodes behind it see.
+// The outcomes of a waitpoint that times out, and the inputs of nodes after it.
 func TestWaitpointTimeouts(t *testing.T) {
 	t.Parallel()
 	seen := activity.New("seen", func(_ context.Context, v *vote) (string, error) {
@@ -324,7 +324,7 @@ func TestAwaitAndOnce(t *testing.T) {
 	})
 }
 
-// A signal that comes before its wait is kept, and the function goes on at once when it gets there.
+// A signal that comes before its wait is kept, and the function continues at once when it gets there.
 func TestSignalBeforeItsWait(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -426,7 +426,7 @@ func TestAwaitTimeouts(t *testing.T) {
 	})
 }
 
-// Mistakes in a function with waits fail with a text that says what to do, and are not repeated.
+// Mistakes in a function with waits fail with an error that names the remedy, and are not repeated.
 func TestAwaitMistakes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
