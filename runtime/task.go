@@ -60,7 +60,8 @@ func newTask(inner *held.Task) *Task {
 // Next waits for an execution of WorkerConfig.TaskKinds and returns it with its lease. Run must be running, or about
 // to: it renews leases, listens for work and hears of cancellations. Next waits while the program holds as many tasks
 // as WorkerConfig.Concurrency. Executions are claimed only while a call of Next waits. One that was claimed for a call
-// whose ctx has ended meanwhile goes to the next call, or is released after a second.
+// whose ctx has ended meanwhile goes to the next call, or is released after a second. One whose lease has ended before
+// it could be returned, since the process was stopped for instance, is left to other workers.
 //
 // The error is the cause of ctx, ErrStopping once Run has been told to stop, or matches ErrInvalid for a worker without
 // TaskKinds.
