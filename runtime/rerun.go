@@ -27,9 +27,9 @@ func RerunFailed() RerunScope { return submit.RerunFailed }
 // upstreams did not succeed are skipped as before.
 func RerunFrom(node string) RerunScope { return RerunScope(submit.RerunFrom + node) }
 
-// RerunAll selects every node. One that stands for a child run which did not succeed runs again in that run what did
-// not, as with RerunFailed, if its input is the same: items of a map and nodes of a sub-flow that succeeded keep their
-// results. One whose child run succeeded, or whose input has changed, begins with a new child run.
+// RerunAll selects every node. A node whose child run did not succeed reruns the nodes of that run that did not
+// succeed, as with RerunFailed, if its input is the same: items of a map and nodes of a sub-flow that succeeded keep
+// their results. A node whose child run succeeded, or whose input has changed, begins with a new child run.
 func RerunAll() RerunScope { return submit.RerunAll }
 
 // nodes returns the scope in the form that selects nodes.
@@ -64,9 +64,9 @@ type Rerun struct {
 // ten times. Run.Result waits for the new end.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrInvalid for a text that is no scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in
-// contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
-// keepers. With WithRequestID it can be repeated.
+// have, ErrInvalid for an invalid scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in contract
+// mode ErrNotInContract; nothing has been changed then. Keepers complete a call that was interrupted later. With
+// WithRequestID it can be repeated.
 func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.Rerun, "", func(ctx context.Context, r *RunRef) error {
@@ -112,7 +112,7 @@ func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
 	if err != nil {
 		return err
 	}
-	// The end that was heard is no longer the one to wait for.
+	// The end that the client received is no longer the one to wait for.
 	defer submitter.Completions.Untrack(r.flowID)
 	if err := submitter.Completions.BeginRerun(ctx, r.flowID, r.partition); err != nil {
 		return err

@@ -20,8 +20,9 @@ type RunDiff struct {
 	A, B RunSide
 	// Input, Result and Graph report whether the inputs, the results and the graphs differ.
 	Input, Result, Graph bool
-	// Nodes are all nodes of both, those of A in the order of their declaration, and then those that only B has. Of the
-	// results of both runs there are describe.MaxSumBytes; others are compared, but have no data (Truncated).
+	// Nodes are all nodes of both, the nodes of A in the order of their declaration, and then the nodes that only B
+	// has. Of the results of both runs, describe.MaxSumBytes are included; others are compared, but have no data
+	// (Truncated).
 	Nodes []NodeDiff
 }
 
@@ -39,13 +40,13 @@ type RunSide struct {
 // NodeDiff compares a node of two runs.
 type NodeDiff struct {
 	Name string
-	// A and B are what became of the node in the runs; nil where the graph does not have it.
+	// A and B are the node in each of the runs; nil where the graph does not have it.
 	A, B *NodeSide
 	// State, Result and Reason report whether these differ. Values of which only the beginning was read differ if that
 	// or their sizes do.
 	State, Result, Reason bool
-	// Graph names what differs in the declaration: "activity", "kind", "input", "upstreams", "join" or "options"; empty
-	// for a node that only one of them has.
+	// Graph names the differences in the declaration: "activity", "kind", "input", "upstreams", "join" or "options";
+	// empty for a node that only one of them has.
 	Graph []string
 }
 
@@ -75,9 +76,9 @@ func (d *RunDiff) Same() bool {
 // diffValueBytes is how much of each value is read and compared.
 const diffValueBytes = 64 << 10
 
-// DiffRuns compares two runs by what they are at present: graphs, inputs, and of each node state, result, failure and
+// DiffRuns compares two runs in their present states: graphs, inputs, and of each node state, result, failure and
 // duration. Of each value it reads 64 KiB. Changes during the call may be included in part. The error wraps
-// ErrRunNotFound when there is no such run.
+// ErrRunNotFound when one of the runs does not exist.
 func DiffRuns(ctx context.Context, a, b *RunRef) (*RunDiff, error) {
 	first, err := a.describeWhole(ctx)
 	if err != nil {
@@ -97,12 +98,13 @@ type comparedRun struct {
 	results map[string]valueDigest
 }
 
-// valueDigest stands for a value in a comparison.
+// valueDigest represents a value in a comparison.
 type valueDigest struct {
 	has, truncated bool
 	size           int
 	codec          string
-	// text is the digest of what was read, meaning that of its JSON with sorted keys, if it is such.
+	// text is the digest of the bytes that were read; meaning is the digest of their JSON with sorted keys, if they are
+	// JSON.
 	text, meaning [sha256.Size]byte
 	isJSON        bool
 }
@@ -232,7 +234,7 @@ func nodeSide(n *NodeDescription) *NodeSide {
 	}
 }
 
-// declarationDiff names what differs between two declarations of a node.
+// declarationDiff names the differences between two declarations of a node.
 func declarationDiff(a, b *flowgraph.Node) []string {
 	var differs []string
 	for _, part := range []struct {

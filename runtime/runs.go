@@ -30,7 +30,7 @@ type RunQuery struct {
 	// Text selects runs whose id, or whose flow's name, contains this text; letters A to Z match in either case. At
 	// most 256 bytes.
 	Text string
-	// Key selects runs with this key, that of WithKey, WithThrottle or Debounce.
+	// Key selects runs with this key, given by WithKey, WithThrottle or Debounce.
 	Key string
 	// Queued selects runs that wait in the queue of their key; see QueueRun.
 	Queued bool
@@ -105,8 +105,7 @@ func (q RunQuery) Check() error {
 	return errors.Join(faults...)
 }
 
-// checkOrder reports what of the order and the times does not go together: there is one list by creation and one by
-// the end.
+// checkOrder reports conflicts between the order and the times: the engine has one list by creation and one by the end.
 func (q RunQuery) checkOrder(fault func(format string, args ...any)) {
 	switch q.Sort {
 	case "", NewestFirst, OldestFirst, LastEndedFirst, FirstEndedFirst:
@@ -158,7 +157,7 @@ type RunSummary struct {
 	PausedAt time.Time
 	// Nodes counts the nodes of the run.
 	Nodes RunNodes
-	// Tags are those of the flow and those given to Start. Not set in contract mode.
+	// Tags are the tags of the flow and the tags given to Start. Not set in contract mode.
 	Tags map[string]string
 }
 
@@ -235,10 +234,10 @@ type RunPage struct {
 	Next string
 }
 
-// ListRuns returns one page of what Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is 50, and
-// never more than 500 are returned. The cursor is empty for the first page, and then RunPage.Next of the previous page
-// of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it names is purged;
-// any other text returns ErrCursor.
+// ListRuns returns one page of the runs that Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is
+// 50, and never more than 500 are returned. The cursor is empty for the first page, and then RunPage.Next of the
+// previous page of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it
+// names is purged; any other text returns ErrCursor.
 //
 // In contract mode there are no indexes of runs. A query may only set Flow, and ListRuns searches the latest runs of
 // all flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
@@ -267,7 +266,7 @@ func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit 
 	return page, nil
 }
 
-// search begins a search for runs behind a cursor, of which so many are wanted.
+// search begins a search for runs after a cursor, which ends after want runs.
 func (c *Client) search(ctx context.Context, q RunQuery, cursor string, want int) (*runsearch.Search, error) {
 	index, err := offered[engine.RunIndex](ctx, c)
 	if err != nil {

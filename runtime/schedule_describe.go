@@ -16,13 +16,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
-// ScheduleDescription is the state of a schedule at one moment. Times are those of the engine's clock.
+// ScheduleDescription is the state of a schedule at one moment. Times are by the engine's clock.
 type ScheduleDescription struct {
 	Name, Flow string
-	// Cron and TimeZone, or Every, and the fields below are those of ScheduleConfig with defaults applied.
+	// Cron and TimeZone, or Every, and the fields below are the fields of ScheduleConfig with defaults applied.
 	Cron, TimeZone string
 	Every          time.Duration
-	// StartingAt and EndingAt are zero when there is no such bound.
+	// StartingAt and EndingAt are zero for a timetable without the bound.
 	StartingAt, EndingAt time.Time
 	Jitter, CatchUp      time.Duration
 	Overlap              fabrictype.OverlapPolicy
@@ -55,8 +55,8 @@ type ScheduleDescription struct {
 
 // ScheduleFire describes one fire of a schedule, or several consecutive fires that were missed.
 type ScheduleFire struct {
-	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until that of the last
-	// one.
+	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until the time of the
+	// last one.
 	At, Until time.Time
 	// Count is the number of fires; 1 unless several were missed.
 	Count int64
@@ -137,7 +137,7 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, 
 	}
 }
 
-// yieldSchedules yields those of a partition.
+// yieldSchedules yields the schedules of a partition.
 func (c *Client) yieldSchedules(
 	ctx context.Context, p enginecore.Partition, yield func(*ScheduleDescription, error) bool,
 ) (bool, error) {

@@ -44,10 +44,10 @@ type StreamFrame struct {
 	// activity.Frame.
 	JSON     bool
 	Encoding string
-	// CorrelationID is that of activity.Frame; empty if there is none.
+	// CorrelationID is the one of activity.Frame; empty if the frame has none.
 	CorrelationID string
-	// Dropped is how many frames before this one are not there any more, or were refused by the engine. Those before a
-	// cursor are not counted. Lines of the log (RunRef.Logs) are in frames, too, and count here.
+	// Dropped is how many frames before this one no longer exist, or were refused by the engine. Frames before a cursor
+	// are not counted. Lines of the log (RunRef.Logs) are in frames, too, and count here.
 	Dropped int
 	// ProducedAt is activity.Frame's At; without one, the time of the engine.
 	ProducedAt time.Time
@@ -65,11 +65,11 @@ func (f StreamFrame) Decode(target any) error {
 const framePage = 64
 
 // Stream yields the frames that the attempts of a node emit, in order, as they are emitted, until the node has ended or
-// ctx ends. It waits on connections of its own, so a slow reader delays nothing else, and reconnects after the
-// connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones,
-// and StreamFrame.Dropped counts them.
+// ctx ends. It waits on its own connections, so a slow reader delays nothing else, and reconnects after the connection
+// broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones, and
+// StreamFrame.Dropped counts them.
 //
-// It begins behind the frame with the cursor after, or with the first frame of the first attempt if that is empty.
+// It begins after the frame with the cursor after, or with the first frame of the first attempt if that is empty.
 //
 // A node of a child run is named from its parent on, with slashes: "send/item-3" is an item of the map send,
 // "ship/pack" the node pack of the sub-flow ship.
@@ -137,8 +137,8 @@ func (r *RunRef) stream(
 	return s.read(ctx, yield)
 }
 
-// frameReader follows one node. While it waits for frames it reads the events of the run as well, which tell when an
-// attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
+// frameReader follows one node. While it waits for frames it also reads the events of the run, by which it knows when
+// an attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
 type frameReader struct {
 	run       *RunRef
 	node      string
@@ -150,15 +150,15 @@ type frameReader struct {
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
 	seen    seenFrames
-	sought  bool   // no frame was read since the reader was put behind a cursor
+	sought  bool   // no frame was read since the reader was put after a cursor
 	event   string // the last one of the run's events
 	newest  enginecore.AttemptIndex
 	over    bool
 	looked  time.Time // when the run was last known to exist
 }
 
-// checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a
-// run is being submitted in pieces: its graph knows.
+// checkNode returns an error for a node that the run does not have. A node without a record may still be created, while
+// a run is being submitted in pieces: checkNode reads its graph then.
 func (s *frameReader) checkNode(ctx context.Context) error {
 	session := s.run.client.session
 	client, key := session.Client, session.Core.Keys().ExecCore(s.execution)
@@ -194,7 +194,7 @@ func isNumber(text string) bool {
 
 func (s *frameReader) read(ctx context.Context, yield func(StreamFrame, error) bool) error {
 	for {
-		// The events first: what they tell about is in the stream by then.
+		// The events are read first: the frames before an event are in the stream by then.
 		if err := s.readEvents(ctx); err != nil {
 			return err
 		}
@@ -245,7 +245,7 @@ func (s *frameReader) await(ctx context.Context) error {
 	}
 }
 
-// lookAt tells now and then of a run that is not there, of which nothing would be heard any more.
+// lookAt returns an error, now and then, for a run that no longer exists, of which no events would come.
 func (s *frameReader) lookAt(ctx context.Context) error {
 	if time.Since(s.looked) <= transport.TailLook {
 		return nil
@@ -255,7 +255,7 @@ func (s *frameReader) lookAt(ctx context.Context) error {
 	return err
 }
 
-// readEvents brings the reader up to date with what has happened to the node.
+// readEvents reads the node's events since the last call.
 func (s *frameReader) readEvents(ctx context.Context) error {
 	for {
 		page, err := s.run.readEvents(ctx, s.event, maxWatchPage)
@@ -279,7 +279,7 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 	}
 }
 
-// readFrames yields a page and tells whether there was one.
+// readFrames yields a page and reports whether there was one.
 func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, error) bool) (bool, error) {
 	call := enginerpc.ReadAttemptStreamCall{ExecutionID: s.execution, AttemptIndex: s.attempt, CountLimit: framePage}
 	if s.entry != "" {
@@ -305,7 +305,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 	for _, entry := range reply.Frames {
 		s.entry = entry.ID
 		frame, number := s.frame(entry)
-		// What was sent again because its reply was lost is in the stream twice.
+		// A frame that was sent again because its reply was lost is in the stream twice.
 		missing, isNew := s.seen.add(number)
 		if !isNew {
 			continue
