@@ -19,7 +19,7 @@ const (
 	// of them or they are too large.
 	CategoryStepLimit = engine.CategoryJournalFull
 	// CategoryChild is the category of a map or sub-flow node whose child run was cancelled, expired, or no longer
-	// exists. When a node of the child run failed, the category is that of the failed node.
+	// exists. When a node of the child run failed, the category is the category of the failed node.
 	CategoryChild = engine.CategoryChild
 )
 

@@ -80,7 +80,7 @@ func (c *Client) setBudget(
 		flowID = enginecore.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
 	}
 	b := submit.NewStoredBudget(c.session.Namespace, spec, submit.BudgetRef(ref), flowID)
-	// Whether the run has nodes that stand for other runs is not known here.
+	// The client does not know here whether the run has nodes with child runs.
 	b.Wide = ref.Run != ""
 	call.Partition, call.BudgetID, call.BudgetDeclaration = p, id, b.Declaration()
 	for _, d := range b.Dimensions {
@@ -129,7 +129,7 @@ func setBudgetEntry(actor string, ref BudgetRef, onlyNew bool, b submit.StoredBu
 	return e
 }
 
-// findBudget tells where a budget lives.
+// findBudget returns the partition and the id of a budget.
 func (c *Client) findBudget(
 	ctx context.Context, ref BudgetRef,
 ) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
@@ -306,7 +306,7 @@ func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 	return nil
 }
 
-// updateOf is what a budget's gate says now.
+// updateOf returns the present state of a budget's gate.
 func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState) submit.GateUpdate {
 	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}
 	if !b.Wide {
@@ -315,7 +315,7 @@ func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState
 	return n
 }
 
-// describeBudgets reads how the budgets of a run stand.
+// describeBudgets reads the states of the budgets of a run.
 func (c *Client) describeBudgets(ctx context.Context, d *RunDescription) error {
 	list, err := submit.DecodeBudgets(d.budgets)
 	if err != nil || len(list) == 0 {

@@ -32,7 +32,7 @@ type BudgetRef struct {
 // String returns the reference in readable form, for texts and logs.
 func (r BudgetRef) String() string { return submit.BudgetRef(r).String() }
 
-// check reports what is wrong with a reference in a namespace.
+// check returns the fault of a reference in a namespace.
 func (r BudgetRef) check(namespace enginecore.Namespace) error {
 	err := activityspec.CheckName(r.Name)
 	switch {
@@ -53,7 +53,7 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 	return invalid("budget reference: %w", err)
 }
 
-// BudgetState is the state of a budget: its limits, and what is spent and reserved.
+// BudgetState is the state of a budget: its limits, and the amounts spent and reserved.
 type BudgetState struct {
 	// Ref refers to the budget, for all calls that take a reference.
 	Ref BudgetRef
@@ -123,7 +123,7 @@ func budgetStates(ctx context.Context, core *enginerpc.Conn, list []submit.Store
 	return states, nil
 }
 
-// unusedBudgetState is how a budget stands before its first use.
+// unusedBudgetState returns the state of a budget before its first use.
 func unusedBudgetState(b *submit.StoredBudget) BudgetState {
 	return BudgetState{
 		Ref: BudgetRef{Name: b.Name, Key: b.Key}, Effect: b.Effect, Every: b.Declaration().Interval,

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// ChildRun describes the child run of a map or sub-flow node. Client.Run accepts its Flow and Run like those of any
-// run.
+// ChildRun describes the child run of a map or sub-flow node. Client.Run accepts its Flow and Run as it accepts the
+// names of any run.
 type ChildRun struct {
 	Flow, Run string
 	FlowID    enginecore.FlowID
@@ -32,7 +32,7 @@ type ChildRun struct {
 // listConcurrency bounds how many partitions are asked at a time.
 const listConcurrency = 16
 
-// nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
+// nameChildren adds the states of child runs, and the activities of the items of maps.
 func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)

@@ -30,8 +30,8 @@ type RunDescription struct {
 	// FailedNode is the node that failed first, with FailureReason and FailureCategory; all are empty when no node
 	// failed.
 	FailedNode, FailureReason, FailureCategory string
-	// StartedBy is who started the run, as Client.As or WithActor said: the actor of its schedule, "flow" and the name
-	// of its parent's flow for a child run; empty if nobody was named, and in contract mode.
+	// StartedBy is the actor of the run's start, from Client.As or WithActor: the actor of its schedule, "flow" and the
+	// name of its parent's flow for a child run; empty without an actor, and in contract mode.
 	StartedBy string
 	// CancelReason and CancelledBy are set when the run was cancelled.
 	CancelReason, CancelledBy string
@@ -74,9 +74,9 @@ type RunDescription struct {
 	OpenNodes int
 	// Budgets are the states of the flow's budgets, by name.
 	Budgets []BudgetState
-	// Nodes are the nodes of the run, in the order of their declaration; with WithPage, those of the page.
+	// Nodes are the nodes of the run, in the order of their declaration; with WithPage, the nodes of the page.
 	Nodes []NodeDescription
-	// Next is the cursor of the next page of nodes with WithPage; empty behind the last one.
+	// Next is the cursor of the next page of nodes with WithPage; empty after the last one.
 	Next string
 	// Input and Result are the values of the run with WithValues; nil without a value.
 	Input, Result *fabrictype.Value
@@ -112,16 +112,18 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 // NodeDescription is the state of one node of a run.
 type NodeDescription struct {
 	Name, Activity, Lane string
-	// Kind is what the node is. Activity is that of the items for a map, and empty for a waitpoint and a sub-flow.
+	// Kind is the kind of the node. Activity is the activity of the items for a map, and empty for a waitpoint and a
+	// sub-flow.
 	Kind fabrictype.NodeKind
 	// Capabilities are those that its worker must have.
 	Capabilities []string
 	ExecutionID  enginecore.ExecutionID
 	State        fabrictype.NodeState
-	// Why describes in English what the node waits for; empty when it runs or has ended. It is the sentence of Waiting.
+	// Why describes in English the reason why the node waits; empty when it runs or has ended. It is the sentence of
+	// Waiting.
 	Why string
-	// Waiting explains for programs what the node waits for, since when, and what ends the wait; zero when it runs or
-	// has ended.
+	// Waiting explains for programs why the node waits, since when, and how the wait ends; zero when it runs or has
+	// ended.
 	Waiting fabrictype.Explanation
 	// Attempts counts the attempts that were started, Retries those that followed a failure, and Reclaims those that
 	// followed the loss of a worker.
@@ -133,7 +135,8 @@ type NodeDescription struct {
 	// Percent and Message are the last reported progress.
 	Percent float64
 	Message string
-	// LiveValues lists what the function has published (activity.Publish), without the values: see RunRef.Value.
+	// LiveValues lists the keys that the function has published (activity.Publish), without the values: see
+	// RunRef.Value.
 	LiveValues []LiveValue
 	// Reason and Category describe the last failure, or why the node was cancelled.
 	Reason, Category string
@@ -143,8 +146,8 @@ type NodeDescription struct {
 	// LeaseExpiresAt is when the lease ends unless the worker renews it, so that another worker can take the node over;
 	// zero without a lease.
 	LeaseExpiresAt time.Time
-	// Overdue is how late keepers are with what the node waits for, by the engine's clock: its retry, the end of its
-	// delay or wait, or the recovery of a lost lease. Delays of up to a second are reported as zero.
+	// Overdue is how late keepers are with the event that the node waits for, by the engine's clock: its retry, the end
+	// of its delay or wait, or the recovery of a lost lease. Delays of up to a second are reported as zero.
 	Overdue time.Duration
 	// Child describes the child run of a map or sub-flow node; nil for other nodes, and before the child run is
 	// created.
@@ -154,12 +157,11 @@ type NodeDescription struct {
 	// SleepsUntil is the time until which the node sleeps: one of flow.Sleep or flow.Until, or one whose function is in
 	// activity.Sleep. It is zero for others.
 	SleepsUntil time.Time
-	// Generation is 1, and one more each time that the function of the node has gone on as new
+	// Generation is 1, and one more each time that the function of the node has continued as new
 	// (activity.ContinueAsNew); of a loop, the number of its turn.
 	Generation int
-	// Input is what the node gets as its input with WithValues, composed from the present results of its
-	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
-	// succeeded.
+	// Input is the input of the node with WithValues, composed from the present results of its upstreams; nil for a
+	// node without input, and while a part of it is missing. Result is nil unless the node succeeded.
 	Input, Result *fabrictype.Value
 	// History are the attempts of the node with WithAttempts, the oldest first, as far as the event log has them.
 	History []fabrictype.Attempt
@@ -263,7 +265,7 @@ func (r *RunRef) readDescription(
 	return d, now, nil
 }
 
-// complete adds what is not in the records of the run and its nodes. now is the time by the engine's clock.
+// complete adds the data that is not in the records of the run and its nodes. now is the time by the engine's clock.
 func (r *RunRef) complete(ctx context.Context, d *RunDescription, now time.Time) error {
 	if err := r.client.describeBudgets(ctx, d); err != nil {
 		return err
@@ -316,7 +318,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	return d, nil
 }
 
-// order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
+// order puts the nodes into the order of their declaration; nodes that the graph does not name come last, by age.
 func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription) {
 	rank := make(map[string]int, len(d.places))
 	for name, place := range d.places {
@@ -376,8 +378,8 @@ func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.NodeKind
 	return fabrictype.KindActivity
 }
 
-// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to
-// fail.
+// nameFailure corrects the failure of a run that has joins: the engine records the failures that it knew when the run
+// was sure to fail.
 func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
 	if d.FailedNode == "" || d.graph == nil {
 		return nil

@@ -45,7 +45,8 @@ const (
 	eventsPage = 500
 	// eventsOfNode is the number of events of a node that its last describe.MaxAttempts attempts are made of, or more.
 	eventsOfNode = 10 * describe.MaxAttempts
-	// readAlone is the most nodes whose events are searched for one by one, rather than by reading those of the run.
+	// readAlone is the most nodes whose events are searched for one by one, rather than by reading the events of the
+	// run.
 	readAlone = 4
 )
 
@@ -67,7 +68,7 @@ func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
 	return r.addBuilds(ctx, d)
 }
 
-// addNodeAttempts adds the attempts of one node, from its last events: what other nodes have done is not read.
+// addNodeAttempts adds the attempts of one node, from its last events, without reading the events of other nodes.
 func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.NodeEvents, n *NodeDescription) error {
 	var events []enginerpc.FlowEvent
 	call := enginerpc.ReadNodeEventsCall{Partition: r.partition, FlowID: r.flowID, Node: n.Name, Limit: eventsPage}

@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// told fails with its input as the error text, in the category "told", or hangs or returns its input when that is the
-// input.
+// The activity fails with its input as the error text, in the category "told". With the input "ok" it returns it, and
+// with "hang" it waits for the end of its context.
 func told() *activity.Activity[string, string] {
 	return activity.New("told", func(ctx context.Context, text string) (string, error) {
 		switch text {

@@ -35,7 +35,7 @@ func newTraced() *traced {
 		defer tr.mu.Unlock()
 		tr.ran[info.Node]++
 		if tr.fails[info.Node] {
-			return "", activity.NonRetryable(errors.New("told to fail"))
+			return "", activity.NonRetryable(errors.New("set to fail"))
 		}
 		return info.Node + "(" + in + ")", nil
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 )
 
-// Keeper carries out what is due by time: it makes delayed and retried executions eligible, recovers lost leases, ends
-// executions and runs whose time is up, finishes large operations that calls left incomplete, and repairs indexes that
-// do not match the records. admin.Client.KeeperTasks lists its tasks.
+// Keeper performs work that is due by time: it makes delayed and retried executions eligible, recovers lost leases,
+// ends executions and runs whose time is up, finishes large operations that calls left incomplete, and repairs indexes
+// that do not match the records. admin.Client.KeeperTasks lists its tasks.
 //
 // At least one keeper must run. Workers run one, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper is
 // set. NewKeeper creates keepers that run without workers. Any number may run, in any processes; the keepers of one
@@ -62,7 +62,7 @@ func (k *Keeper) Check(context.Context) error {
 	return k.keeper.Ready()
 }
 
-// KeeperStats counts what a keeper has done since it was created.
+// KeeperStats counts a keeper's work since it was created.
 type KeeperStats struct {
 	// Keepers is the number of keepers of the engine that this keeper knows, including itself.
 	Keepers int
@@ -71,12 +71,12 @@ type KeeperStats struct {
 	// Tasks are the keeper tasks of this keeper, by name, such as "lease_expiry".
 	Tasks map[string]KeeperTaskStats
 	// Siblings counts the upstreams that decided joins did not need and that the keeper task sibling_cancel_dispatch
-	// processed, by what became of them: "cancelled"; "already_terminal", they had ended; "not_found"; "needed", by
-	// another node. Most upstreams in runs are cancelled by the call that decides the join, and not counted here.
+	// processed, by their outcome: "cancelled"; "already_terminal", they had ended; "not_found"; "needed", by another
+	// node. Most upstreams in runs are cancelled by the call that decides the join, and not counted here.
 	Siblings map[string]int64
 }
 
-// KeeperTaskStats counts what a keeper has done for one keeper task.
+// KeeperTaskStats counts a keeper's work for one keeper task.
 type KeeperTaskStats struct {
 	// LastRun is when the task last ran; zero before the first time.
 	LastRun time.Time
@@ -92,7 +92,7 @@ type KeeperTaskStats struct {
 	Lag, MaxLag time.Duration
 }
 
-// Stats returns counts of what the keeper has done. It may be called at any time.
+// Stats returns counts of the keeper's work. It may be called at any time.
 func (k *Keeper) Stats() KeeperStats {
 	if k == nil || k.keeper == nil {
 		return KeeperStats{}

@@ -27,14 +27,14 @@ type LaneState struct {
 	PauseReason string
 	// Eligible nodes wait for a worker, Delayed nodes for a time, and Suspended nodes for signals; Active nodes run.
 	Eligible, Delayed, Active, Suspended int
-	// Blocked counts the nodes that are not eligible, by what they wait for.
+	// Blocked counts the nodes that are not eligible, by the reason for which they wait.
 	Blocked LaneWaiting
 	// Oldest is the creation time of the oldest eligible node; zero when none is eligible. Of the nodes with a
 	// priority, only the first one is considered.
 	Oldest time.Time
 }
 
-// LaneWaiting counts nodes by what they wait for.
+// LaneWaiting counts nodes by the reason for which they wait.
 type LaneWaiting struct {
 	// Dependencies counts nodes that wait for upstreams; Budget and Quota, for room in a budget or under a limit;
 	// Route, for a worker that has registered the activity and offers the capabilities; Operator, for the end of a

@@ -365,7 +365,7 @@ func TestNamespacesAreApart(t *testing.T) {
 			name := handle.Method(i).Name
 			_, apart := acrossNamespaces[name]
 			_, shared := ofAllNamespaces[name]
-			require.True(t, apart != shared, "say of %s.%s what it does across namespaces", handle, name)
+			require.True(t, apart != shared, "%s.%s: add its behaviour across namespaces to one of the tables", handle, name)
 		}
 	}
 	enginetest.Each(t, func(t *testing.T, ours *enginetest.Bench) {

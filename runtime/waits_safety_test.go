@@ -368,7 +368,7 @@ func TestEdgeKinds(t *testing.T) {
 	}
 	say := activity.New("say", func(_ context.Context, ok bool) (bool, error) {
 		if !ok {
-			return false, activity.NonRetryable(fmt.Errorf("told to fail"))
+			return false, activity.NonRetryable(fmt.Errorf("set to fail"))
 		}
 		return true, nil
 	})

@@ -397,7 +397,7 @@ func TestAwaitTimeouts(t *testing.T) {
 	fixture := activity.New("fixture", func(ctx context.Context, i int) (string, error) {
 		_, err := activity.Await[int](ctx, "w", activity.Timeout(20*time.Millisecond, behaviours[i]))
 		if errors.Is(err, activity.ErrWaitTimedOut) {
-			return "nobody came", nil
+			return "no signal came", nil
 		}
 		return "", err
 	})
@@ -412,7 +412,7 @@ func TestAwaitTimeouts(t *testing.T) {
 			out, err := run.Result(ctx)
 			if want == "completed" {
 				require.NoError(t, err)
-				require.Equal(t, "nobody came", out)
+				require.Equal(t, "no signal came", out)
 			} else {
 				require.Error(t, err)
 			}
