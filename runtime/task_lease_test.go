@@ -68,7 +68,7 @@ func TestNoTaskUnderAnEndedLease(t *testing.T) {
 					task, err = next()
 				}()
 				<-stop.stopped
-				// The program still waits for the task when its worker goes on.
+				// The program still waits for the task when its worker continues.
 				other := b.Worker(t, []activity.Handler{passing("work")})
 				h.requireResult(run, 1)
 				require.NoError(t, other.Stop())
