@@ -44,7 +44,7 @@ const (
 	maxDebounced = 10_000
 )
 
-// WhenTaken says what becomes of a run whose key has as many open runs as it may.
+// WhenTaken selects the treatment of a run whose key has as many open runs as it may.
 type WhenTaken string
 
 // The values of WhenTaken.
@@ -62,24 +62,24 @@ const (
 	CancelRunning WhenTaken = "cancel"
 )
 
-// KeyPolicy says how many runs of a key may be open, and what becomes of others.
+// KeyPolicy defines how many runs of a key may be open, and the treatment of others.
 type KeyPolicy struct {
 	// AtOnce is how many runs of the key may be open at a time, up to 1,000; 0 is 1, unless only UniqueFor is set,
 	// when it is any number.
 	AtOnce int
-	// WhenTaken is what becomes of a run for which there is no place. The default is RejectRun.
+	// WhenTaken is the treatment of a run for which no place is free. The default is RejectRun.
 	WhenTaken WhenTaken
 	// UniqueFor makes Start return the last run of the key that was started with a UniqueFor, open or over, instead of
 	// another one, when that is not longer ago. Runs are remembered for the longest UniqueFor that calls for the key
-	// have had. 0 is not at all; at most ten years. A run that was purged is none any more: keep runs (flow.Retention)
-	// for at least that long.
+	// have had. 0 is not at all; at most ten years. A purged run no longer counts: keep runs (flow.Retention) for at
+	// least that long.
 	UniqueFor time.Duration
 }
 
 // WithKey gives the run a key, such as a customer or a file, by which few runs of the flow are open at a time. The
-// engine judges that in the step that starts the run, so calls that come at once cannot both have the last place. Runs
-// of one flow with one key share its places, whatever their policies are: a run counts the open ones against its own
-// AtOnce, and waits behind those in the queue.
+// engine decides that in the step that starts the run, so two concurrent calls cannot both get the last place. Runs of
+// one flow with one key share its places, whatever their policies are: a run counts the open ones against its own
+// AtOnce, and waits after the runs already in the queue.
 //
 // The engine chooses the id of the run, so WithKey does not go with WithID, StartAt and StartOrSignal. A flow with more
 // than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with ErrKeyTaken without
@@ -119,8 +119,8 @@ type Throttle struct {
 	// years.
 	Starts int
 	Per    time.Duration
-	// Also are further numbers and times that must have room for a start, such as 100 an hour beside 10 a minute: up to
-	// 7, with Starts and Per alone.
+	// Also are further numbers and times that must have room for a start, such as 100 an hour in addition to 10 a
+	// minute: up to 7, with Starts and Per alone.
 	Also []Throttle
 	// Reject makes Start return a *ThrottledError for a run that would be one too many. By default the run exists, and
 	// starts as soon as it may: see RunDescription.StartsAt.
@@ -185,11 +185,11 @@ func checkSpan(name string, d time.Duration, zero bool) error {
 	return invalid("%s %s: must be %s to 10 years", name, d, least)
 }
 
-// startArrival is what an option says about the key of a run.
+// startArrival is the content of an option about the key of a run.
 type startArrival struct {
 	option, key string
 	fill        func(*enginerpc.SubmitArrival)
-	// faults are those of all options of this kind.
+	// faults are the faults of all options of this kind.
 	faults []error
 }
 
@@ -207,7 +207,7 @@ func (c *startConfig) addArrival(option, key string, fill func(*enginerpc.Submit
 	c.arrival = a
 }
 
-// checkArrival returns what of the key of a run does not go with the other options.
+// checkArrival returns the conflicts between the key of a run and the other options.
 func (c *startConfig) checkArrival() []error {
 	a := c.arrival
 	if a == nil {
@@ -223,8 +223,8 @@ func (c *startConfig) checkArrival() []error {
 	return faults
 }
 
-// placeRun chooses the id of a run that has none, for a run with a key in the partition of the key, and returns what
-// the engine has to know of that; nil for other runs.
+// placeRun chooses the id of a run that has none, for a run with a key in the partition of the key, and returns the key
+// and the policy for the engine; nil for other runs.
 func (c *Client) placeRun(flowName string, config *startConfig) (*enginerpc.SubmitArrival, error) {
 	a := config.arrival
 	switch {

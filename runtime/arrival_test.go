@@ -532,8 +532,8 @@ func TestDebounceCollect(t *testing.T) {
 	})
 }
 
-// What cannot be is refused with all faults, before anything is sent.
-func TestArrivalMisuse(t *testing.T) {
+// Invalid options are refused with all faults, before anything is sent.
+func TestArrivalOptions_AreValidated(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, g := enginetest.Context(t), newKeyedFlow(t)
@@ -576,8 +576,8 @@ func TestArrivalMisuse(t *testing.T) {
 	})
 }
 
-// What a server has lost of the places and the queue of a key is entered again, and what is too much is removed.
-func TestKeyRepair(t *testing.T) {
+// A keeper enters lost permits and queued runs of a key again, and removes those that do not belong there.
+func TestKey_KeeperRepairsPermitsAndQueue(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, g := enginetest.Context(t), newKeyedFlow(t)
@@ -623,8 +623,8 @@ func TestKeyRepair(t *testing.T) {
 	})
 }
 
-// Contract mode refuses what the contract has no place for, before anything is written; batches and comparisons work.
-func TestArrivalInContract(t *testing.T) {
+// Contract mode refuses keys, throttles and debouncing before anything is written; batches and comparisons work.
+func TestArrivalOptions_AreRefusedInContractMode(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, g := enginetest.Context(t), newKeyedFlow(t)

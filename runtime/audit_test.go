@@ -129,7 +129,7 @@ func TestAuditLog(t *testing.T) {
 		}())
 		_, err = runtime.Schedule(ctx, c, "same", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
-		require.Len(t, auditOf(t, b.Client, runtime.AuditQuery{}), before+1, "what is declared again is no change")
+		require.Len(t, auditOf(t, b.Client, runtime.AuditQuery{}), before+1, "an equal declaration is not a change")
 		_, err = b.Engine.RotateSecrets(ctx, time.Hour, runtime.WithActor("security"))
 		require.NoError(t, err)
 		require.Equal(t, "security", auditOf(t, b.Client, runtime.AuditQuery{Action: auditlink.RotateSecrets})[0].Actor)
@@ -163,7 +163,8 @@ func TestAuditOfFailures(t *testing.T) {
 	})
 }
 
-// A log is read from the newest entry on, in pages, by actor, action, name and time, and continues behind a cursor.
+// A log is read from the newest entry on, in pages, by actor, action, name and time. A cursor continues after its
+// entry.
 func TestAuditQueries(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -201,7 +202,8 @@ func TestAuditQueries(t *testing.T) {
 	})
 }
 
-// Signals of a client that acts for an actor are in the log, whichever way they take; those of programs are not.
+// The audit log contains the signals of a client that acts for an actor, on every path, but not the signals of
+// programs.
 func TestSignalsOfActorsAreAudited(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -129,7 +129,7 @@ func setBudgetEntry(actor string, ref fabrictype.BudgetRef, onlyNew bool, b subm
 	return e
 }
 
-// findBudget tells where a budget lives.
+// findBudget returns the partition and the id of a budget.
 func (c *Client) findBudget(
 	ctx context.Context, ref fabrictype.BudgetRef,
 ) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
@@ -306,7 +306,7 @@ func (c *Client) nameRuns(ctx context.Context, states []fabrictype.Budget) error
 	return nil
 }
 
-// updateOf is what a budget's gate says now.
+// updateOf returns the present state of a budget's gate.
 func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState) submit.GateUpdate {
 	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}
 	if !b.Wide {
@@ -315,7 +315,7 @@ func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState
 	return n
 }
 
-// describeBudgets reads how the budgets of a run stand.
+// describeBudgets reads the states of the budgets of a run.
 func (c *Client) describeBudgets(ctx context.Context, d *RunDescription) error {
 	list, err := submit.DecodeBudgets(d.budgets)
 	if err != nil || len(list) == 0 {

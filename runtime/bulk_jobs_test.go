@@ -127,7 +127,7 @@ func TestBulkCancel(t *testing.T) {
 	})
 }
 
-// Every other action, one behind the other.
+// Every other action, one after the other.
 func TestBulkActions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -185,7 +185,7 @@ func TestBulkActions(t *testing.T) {
 	})
 }
 
-// A keeper stops in the middle of a job, and another one goes on: each run is run again once.
+// A keeper stops in the middle of a job, and another one continues it: each run is run again once.
 func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -220,8 +220,8 @@ func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 	})
 }
 
-// A keeper is killed in the middle of a job: another one goes on when the time of the first is over, and what the first
-// has done without recording it is not done again.
+// A keeper is killed in the middle of a job: another one continues when the claim of the first has run out, and does
+// not repeat the actions that the first has not recorded.
 func TestBulkJobOfKilledKeeper(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)
@@ -261,8 +261,8 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrBulkJobNotFound)
 }
 
-// A keeper that starts takes over the jobs that a killed one has taken, or has been told of, without waiting until its
-// time is over: the clock stands still here.
+// A new keeper takes over the jobs that a killed one has taken, or was assigned, without waiting until its claim runs
+// out: the clock does not advance in this test.
 func TestBulkJobIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string]bool{"told": true, "taken": false} {

@@ -92,7 +92,7 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.Equal(t, "no longer wanted", failure(t, err).Reason)
-		require.NoError(t, run.Cancel(ctx, "again"), "cancelling twice is no error")
+		require.NoError(t, run.Cancel(ctx, "again"), "a second cancel succeeds")
 		b.Settle(t)
 		require.EqualValues(t, 3, started.Load(), "nothing starts after the cancel")
 		d, err := run.Describe(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A node that waits for its next attempt tells the category of the last failure with its reason.
+// A node that waits for its next attempt has the category of the last failure with its reason.
 func TestCategoryWhileRetryIsPending(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -19,7 +19,7 @@ import (
 // listConcurrency bounds how many partitions are asked at a time.
 const listConcurrency = 16
 
-// nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
+// nameChildren adds the states of child runs, and the activities of the items of maps.
 func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)

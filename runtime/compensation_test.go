@@ -76,7 +76,7 @@ func TestOnAnyFailureIsSkippedWithoutOne(t *testing.T) {
 	})
 }
 
-// A compensation that fails is in the error of the run; a rerun of what has failed takes it back.
+// The error of the run names a compensation that failed; a rerun of the failed nodes removes it.
 func TestFailureOfTheCompensation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// listing is what a scan finds.
+// listing is the result of a scan.
 type listing struct {
 	Size int    `json:"size"`
 	Kind string `json:"kind"`
@@ -115,8 +115,8 @@ func TestConditionSkipsTheOtherBranch(t *testing.T) {
 	})
 }
 
-// Conditions on what is no result of an activity: the input, the payload of a signal, and what a map and a sub-flow
-// give.
+// Conditions on values other than results of activities: the input, the payload of a signal, and the results of a map
+// and of a sub-flow.
 func TestConditionsOnEveryKindOfUpstream(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -219,7 +219,7 @@ func TestUnknownCaseFailsTheCondition(t *testing.T) {
 	})
 }
 
-// A rerun of what is behind a condition keeps the decision; one of the condition decides anew.
+// A rerun of the nodes after a condition keeps the decision; a rerun of the condition decides anew.
 func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -331,7 +331,7 @@ func TestHeldTaskDecides(t *testing.T) {
 	})
 }
 
-// A condition takes a retry policy; that of a bad one is a fault.
+// A condition takes a retry policy; an invalid policy is a fault.
 func TestRetryPolicyOfACondition(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

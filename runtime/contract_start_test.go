@@ -21,7 +21,7 @@ func TestContractStartOptions(t *testing.T) {
 		ctx := enginetest.Context(t)
 		a := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
 		def := oneNode(t, "plain", a)
-		const apart = time.Second // at most, of the program's clock and what it takes for the engine's
+		const apart = time.Second // at most, between the program's clock and its estimate of the engine's clock
 		begun := time.Now().Add(-apart)
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithPriority(5), runtime.WithDeadline(time.Hour))
 		require.NoError(t, err)

@@ -154,7 +154,7 @@ func TestContractCancel(t *testing.T) {
 	})
 }
 
-// A watch that sees in one millisecond that the run is over and what happened in it leaves nothing out.
+// A watch that sees the end of a run and its last events in one millisecond omits no event.
 func TestContractWatchToTheEnd(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -207,7 +207,7 @@ func TestContractDescribeWatchList(t *testing.T) {
 	})
 }
 
-// Of what may run in one partition, a worker takes the highest priority first.
+// Of the eligible executions of one partition, a worker takes the one with the highest priority first.
 func TestContractPriorities(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {

@@ -156,7 +156,7 @@ func (r *RunRef) readDescription(
 	return d, now, nil
 }
 
-// complete adds what is not in the records of the run and its nodes. now is the time by the engine's clock.
+// complete adds the data that is not in the records of the run and its nodes. now is the time by the engine's clock.
 func (r *RunRef) complete(ctx context.Context, d *RunDescription, now time.Time) error {
 	if err := r.client.describeBudgets(ctx, d); err != nil {
 		return err
@@ -275,8 +275,8 @@ func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.NodeKind
 	return fabrictype.KindActivity
 }
 
-// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to
-// fail.
+// nameFailure corrects the failure of a run that has joins: the engine records the failures that it knew when the run
+// was sure to fail.
 func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
 	if d.FailedNode == "" || d.graph == nil {
 		return nil

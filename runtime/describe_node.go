@@ -45,7 +45,8 @@ const (
 	eventsPage = 500
 	// eventsOfNode is the number of events of a node that its last describe.MaxAttempts attempts are made of, or more.
 	eventsOfNode = 10 * describe.MaxAttempts
-	// readAlone is the most nodes whose events are searched for one by one, rather than by reading those of the run.
+	// readAlone is the most nodes whose events are searched for one by one, rather than by reading the events of the
+	// run.
 	readAlone = 4
 )
 

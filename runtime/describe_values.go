@@ -17,11 +17,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// pageCursor is what a cursor of a page looks like.
+// pageCursor matches the cursor of a page.
 var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
 
-// checkRequest checks what a description is asked for, with values of at most so many bytes, and sets what is left
-// open.
+// checkRequest checks the request for a description, with values of at most the given number of bytes, and sets the
+// defaults.
 func checkRequest(q *describeRequest, most int) error {
 	switch {
 	case q.valueBytes < 0 || q.valueBytes > most:
@@ -51,7 +51,7 @@ func (d *RunDescription) cut(q describeRequest) {
 // readValues are values of a run as the engine gives them.
 type readValues struct {
 	input enginerpc.ReadValue
-	// nodes has those of the nodes that were read.
+	// nodes has the values of the nodes that were read.
 	nodes map[string]enginerpc.ReadValue
 	// bytes are those that were read.
 	bytes int
@@ -177,7 +177,7 @@ func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
 	return newValue(v.Codec, v.Size, v.Bytes()[:limit:limit])
 }
 
-// known returns those of the names that the graph of the run has.
+// known returns the names that the graph of the run has.
 func (d *RunDescription) known(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, known := d.places[name]; return !known })
 }
@@ -245,7 +245,7 @@ func (r *RunRef) inputOf(
 	}
 	if spec.Input.Chooses() {
 		if n.StartedAt.IsZero() {
-			return nil, nil // what its join will have is not decided
+			return nil, nil // its join has not chosen its input yet
 		}
 		var err error
 		var whole bool

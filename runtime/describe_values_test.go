@@ -61,7 +61,7 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	d, err := run.Describe(ctx, runtime.WithValues(0))
 	require.NoError(t, err)
 	require.Equal(t, raw, string(d.Input.Bytes()), "before anything has run")
-	require.Equal(t, raw, string(nodesByName(d)["first"].Input.Bytes()), "what it will get")
+	require.Equal(t, raw, string(nodesByName(d)["first"].Input.Bytes()), "the input that it will get")
 	require.Nil(t, nodesByName(d)["both"].Input, "a part of it is missing")
 	require.Nil(t, d.Result)
 
@@ -79,7 +79,7 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	require.Equal(t, raw, string(nodes["fails"].Input.Bytes()))
 	require.Nil(t, nodes["fails"].Result)
 	require.Nil(t, nodes["after"].Input, "it was skipped: its upstream has no result")
-	require.Equal(t, raw, string(nodes["either"].Input.Bytes()), "what its join has chosen")
+	require.Equal(t, raw, string(nodes["either"].Input.Bytes()), "the result that its join has chosen")
 	for _, v := range []*fabrictype.Value{nodes["large"].Result, nodes["count"].Input} {
 		require.True(t, v.Truncated)
 		require.Equal(t, 100_002, v.Size)
@@ -135,7 +135,7 @@ func itoa(n int) string {
 	return string(data)
 }
 
-// The attempts of a node are told with worker, times, outcome and error, and those before a rerun stay.
+// A node's description has its attempts with worker, times, outcome and error, also the attempts before a rerun.
 func TestDescribeAttempts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -236,7 +236,7 @@ func TestDescribePages(t *testing.T) {
 	})
 }
 
-// What is out of bounds is refused before anything is read.
+// Options out of bounds are refused before anything is read.
 func TestDescribeBounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

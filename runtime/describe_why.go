@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
-// explain completes what the records of nodes say about what they wait for, and says it in words.
+// explain completes the reasons of waits from the nodes' records, and adds their sentences.
 func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) error {
 	if err := r.explainWaits(ctx, d); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error 
 	return nil
 }
 
-// explainWaits says what suspended nodes wait for.
+// explainWaits adds the waits of suspended nodes.
 func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 	suspended := func(n fabrictype.Node) bool { return n.State == fabrictype.NodeSuspended }
 	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
@@ -157,7 +157,8 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 	return nil
 }
 
-// explainBudgets says which budgets keep nodes from starting, also nodes that no worker has looked at since.
+// explainBudgets names the budgets that keep nodes from starting, also for nodes that no worker has tried to start
+// since.
 func (d *RunDescription) explainBudgets() {
 	for _, b := range d.Budgets {
 		if b.UsedUp == "" || b.Effect != string(flow.BlockNodes) {
@@ -173,8 +174,8 @@ func (d *RunDescription) explainBudgets() {
 	}
 }
 
-// explainPauses says which nodes wait because their lane, activity or run is paused, also those that no worker has
-// looked at since.
+// explainPauses marks nodes that wait because their lane, activity or run is paused, also nodes that no worker has
+// tried to start since.
 func (c *Client) explainPauses(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
 	couldStart := func(n fabrictype.Node) bool { return n.Waiting.Reason == waitreason.Worker }
 	held := func(n fabrictype.Node) bool { return n.Waiting.Reason == waitreason.ActivityPaused }
@@ -297,7 +298,7 @@ func (d *RunDescription) explainQueue() {
 	}
 }
 
-// explainOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
+// explainOverdue adds how late keepers are at a time of the engine's clock, and whether there are any.
 func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time.Time) {
 	if d.State == fabrictype.RunRunning {
 		d.Overdue.Duration = explain.LateBy(d.DeadlineAt, now)

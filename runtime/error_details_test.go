@@ -237,7 +237,7 @@ func TestRetryRules(t *testing.T) {
 	})
 }
 
-// Rules of retries that cannot be meant are faults of the declaration, and a node's replace those of its activity.
+// Contradictory rules of retries are faults of the declaration. The rules of a node replace the rules of its activity.
 func TestRetryRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	fn := func(context.Context, int) (int, error) { return 0, nil }

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A budget that the runs of a tenant share: what exceeds it fails, until somebody raises it.
+// A budget that the runs of a tenant share: runs beyond it fail, until the budget is raised.
 func ExampleClient_SetBudget() {
 	ctx := context.Background()
 	type order struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Result returns a *RunError that names the failed node. A rerun runs it again, and keeps what has succeeded.
+// Result returns a *RunError that names the failed node. A rerun runs it again, and keeps the results of the others.
 func ExampleRunRef_Rerun() {
 	ctx := context.Background()
 	var open atomic.Bool

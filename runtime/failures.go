@@ -58,9 +58,9 @@ func (f *NodeFailure) details() []errordetail.Detail {
 	return list
 }
 
-// RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired, and what
-// the NodeFailure of its Node matches, but for errors that a call which waits for the run returns of itself: those of
-// the connection and of contexts, ErrInvalid, ErrNoResult and ErrRunNotFound.
+// RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired, and the
+// errors that the NodeFailure of its Node matches, except errors that a call which waits for the run returns for
+// itself: errors of the connection and of contexts, ErrInvalid, ErrNoResult and ErrRunNotFound.
 type RunError struct {
 	Flow, Run string
 	// Outcome is flow.Failed, flow.Cancelled or flow.Expired.
@@ -79,8 +79,8 @@ type RunError struct {
 	// activity.CategoryTimeout for an expired one.
 	Category string
 	// Failures are the nodes that failed, expired or were cancelled by CancelNode, the earliest first. They include
-	// nodes behind failure edges and failures that a join tolerated, but not nodes that ended because the whole run
-	// did. At most 100 are listed; OmittedFailures counts the others. The list is empty when it could not be read.
+	// nodes after failure edges and failures that a join tolerated, but not nodes that ended because the whole run did.
+	// At most 100 are listed; OmittedFailures counts the others. The list is empty when it could not be read.
 	Failures        []NodeFailure
 	OmittedFailures int
 }
@@ -90,7 +90,7 @@ func (e *RunError) Error() string {
 	return submit.FailureText(e.Flow, e.Run, string(e.Outcome), e.Node, e.Reason, e.others())
 }
 
-// others counts the failures beside the first one.
+// others counts the failures in addition to the first one.
 func (e *RunError) others() int {
 	count := e.OmittedFailures
 	for _, f := range e.Failures {

@@ -260,7 +260,7 @@ func TestRegister(t *testing.T) {
 	w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{})
 	a := addOne()
 	require.NoError(t, w.Register(a))
-	require.NoError(t, w.Register(a), "the same activity again is no conflict")
+	require.NoError(t, w.Register(a), "the same activity again does not conflict")
 	twin := activity.New("sum", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Alias("add"))
 	require.ErrorIs(t, w.Register(twin), runtime.ErrInvalid)
 	require.ErrorIs(t, w.Register(nil), runtime.ErrInvalid)

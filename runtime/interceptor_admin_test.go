@@ -16,9 +16,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A guard on the starts of a flow sees schedules and bulk jobs that start or run again what it refuses, and everything
-// else that the audit log has, and nothing is changed that it refuses.
-func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
+// A guard on the starts of a flow also sees the schedules and bulk jobs that would start or rerun its runs, and all
+// other operations that the audit log records. An operation that it refuses changes nothing.
+func TestClientInterceptors_GuardStartsOfSchedulesAndBulkJobs(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// callList gathers what interceptors see.
+// callList collects the calls that interceptors see.
 type callList struct {
 	mu   sync.Mutex
 	list []string
@@ -49,7 +49,7 @@ func (l *callList) around(name string) interceptor.Client {
 	}
 }
 
-// Interceptors of a client are around operations on runs, in order, and see what they are about.
+// Interceptors of a client are around operations on runs, in order, and see the names of the runs.
 func TestClientInterceptors(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -9,9 +9,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 )
 
-// Keeper carries out what is due by time: it makes delayed and retried executions eligible, recovers lost leases, ends
-// executions and runs whose time is up, finishes large operations that calls left incomplete, and repairs indexes that
-// do not match the records. admin.Client.KeeperTasks lists its tasks.
+// Keeper performs work that is due by time: it makes delayed and retried executions eligible, recovers lost leases,
+// ends executions and runs whose time is up, finishes large operations that calls left incomplete, and repairs indexes
+// that do not match the records. admin.Client.KeeperTasks lists its tasks.
 //
 // At least one keeper must run. Workers run one, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper is
 // set. NewKeeper creates keepers that run without workers. Any number may run, in any processes; the keepers of one

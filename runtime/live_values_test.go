@@ -16,7 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A client reads what a function has published last, while it runs and afterwards, through retries and a rerun.
+// A client reads the value that a function has published last, while it runs and afterwards, through retries and a
+// rerun.
 func TestLiveValues(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -91,7 +92,7 @@ func TestLiveValues(t *testing.T) {
 	})
 }
 
-// What cannot be published is refused by name, without a retry, and the bounds of a node hold.
+// An invalid value is refused by name, without a retry, and the bounds of a node hold.
 func TestLiveValueBounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

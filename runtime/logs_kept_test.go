@@ -26,8 +26,7 @@ func framesOf(ctx context.Context, t *testing.T, run *runtime.RunRef) (frames []
 	return frames
 }
 
-// A frame that the engine refuses is lost alone: what is emitted and logged afterwards is stored, and readers learn
-// that something is missing.
+// A refused frame is lost alone: frames and lines after it are stored, and readers see the number of missing ones.
 func TestRefusedFrames(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -77,7 +76,7 @@ func TestRefusedFrames(t *testing.T) {
 		require.Len(t, lines, 1)
 		require.Equal(t, 1, lines[0].Cut)
 		require.Equal(t, slog.LevelWarn, lines[0].Level)
-		require.Equal(t, 2, lines[0].Dropped, "of lines, and of what was emitted")
+		require.Equal(t, 2, lines[0].Dropped, "of lines, and of emitted frames")
 		b.Settle(t)
 	})
 }
@@ -118,7 +117,7 @@ func TestDroppedFrames(t *testing.T) {
 		require.NoError(t, err)
 		frames := framesOf(ctx, t, b.Client.Run("talker", waits.ID()))
 		require.Len(t, frames, kept)
-		require.Equal(t, kept, frames[0].Dropped, "those of the time before the wait")
+		require.Equal(t, kept, frames[0].Dropped, "the frames before the wait")
 		for i, frame := range frames[1:] {
 			require.Zero(t, frame.Dropped, i)
 		}

@@ -20,8 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// eachExactlyLossy runs a test with lost messages on the virtual clock alone: what makes up for them has intervals that
-// programs cannot shorten.
+// eachExactlyLossy runs a test with lost messages on the virtual clock alone: programs cannot shorten the intervals of
+// the sweeps that make up for them.
 func eachExactlyLossy(t *testing.T, test func(t *testing.T, x *lossy)) {
 	t.Helper()
 	eachLossy(t, func(t *testing.T, x *lossy) {

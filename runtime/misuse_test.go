@@ -52,8 +52,8 @@ func TestNilOptions(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing has been written")
 }
 
-// What comes of an error that was passed over is an error as well, and says where to look.
-func TestNothingToWorkWith(t *testing.T) {
+// Calls with the nil result of a failed function return an error that names the function whose error was ignored.
+func TestNilResultsOfFailedCalls(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)
@@ -72,7 +72,7 @@ func TestNothingToWorkWith(t *testing.T) {
 	require.ErrorContains(t, start(b.Client, &flow.Definition[int, int]{}), "the definition of the flow was not made by Build")
 }
 
-// What is made of an engine says that there is none.
+// Constructors with a nil engine return an error that names the engine.
 func TestConstructorsWithoutEngine(t *testing.T) {
 	t.Parallel()
 	for text, e := range map[string]*runtime.Engine{
@@ -102,8 +102,9 @@ func TestConstructorsWithoutEngine(t *testing.T) {
 	}
 }
 
-// What is nil, or made without its constructor, has zero values, and no context is an argument that cannot be used.
-func TestAccessorsOfNothing(t *testing.T) {
+// Accessors of a nil object, or of one made without its constructor, return zero values, and a nil context is an
+// invalid argument.
+func TestAccessorsOfNilAndZeroObjects(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	for _, w := range []*runtime.Worker{nil, {}} {
@@ -128,7 +129,7 @@ func TestAccessorsOfNothing(t *testing.T) {
 	}
 }
 
-// Fields of which one takes back what the other says are a mistake.
+// Fields that contradict each other are a fault.
 func TestFieldsThatExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	for url, config := range map[string]runtime.OpenConfig{
@@ -143,7 +144,7 @@ func TestFieldsThatExcludeEachOther(t *testing.T) {
 
 // A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so
 // in every call, and panics in none.
-func TestCallsOfWhatIsNotThere(t *testing.T) {
+func TestCallsOfNilAndZeroObjects(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
 	defer cancel()
@@ -171,7 +172,7 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		for i := range value.NumMethod() {
 			name := fmt.Sprintf("%T.%s", x.value, value.Type().Method(i).Name)
 			for _, err := range callWithNothing(ctx, value.Method(i)) {
-				// Some arguments are looked at first, and Close has nothing to do.
+				// Some calls check other arguments first, and Close has nothing to do.
 				if err != nil && !strings.Contains(err.Error(), x.want) && !zeroArgument.MatchString(err.Error()) {
 					t.Errorf("%s: got %v, want %q", name, err, x.want)
 				}
@@ -229,8 +230,8 @@ func callWithNothing(ctx context.Context, method reflect.Value) (errs []error) {
 	return errs
 }
 
-// Texts that cannot be shown on a line are no names.
-func TestNamesThatCannotBeShown(t *testing.T) {
+// Texts with control characters are not valid names.
+func TestNamesWithControlCharactersAreRefused(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)

@@ -20,7 +20,7 @@ type WaitName struct {
 	Step string
 }
 
-// String returns the node, and the step behind a slash.
+// String returns the node, and the step after a slash.
 func (w WaitName) String() string {
 	if w.Step == "" {
 		return w.Node
@@ -29,14 +29,14 @@ func (w WaitName) String() string {
 }
 
 // SignalWait delivers a signal to a wait of the run by its name, without a token: for programs of the run's own
-// service, which need not know whether the wait has begun. One of a client with an actor (Client.As) is in the audit
-// log. A signal that comes before it is kept (SignalAccepted), also
-// while the function goes on as new, and may end the wait when it begins. What early signals have decided takes no more
-// (SignalClosed): of a waitpoint node at once; of a function, whose needs only its wait tells, those beyond are kept
-// for the next wait of that name after activity.ContinueAsNew. A node that ended without having waited takes none
-// (SignalClosed). After a rerun, the signal goes to the latest wait of that name.
+// service, which need not know whether the wait has begun. The signal of a client with an actor (Client.As) is in the
+// audit log. A signal that comes before the wait is kept (SignalAccepted), also while the function continues as new,
+// and may end the wait when it begins. A wait that early signals have decided takes no further ones (SignalClosed): a
+// waitpoint node at once; for a function, only its wait defines how many it needs, so the surplus is kept for the next
+// wait of that name after activity.ContinueAsNew. A node that ended without having waited takes none (SignalClosed).
+// After a rerun, the signal goes to the latest wait of that name.
 //
-// The error wraps ErrUnknownNode, ErrRunNotFound, ErrInvalid for a node that does not wait in that way, those of
+// The error wraps ErrUnknownNode, ErrRunNotFound, ErrInvalid for a node that does not wait in that way, an error of
 // Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
 // with a schema (activity.AnswerSchema) takes a second one.
 func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
@@ -85,16 +85,17 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (fabricty
 	}, signal.SignalID), nil
 }
 
-// StartOrSignal delivers a signal to a wait of a run, and starts the run if there is none with the id of WithID: both
-// in one atomic step, so that no signal is lost between two calls, and none starts a second run. Use it for runs that
-// gather what comes: the first message starts the run of its order, the others join it.
+// StartOrSignal delivers a signal to a wait of a run, and starts the run if none exists with the id of WithID: both in
+// one atomic step, so that no signal is lost between two calls, and none starts a second run. Use it for runs that
+// gather messages: the first message starts the run of its order, the others join it.
 //
 // A run that exists is signalled whatever its input and graph are, and also by a program with another definition; a run
-// that is over takes no signal (SignalClosed), and no other one is started. SignalResult is that of RunRef.SignalWait.
-// Without WithID each call starts a run. The signal of a client with an actor (Client.As) is in the audit log.
+// that is over takes no signal (SignalClosed), and no other one is started. SignalResult is as RunRef.SignalWait
+// returns it. Without WithID each call starts a run. The signal of a client with an actor (Client.As) is in the audit
+// log.
 //
-// The error is one of Start or of RunRef.SignalWait; after one of SignalWait about a run that exists, that run is as it
-// was. A new run is not started if its signal is refused. In contract mode it wraps ErrNotInContract.
+// The error is one of Start or of RunRef.SignalWait; after an error of SignalWait about a run that exists, that run is
+// unchanged. A new run is not started if its signal is refused. In contract mode it wraps ErrNotInContract.
 func StartOrSignal[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, w WaitName, s Signal, opts ...StartOption,
 ) (*Run[Out], fabrictype.SignalResult, error) {

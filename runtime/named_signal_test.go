@@ -56,7 +56,7 @@ func TestStartOrSignal(t *testing.T) {
 		run, sent := send(1, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
 		require.False(t, run.Existed())
 		require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
-		// Another input is that of the same run.
+		// Another input refers to the same run.
 		run, sent = send(2, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
 		require.True(t, run.Existed())
 		require.Equal(t, fabrictype.SignalDuplicate, sent.Outcome)
@@ -131,7 +131,7 @@ func TestStartOrSignal(t *testing.T) {
 	})
 }
 
-// What is wrong with a signal by name is said, and starts no run.
+// A faulty signal by name returns its fault, and starts no run.
 func TestStartOrSignalRefuses(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

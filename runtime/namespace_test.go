@@ -23,7 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// foreign is what another namespace has, as far as its names tell.
+// foreign has the names of objects in another namespace.
 type foreign struct {
 	flow, run, node string
 	wait            runtime.Waitpoint
@@ -33,9 +33,9 @@ type foreign struct {
 	bulkJob, theirJob string
 }
 
-// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace:
-// the error that each must give. A nil error is that of a call that finds nothing to do, or does it in the namespace of
-// the caller.
+// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace,
+// and the error that each must return. A nil error means that the call finds nothing to do, or does it in the namespace
+// of the caller.
 var acrossNamespaces = map[string]struct {
 	call func(context.Context, *runtime.Client, foreign) error
 	want error
@@ -325,7 +325,7 @@ var ofAllNamespaces = map[string]string{
 	"Close":    "ends the client itself",
 	"Internal": "it sends nothing",
 	"Signal":   "the token gives the right, wherever the run is", "Waitpoint": "the token gives the right, wherever the run is",
-	"Publish": "it names what it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
+	"Publish": "it names the flow that it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
 	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
 	"As": "it sends nothing", "Use": "it sends nothing", "Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
@@ -356,8 +356,8 @@ func noneOf[T any](list []T, err error) error {
 	return err
 }
 
-// What a client calls by the names, and with the ids, of another namespace finds nothing and changes nothing. Each
-// method of a client and of a reference to a run is either looked at here or belongs to all namespaces by its nature.
+// A call with the names, or with the ids, of another namespace finds nothing and changes nothing. The tables contain
+// each method of a client and of a reference to a run, also the methods that belong to all namespaces by their nature.
 func TestNamespacesAreApart(t *testing.T) {
 	t.Parallel()
 	for _, handle := range []reflect.Type{reflect.TypeFor[*runtime.Client](), reflect.TypeFor[*runtime.RunRef]()} {
@@ -365,7 +365,7 @@ func TestNamespacesAreApart(t *testing.T) {
 			name := handle.Method(i).Name
 			_, apart := acrossNamespaces[name]
 			_, shared := ofAllNamespaces[name]
-			require.True(t, apart != shared, "say of %s.%s what it does across namespaces", handle, name)
+			require.True(t, apart != shared, "%s.%s: add its behaviour across namespaces to one of the tables", handle, name)
 		}
 	}
 	enginetest.Each(t, func(t *testing.T, ours *enginetest.Bench) {
@@ -395,7 +395,7 @@ func TestNamespacesAreApart(t *testing.T) {
 			require.NoError(t, err)
 		}
 		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
-		// Ids follow from names, so whoever knows these knows those.
+		// Ids follow from names, so a caller who knows the names knows the ids.
 		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
 		p, err := engine.ConnOf(ours.Engine.Internal()).FlowPartition(id)
 		require.NoError(t, err)

@@ -40,9 +40,9 @@ func overdueNode(d *runtime.RunDescription) string {
 	return ""
 }
 
-// A retry, a delay, a wait, a deadline and a lost worker that no keeper sees to are called overdue, and the reason is
-// told: no keeper, or not.
-func TestOverdueIsTold(t *testing.T) {
+// A retry, a delay, a wait, a deadline and a lost worker that no keeper has processed in time are marked overdue. The
+// reason states whether keepers are present.
+func TestOverdue_IsDescribedWithItsReason(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -78,7 +78,7 @@ func TestOverdueIsTold(t *testing.T) {
 		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
 		require.Contains(t, d.Nodes[0].Waiting.Sentence, "retries at")
 		require.True(t, d.NoKeeper)
-		require.Zero(t, d.Overdue, "there is no deadline")
+		require.Zero(t, d.Overdue, "the run has no deadline")
 		d = describeUntil(t, b, lost.Name(), "lost", overdueNode)
 		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
 		require.Contains(t, d.Nodes[0].Waiting.Sentence, "its worker was lost")
@@ -92,7 +92,7 @@ func TestOverdueIsTold(t *testing.T) {
 		d = describeUntil(t, b, "awaited", "wait", overdueNode)
 		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
 
-		// Somebody hears what keepers hear: one that lags.
+		// A listener on the channel of keepers appears as a keeper that lags.
 		_, end := hearKeepers(t, b)
 		d = describeUntil(t, b, retried.Name(), "retry", overdueNode)
 		require.Regexp(t, `^overdue by \d+ s \(retries at`, d.Nodes[0].Waiting.Sentence)
@@ -111,7 +111,7 @@ func TestOverdueIsTold(t *testing.T) {
 	})
 }
 
-// What is due in the future, or has been due for a moment, is not overdue.
+// Work that is due in the future, or has been due for a moment, is not overdue.
 func TestNotOverdue(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)

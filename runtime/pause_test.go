@@ -45,7 +45,7 @@ func (p *pausable) start(t *testing.T, nodes int) *runtime.Run[int] {
 	return run
 }
 
-// probe runs a flow of another activity to its end, by when a worker that could would have taken what was there before.
+// probe runs a flow of another activity to its end. A worker that could have taken earlier work has taken it by then.
 func (p *pausable) probe(t *testing.T, other *activity.Activity[int, int]) {
 	run, err := runtime.Start(p.ctx, p.Client, single(t, other), 1)
 	require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestPausedActivity(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 2})
 }
 
-// What runs when its run is paused goes on; what comes after it waits.
+// Running nodes continue when their run is paused; their downstreams wait.
 func TestPausedRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -156,7 +156,7 @@ func TestPausedRun(t *testing.T) {
 }
 
 // A paused run can be cancelled, and a resumption that was cut short is completed by a keeper.
-func TestPausesEndSomehow(t *testing.T) {
+func TestPauses_EndInEveryWay(t *testing.T) {
 	t.Parallel()
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
@@ -176,7 +176,7 @@ func TestPausesEndSomehow(t *testing.T) {
 		_, err = cancelled.Result(p.ctx)
 		require.Error(t, err)
 
-		// Only the pause is taken away, as by a client that dies before it lets go what was held.
+		// Only the pause is deleted, as by a client that dies before it releases the held executions.
 		keys := engine.ConnOf(b.Engine.Internal()).Keys()
 		for _, part := range engine.ConnOf(b.Engine.Internal()).Partitioning().FlowPartitions() {
 			wire := engine.ConnOf(b.Engine.Internal()).Client()

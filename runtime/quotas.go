@@ -85,9 +85,9 @@ func (c *Client) Limit(ctx context.Context, name, key string) (fabrictype.Limit,
 	return state, nil
 }
 
-// SetLimit replaces what flows declare for a limit, for all nodes that have it, including those that wait already. The
-// key is empty for a limit without KeyFrom. Nodes that wait start at once if the new values allow it; running ones
-// continue. ResetLimit undoes it.
+// SetLimit replaces the limit that flows declare, for all nodes that have it, including waiting ones. The key is empty
+// for a limit without KeyFrom. Nodes that wait start at once if the new values allow it; running ones continue.
+// ResetLimit undoes it.
 func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
 	return c.changeLimit(ctx, limitChange{name: name, key: key, opts: opts})
 }
@@ -124,8 +124,8 @@ func (c *Client) changeLimit(ctx context.Context, change limitChange) error {
 	return c.setLimit(ctx, change.key, spec, call)
 }
 
-// ResetLimit undoes SetLimit: what flows declare for the limit applies again, from the next start of a node on.
-// Resetting a limit that is not set is not an error.
+// ResetLimit undoes SetLimit: the limit that flows declare applies again, from the next start of a node on. Resetting a
+// limit that is not set is not an error.
 func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return invalid("reset limit: %w", err)

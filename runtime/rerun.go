@@ -84,7 +84,7 @@ func (r *RunRef) rerun(ctx context.Context, scope fabrictype.RerunScope, by acti
 	if err != nil {
 		return err
 	}
-	// The end that was heard is no longer the one to wait for.
+	// The end that the client received is no longer the one to wait for.
 	defer submitter.Completions.Untrack(r.flowID)
 	if err := submitter.Completions.BeginRerun(ctx, r.flowID, r.partition); err != nil {
 		return err

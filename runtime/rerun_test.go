@@ -89,7 +89,7 @@ func (s *shop) awaitCall(t testing.TB, node string) {
 	})
 }
 
-// called tells how often each node ran since the last call.
+// called returns how often each node ran since the last call.
 func (s *shop) called() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +103,8 @@ func (s *shop) called() map[string]int {
 	return out
 }
 
-// flow declares nodes by what their results are made of: "c: a b". One that begins with "!" is independent of success,
-// with "|" it needs any of them.
+// flow declares each node by the nodes whose results it uses: "c: a b". A node that begins with "!" is independent of
+// success, and one with "|" needs any of them.
 func (s *shop) flow(t testing.TB, name string, lines ...string) *flow.Definition[none, string] {
 	t.Helper()
 	f := flow.New[none, string](name)
@@ -184,7 +184,7 @@ func TestRerunFailed(t *testing.T) {
 	})
 }
 
-// The end that a client heard before it ran a run again is not the result.
+// The end that a client received before it ran a run again is not the result.
 func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -194,7 +194,7 @@ func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 		b.Keeper(t)
 		def := s.flow(t, "heard", "a:")
 		var run *runtime.Run[string]
-		for range 2 { // from the second start on, the client hears of the run's partition
+		for range 2 { // from the second start on, the client listens to the run's partition
 			if run != nil {
 				_, err := run.Result(ctx)
 				require.NoError(t, err)
@@ -214,7 +214,7 @@ func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 	})
 }
 
-// Clients that have heard of a run's end are told that it is to come again.
+// Clients that have received a run's end are notified that it will end again.
 func TestRerunIsAnnounced(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -244,7 +244,7 @@ func TestRerunIsAnnounced(t *testing.T) {
 		case err := <-ended:
 			require.NoError(t, err)
 		case <-ctx.Done():
-			t.Fatal("nobody is told of the rerun")
+			t.Fatal("no message announces the rerun")
 		}
 	})
 }
@@ -297,7 +297,7 @@ func TestRerunOfJoinsAndCleanup(t *testing.T) {
 		ctx := enginetest.Context(t)
 		s := newShop()
 		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
-		// The failure of b is borne by the join, that of d is the run's.
+		// The join tolerates the failure of b, and the failure of d is the run's.
 		s.breaks("b", "d")
 		run := s.start(t, b, s.flow(t, "joins", "a:", "b:", "any: | a b", "d: any", "sum: d"))
 		require.Equal(t, map[string]int{"a": 1, "b": 1, "any": 1, "d": 1}, s.called())
@@ -326,8 +326,8 @@ func TestRerunOfJoinsAndCleanup(t *testing.T) {
 	})
 }
 
-// What depends on a node that is not run again and has failed is skipped once more.
-func TestRerunBesideAFailure(t *testing.T) {
+// A node that depends on a failed node that is not run again is skipped once more.
+func TestRerun_SkipsAfterAnotherFailure(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -402,7 +402,7 @@ func TestRerunLimit(t *testing.T) {
 
 // A rerun whose caller is gone after the first step is led on by a keeper; none of the nodes starts before all are
 // reset.
-func TestRerunOfAWideRunIsLedOn(t *testing.T) {
+func TestRerunOfAWideRun_IsContinuedByKeepers(t *testing.T) {
 	t.Parallel()
 	for _, cancelled := range []bool{false, true} {
 		t.Run(map[bool]string{false: "to its end", true: "until it is cancelled"}[cancelled], func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A waitpoint that is run again opens anew; compensation and cleanup follow what became of their upstreams this time.
+// A waitpoint that is run again opens anew; compensation and cleanup follow the new outcomes of their upstreams.
 func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

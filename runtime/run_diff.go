@@ -16,7 +16,7 @@ import (
 // diffValueBytes is how much of each value is read and compared.
 const diffValueBytes = 64 << 10
 
-// DiffRuns compares two runs by what they are at present: graphs, inputs, and of each node state, result, failure and
+// DiffRuns compares two runs in their present states: graphs, inputs, and of each node state, result, failure and
 // duration. Of each value it reads 64 KiB. Changes during the call may be included in part. The error wraps
 // ErrRunNotFound when there is no such run.
 func DiffRuns(ctx context.Context, a, b *RunRef) (*fabrictype.RunDiff, error) {
@@ -38,12 +38,13 @@ type comparedRun struct {
 	results map[string]valueDigest
 }
 
-// valueDigest stands for a value in a comparison.
+// valueDigest represents a value in a comparison.
 type valueDigest struct {
 	has, truncated bool
 	size           int
 	codec          string
-	// text is the digest of what was read, meaning that of its JSON with sorted keys, if it is such.
+	// text is the digest of the bytes that were read; meaning is the digest of their JSON with sorted keys, if they are
+	// JSON.
 	text, meaning [sha256.Size]byte
 	isJSON        bool
 }
@@ -182,7 +183,7 @@ func nodeSide(n *fabrictype.Node) *fabrictype.NodeSide {
 	}
 }
 
-// declarationDiff names what differs between two declarations of a node.
+// declarationDiff names the differences between two declarations of a node.
 func declarationDiff(a, b *flowgraph.Node) []string {
 	var differs []string
 	for _, part := range []struct {

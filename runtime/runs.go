@@ -29,7 +29,7 @@ type RunQuery struct {
 	// Text selects runs whose id, or whose flow's name, contains this text; letters A to Z match in either case. At
 	// most 256 bytes.
 	Text string
-	// Key selects runs with this key, that of WithKey, WithThrottle or Debounce.
+	// Key selects runs with this key, given by WithKey, WithThrottle or Debounce.
 	Key string
 	// Queued selects runs that wait in the queue of their key; see QueueRun.
 	Queued bool
@@ -104,8 +104,7 @@ func (q RunQuery) Check() error {
 	return errors.Join(faults...)
 }
 
-// checkOrder reports what of the order and the times does not go together: there is one list by creation and one by
-// the end.
+// checkOrder reports conflicts between the order and the times: the engine has one list by creation and one by the end.
 func (q RunQuery) checkOrder(fault func(format string, args ...any)) {
 	switch q.Sort {
 	case "", NewestFirst, OldestFirst, LastEndedFirst, FirstEndedFirst:
@@ -227,7 +226,7 @@ func (c *Client) ListRuns(
 	return page, nil
 }
 
-// search begins a search for runs behind a cursor, of which so many are wanted.
+// search begins a search for runs after a cursor, which ends after want runs.
 func (c *Client) search(ctx context.Context, q RunQuery, cursor string, want int) (*runsearch.Search, error) {
 	index, err := offered[engine.RunIndex](ctx, c)
 	if err != nil {

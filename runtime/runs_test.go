@@ -206,7 +206,8 @@ func TestRunsAreFound(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 3})
 }
 
-// What is there all the while is in the pages exactly once, whatever is started, ends and is purged between them.
+// A run that exists during the whole listing is in its pages exactly once, whatever is started, ends and is purged
+// between them.
 func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -263,7 +264,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 2})
 }
 
-// A call looks at a bounded number of runs, and says how far it came.
+// A call reads a bounded number of runs, and returns a cursor for the rest.
 func TestLookingForRareRunsIsBounded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -329,7 +330,7 @@ func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
 	})
 }
 
-func TestRunQueriesThatMakeNoSense(t *testing.T) {
+func TestRunQueries_RefuseContradictions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := context.Background()

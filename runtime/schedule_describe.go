@@ -80,7 +80,7 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*fabrictype.Schedule, 
 	}
 }
 
-// yieldSchedules yields those of a partition.
+// yieldSchedules yields the schedules of a partition.
 func (c *Client) yieldSchedules(
 	ctx context.Context, p enginecore.Partition, yield func(*fabrictype.Schedule, error) bool,
 ) (bool, error) {

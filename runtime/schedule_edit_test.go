@@ -40,7 +40,8 @@ func hourly(
 	return last
 }
 
-// Past times of a schedule get their runs: one after the other or all at once, each once, also beside its own fires.
+// Past times of a schedule get their runs: one after the other or all at once, each once, also while the schedule
+// fires.
 func TestScheduleBackfill(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -161,7 +162,7 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 	})
 }
 
-// A schedule is changed without the definition of its flow; its history stays. Its next times are those of its config.
+// A schedule is changed without the definition of its flow; its history stays. Its next fires follow its new config.
 func TestEditSchedule(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -243,7 +244,7 @@ func TestEditSchedule(t *testing.T) {
 	})
 }
 
-// In contract mode there are no schedules to edit or to backfill.
+// Contract mode has no schedules to edit or to backfill.
 func TestContractEditsNoSchedules(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {

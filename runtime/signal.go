@@ -135,7 +135,7 @@ func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) fabrictype.
 	return d
 }
 
-// signalSourceType is what the record says about all signals of clients.
+// signalSourceType is the source type in the records of all signals of clients.
 const signalSourceType = "client"
 
 // sent checks the signal and returns it as it is sent, with an id of its own.
@@ -174,7 +174,7 @@ func tooLong(what, text string) error {
 		activityspec.MaxSignalText)
 }
 
-// encodePayload returns the JSON form of what a signal carries.
+// encodePayload returns the JSON form of a signal's payload.
 func encodePayload(payload any) ([]byte, error) {
 	data, err := activity.JSON{}.Encode(payload)
 	if err != nil {

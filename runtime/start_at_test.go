@@ -20,7 +20,8 @@ func clockOf() *activity.Activity[int, int64] {
 	return activity.New("clock", func(context.Context, int) (int64, error) { return time.Now().UnixMilli(), nil })
 }
 
-// twoRoots has two roots, one of them a waitpoint, and a node behind each; its result is when the other one ran.
+// twoRoots has two roots, one of them a waitpoint, and a node after each; its result is the time at which the other
+// root ran.
 func twoRoots(t *testing.T, a *activity.Activity[int, int64], opts ...flow.Option) *flow.Definition[int, int64] {
 	t.Helper()
 	f := flow.New[int, int64]("later", opts...)

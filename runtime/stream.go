@@ -36,7 +36,7 @@ const framePage = 64
 // connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones,
 // and Frame.Dropped counts them.
 //
-// It begins behind the frame with the cursor after, or with the first frame of the first attempt if that is empty.
+// It begins after the frame with the cursor after, or with the first frame of the first attempt if that is empty.
 //
 // A node of a child run is named from its parent on, with slashes: "send/item-3" is an item of the map send,
 // "ship/pack" the node pack of the sub-flow ship.
@@ -104,8 +104,8 @@ func (r *RunRef) stream(
 	return s.read(ctx, yield)
 }
 
-// frameReader follows one node. While it waits for frames it reads the events of the run as well, which tell when an
-// attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
+// frameReader follows one node. While it waits for frames it also reads the events of the run, by which it knows when
+// an attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
 type frameReader struct {
 	run       *RunRef
 	node      string
@@ -117,15 +117,15 @@ type frameReader struct {
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
 	seen    seenFrames
-	sought  bool   // no frame was read since the reader was put behind a cursor
+	sought  bool   // no frame was read since the reader was put after a cursor
 	event   string // the last one of the run's events
 	newest  enginecore.AttemptIndex
 	over    bool
 	looked  time.Time // when the run was last known to exist
 }
 
-// checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a
-// run is being submitted in pieces: its graph knows.
+// checkNode returns an error for a node that the run does not have. A node without a record may still be created, while
+// a run is being submitted in pieces: checkNode reads its graph then.
 func (s *frameReader) checkNode(ctx context.Context) error {
 	session := s.run.client.session
 	client, key := session.Client, session.Core.Keys().ExecCore(s.execution)
@@ -161,7 +161,7 @@ func isNumber(text string) bool {
 
 func (s *frameReader) read(ctx context.Context, yield func(fabrictype.Frame, error) bool) error {
 	for {
-		// The events first: what they tell about is in the stream by then.
+		// The events are read first: the frames before an event are in the stream by then.
 		if err := s.readEvents(ctx); err != nil {
 			return err
 		}
@@ -212,7 +212,7 @@ func (s *frameReader) await(ctx context.Context) error {
 	}
 }
 
-// lookAt tells now and then of a run that is not there, of which nothing would be heard any more.
+// lookAt returns an error, now and then, for a run that no longer exists, of which no events would come.
 func (s *frameReader) lookAt(ctx context.Context) error {
 	if time.Since(s.looked) <= transport.TailLook {
 		return nil
@@ -222,7 +222,7 @@ func (s *frameReader) lookAt(ctx context.Context) error {
 	return err
 }
 
-// readEvents brings the reader up to date with what has happened to the node.
+// readEvents reads the node's events since the last call.
 func (s *frameReader) readEvents(ctx context.Context) error {
 	for {
 		page, err := s.run.readEvents(ctx, s.event, maxWatchPage)
@@ -272,7 +272,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(fabrictype.Fram
 	for _, entry := range reply.Frames {
 		s.entry = entry.ID
 		frame, number := s.frame(entry)
-		// What was sent again because its reply was lost is in the stream twice.
+		// A frame that was sent again because its reply was lost is in the stream twice.
 		missing, isNew := s.seen.add(number)
 		if !isNew {
 			continue

@@ -41,7 +41,7 @@ func TestStreamTail(t *testing.T) {
 			}
 			if info.Attempt == 1 {
 				select {
-				case <-seen: // the reader has it although the attempt goes on
+				case <-seen: // the reader has it although the attempt continues
 				case <-ctx.Done():
 					return 0, context.Cause(ctx)
 				}
@@ -99,7 +99,7 @@ func TestStreamFaults(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		runtime.HoldWatches(b.Engine, time.Hour) // what ends a read early is its context
+		runtime.HoldWatches(b.Engine, time.Hour) // a read ends early by its context
 		quiet := activity.New("quiet", func(_ context.Context, n int) (int, error) { return n, nil })
 		run, err := runtime.Start(ctx, b.Client, oneNode(t, "quiet", quiet), 1)
 		require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestStreamKeepsTheLast(t *testing.T) {
 	})
 }
 
-// A frame's worker that has lost the execution is told so.
+// Emit returns an error when the frame's worker has lost the execution.
 func TestEmitAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -198,7 +198,7 @@ func TestEmitAfterTheEnd(t *testing.T) {
 	})
 }
 
-// What a function reports is among the events, the last report also for those who come later.
+// The reports of a function are among the events, the last report also for later watches.
 func TestWatchShowsProgress(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -74,7 +74,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 	})
 }
 
-// An attempt can fail with any text and any category: what cannot be recorded is escaped or cut.
+// An attempt can fail with any text and any category: invalid parts are escaped or cut.
 func TestAnyTextIsAFailure(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -106,7 +106,7 @@ func TestTimers(t *testing.T) {
 	})
 }
 
-// What is no time fails the timer, and says what is there.
+// An input that is not a time fails the timer, and the error contains the input.
 func TestTimerWithoutTime(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -178,7 +178,7 @@ func TestTimerReadsTimes(t *testing.T) {
 	})
 }
 
-// A sleeping function holds no worker, comes back once, and does what it has done before no more.
+// A sleeping function holds no worker, resumes once, and does not repeat its recorded steps.
 func TestActivitySleep(t *testing.T) {
 	t.Parallel()
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {

@@ -145,7 +145,7 @@ func checkWaits(q WaitQuery) error {
 	return errors.Join(faults...)
 }
 
-// searchWaits begins a search behind a cursor.
+// searchWaits begins a search after a cursor.
 func (c *Client) searchWaits(
 	ctx context.Context, q WaitQuery, cursor string,
 ) (*partitionmerge.Merge[Waitpoint], error) {
@@ -252,8 +252,8 @@ func waitpointOf(run enginerpc.WaitingRun, listed enginerpc.ListedWaitpoint) (Wa
 	return w, nil
 }
 
-// Waitpoint returns the waitpoint that the token authorizes signals to, open or closed: what a page that asks for the
-// answer shows. It has no signals of others and no token. The error is ErrInvalidToken, and in contract mode matches
+// Waitpoint returns the waitpoint that the token authorizes signals to, open or closed, for a page that requests the
+// answer. It has no signals of others and no token. The error is ErrInvalidToken, and in contract mode matches
 // ErrNotInContract.
 func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint, error) {
 	index, err := offered[engine.WaitIndex](ctx, c)
@@ -282,9 +282,9 @@ func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint
 	return w, err
 }
 
-// ReceivedSignals yields the signals that a waitpoint of the run has received, those that did not count included, in
-// the order of their arrival: who has answered so far, and what. An error ends the sequence: it matches ErrWaitOver if
-// the run has no such waitpoint any more, and in contract mode ErrNotInContract.
+// ReceivedSignals yields the signals that a waitpoint of the run has received, also signals that did not count, in the
+// order of their arrival, with their senders and payloads. An error ends the sequence: it matches ErrWaitOver if the
+// run no longer has the waitpoint, and in contract mode ErrNotInContract.
 func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fabrictype.ReceivedSignal, error] {
 	return func(yield func(fabrictype.ReceivedSignal, error) bool) {
 		fail := func(err error) {

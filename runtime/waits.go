@@ -32,7 +32,7 @@ type Waitpoint struct {
 	timer bool // it takes no signals, and is not shown
 }
 
-// explain says what the waitpoint waits for.
+// explain returns the signals for which the waitpoint waits, in words.
 func (w *Waitpoint) explain() fabrictype.Explanation {
 	e := fabrictype.Explanation{
 		Reason: waitreason.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals,
@@ -61,14 +61,14 @@ func (w *Waitpoint) explain() fabrictype.Explanation {
 	return e
 }
 
-// Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Those of its open child runs,
-// of maps and sub-flows at any depth, are among them; Waitpoint.Flow and Waitpoint.Run name the run that ResumeWait,
+// Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. It includes the waitpoints of
+// open child runs, of maps and sub-flows at any depth; Waitpoint.Flow and Waitpoint.Run name the run that ResumeWait,
 // CancelWait and ReceivedSignals are for. The error wraps ErrRunNotFound.
 func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, false)
 }
 
-// AllWaitpoints returns what Waitpoints does, and the waitpoints whose wait is over.
+// AllWaitpoints returns the waitpoints of Waitpoints, and those whose wait is over.
 func (r *RunRef) AllWaitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, true)
 }
@@ -84,7 +84,7 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint
 	return byOpening(waits), nil
 }
 
-// byOpening orders waitpoints by the time of their opening, and drops what the pages of a changing set had twice.
+// byOpening orders waitpoints by the time of their opening, and drops duplicates from the pages of a changing set.
 func byOpening(waits []Waitpoint) []Waitpoint {
 	slices.SortFunc(waits, func(a, b Waitpoint) int {
 		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Step, b.Step),
@@ -93,7 +93,7 @@ func byOpening(waits []Waitpoint) []Waitpoint {
 	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID })
 }
 
-// readWaitpoints reads the waitpoints and timers of the run, then those of its child runs.
+// readWaitpoints reads the waitpoints and timers of the run, then the waitpoints and timers of its child runs.
 func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
 	waits, children, err := r.readOwnWaitpoints(ctx, closed)
 	for len(children) > 0 && err == nil {
@@ -164,7 +164,7 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 	return r.endWait(ctx, w, enginerpc.EndWaitCall{Resume: true, Result: data})
 }
 
-// CancelWait ends a wait of the run and cancels its node. The rules for the reason are those of Cancel. The error wraps
+// CancelWait ends a wait of the run and cancels its node. The reason follows the rules of Cancel. The error wraps
 // ErrWaitOver as for ResumeWait, or ErrInvalid.
 func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
 	if r.isIntercepted() {
@@ -242,7 +242,7 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 	return w, err
 }
 
-// readAbout reads what is said of the wait.
+// readAbout reads the metadata of the wait.
 func (w *Waitpoint) readAbout(stored []byte) error {
 	if len(stored) == 0 {
 		return nil
@@ -268,7 +268,7 @@ func waitState(engines string) fabrictype.WaitState {
 	return fabrictype.WaitClosed
 }
 
-// drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.
+// drain performs the rest of the work of a call that was too large for one step. If it fails, a keeper performs it.
 func (c *Client) drain(ctx context.Context, p enginecore.Partition) {
 	for {
 		reply, err := c.session.Backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: engine.TickLimit})

@@ -33,7 +33,7 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 			require.NoError(t, all[i].Register(a))
 			b.Run(t, "worker", all[i].Run)
 		}
-		time.Sleep(5 * time.Second) //nolint:forbidigo // the workers get to know each other, and settle on who hears what
+		time.Sleep(7 * time.Second) //nolint:forbidigo // the workers find each other, and make the sweep of a worker's fifth second
 		before := total(all)
 		for i := range tasks {
 			run, err := runtime.Start(ctx, b.Client, single(t, a), i)

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A watch begun before a node runs sees what happens while it waits, and ends with the run.
+// A watch begun before a node runs sees the events while it waits, and ends with the run.
 func TestWatchFollowsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Kinds(t) {

@@ -13,10 +13,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
-// Worker claims executions, runs the activities that are registered with it, renews the leases meanwhile, and reports
-// how the executions end. NewWorker creates one. Any number of workers share an engine. The workers of an Engine also
-// share a keeper, which OpenConfig.Keeper configures: it stands by while keepers made by NewKeeper run, on this Engine
-// or elsewhere, and WorkerConfig.NoKeeper leaves it out.
+// Worker claims executions, runs the activities that are registered with it, renews the leases while they run, and
+// reports how the executions end. NewWorker creates one. Any number of workers share an engine. The workers of an
+// Engine also share a keeper, which OpenConfig.Keeper configures: it stands by while keepers made by NewKeeper run, on
+// this Engine or elsewhere, and WorkerConfig.NoKeeper leaves it out.
 type Worker struct {
 	worker *worker.Worker
 	// publish publishes flows until its context ends; nil if there are none.
@@ -80,11 +80,11 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 // functions, releases the remaining executions without spending an attempt, and returns nil. A worker can be run only
 // once. The keeper that the workers of an Engine share ends with the last of them.
 //
-// While the engine is away, it keeps trying; what runs goes on until its lease is over. When the engine is closed
-// before ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
+// While the engine is away, it keeps trying; running functions continue until their leases are over. When the engine is
+// closed before ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
 //
 // A worker that an operator drains (Client.DrainWorker) claims no more, and Next returns an error; running functions
-// continue, and Run goes on until ctx ends.
+// continue, and so does Run until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker

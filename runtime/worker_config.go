@@ -53,15 +53,15 @@ type WorkerConfig struct {
 	// Defaults to nil, which calls nothing.
 	OnBudget func(context.Context, fabrictype.BudgetBreach)
 	// OnRunFailed is called when a run of the engine's namespace has failed or expired, or was cancelled and a node
-	// with flow.Finally has failed: a run of any flow, but no child run. Of the running workers with the same Name, one
-	// calls it, for one run after the other; when that worker stops or is lost, another one takes over within 45 s, so
-	// deployments with different functions have different names. It is called at least once for each run that fails
+	// with flow.Finally has failed: a run of any flow, except child runs. Of the running workers with the same Name,
+	// one calls it, for one run after the other; when that worker stops or is lost, another one takes over within 45 s,
+	// so deployments with different functions have different names. It is called at least once for each run that fails
 	// after the first such worker began: again if it returns an error or panics, after 1 s at first and after at most 1
 	// min later, and again if the worker is lost before the engine has recorded that it returned. So it returns nil for
 	// runs that it does not handle, returns soon when its context ends, and tolerates repetition. The *RunError of a
-	// run that was run again or purged meanwhile lacks details, as in Feed.Failures. Use a node with flow.FailureOf for
-	// what belongs to one flow. While such workers run, all runs cost the engine a little more: see Client.Feed.
-	// Defaults to nil, which costs nothing.
+	// run that was run again or purged in the meantime lacks details, as in Feed.Failures. Use a node with
+	// flow.FailureOf for the failures of one flow. While such workers run, all runs cost the engine a little more: see
+	// Client.Feed. Defaults to nil, which costs nothing.
 	OnRunFailed func(context.Context, *RunError) error
 	// ClaimThrough makes the worker request grants instead of claiming for itself, for workers that are not trusted
 	// with budgets, quotas and capabilities. The GrantIssuer runs elsewhere, in a service that verifies the
@@ -82,14 +82,14 @@ type WorkerConfig struct {
 	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its
 	// engine. A publication that fails is repeated meanwhile. Defaults to none.
 	Publish []Publication
-	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
-	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
+	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). Work that is due by time
+	// then waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
 	// keeper.missing. Defaults to false.
 	NoKeeper bool
 
 	// failureHold is how long a worker keeps OnRunFailed without renewal, for tests. Defaults to failureHookHold.
 	failureHold time.Duration
-	// sweep is the interval at which the worker looks for work without being told, for tests. Defaults by the kind of
+	// sweep is the interval at which the worker searches for work without a message, for tests. Defaults by the kind of
 	// engine.
 	sweep time.Duration
 }

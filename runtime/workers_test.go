@@ -43,7 +43,7 @@ func number(n int) func([]fabrictype.Worker) bool {
 	return func(list []fabrictype.Worker) bool { return len(list) == n }
 }
 
-// A worker is listed with what it serves from its begin to its end.
+// A worker is listed with its lanes and activities from its begin to its end.
 func TestWorkersAreListed(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -137,7 +137,7 @@ func TestDrainWorker(t *testing.T) {
 	})
 }
 
-// The report of a worker brings what a lost message would have told it, and restores a record that was lost.
+// The reply to a worker's report contains the drain of a lost message, and the report restores a record that was lost.
 func TestReportsMakeUpForLostMessages(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
