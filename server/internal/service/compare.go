@@ -20,4 +20,3 @@ func (s *Service) CompareRuns(ctx context.Context, in *api.CompareRunsInput) (*f
 	}
 	return runtime.DiffRuns(ctx, s.run(ctx, in.RunName), s.client.Run(flow, in.OtherRun))
 }
-

@@ -76,4 +76,3 @@ func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (
 		return Item[fabrictype.Frame]{Cursor: f.Cursor, Value: f}
 	}), nil
 }
-
