@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// told fails with its input as the error text, in the category "told", or hangs or returns its input when that is the
-// input.
+// The activity fails with its input as the error text, in the category "told". With the input "ok" it returns it, and
+// with "hang" it waits for the end of its context.
 func told() *activity.Activity[string, string] {
 	return activity.New("told", func(ctx context.Context, text string) (string, error) {
 		switch text {
@@ -78,10 +78,10 @@ func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 		require.ErrorContains(t, err, "run failed: node z-first: one (and 1 more failed)")
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, []string{"z-first", "one", "told"}, []string{d.FailedNode, d.FailureReason, d.FailureCategory})
+		require.Equal(t, []string{"z-first", "one", "told"}, []string{d.FailedNode, d.Reason, d.Category})
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "told"}, "", 10)
 		require.NoError(t, err)
-		require.Equal(t, "z-first", page.Runs[0].FailedNode)
+		require.Equal(t, "z-first", page.Items[0].FailedNode)
 		b.Settle(t)
 	})
 }

@@ -43,7 +43,7 @@ func info(t *testing.T, ctx context.Context, b *enginetest.Bench, section, field
 			return value
 		}
 	}
-	t.Fatalf("INFO %s tells no %s", section, field)
+	t.Fatalf("INFO %s has no field %s", section, field)
 	return ""
 }
 

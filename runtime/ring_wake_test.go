@@ -19,7 +19,7 @@ import (
 // ringSlots is how many slots a wake ring has.
 const ringSlots = 256
 
-// heard waits until workers subscribe to at least count channels of a kind.
+// The function waits until workers subscribe to at least count channels of a kind.
 func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, count int) {
 	t.Helper()
 	client := engine.ConnOf(b.Engine.Internal()).Client()

@@ -32,7 +32,7 @@ func TestDecisiveSignals(t *testing.T) {
 			[]flow.WaitOption{activity.Signals("yes"), activity.AtLeastDistinct(2)},
 			[][2]string{{"yes", "ann"}, {"yes", "bob"}}, [][2]string{{"yes", "ann"}, {"yes", "bob"}},
 		},
-		"beside all": {
+		"next to all": {
 			[]flow.WaitOption{activity.Signals("a", "b"), activity.MatchAll()},
 			[][2]string{{"a", "ann"}, {"b", "ann"}}, [][2]string{{"a", "ann"}, {"b", "ann"}},
 		},

@@ -226,7 +226,7 @@ func TestTokensNeverShow(t *testing.T) {
 			fmt.Fprintf(&out, "%+v %v\n", event, err)
 		}
 		for frame, err := range run.Stream(ctx, "talk", "") {
-			fmt.Fprintf(&out, "%s %+v %v\n", frame.Payload, frame, err)
+			fmt.Fprintf(&out, "%s %+v %v\n", frame.Payload(), frame, err)
 		}
 		out.WriteString(b.Log())
 		require.GreaterOrEqual(t, len(tokens), 3)
@@ -368,7 +368,7 @@ func TestEdgeKinds(t *testing.T) {
 	}
 	say := activity.New("say", func(_ context.Context, ok bool) (bool, error) {
 		if !ok {
-			return false, activity.NonRetryable(fmt.Errorf("told to fail"))
+			return false, activity.NonRetryable(fmt.Errorf("set to fail"))
 		}
 		return true, nil
 	})

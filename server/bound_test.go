@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
 )
@@ -60,8 +61,8 @@ func TestTokensOfWaitsAreBoundToFlows(t *testing.T) {
 			outside.do("POST", "/waits/by-token", map[string]any{"token": token}, &hidden).StatusCode)
 		require.Equal(t, invalid, hidden)
 
-		var delivery api.Delivery
+		var delivery fabrictype.SignalResult
 		require.Equal(t, http.StatusOK, inside.do("POST", "/signals", answer(token), &delivery).StatusCode)
-		require.Equal(t, "resumed", delivery.Outcome)
+		require.EqualValues(t, "resumed", delivery.Outcome)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
 )
@@ -90,7 +91,7 @@ func TestLargeBodies(t *testing.T) {
 			require.Contains(t, string(text), `"code":"too_large"`)
 		}
 	}
-	var pauses api.Page[api.Pause]
+	var pauses fabrictype.Page[fabrictype.Pause]
 	p.do("GET", "/pauses", nil, &pauses)
 	require.Empty(t, pauses.Items)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -143,7 +144,7 @@ func (r requests) value(t reflect.Type, depth int) any {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return pick[any](r, map[string]any{"item": "book", "count": 1}, map[string]any{"yes": true}, "text", 1)
 	}
-	if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[api.Duration]() {
+	if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[fabrictype.Duration]() {
 		return pick[any](r, r.text(), "2026-01-01T00:00:00Z", "1h", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
 	}
 	switch t.Kind() {
@@ -332,7 +333,7 @@ func FuzzContractRequests(f *testing.F) {
 	b, h, _ := quietPlace(f, testserver.Embedded)
 	d, err := b.Client.Run("order", "there").Describe(enginetest.Context(f))
 	require.NoError(f, err)
-	ids := []string{string(d.Nodes[0].ExecutionID), string(d.FlowID)}
+	ids := []string{d.Nodes[0].ExecutionID, d.FlowID}
 	routes := contractapi.Routes()
 	for i, route := range routes {
 		for which := range uint8(3) {

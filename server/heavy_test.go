@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -59,7 +60,7 @@ func TestLargeRuns(t *testing.T) {
 	startLarge(t, p.bench, nodes, size)
 	viewer, operator := person("ann", "viewers", ""), person("bob", "operators", "")
 
-	var node api.Node
+	var node fabrictype.Node
 	require.Less(t, allocated(func() { p.do("GET", "/runs/large/one/nodes/all", nil, &node, viewer...) }), 4*size)
 	require.NotEmpty(t, node.State)
 	require.Equal(t, http.StatusForbidden,
@@ -69,7 +70,7 @@ func TestLargeRuns(t *testing.T) {
 
 	found := 0
 	for cursor := ""; ; {
-		var page api.RunDetail
+		var page fabrictype.RunDetail
 		p.do("GET", "/runs/large/one?values=true&value_bytes=1048576&cursor="+cursor, nil, &page, operator...)
 		require.LessOrEqual(t, len(page.Nodes), 8)
 		found += len(page.Nodes)

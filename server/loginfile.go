@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // loginFile is the form of a file of logins.
@@ -20,16 +21,16 @@ type loginFile struct {
 }
 
 type oidcFile struct {
-	Issuer           string       `json:"issuer"`
-	ClientID         string       `json:"client_id"`
-	ClientSecretFile string       `json:"client_secret_file"`
-	RedirectURL      string       `json:"redirect_url"`
-	Scopes           []string     `json:"scopes"`
-	NameClaim        string       `json:"name_claim"`
-	GroupsClaim      string       `json:"groups_claim"`
-	SessionKeyFile   string       `json:"session_key_file"`
-	SessionLife      api.Duration `json:"session_life"`
-	Grants           []grantFile  `json:"grants"`
+	Issuer           string              `json:"issuer"`
+	ClientID         string              `json:"client_id"`
+	ClientSecretFile string              `json:"client_secret_file"`
+	RedirectURL      string              `json:"redirect_url"`
+	Scopes           []string            `json:"scopes"`
+	NameClaim        string              `json:"name_claim"`
+	GroupsClaim      string              `json:"groups_claim"`
+	SessionKeyFile   string              `json:"session_key_file"`
+	SessionLife      fabrictype.Duration `json:"session_life"`
+	Grants           []grantFile         `json:"grants"`
 }
 
 type proxyFile struct {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -41,7 +42,7 @@ func TestNotReplicated(t *testing.T) {
 			require.True(t, problem.Retryable)
 			require.Contains(t, problem.Detail, "0 of 1 replicas")
 		}
-		var found api.RunDetail
+		var found fabrictype.RunDetail
 		require.Equal(t, http.StatusOK, p.do("GET", "/runs/order/one", nil, &found).StatusCode, "it was carried out")
 		require.NotContains(t, log.String(), "level=ERROR")
 	})

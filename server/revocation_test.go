@@ -92,7 +92,7 @@ func TestClaimsEndWithTheirToken(t *testing.T) {
 			ended <- err
 		}()
 		enginetest.Eventually(t, func() string {
-			var workers api.Page[fabrictype.Worker]
+			var workers fabrictype.Page[fabrictype.Worker]
 			p.admin().do("GET", "/workers", nil, &workers)
 			return map[bool]string{false: "no worker claims"}[len(workers.Items) > 1]
 		})

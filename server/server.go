@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/console"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/netbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
@@ -61,7 +62,7 @@ func New(config Config) (*Server, error) {
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
-		Heartbeat: api.Duration{Duration: config.Timeouts.Heartbeat},
+		Heartbeat: fabrictype.Duration{Duration: config.Timeouts.Heartbeat},
 	}, service.Config{Logger: config.Logger, PushTo: config.PushTo, SampleEvery: config.SampleEvery})
 	if err != nil {
 		return nil, err

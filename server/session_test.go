@@ -31,7 +31,7 @@ func (p *place) session(principal string, life time.Duration) string {
 // sessions lists the sessions of a principal; of all without one.
 func (p *place) sessions(principal string) []api.Session {
 	p.t.Helper()
-	var page api.Page[api.Session]
+	var page fabrictype.Page[api.Session]
 	reply := p.admin().do("GET", "/sessions?principal="+url.QueryEscape(principal), nil, &page)
 	require.Equal(p.t, http.StatusOK, reply.StatusCode)
 	return page.Items
@@ -56,7 +56,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 			ExpiresAt: s.CreatedAt.Add(8 * time.Hour),
 		}, s)
 
-		var page api.Page[api.Session]
+		var page fabrictype.Page[api.Session]
 		p.admin().do("GET", "/sessions?limit=1", nil, &page)
 		require.Len(t, page.Items, 1)
 		require.NotEmpty(t, page.Next)
@@ -94,7 +94,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		var problem api.Problem
 		require.Equal(t, http.StatusNotFound, p.admin().do("DELETE", "/sessions/"+s.ID, nil, &problem).StatusCode)
 		require.Equal(t, "session_not_found", problem.Code)
-		var entries api.Page[fabrictype.AuditEntry]
+		var entries fabrictype.Page[fabrictype.AuditEntry]
 		p.admin().do("GET", "/audit?action=delete_session", nil, &entries)
 		require.Len(t, entries.Items, 1)
 		require.Equal(t, "one@example.com", entries.Items[0].Name)

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
@@ -18,7 +19,7 @@ type Budgets interface {
 	// Reserve sets an amount aside.
 	Reserve(ctx context.Context, dimension string, n int64) (Reservation, error)
 	// BudgetAmounts returns the state of the budgets.
-	BudgetAmounts(ctx context.Context) ([]BudgetAmount, error)
+	BudgetAmounts(ctx context.Context) ([]fabrictype.BudgetAmount, error)
 }
 
 // Usage is an amount of one dimension.
@@ -54,12 +55,6 @@ func (u Usage) Check() error {
 type Reservation interface {
 	Settle(ctx context.Context, actual int64) error
 	Release(ctx context.Context) error
-}
-
-// BudgetAmount has the fields of activity.BudgetAmount, which documents them.
-type BudgetAmount struct {
-	Budget, Key, Dimension      string
-	Spent, Reserved, Hard, Soft int64
 }
 
 // BudgetsFrom returns the budgets of the function that ctx belongs to, and false if ctx has none.

@@ -13,13 +13,13 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
-	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
 	"github.com/flowfabric/flowfabric-go/internal/worker/held"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 	"github.com/flowfabric/flowfabric-go/internal/worker/renewal"
@@ -68,7 +68,7 @@ type Config struct {
 	// Invoke runs functions in place of Handler.Invoke; nil if nothing is around them.
 	Invoke func(context.Context, activity.Handler, []byte) ([]byte, error)
 	// OnBudget is called when an activity exceeds a limit of a budget; it may be nil.
-	OnBudget func(context.Context, budget.Breach)
+	OnBudget func(context.Context, fabrictype.BudgetBreach)
 	// Logs defines which lines of the logs of activities are stored.
 	Logs output.LogConfig
 	// Granter issues the grants by which the worker claims; used only if Through is set.

@@ -282,7 +282,7 @@ func (r *feedReader) wait(ctx context.Context, feeds []*feed, block time.Duratio
 	if rueidis.IsRedisNil(err) {
 		return false, nil
 	}
-	r.tell(feeds, entries)
+	r.notify(feeds, entries)
 	return len(entries) > 0, err
 }
 
@@ -318,8 +318,8 @@ func (r *feedReader) locate(ctx context.Context, feeds []*feed) error {
 	return nil
 }
 
-// tell wakes the followers of the runs that entries of feeds name.
-func (r *feedReader) tell(feeds []*feed, entries map[string][]rueidis.XRangeEntry) {
+// notify wakes the followers of the runs that entries of feeds name.
+func (r *feedReader) notify(feeds []*feed, entries map[string][]rueidis.XRangeEntry) {
 	r.feeds.mu.Lock()
 	defer r.feeds.mu.Unlock()
 	for _, f := range feeds {

@@ -355,7 +355,7 @@ func (f *Runs) read(
 		f.mu.Lock()
 		for i, p := range partitions {
 			reply := answers[i].Reply
-			f.tell(Page{Partition: p, After: at[p], Next: reply.Next, Updates: reply.Updates, Lost: reply.Lost})
+			f.deliver(Page{Partition: p, After: at[p], Next: reply.Next, Updates: reply.Updates, Lost: reply.Lost})
 			at[p] = reply.Next
 			if reply.More {
 				more = append(more, p)
@@ -367,8 +367,8 @@ func (f *Runs) read(
 	return nil
 }
 
-// tell gives a page to all listeners.
-func (f *Runs) tell(page Page) {
+// deliver gives a page to all listeners.
+func (f *Runs) deliver(page Page) {
 	if page.Next == page.After && !page.Lost {
 		return
 	}

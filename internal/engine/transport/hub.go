@@ -196,7 +196,7 @@ func (h *Hub) checkRole(wire rueidis.DedicatedClient) error {
 }
 
 // connect receives the messages of all wanted channels until the connection breaks, a channel is no longer wanted, or
-// there are no listeners.
+// the last listener leaves.
 func (h *Hub) connect() error {
 	wire, release := h.client.Dedicate()
 	defer release()

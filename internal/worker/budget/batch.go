@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
@@ -21,7 +22,7 @@ type Batcher struct {
 	send  func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
 	batch batching.Batcher[useKey, enginerpc.UseBudgetCall, useResult]
 	// OnBreach is called when an activity exceeds a limit of a budget; it may be nil.
-	OnBreach func(context.Context, Breach)
+	OnBreach func(context.Context, fabrictype.BudgetBreach)
 }
 
 // useKey holds the values that all entries of one call share.

@@ -92,15 +92,25 @@ func (h *Task) offer(to chan<- *Task, closing <-chan struct{}) (taken bool, reas
 }
 
 // await waits until a task that was taken may be handed out. It reports whether it may; the error is the cause of ctx.
+// All ways to a task end here: one whose context or lease has ended since it was leased is not handed out, because
+// another worker may run it by now. The process may have been stopped meanwhile.
 func (h *Task) await(ctx context.Context) (bool, error) {
 	select {
 	case <-h.begun:
-		return !h.refused, nil
 	case <-ctx.Done():
 		h.returned()
 		h.ask(completion.Released("no program came for the task"))
 		return false, context.Cause(ctx)
 	}
+	if h.refused {
+		return false, nil
+	}
+	if !h.task.KeepsLease() || h.ctx.Err() != nil {
+		h.returned()
+		h.ask(completion.Released(completion.ReasonStopped)) // unless something else has ended it
+		return false, nil
+	}
+	return true, nil
 }
 
 // Serve hands a task to a caller of Next by a channel, and performs the requests of the program until the task has

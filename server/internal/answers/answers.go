@@ -8,11 +8,11 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/answerlog"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -46,8 +46,8 @@ type Answer struct {
 
 // Send records an answer in the audit log of an engine or a client, and then sends it.
 func (a Answer) Send(
-	ctx context.Context, h engine.Handle, send func() (runtime.SignalResult, error),
-) (runtime.SignalResult, error) {
+	ctx context.Context, h engine.Handle, send func() (fabrictype.SignalResult, error),
+) (fabrictype.SignalResult, error) {
 	return answerlog.Send(ctx, h, a.entry(ctx), send)
 }
 

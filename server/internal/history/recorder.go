@@ -126,10 +126,10 @@ func (r *Recorder) wait() time.Duration {
 
 // reading contains the values that the engine returns for one sample. Missing values are nil.
 type reading struct {
-	lanes   []runtime.LaneState
+	lanes   []fabrictype.Lane
 	workers []fabrictype.Worker
 	lags    map[string]time.Duration
-	budgets []runtime.BudgetState
+	budgets []fabrictype.Budget
 }
 
 func (r *Recorder) read(ctx context.Context) (taken reading) {
@@ -167,7 +167,7 @@ func (r *Recorder) keep(now time.Time, taken reading, next time.Time) {
 		for _, a := range b.Amounts {
 			spent.Amounts[a.Dimension] = a.Spent
 		}
-		r.budgets.add(Budget{b.Ref.Name, b.Ref.Key, b.Ref.Flow}, spent)
+		r.budgets.add(Budget{b.Name, b.Key, b.Flow}, spent)
 	}
 	r.withoutBudgets = max(r.withoutBudgets-1, len(taken.budgets)/mostBudgets)
 	r.lanes.forget(func(l Lane) bool { return now.Sub(l.At) > kept })

@@ -31,7 +31,7 @@ const (
 )
 
 // ExplainRuns implements api.ExplainRuns. Runs that do not exist, or that the caller may not see, are left out.
-func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*api.Page[api.RunNow], error) {
+func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*fabrictype.Page[api.RunNow], error) {
 	found := make([]*api.RunNow, len(in.Body.Runs))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(explainAtOnce)
@@ -53,7 +53,7 @@ func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*a
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	out := &api.Page[api.RunNow]{Items: []api.RunNow{}}
+	out := &fabrictype.Page[api.RunNow]{Items: []api.RunNow{}}
 	for _, now := range found {
 		if now != nil {
 			out.Items = append(out.Items, *now)
@@ -69,7 +69,7 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 		Nodes: countsOf(d),
 	}
 	if d.OpenNodes == 0 && d.FailedNode != "" {
-		out.Node, out.Message = d.FailedNode, d.FailureReason
+		out.Node, out.Message = d.FailedNode, d.Reason
 		return out
 	}
 	best := 0
@@ -91,8 +91,7 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 				out.Waiting = &waiting
 			}
 			if len(n.Waits) > 0 {
-				wait := waitOf(n.Waits[0])
-				out.Wait = &wait
+				out.Wait = &n.Waits[0]
 			}
 		}
 	}
@@ -101,8 +100,8 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 
 // countsOf counts nodes by outcome. For a run with more nodes than are read, only the counts of all and of open nodes
 // are known.
-func countsOf(d *runtime.RunDescription) api.NodeCounts {
-	counts := api.NodeCounts{All: len(d.Nodes), Open: d.OpenNodes}
+func countsOf(d *runtime.RunDescription) fabrictype.NodeCounts {
+	counts := fabrictype.NodeCounts{All: len(d.Nodes), Open: d.OpenNodes}
 	if graph := flowgraph.View(d.Internal()); graph != nil {
 		counts.All = len(graph.Nodes)
 	}
@@ -122,7 +121,7 @@ func countsOf(d *runtime.RunDescription) api.NodeCounts {
 }
 
 // attention returns how urgently a node needs a person: 0 for a node that has ended or waits for others.
-func attention(n *runtime.NodeDescription) int {
+func attention(n *fabrictype.Node) int {
 	if i := slices.Index(urgency, n.Waiting.Reason); i >= 0 {
 		return 100 - i
 	}

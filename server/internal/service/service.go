@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -99,26 +100,26 @@ func (s *Service) run(ctx context.Context, name api.RunName) *runtime.RunRef {
 }
 
 // whole returns a page of a list that is always whole.
-func whole[T any](list []T) *api.Page[T] {
-	return &api.Page[T]{Items: append([]T{}, list...)}
+func whole[T any](list []T) *fabrictype.Page[T] {
+	return &fabrictype.Page[T]{Items: append([]T{}, list...)}
 }
 
 // gather reads a sequence to its end.
-func gather[T any](seq iter.Seq2[T, error]) (*api.Page[T], error) {
+func gather[T any](seq iter.Seq2[T, error]) (*fabrictype.Page[T], error) {
 	return collect(seq, func(element T) T { return element })
 }
 
 // pageOf returns a page of one list that is always whole.
-func pageOf[From, To any](list []From, convert func(From) To) *api.Page[To] {
+func pageOf[From, To any](list []From, convert func(From) To) *fabrictype.Page[To] {
 	items := make([]To, len(list))
 	for i, from := range list {
 		items[i] = convert(from)
 	}
-	return &api.Page[To]{Items: items}
+	return &fabrictype.Page[To]{Items: items}
 }
 
 // collect reads a sequence to its end.
-func collect[From, To any](seq iter.Seq2[From, error], convert func(From) To) (*api.Page[To], error) {
+func collect[From, To any](seq iter.Seq2[From, error], convert func(From) To) (*fabrictype.Page[To], error) {
 	items := []To{}
 	for from, err := range seq {
 		if err != nil {
@@ -126,7 +127,7 @@ func collect[From, To any](seq iter.Seq2[From, error], convert func(From) To) (*
 		}
 		items = append(items, convert(from))
 	}
-	return &api.Page[To]{Items: items}, nil
+	return &fabrictype.Page[To]{Items: items}, nil
 }
 
 func done(err error) (*api.Empty, error) {

@@ -42,7 +42,7 @@ func (s *Service) startOrSignal(
 		return nil, err
 	}
 	out := startedRun(run)
-	out.Delivery, err = deliveryOf(result, nil)
+	out.Delivery, err = replied(result, nil)
 	return out, err
 }
 

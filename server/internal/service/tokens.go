@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
@@ -28,7 +29,7 @@ func tokenOf(t serverstore.Token) api.Token {
 }
 
 // ListTokens implements api.ListTokens.
-func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*api.Page[api.Token], error) {
+func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*fabrictype.Page[api.Token], error) {
 	tokens, err := s.store.Tokens(ctx)
 	if err != nil {
 		return nil, err

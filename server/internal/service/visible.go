@@ -55,7 +55,7 @@ func (s *Service) describe(
 
 // hideChild removes from a node the data about a child run of a flow that the caller may not see. The run of the items
 // of a map belongs to the node itself.
-func hideChild(ctx context.Context, n *runtime.NodeDescription) {
+func hideChild(ctx context.Context, n *fabrictype.Node) {
 	if n.Child == nil || n.Kind == fabrictype.KindMap || login.From(ctx).Sees(n.Child.Flow) {
 		return
 	}
@@ -64,6 +64,5 @@ func hideChild(ctx context.Context, n *runtime.NodeDescription) {
 		n.Waiting = fabrictype.Explanation{
 			Reason: waitreason.ChildRun, Sentence: "waits for a run of another flow", Since: n.Waiting.Since,
 		}
-		n.Why = n.Waiting.Sentence
 	}
 }

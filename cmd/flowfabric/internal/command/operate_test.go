@@ -376,7 +376,7 @@ func TestLimitsAndBudgets(t *testing.T) {
 func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
 	eachWay(t, func(t *testing.T, x terminal) {
 		ctx := enginetest.Context(t)
-		tenant := runtime.BudgetRef{Name: "tenant", Key: "t9"}
+		tenant := fabrictype.BudgetRef{Name: "tenant", Key: "t9"}
 		f := flow.New[map[string]string, map[string]string]("ask", flow.Budget("tenant", flow.PerKey("tenant"),
 			flow.HardLimit("tokens", 20), flow.Counted("calls"), flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
 		flow.Return(f, flow.Waitpoint[map[string]string](f, "gate"))
@@ -390,8 +390,8 @@ func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
 		x.ok("budget", "set", "tenant", "--key", "t9", "--hard", "tokens=12")
 		b, err := x.b.Client.Budget(ctx, tenant)
 		require.NoError(t, err)
-		require.Equal(t, flow.BlockNodes, b.Effect)
-		require.Equal(t, time.Hour, b.Every)
+		require.EqualValues(t, flow.BlockNodes, b.Effect)
+		require.Equal(t, time.Hour, b.ResetEvery.Duration)
 		require.EqualValues(t, 12, b.Amount("tokens").Hard)
 		require.Len(t, b.Amounts, 2, "a dimension that is counted only stays")
 		require.Contains(t, x.ok("budget", "list"), "block")
@@ -400,8 +400,8 @@ func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
 		x.ok("budget", "set", "tenant", "--key", "t9", "--effect", "cancel")
 		b, err = x.b.Client.Budget(ctx, tenant)
 		require.NoError(t, err)
-		require.Equal(t, flow.BudgetEffect("cancel"), b.Effect)
-		require.Zero(t, b.Every)
+		require.EqualValues(t, flow.BudgetEffect("cancel"), b.Effect)
+		require.Zero(t, b.ResetEvery)
 		require.Zero(t, b.Amount("tokens").Hard)
 		require.EqualValues(t, 10, b.Amount("tokens").Soft)
 		require.Len(t, b.Amounts, 2)
@@ -436,7 +436,7 @@ func TestForkDiffExport(t *testing.T) {
 		require.NotEmpty(t, x.lines("run", "graph", "twice", "a", "--graph", "layout")[0]["states"])
 		require.NotEmpty(t, x.lines("flow", "show", "twice", "--graph", "layout")[0]["nodes"])
 		require.Contains(t, x.ok("run", "show", "twice", "b"), `fork of run "a"`)
-		require.Contains(t, x.ok("run", "export", "twice", "a"), `"Flow":"twice"`)
+		require.Contains(t, x.ok("run", "export", "twice", "a"), `"flow":"twice"`)
 		require.Contains(t, x.ok("run", "graph", "twice", "a", "--graph", "dot"), "digraph")
 		x.fails(exitNotFound, "run", "diff", "twice", "a", "nobody")
 		require.Empty(t, x.lines("flow", "diff", "twice", "twice"))
