@@ -253,7 +253,7 @@ func TestHiddenRunsDoNotExist(t *testing.T) {
 
 // A principal who may approve answers under the name of the login; to answer under another name needs the right to
 // operate.
-func TestNobodyAnswersAsSomebodyElse(t *testing.T) {
+func TestAnswerUnderAnotherNameNeedsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	ctx := enginetest.Context(t)

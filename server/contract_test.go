@@ -308,7 +308,7 @@ func TestContractLists(t *testing.T) {
 }
 
 // A worker of another program claims by a grant, streams, waits for a signal, and completes.
-func TestContractWork(t *testing.T) {
+func TestContractWorkerCompletesExecution(t *testing.T) {
 	onContract(t, func(p *contractPlace) {
 		ctx := enginetest.Context(p.t)
 		id := p.execution("e", 3)
@@ -707,7 +707,7 @@ func TestContractMetrics(t *testing.T) {
 }
 
 // No field makes a route fail, whatever its value.
-func TestContractRefusesWhatIsWrong(t *testing.T) {
+func TestContractRefusesInvalidRequests(t *testing.T) {
 	onContract(t, func(p *contractPlace) {
 		flow := uuid.NewString()
 		at, err := p.core.FlowPartition(enginecore.FlowID(flow))

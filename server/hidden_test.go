@@ -180,7 +180,7 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 
 // A registration of a push worker belongs to one principal: a principal of another kind of login may have the same
 // name.
-func TestPushWorkersOfOneNameAreApart(t *testing.T) {
+func TestPushWorkersOfOneNameAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) {
 		withTokens(c)

@@ -58,7 +58,7 @@ func raws(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage] {
 }
 
 // JSON of users is kept as it is, or refused at once, at every door. Nothing of it changes in silence.
-func TestJSONAtEveryDoor(t *testing.T) {
+func TestEveryRouteKeepsOrRefusesJSON(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	ctx := enginetest.Context(t)

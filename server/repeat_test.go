@@ -32,7 +32,7 @@ func person(name, group, key string) []string {
 }
 
 // A refusal is not kept: when its cause is over, a repeat is carried out.
-func TestRefusalsAreNotKept(t *testing.T) {
+func TestRefusalsAreNotStored(t *testing.T) {
 	t.Parallel()
 	each(t, withPeople, func(t *testing.T, p *place) {
 		var problem api.Problem
@@ -54,7 +54,7 @@ func TestRefusalsAreNotKept(t *testing.T) {
 }
 
 // A kept reply is for a principal who has all rights with which the request was made.
-func TestKeptRepliesNeedTheRight(t *testing.T) {
+func TestStoredReplyNeedsTheRights(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withPeople)
 	var problem api.Problem
@@ -70,7 +70,7 @@ func TestKeptRepliesNeedTheRight(t *testing.T) {
 }
 
 // Keys of two principals are apart, also where their names and keys together have the same text.
-func TestKeysOfPrincipalsAreApart(t *testing.T) {
+func TestIdempotencyKeysArePerPrincipal(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withPeople)
 	for i, who := range [][2]string{{"ann", "lee k"}, {"ann lee", "k"}, {"ann lee k", ""}} {
@@ -105,7 +105,7 @@ func TestRefusedRequestsStoreNothing(t *testing.T) {
 }
 
 // A reply that is too large to be kept is given once. A repeat learns that the request was carried out.
-func TestLargeRepliesAreNotEmptied(t *testing.T) {
+func TestLargeReplyIsSentOnce(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 300<<10)
 	each(t, nil, func(t *testing.T, p *place) {
@@ -127,7 +127,7 @@ func TestLargeRepliesAreNotEmptied(t *testing.T) {
 }
 
 // Operations whose replies have a credential take no key.
-func TestCredentialsAreNotKept(t *testing.T) {
+func TestCredentialsAreNotStored(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	for _, op := range api.Operations() {
@@ -179,7 +179,7 @@ func credentialsOf(t reflect.Type, seen map[reflect.Type]bool) string {
 }
 
 // A kept reply that says that a run was started does not say so when the run has been purged.
-func TestKeptRepliesOfPurgedRuns(t *testing.T) {
+func TestStoredReplyOfPurgedRun(t *testing.T) {
 	t.Parallel()
 	each(t, withPeople, func(t *testing.T, p *place) {
 		ann := func(key string) []string { return person("ann", "admins", key) }

@@ -40,7 +40,7 @@ func TestWakeRing(t *testing.T) {
 }
 
 // A wake-up of a ring slot that no worker took is handed on to all, once, and none that was taken.
-func TestQueueHandsOff(t *testing.T) {
+func TestQueueHandsOnUntakenRingSlot(t *testing.T) {
 	t.Parallel()
 	at := func(i int) LaneShard {
 		s := LaneShard{Lane: testLane}

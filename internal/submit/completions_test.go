@@ -106,8 +106,8 @@ func TestTrackedCompletions(t *testing.T) {
 	}
 }
 
-// TestFormerCompletions runs a flow again while the message of its former end is still under way.
-func TestFormerCompletions(t *testing.T) {
+// TestCompletionOfEarlierRunIsIgnored runs a flow again while the message of its former end is still under way.
+func TestCompletionOfEarlierRunIsIgnored(t *testing.T) {
 	p := enginecore.Partition{Index: 1}
 	l := newCompletionListener(new(engine.Session))
 	defer l.close()

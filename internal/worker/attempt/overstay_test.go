@@ -14,7 +14,7 @@ import (
 
 // A function that has not returned is reported once its context has ended for the patience, however long it had run
 // before, and once only.
-func TestWhenAFunctionOverstays(t *testing.T) {
+func TestOverstayIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	const patience = time.Second
 	type counts struct{ reported, running int64 }

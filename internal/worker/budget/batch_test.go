@@ -61,7 +61,7 @@ func (b *Batcher) waitFor(t *testing.T, n int) {
 
 // Entries that are made while a call is in flight share the next call, in order, and each gets its own
 // result.
-func TestBudgetBatchTogether(t *testing.T) {
+func TestBudgetBatcherJoinsEntries(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
 	b := NewBatcher(d.use)
 	type answer struct {
@@ -121,7 +121,7 @@ func TestBudgetBatchTogether(t *testing.T) {
 }
 
 // A call ends when none of its callers waits any more, and the next calls are sent.
-func TestBudgetBatchGivenUp(t *testing.T) {
+func TestBudgetBatcherCallEndsWithItsLastCaller(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
 	b := NewBatcher(d.use)
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -55,7 +55,7 @@ func (c *fullCalls) completeMany(
 }
 
 // A result is sent again as long as renewals extend the lease, however long that is, and no longer.
-func TestReportsLastAsLongAsTheLease(t *testing.T) {
+func TestReportRepeatsUntilLeaseEnds(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
 	for name, report := range map[string]func(*Batcher, *lease.Lease) error{

@@ -30,7 +30,7 @@ func requireHarmless(t *testing.T, text string) {
 }
 
 // Nothing that an activity, a client or an error says is a command to the terminal, in whatever form it is printed.
-func TestNothingIsACommandToTheTerminal(t *testing.T) {
+func TestOutputEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)
 	ctx := enginetest.Context(t)
