@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// model is a client of the protocol, as a program with a language model has it.
+// model is a client of the protocol, like the client of a program with a language model.
 type model struct {
 	t       *testing.T
 	session *mcp.ClientSession
@@ -90,7 +90,7 @@ func (m *model) tools() map[string]*mcp.Tool {
 	return found
 }
 
-// Without a word about it, tools only read.
+// By default, tools only read.
 func TestToolsOnlyRead(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, mcpserver.Config{})

@@ -210,7 +210,7 @@ func TestOnlyLoopbackWithoutLogins(t *testing.T) {
 	require.NoError(t, listener.Close())
 }
 
-// A client in the process has all rights, whatever the logins, and its actor is in the audit log.
+// A client in the process has all rights, for any configuration of logins, and its actor is in the audit log.
 func TestClientAs(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) { c.AdminToken = "0123456789abcdef0123456789abcdef" })

@@ -706,7 +706,7 @@ func TestContractMetrics(t *testing.T) {
 	require.NotContains(t, text, `path="/v1/executions",status="200",le="10000"`, "the buckets are for milliseconds")
 }
 
-// No field makes a route fail, whatever its value.
+// No value of a field makes a route fail with a server error.
 func TestContractRefusesInvalidRequests(t *testing.T) {
 	onContract(t, func(p *contractPlace) {
 		flow := uuid.NewString()

@@ -239,7 +239,7 @@ func TestEveryRouteChecksAnswers(t *testing.T) {
 				}
 			}
 
-			// The same person counts once, whatever it says, and another one ends the wait.
+			// The same person counts once, and another one ends the wait.
 			for range 2 {
 				got := d.answer(&p, given{wait: wait, user: approver, payload: good})
 				require.Equal(t, http.StatusOK, got.status, got.text)
@@ -265,7 +265,7 @@ func TestEveryRouteChecksAnswers(t *testing.T) {
 	}
 }
 
-// A signal to a wait of a run has the bounds of runs, whatever the sender asks for.
+// A signal to a wait of a run has the bounds of runs, regardless of the bounds that the sender requests.
 func TestSignalBoundsIgnoreSender(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)

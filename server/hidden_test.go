@@ -40,7 +40,7 @@ func parentFlow(t testing.TB) *flow.Definition[string, string] {
 	return def
 }
 
-// A principal who is bound to some flows learns nothing of child runs of other flows, whatever it asks of the parent.
+// A principal who is bound to some flows learns nothing of child runs of other flows from any operation on the parent.
 func TestHiddenChildRunsDoNotExist(t *testing.T) {
 	t.Parallel()
 	each(t, withProxy, func(t *testing.T, p *place) {

@@ -57,7 +57,7 @@ func raws(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage] {
 	return def
 }
 
-// JSON of users is kept as it is, or refused at once, at every door. Nothing of it changes in silence.
+// Every route stores JSON of users unchanged, or refuses it at once.
 func TestEveryRouteKeepsOrRefusesJSON(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)

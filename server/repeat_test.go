@@ -17,7 +17,7 @@ import (
 
 const keyHeader = "Idempotency-Key"
 
-// withPeople lets requests name a principal with any name, who has the rights that their group says.
+// withPeople lets requests name a principal with any name, whose group determines its rights.
 func withPeople(c *server.Config) {
 	c.Proxy = &server.ProxyLogin{UserHeader: userHeader, GroupsHeader: groupHeader, From: loopback}
 	for group, role := range map[string]api.Role{
@@ -31,7 +31,7 @@ func person(name, group, key string) []string {
 	return []string{userHeader, name, groupHeader, group, keyHeader, key}
 }
 
-// A refusal is not kept: when its cause is over, a repeat is carried out.
+// A refusal is not stored: when its cause has ended, a repeat is executed.
 func TestRefusalsAreNotStored(t *testing.T) {
 	t.Parallel()
 	each(t, withPeople, func(t *testing.T, p *place) {
@@ -104,7 +104,7 @@ func TestRefusedRequestsStoreNothing(t *testing.T) {
 	require.Contains(t, contents(t, p.bench), "api_request", "which is how they would be found")
 }
 
-// A reply that is too large to be kept is given once. A repeat learns that the request was carried out.
+// A reply that is too large to be stored is sent once. A repeat learns that the request was executed.
 func TestLargeReplyIsSentOnce(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 300<<10)
@@ -178,7 +178,7 @@ func credentialsOf(t reflect.Type, seen map[reflect.Type]bool) string {
 	return ""
 }
 
-// A kept reply that says that a run was started does not say so when the run has been purged.
+// A stored reply does not report the start of a run when the run has been purged.
 func TestStoredReplyOfPurgedRun(t *testing.T) {
 	t.Parallel()
 	each(t, withPeople, func(t *testing.T, p *place) {

@@ -168,7 +168,7 @@ func TestStreamContinuesAndSendsHeartbeats(t *testing.T) {
 	})
 }
 
-// A client whose last event is not kept any more gets an error; one that has seen none gets the events that are left.
+// A client whose last event is no longer stored gets an error; one that has seen none gets the events that are left.
 // The clock of the server was ahead while every second event was written.
 func TestTrimmedLog(t *testing.T) {
 	t.Parallel()

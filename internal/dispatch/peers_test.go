@@ -72,7 +72,7 @@ func TestPeerSetForgetsSilentPeers(t *testing.T) {
 	}
 }
 
-// Workers that announce themselves to each other load the server little, however many they are up to 80.
+// Presence messages of workers cause a bounded load of the server for up to 80 workers.
 func TestPresenceIntervalGrowsWithWorkers(t *testing.T) {
 	t.Parallel()
 	last := time.Duration(0)

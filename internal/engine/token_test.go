@@ -49,7 +49,7 @@ func TestSealTokenRefusesBadSignature(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Each token has one text only: whatever is changed in it makes another token, or none.
+// Each token has one text only: any change of the text makes another token, or none.
 func TestTokenHasOneText(t *testing.T) {
 	t.Parallel()
 	sealed, err := SealToken(sealedExecution, sealedWaitpoint, sealedSignature)

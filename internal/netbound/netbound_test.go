@@ -80,7 +80,7 @@ func TestIdleConnectionIsClosedAtBound(t *testing.T) {
 	}
 }
 
-// While all connections carry out requests, a new one is refused; when one is closed, the next is accepted.
+// While all connections serve requests, a new one is refused; when one is closed, the next is accepted.
 func TestBusyConnectionsAreNotClosed(t *testing.T) {
 	t.Parallel()
 	l := listen(t, netbound.Config{Most: 2, PerAddress: 2, Refusal: "full"})

@@ -43,7 +43,7 @@ func TestTrackedCompletions(t *testing.T) {
 	begin("early", p)
 	l.handle("early success {\"a\": 1}")
 	check("early", true, "success", `{"a": 1}`)
-	check("early", false, "unheard", "") // it was asked for
+	check("early", false, "unheard", "") // it was already taken
 
 	begin("failed", p)
 	l.handle("failed failed")

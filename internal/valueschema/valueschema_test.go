@@ -308,7 +308,7 @@ func TestParseErrorNamesLocation(t *testing.T) {
 	}
 }
 
-// nested is a schema with so many schemas in each other.
+// nested is a schema with the given number of nested schemas.
 func nested(levels int) string {
 	return strings.Repeat(`{"not":`, levels) + `{"minLength":1}` + strings.Repeat("}", levels)
 }

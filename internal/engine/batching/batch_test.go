@@ -136,7 +136,7 @@ func bothContexts(t *testing.T, test func(*testing.T, context.Context)) {
 	})
 }
 
-// One call is in flight at a time; requests that come meanwhile go with the next one, in their order, within its
+// One call is in flight at a time; requests that arrive during it go with the next one, in their order, within its
 // bounds.
 func TestBatcherSendsOneCallAtATime(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {

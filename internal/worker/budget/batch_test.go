@@ -120,7 +120,7 @@ func TestBudgetBatcherJoinsEntries(t *testing.T) {
 	require.Zero(t, inFlight+waiting)
 }
 
-// A call ends when none of its callers waits any more, and the next calls are sent.
+// A call ends when its last caller no longer waits, and the next calls are sent.
 func TestBudgetBatcherCallEndsWithItsLastCaller(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
 	b := NewBatcher(d.use)

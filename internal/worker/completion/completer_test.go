@@ -54,7 +54,7 @@ func (c *fullCalls) completeMany(
 	return enginerpc.CompleteManyReply{Outcomes: outcomes}, c.refuse(ctx)
 }
 
-// A result is sent again as long as renewals extend the lease, however long that is, and no longer.
+// A result is sent again as long as renewals extend the lease, and not after the lease has ended.
 func TestReportRepeatsUntilLeaseEnds(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second

@@ -113,7 +113,7 @@ func TestDoctorReportsEngineThatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// Every repair is a keeper task: a name that no engine knows would be left out in silence.
+// Every repair is a keeper task: a name that no engine knows would be ignored.
 func TestRepairsAreKeeperTasks(t *testing.T) {
 	b := enginetest.New(t, testserver.Embedded)
 	var names []string
