@@ -9,7 +9,7 @@ import (
 )
 
 // Errors of many places are told once, with their number.
-func TestJoinSame(t *testing.T) {
+func TestJoinSame_CountsEqualErrors(t *testing.T) {
 	if err := JoinSame("partitions", []error{nil}); err != nil {
 		t.Fatal(err)
 	}

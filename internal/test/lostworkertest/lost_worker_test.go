@@ -48,7 +48,7 @@ func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench)) {
 }
 
 // A function that kills its process fails, and the others of the process do not.
-func TestOthersSurviveAPoison(t *testing.T) {
+func TestPoison_OtherRunsSucceed(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -70,7 +70,7 @@ func TestOthersSurviveAPoison(t *testing.T) {
 
 // A program that crashes soon after each of its starts fails nothing: a run loses two workers, and then it waits for
 // one that lives.
-func TestCrashLoopFailsNothing(t *testing.T) {
+func TestCrashLoop_RunWaitsForWorker(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -90,7 +90,7 @@ func TestCrashLoopFailsNothing(t *testing.T) {
 	})
 }
 
-// mortal claims an execution as a worker that never renews, and reports what the reply says.
+// mortal claims an execution as a worker that never renews its lease, and checks the reply.
 type mortal struct {
 	isNew, alone bool
 	leased       int
@@ -122,8 +122,8 @@ func (m mortal) claim(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], 
 	})
 }
 
-// Who may take over, and how often: a new worker only what was lost once, a worker in company no suspect, and one
-// worker at a time is asked to be alone for one.
+// Rules of take-overs: a new worker takes only executions that were lost once, a worker with other running executions
+// takes no suspect, and the engine asks one worker at a time to run nothing else for a suspect.
 func TestTakeOvers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -150,7 +150,7 @@ func TestTakeOvers(t *testing.T) {
 }
 
 // A function that must not run twice fails when its worker is lost.
-func TestNoLostWorker(t *testing.T) {
+func TestLostWorkers_ZeroFailsNode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -168,7 +168,7 @@ func TestNoLostWorker(t *testing.T) {
 
 // An execution that an operator takes from its workers has lost none of them: a worker of any age takes it over at
 // once.
-func TestRevokedLeasesAreNoLosses(t *testing.T) {
+func TestRevokedLeasesDoNotCountAsLost(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -197,11 +197,11 @@ func TestRevokedLeasesAreNoLosses(t *testing.T) {
 }
 
 // A run says of a node that has lost workers how many they are, since when it is held back, and when it is tried next.
-func TestWhyItIsHeldBack(t *testing.T) {
+func TestLostWorkers_ReasonAndNextAttempt(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		// In place of a keeper: the test says when it looks at leases.
+		// In place of a keeper: the test decides when expired leases are processed.
 		expire := func() {
 			_, err := b.RunKeeperTask(ctx, "lease_expiry")
 			require.NoError(t, err)

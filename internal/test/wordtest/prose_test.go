@@ -41,7 +41,7 @@ var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no (longer|more than|les
 var agreed = map[string]int{"go": 1316, "tests": 1700, "lua": 24, "docs": 97}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
-// FLOWFABRIC_PROSE lists those of the files below a folder: FLOWFABRIC_PROSE=lua/frame.
+// FLOWFABRIC_PROSE lists the tics below a folder: FLOWFABRIC_PROSE=lua/frame.
 func TestProse(t *testing.T) {
 	t.Parallel()
 	counts := make(map[string]int)
