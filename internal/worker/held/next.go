@@ -8,7 +8,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 )
 
 // handoverPatience is how long a leased task waits for a call of Next if the one that it was leased for has ended. Then
@@ -147,7 +146,7 @@ func (h *Handover) TakeGranted(ctx context.Context, grant admission.IssuedGrant)
 	if ok, err := t.await(ctx); err != nil {
 		return nil, err
 	} else if !ok {
-		return nil, fmt.Errorf("%w: %s: %s", admission.ErrNoGrant, grant.ExecutionID, completion.ReasonNoRoom)
+		return nil, fmt.Errorf("%w: %s is not to be run any more", admission.ErrNoGrant, grant.ExecutionID)
 	}
 	return t, nil
 }
