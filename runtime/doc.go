@@ -25,7 +25,7 @@
 //
 // A Client plans the run of a flow.Definition and submits it in one atomic call. A Worker claims executions whose
 // dependencies are satisfied, renews their leases while the functions run, and reports how they ended; the engine
-// resolves the dependencies of downstream nodes in the same call. A Keeper carries out what is due by time: retries,
+// resolves the dependencies of downstream nodes in the same call. A Keeper performs work that is due by time: retries,
 // recovery of lost leases, timeouts and deadlines. Worker processes run one by default. All three may run in one
 // process or in many.
 //
