@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Duration is a length of time. Its text is that of Go, such as "1h30m" or "250ms".
+// Duration is a length of time. Its text has the form of Go, such as "1h30m" or "250ms".
 type Duration struct{ time.Duration }
 
 // MarshalText implements encoding.TextMarshaler.
@@ -22,8 +22,8 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Values is a query as parameters of the URL, beside those that the input names. Operation.Query says which query it
-// is.
+// Values is a query as parameters of the URL, in addition to the parameters that the input names. Operation.Query names
+// the query.
 type Values = url.Values
 
 // Empty is the reply of operations that return nothing.
@@ -77,7 +77,7 @@ type Problem struct {
 	Type     string `json:"type" doc:"Always about:blank; code identifies the problem."`
 	Title    string `json:"title"`
 	Status   int    `json:"status"`
-	Detail   string `json:"detail,omitempty" doc:"What is wrong, in English."`
+	Detail   string `json:"detail,omitempty" doc:"Description of the fault, in English."`
 	Instance string `json:"instance,omitempty" doc:"Id of the request, which the server's log has too."`
 	// Code identifies the problem for programs.
 	Code string `json:"code" doc:"Identifies the problem for programs, such as run_not_found."`

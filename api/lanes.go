@@ -89,7 +89,7 @@ type Lane struct {
 	Oldest      time.Time   `json:"oldest,omitzero" doc:"Creation of the oldest node that waits for a worker."`
 }
 
-// LaneBlocked counts nodes by what they wait for.
+// LaneBlocked counts nodes by the reason for which they wait.
 type LaneBlocked struct {
 	Dependencies int `json:"dependencies"`
 	Budget       int `json:"budget"`
@@ -107,7 +107,7 @@ type Pause struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// LaneHistory is what waited and ran in a lane during the last hour, or since the server began.
+// LaneHistory has the numbers of waiting and running nodes of a lane during the last hour, or since the server began.
 type LaneHistory struct {
 	Samples []LaneSample `json:"samples" doc:"The oldest first; none of a lane that the server has not met."`
 }

@@ -90,7 +90,7 @@ type Node struct {
 	Waits          []Wait                  `json:"waits,omitempty"`
 	SleepsUntil    time.Time               `json:"sleeps_until,omitzero"`
 	Generation     int                     `json:"generation,omitempty" doc:"1, and one more each time that the function continued as new; of a loop, its turn."`
-	LiveValues     []LiveValue             `json:"live_values,omitempty" doc:"What the node has published, without the values."`
+	LiveValues     []LiveValue             `json:"live_values,omitempty" doc:"Keys that the node has published, without the values."`
 	Input          *fabrictype.Value       `json:"input,omitempty"`
 	Result         *fabrictype.Value       `json:"result,omitempty"`
 	History        []fabrictype.Attempt    `json:"history,omitempty"`
@@ -152,7 +152,7 @@ type FollowFramesInput struct {
 	Present bool `query:"present" doc:"End after the frames that there are."`
 }
 
-// Frame is what an attempt emitted.
+// Frame is one piece of output of an attempt.
 type Frame struct {
 	Cursor  string    `json:"cursor"`
 	Attempt int       `json:"attempt"`

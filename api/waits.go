@@ -126,7 +126,7 @@ type TokenInput struct {
 	}
 }
 
-// Delivery is what became of a signal.
+// Delivery is the outcome of a signal.
 type Delivery struct {
 	Outcome  string `json:"outcome" doc:"accepted, resumed, duplicate, closed or expired"`
 	SignalID string `json:"signal_id,omitempty"`

@@ -15,7 +15,7 @@ type Attempt struct {
 	// Begun and Ended are by the engine's clock; zero when the log does not have them.
 	Begun time.Time `json:"begun,omitzero"`
 	Ended time.Time `json:"ended,omitzero"`
-	// Outcome is how it ended, Error the reason of an end without success, and Category that of a failure.
+	// Outcome is how it ended, Error the reason of an end without success, and Category the category of a failure.
 	Outcome  AttemptOutcome `json:"outcome,omitempty"`
 	Error    string         `json:"error,omitempty"`
 	Category string         `json:"category,omitempty"`

@@ -4,7 +4,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
-// Categories of failures that workers assign, in addition to those of package activity.
+// Categories of failures that workers assign, in addition to the categories of package activity.
 const (
 	// CategoryPlan is the category of a node of flow.Expand whose plan cannot be run: it is malformed, or uses other
 	// activities than flow.MayRun names.

@@ -239,8 +239,8 @@ type RunPage struct {
 // previous page of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it
 // names is purged; any other text returns ErrCursor.
 //
-// In contract mode there are no indexes of runs. A query may only set Flow, and ListRuns searches the latest runs of
-// all flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
+// In contract mode no index of runs exists. A query may only set Flow, and ListRuns searches the latest runs of all
+// flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
 // returns the runs that it found together with an error that names the partitions.
 func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
 	limit, err := listLimit(limit)
