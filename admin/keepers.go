@@ -18,7 +18,8 @@ var ErrUnknownKeeperTask = keeper.ErrUnknownTask
 
 // KeeperTask describes one kind of a keeper's work.
 type KeeperTask struct {
-	// Name is the name of the task in RunKeeperTask, runtime.KeeperStats, metrics and logs, for example "lease_expiry".
+	// Name is the name of the task in RunKeeperTask, fabrictype.KeeperStats, metrics and logs, for example
+	// "lease_expiry".
 	Name string
 	// Summary describes the task in a sentence.
 	Summary string

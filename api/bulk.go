@@ -6,7 +6,7 @@ import (
 
 // Operations of bulk jobs.
 var (
-	ListBulkJobs = call[Empty, Page[fabrictype.BulkJob]](Operation{
+	ListBulkJobs = call[Empty, fabrictype.Page[fabrictype.BulkJob]](Operation{
 		Name: "list-bulk-jobs", Group: "bulk", Method: "GET", Path: "/bulk", Right: View, Effect: Reads,
 		Summary: "List the bulk jobs",
 	})

@@ -1,10 +1,13 @@
 package api
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"time"
+)
 
 // Operations of executions: the records of the engine, of whatever program.
 var (
-	ListExecutions = call[ListExecutionsInput, Page[Execution]](Operation{
+	ListExecutions = call[ListExecutionsInput, fabrictype.Page[Execution]](Operation{
 		Name: "list-executions", Group: "executions", Method: "GET", Path: "/executions", Right: View, Effect: Reads,
 		Summary: "List executions, in no particular order",
 	})

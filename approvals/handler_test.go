@@ -22,22 +22,22 @@ import (
 
 // signalFunc answers signals as a test requires, with outcomes that an engine does not produce on demand. The pages
 // about real deliveries are tested with an engine.
-type signalFunc func(runtime.Signal) (runtime.SignalResult, error)
+type signalFunc func(runtime.Signal) (fabrictype.SignalResult, error)
 
-func (f signalFunc) Signal(_ context.Context, _ activity.Token, s runtime.Signal) (runtime.SignalResult, error) {
+func (f signalFunc) Signal(_ context.Context, _ activity.Token, s runtime.Signal) (fabrictype.SignalResult, error) {
 	return f(s)
 }
 
 // untouched fails the test when anything is signalled.
 func untouched(t *testing.T) signalFunc {
-	return func(s runtime.Signal) (runtime.SignalResult, error) {
+	return func(s runtime.Signal) (fabrictype.SignalResult, error) {
 		t.Errorf("signalled %q", s.Name)
-		return runtime.SignalResult{}, errors.New("not expected")
+		return fabrictype.SignalResult{}, errors.New("not expected")
 	}
 }
 
 func outcome(o fabrictype.SignalOutcome) signalFunc {
-	return func(runtime.Signal) (runtime.SignalResult, error) { return runtime.SignalResult{Outcome: o}, nil }
+	return func(runtime.Signal) (fabrictype.SignalResult, error) { return fabrictype.SignalResult{Outcome: o}, nil }
 }
 
 // wellFormed is the text of a token that belongs to nothing.
@@ -154,19 +154,19 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 		{outcome(fabrictype.SignalDuplicate), http.StatusOK, "You have answered already"},
 		{outcome(fabrictype.SignalExpired), http.StatusGone, "It is too late"},
 		{outcome(fabrictype.SignalClosed), http.StatusConflict, "It is decided already"},
-		{func(runtime.Signal) (runtime.SignalResult, error) {
-			return runtime.SignalResult{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
+		{func(runtime.Signal) (fabrictype.SignalResult, error) {
+			return fabrictype.SignalResult{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
 		}, http.StatusConflict, "No more answers are taken"},
-		{func(runtime.Signal) (runtime.SignalResult, error) {
-			return runtime.SignalResult{}, fmt.Errorf("%w: /comment: is missing", runtime.ErrInvalid)
+		{func(runtime.Signal) (fabrictype.SignalResult, error) {
+			return fabrictype.SignalResult{}, fmt.Errorf("%w: /comment: is missing", runtime.ErrInvalid)
 		}, http.StatusUnprocessableEntity, "/comment: is missing"},
 	} {
 		page := serve(t, c.signal).visit(t).send(path, "approve", "Ann", "")
 		require.Equal(t, c.status, page.status, c.says)
 		require.Contains(t, page.body, c.says)
 	}
-	broken := serve(t, signalFunc(func(runtime.Signal) (runtime.SignalResult, error) {
-		return runtime.SignalResult{}, errors.New("connection lost")
+	broken := serve(t, signalFunc(func(runtime.Signal) (fabrictype.SignalResult, error) {
+		return fabrictype.SignalResult{}, errors.New("connection lost")
 	}))
 	page := broken.visit(t).send(path, "approve", "Ann", "")
 	require.Equal(t, http.StatusServiceUnavailable, page.status)
@@ -177,8 +177,8 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 // Malformed links and those that the engine knows nothing of look the same.
 func TestInvalidLinksLookTheSame(t *testing.T) {
 	t.Parallel()
-	s := serve(t, signalFunc(func(runtime.Signal) (runtime.SignalResult, error) {
-		return runtime.SignalResult{}, runtime.ErrInvalidToken
+	s := serve(t, signalFunc(func(runtime.Signal) (fabrictype.SignalResult, error) {
+		return fabrictype.SignalResult{}, runtime.ErrInvalidToken
 	}))
 	v := s.visit(t)
 	unknown := v.send("/"+wellFormed('1'), "approve", "Ann", "")
@@ -195,9 +195,9 @@ func TestInvalidLinksLookTheSame(t *testing.T) {
 func TestSignals_NormaliseTheVisitor(t *testing.T) {
 	t.Parallel()
 	var sent []runtime.Signal
-	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.SignalResult, error) {
+	s := serve(t, signalFunc(func(s runtime.Signal) (fabrictype.SignalResult, error) {
 		sent = append(sent, s)
-		return runtime.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
+		return fabrictype.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
 	}))
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
@@ -217,9 +217,9 @@ func TestSignals_NormaliseTheVisitor(t *testing.T) {
 func TestIdentityOfTheHost(t *testing.T) {
 	t.Parallel()
 	var sent runtime.Signal
-	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.SignalResult, error) {
+	s := serve(t, signalFunc(func(s runtime.Signal) (fabrictype.SignalResult, error) {
 		sent = s
-		return runtime.SignalResult{Outcome: fabrictype.SignalResumed}, nil
+		return fabrictype.SignalResult{Outcome: fabrictype.SignalResumed}, nil
 	}), Identity(func(r *http.Request) (string, bool) {
 		cookie, err := r.Cookie("session")
 		return "Ann@example.com", err == nil && cookie.Value == "good"

@@ -131,7 +131,7 @@ func TestImports(t *testing.T) {
 	allowed := map[string]bool{
 		module + "flow": true, module + "activity": true, module + "internal/activitycontext": true, module + "internal/recordtext": true,
 		module + "internal/activityspec": true, module + "internal/flowgraph": true, module + "internal/errordetail": true,
-		module + "internal/layout": true,
+		module + "internal/layout": true, module + "fabrictype": true,
 	}
 	seen := 0
 	for _, path := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "../activity") {

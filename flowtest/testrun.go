@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -243,26 +244,26 @@ type TestNode struct {
 func (r *TestRun) Node(name string) *TestNode {
 	r.t.Helper()
 	d := r.describe()
-	if !slices.ContainsFunc(d.Nodes, func(n runtime.NodeDescription) bool { return n.Name == name }) {
+	if !slices.ContainsFunc(d.Nodes, func(n fabrictype.Node) bool { return n.Name == name }) {
 		r.fatal(fmt.Sprintf("the run has no node %q", name))
 	}
 	return &TestNode{r, name}
 }
 
 // Description returns how the node stands.
-func (n *TestNode) Description() runtime.NodeDescription {
+func (n *TestNode) Description() fabrictype.Node {
 	n.run.t.Helper()
 	return n.of(n.run.describe())
 }
 
 // of returns the node's part of a description.
-func (n *TestNode) of(d *runtime.RunDescription) runtime.NodeDescription {
+func (n *TestNode) of(d *runtime.RunDescription) fabrictype.Node {
 	for _, node := range d.Nodes {
 		if node.Name == n.name {
 			return node
 		}
 	}
-	return runtime.NodeDescription{}
+	return fabrictype.Node{}
 }
 
 // Succeeded waits until the node has ended, and asserts that it has a result.
@@ -337,7 +338,9 @@ func (n *TestNode) Result(target any) *TestNode {
 
 // result reads the encoded result.
 func (n *TestNode) result() ([]byte, error) {
-	data, found, err := n.run.t.admin.ExecutionResult(context.Background(), n.Description().ExecutionID)
+	data, found, err := n.run.t.admin.ExecutionResult(
+		context.Background(), enginecore.ExecutionID(n.Description().ExecutionID),
+	)
 	if err == nil && !found {
 		err = errors.New("there is none")
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -51,7 +52,7 @@ const (
 	// RejectRun does not start the run: Start returns a *KeyTakenError that names a run that is open.
 	RejectRun WhenTaken = "reject"
 	// QueueRun starts the run when its turn comes, in the order of the calls. The run exists, is listed with
-	// RunSummary.Queued, can be cancelled, and its deadline counts from its turn on. Up to 10,000 runs of a key wait;
+	// Run.Queued, can be cancelled, and its deadline counts from its turn on. Up to 10,000 runs of a key wait;
 	// Start returns ErrTooLarge for more.
 	QueueRun WhenTaken = "queue"
 	// JoinRun starts no run: Start returns the open one, whatever its input is, and Existed reports true.
@@ -254,58 +255,36 @@ func (c *Client) refTo(plan *submit.RunPlan) *RunRef {
 	return &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
 }
 
-// KeyState has the open and the queued runs of a flow with one key.
-type KeyState struct {
-	// Open are the runs that have places, the oldest first, and Queued those that wait for one, in their order: up to
-	// 200 of each. OpenCount and QueuedCount count all.
-	Open, Queued           []KeyedRun
-	OpenCount, QueuedCount int
-	// First is the run that KeyPolicy.UniqueFor makes Start return; nil without one.
-	First *KeyedRun
-	// Debounced is the run that gathers calls of Debounce, with its start; nil without one.
-	Debounced *KeyedRun
-	// Starts are the times of the last starts of WithThrottle, the latest first, up to 200: those that are still to
-	// come, too.
-	Starts []time.Time
-}
-
-// KeyedRun is one of the runs of a key.
-type KeyedRun struct {
-	Run string
-	// At is the start of a run that was put off, or debounced; when a queued or the first run was created; else zero.
-	At time.Time
-}
-
 // RunKey returns the open and the queued runs of a flow with a key, by one read. A key without runs has the zero state.
 // In contract mode the error is ErrNotInContract.
-func (c *Client) RunKey(ctx context.Context, flowName, key string) (KeyState, error) {
+func (c *Client) RunKey(ctx context.Context, flowName, key string) (fabrictype.KeyState, error) {
 	state, err := c.runKey(ctx, flowName, key)
 	if err != nil {
-		return KeyState{}, fmt.Errorf("key %.140q of flow %.140q: %w", key, flowName, err)
+		return fabrictype.KeyState{}, fmt.Errorf("key %.140q of flow %.140q: %w", key, flowName, err)
 	}
 	return state, nil
 }
 
-func (c *Client) runKey(ctx context.Context, flowName, key string) (KeyState, error) {
+func (c *Client) runKey(ctx context.Context, flowName, key string) (fabrictype.KeyState, error) {
 	store, err := offered[engine.RunKeys](ctx, c)
 	if err != nil {
-		return KeyState{}, err
+		return fabrictype.KeyState{}, err
 	}
 	if err := activityspec.CheckName(flowName); err != nil {
-		return KeyState{}, invalid("flow: %w", err)
+		return fabrictype.KeyState{}, invalid("flow: %w", err)
 	}
 	if err := engine.CheckText("key", key, maxKey); err != nil {
-		return KeyState{}, err
+		return fabrictype.KeyState{}, err
 	}
 	id, partition, err := c.submitter.KeyOf(flowName, key)
 	if err != nil {
-		return KeyState{}, err
+		return fabrictype.KeyState{}, err
 	}
 	reply, err := store.ReadRunKey(ctx, enginerpc.ReadRunKeyCall{Partition: partition, RunKeyID: id})
 	if err != nil {
-		return KeyState{}, err
+		return fabrictype.KeyState{}, err
 	}
-	state := KeyState{
+	state := fabrictype.KeyState{
 		Open: keyedRuns(reply.Open), Queued: keyedRuns(reply.Queued), OpenCount: int(reply.OpenCount),
 		QueuedCount: int(reply.QueuedCount), First: keyedRun(reply.First), Debounced: keyedRun(reply.Pending),
 	}
@@ -315,15 +294,15 @@ func (c *Client) runKey(ctx context.Context, flowName, key string) (KeyState, er
 	return state, nil
 }
 
-func keyedRuns(list []enginerpc.KeyedRun) []KeyedRun {
-	var runs []KeyedRun
+func keyedRuns(list []enginerpc.KeyedRun) []fabrictype.KeyedRun {
+	var runs []fabrictype.KeyedRun
 	for _, r := range list {
-		runs = append(runs, KeyedRun{Run: r.RunID, At: r.At})
+		runs = append(runs, fabrictype.KeyedRun{Run: r.RunID, At: r.At})
 	}
 	return runs
 }
 
-func keyedRun(list []enginerpc.KeyedRun) *KeyedRun {
+func keyedRun(list []enginerpc.KeyedRun) *fabrictype.KeyedRun {
 	if runs := keyedRuns(list); len(runs) > 0 {
 		return &runs[0]
 	}

@@ -169,8 +169,8 @@ func audited(ctx context.Context, s *engine.Session, e fabrictype.AuditEntry, ac
 
 // answered sends a signal of an actor to a wait, with an entry in the audit log.
 func (c *Client) answered(
-	ctx context.Context, actor, wait string, s *Signal, send func(context.Context) (SignalResult, error),
-) (result SignalResult, err error) {
+	ctx context.Context, actor, wait string, s *Signal, send func(context.Context) (fabrictype.SignalResult, error),
+) (result fabrictype.SignalResult, err error) {
 	entry := fabrictype.AuditEntry{
 		Actor: actor, Action: auditlink.AnswerWait, Name: wait,
 		Detail: recordtext.Line(s.Name, activityspec.MaxSignalText) + ", by a client of the engine",

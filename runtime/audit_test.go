@@ -38,7 +38,7 @@ func TestAuditLog(t *testing.T) {
 		instance := listed(enginetest.Context(t), t, b.Client, "one", number(1))[0].Instance
 		c := b.Client.As("ann")
 		def := single(t, a)
-		budget := runtime.BudgetRef{Name: "money"}
+		budget := fabrictype.BudgetRef{Name: "money"}
 		run, err := runtime.Start(ctx, c, def, 1, runtime.WithID("r"))
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
@@ -85,7 +85,7 @@ func TestAuditLog(t *testing.T) {
 			}},
 			{auditlink.BackfillSchedule, "nightly", "2026-01-01T00:00:00Z to 2026-01-01T06:00:00Z", func() error {
 				from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-				_, err := c.BackfillSchedule(ctx, "nightly", runtime.ScheduleBackfill{From: from, Until: from.Add(6 * time.Hour)})
+				_, err := c.BackfillSchedule(ctx, "nightly", fabrictype.Backfill{From: from, Until: from.Add(6 * time.Hour)})
 				return err
 			}},
 			{auditlink.PauseSchedule, "nightly", "audit", func() error { return c.PauseSchedule(ctx, "nightly", "audit") }},
@@ -108,7 +108,7 @@ func TestAuditLog(t *testing.T) {
 				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "job"})
 				return err
 			}},
-			{auditlink.DrainWorker, string(instance), "", func() error {
+			{auditlink.DrainWorker, instance, "", func() error {
 				return c.DrainWorker(ctx, instance)
 			}},
 			{auditlink.StopBulkJob, "job", "", func() error { return c.StopBulkJob(ctx, "job") }},

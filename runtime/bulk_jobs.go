@@ -127,7 +127,7 @@ func (c *Client) PreviewBulkJob(
 	if o.Most > 0 {
 		most = min(most, o.Most)
 	}
-	preview := &fabrictype.BulkPreview{States: make(map[fabrictype.RunState]int), Sample: []fabrictype.BulkRun{}}
+	preview := &fabrictype.BulkPreview{States: make(map[fabrictype.RunState]int), Sample: []fabrictype.Run{}}
 	for run, err := range c.Runs(ctx, q) {
 		if err != nil {
 			return nil, fmt.Errorf("preview a bulk job: %w", err)
@@ -139,9 +139,7 @@ func (c *Client) PreviewBulkJob(
 		preview.Runs++
 		preview.States[run.State]++
 		if len(preview.Sample) < maxSample {
-			preview.Sample = append(preview.Sample, fabrictype.BulkRun{
-				Flow: run.Flow, Run: run.Run, State: run.State, CreatedAt: run.CreatedAt,
-			})
+			preview.Sample = append(preview.Sample, run)
 		}
 	}
 	return preview, nil
@@ -300,7 +298,7 @@ func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec,
 // bulkDetail is a job in the audit log: its action and query, without the payload of signals.
 func bulkDetail(s bulkjob.Spec) string {
 	text := string(s.Action.Kind)
-	for _, part := range []string{s.Action.Scope, s.Action.Signal} {
+	for _, part := range []string{string(s.Action.Scope), s.Action.Signal} {
 		if part != "" {
 			text += " " + part
 		}
@@ -336,7 +334,7 @@ func checkBulkAction(a fabrictype.BulkAction) error {
 	case fabrictype.BulkCancel, fabrictype.BulkCancelPending, fabrictype.BulkPause:
 		err, rest.Reason = engine.CheckReason(a.Reason), ""
 	case fabrictype.BulkRerun:
-		err, rest.Scope = RerunScope(a.Scope).check(), ""
+		err, rest.Scope = checkScope(a.Scope), ""
 	case fabrictype.BulkPriority:
 		err, rest.Priority = checkPriority(a.Priority), 0
 	case fabrictype.BulkSignal:

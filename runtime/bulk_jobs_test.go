@@ -171,12 +171,12 @@ func TestBulkActions(t *testing.T) {
 		}
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{"succeeded": 3})
 		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "no"}))
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}))
-		failed := job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "from nobody"})
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}))
+		failed := job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFrom("nobody")})
 		require.Equal(t, 3, failed.Failed)
 		require.Len(t, failed.Failures, 3)
 		require.Contains(t, failed.Failures[0].Error, "no such node")
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "all"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunAll}))
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 3})
 		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
 		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: "enough"}))
@@ -204,7 +204,7 @@ func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 		}
 		beginner := enginetest.NewClient(t, b.Engine)
 		_, err := beginner.StartBulkJob(ctx, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunFailed}},
-			fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, runtime.BulkOptions{ID: "again", Rate: 20})
+			fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again", Rate: 20})
 		require.NoError(t, err)
 		beginner.Close()
 		first := b.Keeper(t)
@@ -344,7 +344,7 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			d, err := runs[4].Describe(ctx)
 			require.NoError(t, err)
 			progress, err := json.Marshal(map[string]any{"acting": enginerpc.Run{
-				FlowID: d.FlowID, RunID: d.Run, FlowName: d.Flow, CreatedAt: d.CreatedAt, ClosedAt: d.ClosedAt,
+				FlowID: enginecore.FlowID(d.FlowID), RunID: d.Run, FlowName: d.Flow, CreatedAt: d.CreatedAt, ClosedAt: d.ClosedAt,
 			}})
 			require.NoError(t, err)
 			_, err = core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -162,8 +163,8 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		n := d.Nodes[0]
 		require.Equal(t, fabrictype.NodeActive, n.State)
 		_, err = engine.ConnOf(b.Engine.Internal()).CancelExecution(ctx, enginerpc.CancelExecutionCall{
-			AttemptIndex: 0, WorkerInstanceID: n.Worker, WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
-			ExecutionID: n.ExecutionID, Reason: "operator", Source: override,
+			AttemptIndex: 0, WorkerInstanceID: enginecore.WorkerInstanceID(n.Worker), WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
+			ExecutionID: enginecore.ExecutionID(n.ExecutionID), Reason: "operator", Source: override,
 		})
 		require.NoError(t, err)
 		e := <-ends

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -130,7 +131,7 @@ func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
 // interceptedSignal is Signal through the interceptors.
 func (c *Client) interceptedSignal(
 	ctx context.Context, token activity.Token, s Signal,
-) (result SignalResult, err error) {
+) (result fabrictype.SignalResult, err error) {
 	call := interceptor.ClientCall{Operation: interceptor.Signal}
 	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
 		result, err = c.plain().Signal(ctx, token, s)
@@ -142,7 +143,7 @@ func (c *Client) interceptedSignal(
 // interceptedSignalWait is SignalWait through the interceptors.
 func (r *RunRef) interceptedSignalWait(
 	ctx context.Context, w WaitName, s Signal,
-) (result SignalResult, err error) {
+) (result fabrictype.SignalResult, err error) {
 	err = r.intercept(ctx, interceptor.Signal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
 		result, err = r.SignalWait(ctx, w, s)
 		return err

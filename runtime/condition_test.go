@@ -83,7 +83,7 @@ func successOf(t *testing.T, run *runtime.Run[string]) (string, *runtime.RunDesc
 	return result, d
 }
 
-func node(t *testing.T, d *runtime.RunDescription, name string) runtime.NodeDescription {
+func node(t *testing.T, d *runtime.RunDescription, name string) fabrictype.Node {
 	t.Helper()
 	for _, n := range d.Nodes {
 		if n.Name == name {
@@ -91,7 +91,7 @@ func node(t *testing.T, d *runtime.RunDescription, name string) runtime.NodeDesc
 		}
 	}
 	t.Fatalf("there is no node %s", name)
-	return runtime.NodeDescription{}
+	return fabrictype.Node{}
 }
 
 func TestConditionSkipsTheOtherBranch(t *testing.T) {
@@ -251,13 +251,13 @@ func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorContains(t, err, "not yet")
 		small.Store(true)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		result, d := successOf(t, run)
 		require.Equal(t, "deep", result)
 		require.Equal(t, "condition large of node scan is true", node(t, d, "quick").Reason)
 		require.Equal(t, int32(1), decided.Load())
 
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("large")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("large")))
 		result, d = successOf(t, run)
 		require.Equal(t, "quick", result)
 		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "deep").State)
@@ -265,7 +265,7 @@ func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 		require.Empty(t, node(t, d, "quick").Reason)
 		require.Equal(t, int32(2), decided.Load())
 
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("quick")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("quick")))
 		result, d = successOf(t, run)
 		require.Equal(t, "quick", result)
 		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "deep").State)
@@ -285,7 +285,7 @@ func TestWorkerWithoutTheConditionLeavesIt(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(enginetest.Context(t))
 			require.NoError(t, err)
-			if why := node(t, d, "large").Why; !strings.Contains(why, "branching.large") {
+			if why := node(t, d, "large").Waiting.Sentence; !strings.Contains(why, "branching.large") {
 				return "the condition says: " + why
 			}
 			return ""

@@ -141,7 +141,7 @@ func TestContractStream(t *testing.T) {
 		var lines []string
 		for frame, err := range run.Stream(x.ctx, "node", "") {
 			require.NoError(t, err)
-			lines = append(lines, string(frame.Payload))
+			lines = append(lines, string(frame.Payload()))
 		}
 		require.Equal(t, []string{"0", "1", "2", "3", "4"}, lines)
 	})

@@ -83,7 +83,7 @@ func TestContractRefusesOperations(t *testing.T) {
 	require.NoError(t, err)
 	run := b.Client.Run("chain", started.ID())
 	operations := map[string]error{
-		"rerun": run.Rerun(ctx, runtime.RerunFailed()), "cancel a node": run.CancelNode(ctx, "n0", "no"), "purge": run.Purge(ctx),
+		"rerun": run.Rerun(ctx, fabrictype.RerunFailed), "cancel a node": run.CancelNode(ctx, "n0", "no"), "purge": run.Purge(ctx),
 		"priority": run.SetPriority(ctx, 1), "start": run.MoveStart(ctx, time.Now()), "pause": run.Pause(ctx, "no"), "pause of a schedule": b.Client.PauseSchedule(ctx, "x", "no"),
 	}
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {

@@ -72,7 +72,7 @@ func TestRunsAreCounted(t *testing.T) {
 		for _, run := range set.runs {
 			switch d, err := run.Describe(ctx); {
 			case err == nil && d.State == fabrictype.RunFailed:
-				require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+				require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 				_, _ = run.Result(ctx)
 			case err == nil && d.State == fabrictype.RunSucceeded:
 				require.NoError(t, run.Purge(ctx))
@@ -150,7 +150,7 @@ func TestCountsAreRepaired(t *testing.T) {
 					switch d, err := run.Describe(ctx); {
 					case err != nil: // purged
 					case d.State == fabrictype.RunFailed:
-						require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+						require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 					case d.State == fabrictype.RunSucceeded:
 						require.NoError(t, run.Purge(ctx))
 					case d.State == fabrictype.RunRunning:

@@ -32,7 +32,7 @@ const defaultInputs = 1000
 
 // Debounce starts one run for all calls with a key that come close to each other: the first call creates it, each later
 // one replaces its input and puts its start off, and it starts when no call has come for the time Quiet. All of them
-// return the same run, which is listed with RunSummary.StartsAt, and can be cancelled, or started by MoveStart. The
+// return the same run, which is listed with Run.StartsAt, and can be cancelled, or started by MoveStart. The
 // next call begins another one. Each call is one atomic step.
 //
 // All other options are taken from the first call, but limits and FairBy follow the input. A call with another graph

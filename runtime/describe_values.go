@@ -149,7 +149,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 
 // addNodeValues adds the values of one node, limit bytes of each. With full, not all that they need was read.
 func (r *RunRef) addNodeValues(
-	ctx context.Context, n *NodeDescription, spec *flowgraph.Node, read readValues, full bool, limit int,
+	ctx context.Context, n *fabrictype.Node, spec *flowgraph.Node, read readValues, full bool, limit int,
 ) (err error) {
 	limit = max(0, limit)
 	codec := codecName(spec.Codec)
@@ -185,7 +185,7 @@ func (d *RunDescription) known(names []string) []string {
 // takeValues takes the values of another description of the same run, of the nodes that d has.
 func (d *RunDescription) takeValues(from *RunDescription) {
 	d.Input, d.Result = from.Input, from.Result
-	values := make(map[string]*NodeDescription, len(from.Nodes))
+	values := make(map[string]*fabrictype.Node, len(from.Nodes))
 	for i := range from.Nodes {
 		values[from.Nodes[i].Name] = &from.Nodes[i]
 	}
@@ -220,7 +220,7 @@ func (d *RunDescription) valuesNeeded() []string {
 
 // inputOf composes the input of a node as its worker does.
 func (r *RunRef) inputOf(
-	ctx context.Context, n *NodeDescription, spec *flowgraph.Node, read readValues, limit int,
+	ctx context.Context, n *fabrictype.Node, spec *flowgraph.Node, read readValues, limit int,
 ) (*fabrictype.Value, error) {
 	if spec.Input.Kind == "" {
 		return nil, nil
@@ -249,7 +249,7 @@ func (r *RunRef) inputOf(
 		}
 		var err error
 		var whole bool
-		if results, whole, err = r.chosenInputs(ctx, n.ExecutionID); err != nil {
+		if results, whole, err = r.chosenInputs(ctx, enginecore.ExecutionID(n.ExecutionID)); err != nil {
 			return nil, err
 		}
 		if !whole {

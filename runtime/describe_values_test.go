@@ -45,8 +45,8 @@ func valuesFlow(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage]
 }
 
 // nodesByName are the nodes of a description.
-func nodesByName(d *runtime.RunDescription) map[string]runtime.NodeDescription {
-	nodes := make(map[string]runtime.NodeDescription)
+func nodesByName(d *runtime.RunDescription) map[string]fabrictype.Node {
+	nodes := make(map[string]fabrictype.Node)
 	for _, n := range d.Nodes {
 		nodes[n.Name] = n
 	}
@@ -153,7 +153,7 @@ func TestDescribeAttempts(t *testing.T) {
 		b.KeepingWorker(t, []activity.Handler{a})
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 
@@ -200,10 +200,10 @@ func TestDescribePages(t *testing.T) {
 		require.NoError(t, err)
 		last, err := run.Describe(ctx, runtime.WithPage("1", 1))
 		require.NoError(t, err)
-		require.Equal(t, "waits for each", last.Nodes[0].Why, "which is on the first page")
+		require.Equal(t, "waits for each", last.Nodes[0].Waiting.Sentence, "which is on the first page")
 
 		b.KeepingWorker(t, []activity.Handler{twice})
-		var child *runtime.ChildRun
+		var child *fabrictype.ChildRun
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)

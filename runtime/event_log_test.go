@@ -328,7 +328,7 @@ func TestNoisyNode(t *testing.T) {
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
 			fillLog(t, b, run, 25_000, at[len(at)-13:]+"\n"+lines[0])
-			require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("other-2")))
+			require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("other-2")))
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
 			for node, attempts := range map[string]int{"other-0": 1, "other-1": 1, "other-2": 2} {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -51,7 +52,7 @@ func ExampleClient_SetBudget() {
 	}
 	try()
 	try()
-	acme := runtime.BudgetRef{Name: "plan", Key: "acme"}
+	acme := fabrictype.BudgetRef{Name: "plan", Key: "acme"}
 	if err := client.SetBudget(ctx, acme, flow.HardLimit("pages", 20)); err != nil {
 		log.Fatal(err)
 	}

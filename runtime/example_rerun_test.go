@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -50,7 +51,7 @@ func ExampleRunRef_Rerun() {
 	}
 
 	open.Store(true)
-	if err := run.Rerun(ctx, runtime.RerunFailed()); err != nil {
+	if err := run.Rerun(ctx, fabrictype.RerunFailed); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(run.Result(ctx))

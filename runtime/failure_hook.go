@@ -178,11 +178,13 @@ func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 		if err != nil {
 			return err
 		}
-		if run.State == fabrictype.RunCancelled && !h.client.cleanupFailed(ctx, run.FlowID, run.FailedNode) {
+		if run.State == fabrictype.RunCancelled && !h.client.cleanupFailed(
+			ctx, enginecore.FlowID(run.FlowID), run.FailedNode,
+		) {
 			continue
 		}
 		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: flow.Outcome(run.State), Node: run.FailedNode}
-		if err := h.handle(ctx, h.client.readFailure(ctx, run.FlowID, failure)); err != nil {
+		if err := h.handle(ctx, h.client.readFailure(ctx, enginecore.FlowID(run.FlowID), failure)); err != nil {
 			return err
 		}
 	}

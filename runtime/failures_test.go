@@ -78,10 +78,10 @@ func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 		require.ErrorContains(t, err, "run failed: node z-first: one (and 1 more failed)")
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, []string{"z-first", "one", "told"}, []string{d.FailedNode, d.FailureReason, d.FailureCategory})
+		require.Equal(t, []string{"z-first", "one", "told"}, []string{d.FailedNode, d.Reason, d.Category})
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "told"}, "", 10)
 		require.NoError(t, err)
-		require.Equal(t, "z-first", page.Runs[0].FailedNode)
+		require.Equal(t, "z-first", page.Items[0].FailedNode)
 		b.Settle(t)
 	})
 }

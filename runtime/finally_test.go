@@ -121,7 +121,7 @@ func TestFinallyAfterACancel(t *testing.T) {
 		<-c.stopped
 
 		// Another end is another time to clean up.
-		require.NoError(t, run.Rerun(enginetest.Context(t), runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(enginetest.Context(t), fabrictype.RerunFailed))
 		eventuallyState(t, run, "b", fabrictype.NodeActive)
 		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
 		_, err = run.Result(enginetest.Context(t))

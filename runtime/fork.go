@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -267,9 +268,9 @@ func encodeFork(what string, value any, most int) ([]byte, error) {
 }
 
 // Forks yields the forks of the run, the newest first, as Client.Runs does.
-func (r *RunRef) Forks(ctx context.Context) iter.Seq2[RunSummary, error] {
+func (r *RunRef) Forks(ctx context.Context) iter.Seq2[fabrictype.Run, error] {
 	if err := r.ready(ctx); err != nil {
-		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
+		return func(yield func(fabrictype.Run, error) bool) { yield(fabrictype.Run{}, err) }
 	}
 	return r.client.Runs(ctx, RunQuery{Flow: r.flow, Tags: map[string]string{tagForkedFrom: r.id}})
 }

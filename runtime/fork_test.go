@@ -143,7 +143,7 @@ func TestFork(t *testing.T) {
 		require.Equal(t, []bool{false, true, false}, []bool{diff.Input, diff.Result, diff.Graph})
 		require.Equal(t, "origin", diff.B.ForkedFrom)
 		for _, n := range diff.Nodes {
-			require.Equal(t, n.Name == "left" || n.Name == "end", n.Differs(), n.Name)
+			require.Equal(t, n.Name == "left" || n.Name == "end", len(n.Differs) > 0, n.Name)
 		}
 		diff, err = runtime.DiffRuns(ctx, run.RunRef, b.Client.Run("diamond", "from"))
 		require.NoError(t, err)
@@ -152,7 +152,7 @@ func TestFork(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "end(given+right(in(x)))", forkResult(t, def, second))
 		require.Equal(t, map[string]int{"end": 1}, tr.take())
-		require.NoError(t, fork.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, fork.Rerun(ctx, fabrictype.RerunAll))
 		require.Equal(t, "end(left(in(x))+right(in(x)))", forkResult(t, def, fork))
 		b.Settle(t)
 	})
@@ -236,11 +236,11 @@ func TestForkKinds(t *testing.T) {
 		diff, err := runtime.DiffRuns(ctx, run.RunRef, later.RunRef)
 		require.NoError(t, err)
 		require.True(t, diff.Graph)
-		nodes := map[string]runtime.NodeDiff{}
+		nodes := map[string]fabrictype.NodeDiff{}
 		for _, n := range diff.Nodes {
 			nodes[n.Name] = n
 		}
-		require.Equal(t, []string{"activity", "input", "upstreams"}, nodes["all"].Graph)
+		require.Equal(t, []string{"activity", "input", "upstreams", "result"}, nodes["all"].Differs)
 		require.Nil(t, nodes["below"].B)
 		require.Nil(t, nodes["more"].A)
 		fork, err = run.Fork(ctx, runtime.ForkFrom("below"))

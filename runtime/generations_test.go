@@ -162,7 +162,7 @@ func TestEarlySignalsToANode(t *testing.T) {
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		send := func(name string) runtime.SignalResult {
+		send := func(name string) fabrictype.SignalResult {
 			sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "gate"}, runtime.Signal{Name: name, Payload: name})
 			require.NoError(t, err)
 			return sent
@@ -226,7 +226,7 @@ func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 			require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 			require.False(t, sent.Counts)
 		}
-		byToken := func(payload string) runtime.SignalResult {
+		byToken := func(payload string) fabrictype.SignalResult {
 			sent, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "go", Payload: payload, IdempotencyKey: payload})
 			require.NoError(t, err)
 			return sent
@@ -373,7 +373,7 @@ func TestLargeGenerationIsRemoved(t *testing.T) {
 }
 
 // describedNode describes the only node of a run.
-func describedNode(t *testing.T, run *runtime.RunRef) runtime.NodeDescription {
+func describedNode(t *testing.T, run *runtime.RunRef) fabrictype.Node {
 	t.Helper()
 	d, err := run.Describe(enginetest.Context(t))
 	require.NoError(t, err)

@@ -110,14 +110,14 @@ func TestGrantByCapability(t *testing.T) {
 		require.NoError(t, err)
 		d, err := picky.Describe(ctx)
 		require.NoError(t, err)
-		require.NotEqual(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+		require.NotEqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
 		require.Equal(t, fabrictype.NodeRateLimited, d.Nodes[0].State)
-		require.Contains(t, d.Nodes[0].Why, "ssd")
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "ssd")
 		_, err = s.ClaimForWorker(ctx, requestFor("simple", "gpu"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
 		grant, err = s.ClaimForWorker(ctx, requestFor("strong", "cuda", "gpu", "ssd"))
 		require.NoError(t, err)
-		require.Equal(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+		require.EqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
@@ -410,7 +410,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 			for _, run := range runs {
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				if d.Nodes[0].Why == why {
+				if d.Nodes[0].Waiting.Sentence == why {
 					waiting = append(waiting, run)
 				}
 			}
@@ -423,7 +423,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
 		require.NoError(t, waiting[0].Pause(ctx, ""))
-		ref := runtime.BudgetRef{Name: "shared", Flow: "spending"}
+		ref := fabrictype.BudgetRef{Name: "shared", Flow: "spending"}
 		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
 		var grant runtime.Grant
 		enginetest.Eventually(t, func() string {
@@ -434,7 +434,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		})
 		d, err := waiting[1].Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+		require.EqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the run is paused")
 		require.NoError(t, b.Client.PauseLane(ctx, activity.DefaultLane, ""))

@@ -14,6 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -145,8 +146,8 @@ func TestGraphIsGone(t *testing.T) {
 		require.NoError(t, err)
 		d, err := completing.Describe(ctx)
 		require.NoError(t, err)
-		a := d.Nodes[slices.IndexFunc(d.Nodes, func(n runtime.NodeDescription) bool { return n.Name == "a" })]
-		_, err = operator.RevokeLease(ctx, a.ExecutionID, "", "its graph was gone")
+		a := d.Nodes[slices.IndexFunc(d.Nodes, func(n fabrictype.Node) bool { return n.Name == "a" })]
+		_, err = operator.RevokeLease(ctx, enginecore.ExecutionID(a.ExecutionID), "", "its graph was gone")
 		require.NoError(t, err)
 		for _, run := range []*runtime.Run[int]{completing, waiting, renewed} {
 			out, err := run.Result(ctx)

@@ -37,7 +37,7 @@ func TestClientInterceptors_GuardStartsOfSchedulesAndBulkJobs(t *testing.T) {
 			}
 		})
 		hourly := runtime.ScheduleConfig{Every: time.Hour, StartPaused: true}
-		hours := runtime.ScheduleBackfill{From: time.Now().Add(-3 * time.Hour), Until: time.Now().Add(-time.Minute)}
+		hours := fabrictype.Backfill{From: time.Now().Add(-3 * time.Hour), Until: time.Now().Add(-time.Minute)}
 		steps := []struct {
 			want string
 			do   func() error
@@ -62,7 +62,7 @@ func TestClientInterceptors_GuardStartsOfSchedulesAndBulkJobs(t *testing.T) {
 			{"resume_schedule nightly plain ", func() error { return client.ResumeSchedule(ctx, "nightly") }},
 			{"start_bulk_job again plain rerun", func() error {
 				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []fabrictype.RunState{fabrictype.RunFailed}},
-					fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, runtime.BulkOptions{ID: "again"})
+					fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again"})
 				return err
 			}},
 			{"stop_bulk_job again  ", func() error { return client.StopBulkJob(ctx, "again") }},

@@ -126,7 +126,7 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 		if !b.Contract() {
 			d, err := run.Describe(enginetest.Context(t))
 			require.NoError(t, err)
-			require.Equal(t, "waits for 1 of a, b, c", d.Nodes[3].Why)
+			require.Equal(t, "waits for 1 of a, b, c", d.Nodes[3].Waiting.Sentence)
 		}
 		close(c.gate)
 		result, err := run.Result(enginetest.Context(t))

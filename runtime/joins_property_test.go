@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -185,15 +186,15 @@ func (c *workerPool) randomDAGRound(t *testing.T, seed uint64) {
 				w.repair(c.lab, i)
 			}
 		}
-		scope := []runtime.RerunScope{
-			runtime.RerunFailed(), runtime.RerunAll(), runtime.RerunFrom(nodeName(r.IntN(len(w.nodes)))),
+		scope := []fabrictype.RerunScope{
+			fabrictype.RerunFailed, fabrictype.RerunAll, fabrictype.RerunFrom(nodeName(r.IntN(len(w.nodes)))),
 		}[r.IntN(3)]
 		if again == reruns-1 {
-			scope = runtime.RerunAll()
+			scope = fabrictype.RerunAll
 		}
 		if err := run.Rerun(ctx, scope); err != nil {
 			require.ErrorIs(t, err, runtime.ErrNothingToRerun)
-			require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+			require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		}
 		c.lab.tally("rerun")
 		if again < reruns-1 {

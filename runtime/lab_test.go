@@ -12,8 +12,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // behaviour is the action of a node's function in one attempt.
@@ -129,14 +129,14 @@ func newScript(r *rand.Rand, calm int) script {
 	return s
 }
 
-// unlucky reports whether a node that its script lets succeed has failed because it was kept from running: its worker was
-// lost more often than allowed, or each of its attempts ran into the timeout. A worker whose process gets no time for
-// seconds does lose its leases, and its functions are late.
+// unlucky reports whether a node that its script lets succeed has failed because it was kept from running: its worker
+// was lost more often than allowed, or each of its attempts ran into the timeout. A worker whose process gets no time
+// for seconds does lose its leases, and its functions are late.
 func (n *sketchNode) unlucky(got invariant.Node) bool {
 	if got.Outcome != "failed" || !n.script.succeeds() {
 		return false
 	}
-	return got.Category == runtime.CategoryWorkerLost ||
+	return got.Category == engine.CategoryWorkerLost ||
 		n.timeout > 0 && got.Attempts >= n.script.attempts && got.Category == activity.CategoryTimeout
 }
 

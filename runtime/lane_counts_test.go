@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -133,7 +134,7 @@ func TestLanesFollowTheirNodes(t *testing.T) {
 			_, _ = run.Result(ctx)
 		}
 		await([3]int{})
-		require.NoError(t, runs[0].Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, runs[0].Rerun(ctx, fabrictype.RerunAll))
 		_, err := runs[0].Result(ctx)
 		require.NoError(t, err)
 		await([3]int{})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -60,13 +61,13 @@ func TestLiveValues(t *testing.T) {
 			require.NotZero(t, value.At)
 			raw, err := run.Value(ctx, "node", "raw")
 			require.NoError(t, err)
-			require.Equal(t, fmt.Sprintf(`{"attempt":%d}`, attempt), string(raw.Data))
+			require.Equal(t, fmt.Sprintf(`{"attempt":%d}`, attempt), string(raw.JSON))
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			live := d.Nodes[0].LiveValues
 			require.Len(t, live, 2)
 			require.Equal(t, value.At, live[0].At)
-			require.Equal(t, []any{"at", len(value.Data), attempt}, []any{live[0].Key, live[0].Size, live[0].Attempt})
+			require.Equal(t, []any{"at", len(value.JSON), attempt}, []any{live[0].Key, live[0].Size, live[0].Attempt})
 		}
 		for attempt := 1; attempt <= 2; attempt++ {
 			require.Equal(t, attempt, <-reached)
@@ -77,7 +78,7 @@ func TestLiveValues(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
 		check(2)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		require.Equal(t, 3, <-reached)
 		check(3)
 		goOn <- struct{}{}

@@ -17,7 +17,7 @@ import (
 )
 
 // framesOf reads the frames of the node of a run.
-func framesOf(ctx context.Context, t *testing.T, run *runtime.RunRef) (frames []runtime.StreamFrame) {
+func framesOf(ctx context.Context, t *testing.T, run *runtime.RunRef) (frames []fabrictype.Frame) {
 	t.Helper()
 	for frame, err := range run.Frames(ctx, "node", "") {
 		require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestRefusedFrames(t *testing.T) {
 		frames := framesOf(ctx, t, ref)
 		require.Len(t, frames, 2)
 		require.Equal(t, [2]int{0, 1}, [2]int{frames[0].Dropped, frames[1].Dropped})
-		require.Equal(t, `"second"`, string(frames[1].Payload))
+		require.Equal(t, `"second"`, string(frames[1].Payload()))
 		lines := logsOf(ctx, t, ref, runtime.LogQuery{})
 		require.Len(t, lines, 1)
 		require.Equal(t, 1, lines[0].Cut)
@@ -156,7 +156,7 @@ func TestLogsStayOverRerunUntilPurge(t *testing.T) {
 		ref := b.Client.Run("talker", run.ID())
 		before := logsOf(ctx, t, ref, runtime.LogQuery{})
 		require.Len(t, before, 2)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		followed := make([]fabrictype.LogLine, 0)
 		for line, err := range ref.Logs(ctx, "node", runtime.LogQuery{Follow: true, After: before[1].Cursor}) {
 			require.NoError(t, err)

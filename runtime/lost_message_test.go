@@ -237,7 +237,7 @@ var dueCases = map[string]dueCase{
 			_, err := startOne(ctx, t, x, def).Result(ctx)
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
-				state, err := x.Client.Budget(ctx, runtime.BudgetRef{Name: "shared", Flow: def.Name()})
+				state, err := x.Client.Budget(ctx, fabrictype.BudgetRef{Name: "shared", Flow: def.Name()})
 				require.NoError(t, err)
 				if state.UsedUp == "" && state.Resets == 0 {
 					return "the budget is not used up"

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -58,7 +59,7 @@ func (c *keeperPool) shared(t *testing.T, living ...int) {
 	})
 }
 
-func (c *keeperPool) promotions(i int) runtime.KeeperTaskStats {
+func (c *keeperPool) promotions(i int) fabrictype.KeeperTaskStats {
 	return c.keepers[i].Stats().Tasks["delayed_promotion"]
 }
 
@@ -95,7 +96,7 @@ func TestKeepersShare(t *testing.T) {
 
 		// Each reads all partitions when it begins, and learns of the others in the meantime.
 		enginetest.Eventually(t, func() string {
-			before := []runtime.KeeperTaskStats{c.promotions(0), c.promotions(1), c.promotions(2)}
+			before := []fabrictype.KeeperTaskStats{c.promotions(0), c.promotions(1), c.promotions(2)}
 			runs(1)
 			looked, done := 0, int64(0)
 			for i := range c.keepers {

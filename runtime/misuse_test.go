@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -41,7 +42,7 @@ func TestNilOptions(t *testing.T) {
 			return b.Client.Run(def.Name(), "there").CancelNode(ctx, "n0", "", runtime.WithActor("x"), nil)
 		},
 		"rerun": func() error {
-			return b.Client.Run(def.Name(), "there").Rerun(ctx, runtime.RerunAll(), runtime.WithActor("x"), nil)
+			return b.Client.Run(def.Name(), "there").Rerun(ctx, fabrictype.RerunAll, runtime.WithActor("x"), nil)
 		},
 		"limit": func() error { return b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), nil) },
 	} {
@@ -121,7 +122,7 @@ func TestAccessorsOfNilAndZeroObjects(t *testing.T) {
 	def := chainOf(t, addOne(), 1)
 	_, err = runtime.Start(none, b.Client, def, 1)
 	require.ErrorIs(t, err, runtime.ErrInvalid)
-	for _, scope := range []runtime.RerunScope{"", "bogus", "from "} {
+	for _, scope := range []fabrictype.RerunScope{"", "bogus", "from "} {
 		err := b.Client.Run(def.Name(), "run").Rerun(t.Context(), scope)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, fmt.Sprintf("scope %q: must be ", string(scope)))

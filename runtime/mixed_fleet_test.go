@@ -285,11 +285,11 @@ func (f *fleet) answer(run *runtime.Run[int], over <-chan struct{}) {
 
 // answerRaw sends the signal as another program does: with the data that it reads of the waitpoint.
 func (f *fleet) answerRaw(w runtime.Waitpoint) {
-	points, err := f.operator.Waitpoints(f.ctx, w.ExecutionID)
+	points, err := f.operator.Waitpoints(f.ctx, enginecore.ExecutionID(w.ExecutionID))
 	require.NoError(f.t, err)
 	for _, point := range points {
 		_, err := f.operator.DeliverSignal(f.ctx, admin.Signal{
-			Execution: w.ExecutionID, Waitpoint: point.ID, Token: point.Token, Name: "yes", Payload: []byte("7"),
+			Execution: enginecore.ExecutionID(w.ExecutionID), Waitpoint: point.ID, Token: point.Token, Name: "yes", Payload: []byte("7"),
 			IdempotencyKey: "one",
 		})
 		var refusal *enginecore.Error

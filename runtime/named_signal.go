@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -38,15 +39,15 @@ func (w WaitName) String() string {
 // The error wraps ErrUnknownNode, ErrRunNotFound, ErrInvalid for a node that does not wait in that way, an error of
 // Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
 // with a schema (activity.AnswerSchema) takes a second one.
-func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (SignalResult, error) {
+func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
 	if r.isIntercepted() {
 		return r.interceptedSignalWait(ctx, w, s)
 	}
 	if err := r.ready(ctx); err != nil {
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
-	send := func(ctx context.Context) (SignalResult, error) { return r.signalWait(ctx, w, s) }
-	var result SignalResult
+	send := func(ctx context.Context) (fabrictype.SignalResult, error) { return r.signalWait(ctx, w, s) }
+	var result fabrictype.SignalResult
 	var err error
 	if actor := r.client.actor; actor != "" {
 		result, err = r.client.answered(ctx, actor, waitEntryName(r.flow, r.id, w), &s, send)
@@ -54,19 +55,19 @@ func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 		result, err = send(ctx)
 	}
 	if err != nil {
-		return SignalResult{}, r.errorf(fmt.Sprintf("signal %q to %s of", s.Name, w), err)
+		return fabrictype.SignalResult{}, r.errorf(fmt.Sprintf("signal %q to %s of", s.Name, w), err)
 	}
 	return result, nil
 }
 
-func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalResult, error) {
+func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
 	store, err := offered[engine.NamedWaits](ctx, r.client)
 	if err != nil {
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
 	signal, err := s.sent()
 	if err != nil {
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
 	call := enginerpc.SignalNodeCall{
 		Partition: r.partition, FlowID: r.flowID, Node: w.Node, Step: w.Step, OutgoingSignal: signal,
@@ -77,7 +78,7 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 		return err
 	})
 	if err != nil {
-		return SignalResult{}, nodeFault(signalFault(err))
+		return fabrictype.SignalResult{}, nodeFault(signalFault(err))
 	}
 	return deliveryOf(enginerpc.SignalReply{
 		Outcome: reply.Outcome, SignalID: reply.SignalID, FirstOutcome: reply.FirstOutcome, Matched: reply.Matched,
@@ -97,26 +98,26 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 // unchanged. A new run is not started if its signal is refused. In contract mode it wraps ErrNotInContract.
 func StartOrSignal[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, w WaitName, s Signal, opts ...StartOption,
-) (*Run[Out], SignalResult, error) {
+) (*Run[Out], fabrictype.SignalResult, error) {
 	if err := checkContext(ctx); err != nil {
-		return nil, SignalResult{}, fmt.Errorf("start or signal: %w", err)
+		return nil, fabrictype.SignalResult{}, fmt.Errorf("start or signal: %w", err)
 	}
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
-		return nil, SignalResult{}, err
+		return nil, fabrictype.SignalResult{}, err
 	}
 	return startOrSignal(ctx, c, plan, w, s, def.DecodeResult)
 }
 
 func startOrSignal[Out any](
 	ctx context.Context, c *Client, plan *submit.RunPlan, w WaitName, s Signal, decode func([]byte) (Out, error),
-) (*Run[Out], SignalResult, error) {
+) (*Run[Out], fabrictype.SignalResult, error) {
 	var existed bool
-	send := func(ctx context.Context) (result SignalResult, err error) {
+	send := func(ctx context.Context) (result fabrictype.SignalResult, err error) {
 		existed, result, err = c.startOrSignal(ctx, plan, w, s)
 		return result, err
 	}
-	var result SignalResult
+	var result fabrictype.SignalResult
 	var err error
 	if c.actor != "" {
 		result, err = c.answered(ctx, plan.Creator, waitEntryName(plan.Flow, plan.Run, w), &s, send)
@@ -124,8 +125,9 @@ func startOrSignal[Out any](
 		result, err = send(ctx)
 	}
 	if err != nil {
-		return nil, SignalResult{}, fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow,
-			err)
+		return nil, fabrictype.SignalResult{},
+			fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow,
+				err)
 	}
 	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
 	return &Run[Out]{RunRef: ref, decode: decode, existed: existed}, result, nil
@@ -134,20 +136,22 @@ func startOrSignal[Out any](
 // startOrSignal submits a plan with a signal.
 func (c *Client) startOrSignal(
 	ctx context.Context, plan *submit.RunPlan, w WaitName, s Signal,
-) (existed bool, result SignalResult, err error) {
+) (existed bool, result fabrictype.SignalResult, err error) {
 	if _, err := offered[engine.NamedWaits](ctx, c); err != nil {
-		return false, SignalResult{}, err
+		return false, fabrictype.SignalResult{}, err
 	}
 	if plan.Arrival != nil {
-		return false, SignalResult{}, invalid("StartOrSignal cannot be combined with WithKey and WithThrottle")
+		return false, fabrictype.SignalResult{}, invalid(
+			"StartOrSignal cannot be combined with WithKey and WithThrottle",
+		)
 	}
 	signal, err := s.sent()
 	if err != nil {
-		return false, SignalResult{}, err
+		return false, fabrictype.SignalResult{}, err
 	}
 	schema, err := plan.WaitSchema(w.Node, w.Step)
 	if err != nil {
-		return false, SignalResult{}, err
+		return false, fabrictype.SignalResult{}, err
 	}
 	// A run that exists may be of another graph, whose wait has another schema.
 	err = c.answers.SendSignal(&signal, schema, func() (string, error) {
@@ -164,7 +168,7 @@ func (c *Client) startOrSignal(
 		return plan.Sent.AnswerSchema, nil
 	})
 	if err != nil {
-		return false, SignalResult{}, err
+		return false, fabrictype.SignalResult{}, err
 	}
 	sent := plan.Sent
 	return existed, deliveryOf(enginerpc.SignalReply{

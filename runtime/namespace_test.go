@@ -27,7 +27,7 @@ import (
 type foreign struct {
 	flow, run, node string
 	wait            runtime.Waitpoint
-	budget          runtime.BudgetRef
+	budget          fabrictype.BudgetRef
 	limit, schedule string
 	// bulkJob is an id that both namespaces use, theirJob one that only the other one does.
 	bulkJob, theirJob string
@@ -72,7 +72,7 @@ var acrossNamespaces = map[string]struct {
 		return c.Run(x.flow, x.run).PurgeIfClosedAt(ctx, time.Now())
 	}, runtime.ErrRunNotFound},
 	"Rerun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.Run(x.flow, x.run).Rerun(ctx, runtime.RerunAll())
+		return c.Run(x.flow, x.run).Rerun(ctx, fabrictype.RerunAll)
 	}, runtime.ErrRunNotFound},
 	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetPriority(ctx, 9)
@@ -123,7 +123,7 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 	"ListWaits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		page, err := c.ListWaits(ctx, runtime.WaitQuery{}, "", 0)
-		return noneOf(page.Waits, err)
+		return noneOf(page.Items, err)
 	}, nil},
 	"Audit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		for e, err := range c.Audit(ctx, runtime.AuditQuery{Actor: "them"}) {
@@ -149,7 +149,7 @@ var acrossNamespaces = map[string]struct {
 	"ListRuns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		all, err := c.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 		ofFlow, flowErr := c.ListRuns(ctx, runtime.RunQuery{Flow: x.flow}, "", 0)
-		return noneOf(append(all.Runs, ofFlow.Runs...), errors.Join(err, flowErr))
+		return noneOf(append(all.Items, ofFlow.Items...), errors.Join(err, flowErr))
 	}, nil},
 	"Feed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		feed, err := c.Feed(ctx, runtime.FeedFilter{Flow: x.flow}, "")
@@ -214,10 +214,10 @@ var acrossNamespaces = map[string]struct {
 		return err
 	}, nil},
 	"ReplaceLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.ReplaceLimit(ctx, runtime.LimitState{Name: x.limit + "-absent"}, activity.AtOnce(1))
+		return c.ReplaceLimit(ctx, fabrictype.Limit{Name: x.limit + "-absent"}, activity.AtOnce(1))
 	}, enginecore.ErrChangedMeanwhile},
 	"ReplaceBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.ReplaceBudget(ctx, runtime.BudgetState{Ref: x.budget}, flow.HardLimit("calls", 1))
+		return c.ReplaceBudget(ctx, fabrictype.Budget{BudgetRef: x.budget}, flow.HardLimit("calls", 1))
 	}, enginecore.ErrChangedMeanwhile},
 	"ScheduleNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.ScheduleNamed(ctx, x.schedule, x.flow, []byte("1"), runtime.ScheduleConfig{Every: time.Hour})
@@ -304,7 +304,7 @@ var acrossNamespaces = map[string]struct {
 	}, runtime.ErrScheduleNotFound},
 	"BackfillSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		now := time.Now()
-		_, err := c.BackfillSchedule(ctx, x.schedule, runtime.ScheduleBackfill{From: now.Add(-time.Hour), Until: now})
+		_, err := c.BackfillSchedule(ctx, x.schedule, fabrictype.Backfill{From: now.Add(-time.Hour), Until: now})
 		return err
 	}, runtime.ErrScheduleNotFound},
 	"EditSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
@@ -384,7 +384,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		require.NoError(t, err)
 		_, err = runtime.Start(ctx, theirs.Client, def, 2, runtime.WithKey("customer", runtime.KeyPolicy{}))
 		require.NoError(t, err)
-		shared := runtime.BudgetRef{Name: "shared"}
+		shared := fabrictype.BudgetRef{Name: "shared"}
 		require.NoError(t, theirs.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
 		require.NoError(t, theirs.Client.As("them").SetLimit(ctx, "few", "", activity.AtOnce(7)))
@@ -399,7 +399,9 @@ func TestNamespacesAreApart(t *testing.T) {
 		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
 		p, err := engine.ConnOf(ours.Engine.Internal()).FlowPartition(id)
 		require.NoError(t, err)
-		x.wait = runtime.Waitpoint{ExecutionID: enginecore.NodeExecutionID(p, id, 1), ID: enginecore.WaitpointIDFor(id, "ok")}
+		x.wait = runtime.Waitpoint{Wait: fabrictype.Wait{
+			ExecutionID: string(enginecore.NodeExecutionID(p, id, 1)), ID: string(enginecore.WaitpointIDFor(id, "ok")),
+		}}
 		view := func() []any {
 			c := theirs.Client
 			described, err := c.Run(x.flow, x.run).Describe(ctx)
@@ -446,7 +448,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		w := openWaits(t, ctx, run, 1)[0]
 		before := contents(t, ctx, b)
 		unknown := w
-		unknown.ExecutionID = enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
+		unknown.ExecutionID = string(enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily}))
 		for _, end := range []func(*runtime.RunRef, runtime.Waitpoint) error{
 			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.ResumeWait(ctx, w, 0) },
 			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.CancelWait(ctx, w, "") },
@@ -458,11 +460,11 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 			}
 			require.ErrorIs(t, end(run.RunRef, unknown), enginecore.ErrExecutionNotFound)
 		}
-		p, err := w.ExecutionID.Partition()
+		p, err := enginecore.ExecutionID(w.ExecutionID).Partition()
 		require.NoError(t, err)
 		_, err = engine.ConnOf(b.Engine.Internal()).EndWait(ctx, enginerpc.EndWaitCall{
-			Partition: p, ExecutionID: w.ExecutionID,
-			WaitpointID: w.ID, Resume: true, Result: []byte("7"), Namespace: "another",
+			Partition: p, ExecutionID: enginecore.ExecutionID(w.ExecutionID),
+			WaitpointID: enginecore.WaitpointID(w.ID), Resume: true, Result: []byte("7"), Namespace: "another",
 		})
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 		require.Equal(t, before, contents(t, ctx, b))

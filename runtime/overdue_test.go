@@ -34,8 +34,8 @@ func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, miss
 }
 
 func overdueNode(d *runtime.RunDescription) string {
-	if d.Nodes[0].Overdue == 0 {
-		return "it is not overdue: " + d.Nodes[0].Why
+	if d.Nodes[0].Overdue.Duration == 0 {
+		return "it is not overdue: " + d.Nodes[0].Waiting.Sentence
 	}
 	return ""
 }
@@ -75,39 +75,39 @@ func TestOverdue_IsDescribedWithItsReason(t *testing.T) {
 
 		missing := regexp.MustCompile(`^overdue by \d+ s: no keeper seen \(`)
 		d := describeUntil(t, b, retried.Name(), "retry", overdueNode)
-		require.Regexp(t, missing, d.Nodes[0].Why)
-		require.Contains(t, d.Nodes[0].Why, "retries at")
+		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "retries at")
 		require.True(t, d.NoKeeper)
 		require.Zero(t, d.Overdue, "the run has no deadline")
 		d = describeUntil(t, b, lost.Name(), "lost", overdueNode)
-		require.Regexp(t, missing, d.Nodes[0].Why)
-		require.Contains(t, d.Nodes[0].Why, "its worker was lost")
+		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "its worker was lost")
 		d = describeUntil(t, b, "expiring", "deadline", func(d *runtime.RunDescription) string {
-			if d.Overdue == 0 {
+			if d.Overdue.Duration == 0 {
 				return "the deadline of the run"
 			}
 			return ""
 		})
 		require.True(t, d.NoKeeper)
 		d = describeUntil(t, b, "awaited", "wait", overdueNode)
-		require.Regexp(t, missing, d.Nodes[0].Why)
+		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
 
 		// A listener on the channel of keepers appears as a keeper that lags.
 		_, end := hearKeepers(t, b)
 		d = describeUntil(t, b, retried.Name(), "retry", overdueNode)
-		require.Regexp(t, `^overdue by \d+ s \(retries at`, d.Nodes[0].Why)
+		require.Regexp(t, `^overdue by \d+ s \(retries at`, d.Nodes[0].Waiting.Sentence)
 		require.False(t, d.NoKeeper)
 		end()
 
 		// A keeper sees to all of it; a run that waits for a worker afterwards is not a keeper's fault.
 		b.Keeper(t)
 		d = describeUntil(t, b, lost.Name(), "lost", func(d *runtime.RunDescription) string {
-			if d.Nodes[0].Overdue > 0 {
-				return "it is overdue: " + d.Nodes[0].Why
+			if d.Nodes[0].Overdue.Duration > 0 {
+				return "it is overdue: " + d.Nodes[0].Waiting.Sentence
 			}
 			return ""
 		})
-		require.NotContains(t, d.Nodes[0].Why, "overdue")
+		require.NotContains(t, d.Nodes[0].Waiting.Sentence, "overdue")
 	})
 }
 
@@ -129,5 +129,5 @@ func TestNotOverdue(t *testing.T) {
 	})
 	require.Zero(t, d.Nodes[0].Overdue)
 	require.False(t, d.NoKeeper)
-	require.NotContains(t, d.Nodes[0].Why, "overdue")
+	require.NotContains(t, d.Nodes[0].Waiting.Sentence, "overdue")
 }

@@ -69,13 +69,13 @@ func TestPausedLane(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, lanes, 2)
 		require.Equal(t, "default", lanes[0].Name)
-		require.True(t, lanes[0].Paused)
+		require.True(t, lanes[0].Paused())
 		require.Equal(t, "maintenance", lanes[0].PauseReason)
-		require.WithinDuration(t, time.Now(), lanes[0].PausedSince, time.Hour)
+		require.WithinDuration(t, time.Now(), lanes[0].PausedAt, time.Hour)
 		require.Equal(t, 1, lanes[0].Eligible)
 		require.Equal(t, 2, lanes[0].Blocked.Dependencies)
 		require.WithinDuration(t, time.Now(), lanes[0].Oldest, time.Hour)
-		require.False(t, lanes[1].Paused)
+		require.False(t, lanes[1].Paused())
 		pauses, err := b.Client.Pauses(p.ctx)
 		require.NoError(t, err)
 		require.Len(t, pauses, 1)
@@ -138,10 +138,10 @@ func TestPausedRun(t *testing.T) {
 			d, err := run.Describe(p.ctx)
 			require.NoError(t, err)
 			require.Equal(t, "look at it", d.PauseReason)
-			if d.Nodes[0].State == fabrictype.NodeSucceeded && d.Nodes[1].Why == "the run is paused: look at it" {
+			if d.Nodes[0].State == fabrictype.NodeSucceeded && d.Nodes[1].Waiting.Sentence == "the run is paused: look at it" {
 				return ""
 			}
-			return d.Nodes[1].Why
+			return d.Nodes[1].Waiting.Sentence
 		})
 		require.EqualValues(t, 1, p.runs.Load())
 		require.NoError(t, run.Resume(p.ctx))

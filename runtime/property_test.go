@@ -109,7 +109,7 @@ func stateOf(d *runtime.RunDescription) string {
 	}
 	text := fmt.Sprintf("%s, %d open\n", d.State, d.OpenNodes)
 	for _, n := range d.Nodes {
-		text += fmt.Sprintf("  %s %s %s attempts=%d %s\n", n.Name, n.State, n.Why, n.Attempts, n.Reason)
+		text += fmt.Sprintf("  %s %s %s attempts=%d %s\n", n.Name, n.State, n.Waiting.Sentence, n.Attempts, n.Reason)
 	}
 	return text
 }

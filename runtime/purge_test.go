@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -175,8 +176,8 @@ func TestPurgeInParts(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 		listed, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "wide"}, "", 10)
 		require.NoError(t, err)
-		require.Empty(t, listed.Runs)
-		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: d.Nodes[1100].ExecutionID, LaneID: "default"})
+		require.Empty(t, listed.Items)
+		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: enginecore.ExecutionID(d.Nodes[1100].ExecutionID), LaneID: "default"})
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 
 		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.WithID("id"))
@@ -300,7 +301,7 @@ func TestPurgeIfClosedAt(t *testing.T) {
 		former, err := run.Describe(ctx)
 		require.NoError(t, err)
 		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 

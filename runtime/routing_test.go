@@ -25,8 +25,8 @@ func describedAs(ctx context.Context, run *runtime.Run[int], state, why string) 
 		if err != nil {
 			return err.Error()
 		}
-		if n := d.Nodes[0]; string(n.State) != state || !strings.Contains(n.Why, why) {
-			return string(n.State) + ": " + n.Why
+		if n := d.Nodes[0]; string(n.State) != state || !strings.Contains(n.Waiting.Sentence, why) {
+			return string(n.State) + ": " + n.Waiting.Sentence
 		}
 		return ""
 	}
@@ -102,7 +102,7 @@ func TestLanes(t *testing.T) {
 		d, err := slow.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.NodeWaiting, d.Nodes[0].State)
-		require.Contains(t, d.Nodes[0].Why, "lane slow")
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "lane slow")
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{"slow", "fast"}})
 		_, err = slow.Result(ctx)
 		require.NoError(t, err)

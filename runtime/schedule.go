@@ -41,8 +41,8 @@ var (
 // The error matches ErrInvalid and joins all faults of the name and the config. It wraps ErrTooLarge, or another error
 // of Start, when the run could not be started, and ErrNotInContract in contract mode. Nothing was written then.
 func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flow.Definition[In, Out], in In,
-	config ScheduleConfig) (*ScheduleDescription, error) {
-	fail := func(err error) (*ScheduleDescription, error) {
+	config ScheduleConfig) (*fabrictype.Schedule, error) {
+	fail := func(err error) (*fabrictype.Schedule, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
 	}
 	if err := errors.Join(usable(c, def), checkContext(ctx)); err != nil {
@@ -87,8 +87,8 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 // or matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written then.
 func (c *Client) ScheduleNamed(
 	ctx context.Context, name, flow string, input json.RawMessage, config ScheduleConfig,
-) (*ScheduleDescription, error) {
-	fail := func(err error) (*ScheduleDescription, error) {
+) (*fabrictype.Schedule, error) {
+	fail := func(err error) (*fabrictype.Schedule, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
 	}
 	if err := c.ready(ctx); err != nil {
@@ -122,7 +122,7 @@ func (c *Client) ScheduleNamed(
 // declareSchedule stores a schedule that was checked, with an entry in the audit log.
 func (c *Client) declareSchedule(
 	ctx context.Context, name string, draft *schedule.Draft,
-) (*ScheduleDescription, error) {
+) (*fabrictype.Schedule, error) {
 	var err error
 	if draft.Spec.Carried, err = c.session.Carried(ctx); err != nil {
 		return nil, err

@@ -72,16 +72,6 @@ func (c *Client) NextFires(ctx context.Context, name string, n int) ([]time.Time
 	return r.Upcoming(n), nil
 }
 
-// ScheduleBackfill is a past interval whose times a schedule starts later.
-type ScheduleBackfill struct {
-	// From and Until are the first and the last time that are started, both inclusive, in the past by the engine's
-	// clock. In a ScheduleDescription, From is the next time that will be.
-	From, Until time.Time
-	// Overlap is OverlapQueue, by which each run starts when the one before has ended, or OverlapAllow, by which all
-	// start at once. Only the runs of the backfill count. Defaults to OverlapQueue.
-	Overlap fabrictype.OverlapPolicy
-}
-
 // BackfillSchedule makes keepers start runs for times of the timetable that have passed: those before the schedule was
 // created, during a pause, or that were missed. It returns how many there are. The runs have the ids of their times, so
 // a time that has its run already, from a former fire or backfill, gets no other one and is recorded as skipped. They
@@ -94,7 +84,7 @@ type ScheduleBackfill struct {
 // times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then. With WithRequestID
 // the call can be repeated.
 func (c *Client) BackfillSchedule(
-	ctx context.Context, name string, b ScheduleBackfill, opts ...ActionOption,
+	ctx context.Context, name string, b fabrictype.Backfill, opts ...ActionOption,
 ) (count int, err error) {
 	by, err := c.actionOf(opts)
 	b.Overlap = cmp.Or(b.Overlap, fabrictype.OverlapQueue)
@@ -120,7 +110,7 @@ func (c *Client) BackfillSchedule(
 			schedules := schedule.Store{Session: c.session}
 			return schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
-				count, known, err = r.AddBackfill(b.From, b.Until, fabrictype.OverlapPolicy(b.Overlap), by.request)
+				count, known, err = r.AddBackfill(b.From, b.Until, b.Overlap, by.request)
 				return err == nil && !known, err
 			})
 		})
@@ -145,8 +135,8 @@ type ScheduleEdit struct {
 // (Client.Publish), the input is checked against its schema.
 func (c *Client) EditSchedule(
 	ctx context.Context, name string, edit func(*ScheduleEdit) error,
-) (*ScheduleDescription, error) {
-	fail := func(err error) (*ScheduleDescription, error) {
+) (*fabrictype.Schedule, error) {
+	fail := func(err error) (*fabrictype.Schedule, error) {
 		return nil, fmt.Errorf("edit schedule %.140q: %w", name, err)
 	}
 	p, id, err := c.locateSchedule(ctx, name)
@@ -231,18 +221,18 @@ func configOf(s *schedule.Spec) ScheduleConfig {
 		Cron: s.Cron, TimeZone: s.Zone, Every: time.Duration(s.EveryMS) * time.Millisecond,
 		StartingAt: schedule.UnixTime(s.StartMS), EndingAt: schedule.UnixTime(s.EndMS),
 		Jitter: time.Duration(s.JitterMS) * time.Millisecond, CatchUp: s.CatchUp(),
-		Overlap:    fabrictype.OverlapPolicy(s.Overlap),
+		Overlap:    s.Overlap,
 		QueueLimit: s.QueueLimit, FireTimeField: s.FireField, Tags: maps.Clone(s.Tags), Actor: s.Creator,
 	}
 }
 
 // backfillsOf describes the backfills of a schedule that are not finished.
-func backfillsOf(stored []schedule.Backfill) []ScheduleBackfill {
-	var list []ScheduleBackfill
+func backfillsOf(stored []schedule.Backfill) []fabrictype.Backfill {
+	var list []fabrictype.Backfill
 	for _, b := range stored {
-		list = append(list, ScheduleBackfill{
+		list = append(list, fabrictype.Backfill{
 			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until),
-			Overlap: fabrictype.OverlapPolicy(b.Overlap),
+			Overlap: b.Overlap,
 		})
 	}
 	return list

@@ -56,8 +56,8 @@ func TestScheduleBackfill(t *testing.T) {
 		last := hourly(ctx, t, b, report, fabrictype.OverlapSkip)
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
-		done := func() *runtime.ScheduleDescription {
-			var d *runtime.ScheduleDescription
+		done := func() *fabrictype.Schedule {
+			var d *fabrictype.Schedule
 			enginetest.Eventually(t, func() string {
 				var err error
 				d, err = b.Client.DescribeSchedule(ctx, "hourly")
@@ -68,7 +68,7 @@ func TestScheduleBackfill(t *testing.T) {
 			})
 			return d
 		}
-		count, err := b.Client.BackfillSchedule(ctx, "hourly", runtime.ScheduleBackfill{
+		count, err := b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{
 			From: last.Add(-4 * time.Hour), Until: last.Add(time.Minute),
 		})
 		require.NoError(t, err)
@@ -87,7 +87,7 @@ func TestScheduleBackfill(t *testing.T) {
 		}
 		require.EqualValues(t, 1, most.Load())
 
-		count, err = b.Client.BackfillSchedule(ctx, "hourly", runtime.ScheduleBackfill{
+		count, err = b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{
 			From: last.Add(-9 * time.Hour), Until: last, Overlap: fabrictype.OverlapAllow,
 		})
 		require.NoError(t, err)
@@ -106,7 +106,7 @@ func TestScheduleBackfill(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, id)
 
-		for text, backfill := range map[string]runtime.ScheduleBackfill{
+		for text, backfill := range map[string]fabrictype.Backfill{
 			`Overlap "skip": must be "queue" or "allow"`: {From: last, Until: last, Overlap: fabrictype.OverlapSkip},
 			"both must be set":                           {From: last},
 			"Until is before From":                       {From: last, Until: last.Add(-time.Hour)},
@@ -117,7 +117,7 @@ func TestScheduleBackfill(t *testing.T) {
 			_, err := b.Client.BackfillSchedule(ctx, "hourly", backfill)
 			require.ErrorContains(t, err, text)
 		}
-		_, err = b.Client.BackfillSchedule(ctx, "none", runtime.ScheduleBackfill{From: last, Until: last})
+		_, err = b.Client.BackfillSchedule(ctx, "none", fabrictype.Backfill{From: last, Until: last})
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
 		b.Settle(t)
 	})
@@ -141,11 +141,11 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
 		require.NoError(t, b.Client.PauseSchedule(ctx, "hourly", "wait"))
-		_, err := b.Client.BackfillSchedule(ctx, "hourly", runtime.ScheduleBackfill{From: last.Add(-time.Hour), Until: last})
+		_, err := b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{From: last.Add(-time.Hour), Until: last})
 		require.NoError(t, err)
 		d, err := b.Client.DescribeSchedule(ctx, "hourly")
 		require.NoError(t, err)
-		require.Equal(t, []runtime.ScheduleBackfill{
+		require.Equal(t, []fabrictype.Backfill{
 			{From: last.Add(-time.Hour), Until: last, Overlap: fabrictype.OverlapQueue},
 		}, d.Backfills)
 		require.Zero(t, d.Started)
@@ -254,7 +254,7 @@ func TestContractEditsNoSchedules(t *testing.T) {
 		_, err = b.Client.EditSchedule(ctx, "s", func(*runtime.ScheduleEdit) error { return nil })
 		require.ErrorIs(t, err, enginecore.ErrContractOnly)
 		now := time.Now()
-		_, err = b.Client.BackfillSchedule(ctx, "s", runtime.ScheduleBackfill{From: now, Until: now})
+		_, err = b.Client.BackfillSchedule(ctx, "s", fabrictype.Backfill{From: now, Until: now})
 		require.ErrorIs(t, err, enginecore.ErrContractOnly)
 	})
 }

@@ -53,8 +53,8 @@ func TestNodeStates(t *testing.T) {
 // The engine keeps the text of a scope with a rerun.
 func TestRerunScopeText(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, submit.RerunScope{Mode: "failed"}, RerunFailed().nodes())
-	require.Equal(t, submit.RerunScope{Mode: "all"}, RerunAll().nodes())
-	require.Equal(t, submit.RerunScope{Mode: "from n", Node: "n"}, RerunScope("from n").nodes())
-	require.Equal(t, RerunScope("from n"), RerunFrom("n"))
+	require.Equal(t, submit.RerunScope{Mode: "failed"}, nodesOf(fabrictype.RerunFailed))
+	require.Equal(t, submit.RerunScope{Mode: "all"}, nodesOf(fabrictype.RerunAll))
+	require.Equal(t, submit.RerunScope{Mode: "from n", Node: "n"}, nodesOf("from n"))
+	require.Equal(t, fabrictype.RerunScope("from n"), fabrictype.RerunFrom("n"))
 }

@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
@@ -28,46 +28,13 @@ import (
 // for the id of an event that does not exist.
 var ErrCursor = engine.ErrCursor
 
-// StreamFrame is one frame that an attempt emitted with activity.Emit.
-type StreamFrame struct {
-	// Cursor is the position of the frame, for the next call of Stream or Frames.
-	Cursor string
-	// Attempt is the number of the attempt, counted from 1.
-	Attempt int
-	// Kind is the kind that was passed to Emit.
-	Kind string
-	// At is when the engine stored the frame.
-	At time.Time
-	// Payload is the emitted value: a []byte as it is, anything else in JSON.
-	Payload []byte
-	// JSON reports whether the payload is JSON. Encoding is the name of its encoding: "json", "bytes", or the one of
-	// activity.Frame.
-	JSON     bool
-	Encoding string
-	// CorrelationID is the one of activity.Frame; empty if the frame has none.
-	CorrelationID string
-	// Dropped is how many frames before this one no longer exist, or were refused by the engine. Frames before a cursor
-	// are not counted. Lines of the log (RunRef.Logs) are in frames, too, and count here.
-	Dropped int
-	// ProducedAt is activity.Frame's At; without one, the time of the engine.
-	ProducedAt time.Time
-}
-
-// Decode decodes the JSON of the payload into target.
-func (f StreamFrame) Decode(target any) error {
-	if !f.JSON {
-		return fmt.Errorf("frame %s was emitted as bytes, not as a value", f.Cursor)
-	}
-	return json.Unmarshal(f.Payload, target)
-}
-
 // framePage is the number of frames read at once: at most 4 MiB, with frames of full size.
 const framePage = 64
 
 // Stream yields the frames that the attempts of a node emit, in order, as they are emitted, until the node has ended or
-// ctx ends. It waits on its own connections, so a slow reader delays nothing else, and reconnects after the connection
-// broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones, and
-// StreamFrame.Dropped counts them.
+// ctx ends. It waits on connections of its own, so a slow reader delays nothing else, and reconnects after the
+// connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones,
+// and Frame.Dropped counts them.
 //
 // It begins after the frame with the cursor after, or with the first frame of the first attempt if that is empty.
 //
@@ -77,19 +44,19 @@ const framePage = 64
 // An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node, or the child run
 // does not exist at present; ErrCursor for a cursor that no frame has; enginecore.ErrClosed when the client or the
 // engine is closed; or ErrTooManyWatches, because a stream that waits counts towards OpenConfig.MaxWatches.
-func (r *RunRef) Stream(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
+func (r *RunRef) Stream(ctx context.Context, node, after string) iter.Seq2[fabrictype.Frame, error] {
 	return emitted(r.frames(ctx, node, after, false))
 }
 
 // Frames yields the frames of a node that exist already, as Stream does, and waits for no others.
-func (r *RunRef) Frames(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
+func (r *RunRef) Frames(ctx context.Context, node, after string) iter.Seq2[fabrictype.Frame, error] {
 	return emitted(r.frames(ctx, node, after, true))
 }
 
-func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) iter.Seq2[StreamFrame, error] {
-	return func(yield func(StreamFrame, error) bool) {
+func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) iter.Seq2[fabrictype.Frame, error] {
+	return func(yield func(fabrictype.Frame, error) bool) {
 		if err := r.ready(ctx); err != nil {
-			yield(StreamFrame{}, err)
+			yield(fabrictype.Frame{}, err)
 			return
 		}
 		at, name, err := r.atPath(ctx, node)
@@ -97,14 +64,14 @@ func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) ite
 			err = at.stream(ctx, name, after, soFar, yield)
 		}
 		if err != nil && !errors.Is(err, errEnough) {
-			yield(StreamFrame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, r.id, r.flow, err))
+			yield(fabrictype.Frame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, r.id, r.flow, err))
 		}
 	}
 }
 
 // stream yields frames until the node has ended, its reader has stopped or an error ends it.
 func (r *RunRef) stream(
-	ctx context.Context, node, after string, soFar bool, yield func(StreamFrame, error) bool,
+	ctx context.Context, node, after string, soFar bool, yield func(fabrictype.Frame, error) bool,
 ) (err error) {
 	watches := r.client.session.Watches
 	if !soFar {
@@ -192,7 +159,7 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-func (s *frameReader) read(ctx context.Context, yield func(StreamFrame, error) bool) error {
+func (s *frameReader) read(ctx context.Context, yield func(fabrictype.Frame, error) bool) error {
 	for {
 		// The events are read first: the frames before an event are in the stream by then.
 		if err := s.readEvents(ctx); err != nil {
@@ -280,7 +247,7 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 }
 
 // readFrames yields a page and reports whether there was one.
-func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, error) bool) (bool, error) {
+func (s *frameReader) readFrames(ctx context.Context, yield func(fabrictype.Frame, error) bool) (bool, error) {
 	call := enginerpc.ReadAttemptStreamCall{ExecutionID: s.execution, AttemptIndex: s.attempt, CountLimit: framePage}
 	if s.entry != "" {
 		call.FromID = "(" + s.entry
@@ -340,20 +307,20 @@ func (s *frameReader) trimmed(ctx context.Context) (int, error) {
 }
 
 // frame also returns the number that its worker gave the frame.
-func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNumber) {
-	f := StreamFrame{
+func (s *frameReader) frame(entry enginerpc.Frame) (fabrictype.Frame, engine.FrameNumber) {
+	f := fabrictype.Frame{
 		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1,
 		At: engine.EntryTime(entry.ID),
 	}
 	number := engine.FrameNumber{}
+	var payload []byte
 	for _, field := range entry.Fields {
 		switch field.Name {
 		case "frame_type":
 			f.Kind = string(field.Value)
 		case "payload":
-			f.Payload = field.Value
+			payload = field.Value
 		case "encoding":
-			f.JSON = string(field.Value) == activitycontext.JSONEncoding
 			f.Encoding = string(field.Value)
 		case "correlation_id":
 			f.CorrelationID = string(field.Value)
@@ -364,6 +331,11 @@ func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNum
 		case "source":
 			number = engine.ParseFrameSource(string(field.Value))
 		}
+	}
+	if f.Encoding == activitycontext.JSONEncoding && isJSON(payload) {
+		f.JSON = payload
+	} else {
+		f.Data = payload
 	}
 	return f, number
 }

@@ -60,7 +60,7 @@ func TestStreamTail(t *testing.T) {
 		require.NoError(t, err)
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		var frames []runtime.StreamFrame
+		var frames []fabrictype.Frame
 		for frame, err := range run.Stream(ctx, "node", "") {
 			require.NoError(t, err)
 			if len(frames) == 0 {
@@ -75,14 +75,14 @@ func TestStreamTail(t *testing.T) {
 		require.NoError(t, frames[1].Decode(&attempt))
 		require.Equal(t, 2, attempt)
 		for i, frame := range frames[2:] {
-			require.Equal(t, fmt.Sprint(i), string(frame.Payload))
+			require.Equal(t, fmt.Sprint(i), string(frame.Payload()))
 			require.Equal(t, 2, frame.Attempt)
 			require.Equal(t, "line", frame.Kind)
 			require.Error(t, frame.Decode(&attempt))
 		}
 		// From a cursor, and when everything is over.
 		ref := b.Client.Run("chatty", run.ID())
-		for _, read := range []func(context.Context, string, string) iter.Seq2[runtime.StreamFrame, error]{ref.Stream, ref.Frames} {
+		for _, read := range []func(context.Context, string, string) iter.Seq2[fabrictype.Frame, error]{ref.Stream, ref.Frames} {
 			again := 0
 			for frame, err := range read(ctx, "node", frames[99].Cursor) {
 				require.NoError(t, err)

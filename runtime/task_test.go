@@ -431,7 +431,7 @@ func TestTaskFrames(t *testing.T) {
 		}))
 		require.NoError(t, task.Append(h.ctx, activity.Frame{Kind: "value", Payload: 2}))
 		require.NoError(t, task.Complete(h.ctx, 1))
-		var frames []runtime.StreamFrame
+		var frames []fabrictype.Frame
 		for frame, err := range run.Frames(h.ctx, "only", "") {
 			require.NoError(t, err)
 			frames = append(frames, frame)
@@ -440,7 +440,7 @@ func TestTaskFrames(t *testing.T) {
 		require.Equal(t, "req-1", frames[0].CorrelationID)
 		require.Equal(t, "utf8", frames[0].Encoding)
 		require.Equal(t, at, frames[0].ProducedAt)
-		require.True(t, frames[1].JSON)
+		require.NotNil(t, frames[1].JSON)
 	})
 }
 

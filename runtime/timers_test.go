@@ -29,7 +29,7 @@ type invoice struct {
 }
 
 // nodesNow describes the nodes of a run.
-func nodesNow(t *testing.T, ctx context.Context, run *runtime.RunRef) map[string]runtime.NodeDescription {
+func nodesNow(t *testing.T, ctx context.Context, run *runtime.RunRef) map[string]fabrictype.Node {
 	t.Helper()
 	d, err := run.Describe(ctx)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func nodesNow(t *testing.T, ctx context.Context, run *runtime.RunRef) map[string
 }
 
 // sleepsUntil waits until a node sleeps, and describes it.
-func sleepsUntil(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) (n runtime.NodeDescription) {
+func sleepsUntil(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) (n fabrictype.Node) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		if n = nodesNow(t, ctx, run)[node]; n.SleepsUntil.IsZero() {
@@ -205,14 +205,14 @@ func TestActivitySleep(t *testing.T) {
 		require.Equal(t, fabrictype.NodeSuspended, n.State)
 		require.Equal(t, waitreason.Timer, n.Waiting.Reason)
 		require.Equal(t, "nap", n.Waiting.Subject)
-		require.Contains(t, n.Why, "sleeps until ")
+		require.Contains(t, n.Waiting.Sentence, "sleeps until ")
 		require.Empty(t, n.Waits)
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		require.Empty(t, waits)
 		all, err := b.Client.ListWaits(ctx, runtime.WaitQuery{}, "", 0)
 		require.NoError(t, err)
-		require.Empty(t, all.Waits)
+		require.Empty(t, all.Items)
 
 		// The only slot is free.
 		other, err := runtime.Start(ctx, b.Client, def, 20*time.Millisecond)
@@ -346,7 +346,7 @@ func TestTimersEndWithTheRun(t *testing.T) {
 			require.NoError(t, again.SkipTimer(ctx, "after"))
 			_, err = again.Result(ctx)
 			require.Error(t, err)
-			require.NoError(t, again.Rerun(ctx, runtime.RerunAll()))
+			require.NoError(t, again.Rerun(ctx, fabrictype.RerunAll))
 		}
 		require.NoError(t, again.Cancel(ctx, ""))
 		_, err = again.Result(ctx)

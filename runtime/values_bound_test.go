@@ -58,7 +58,7 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	run := runOfLargeResults(t, b, "one", nodes, size)
 	other := runOfLargeResults(t, b, "two", nodes, size)
 
-	var n *runtime.NodeDescription
+	var n *fabrictype.Node
 	var err error
 	require.Less(t, allocated(func() { n, err = run.DescribeNode(ctx, "all") }), size, "no value is read")
 	require.NoError(t, err)

@@ -31,14 +31,6 @@ const (
 	waitRounds = 8
 )
 
-// WaitPage is one page of the open waits of all runs.
-type WaitPage struct {
-	Waits []Waitpoint
-	// Next is the cursor of the next page; empty on the last page. A page may have few waits or none and still have a
-	// next one.
-	Next string
-}
-
 // WaitQuery selects open waits of the client's namespace. A wait must satisfy all fields that are set; the zero value
 // selects all.
 type WaitQuery struct {
@@ -95,10 +87,14 @@ func (c *Client) Waits(ctx context.Context, q WaitQuery) iter.Seq2[Waitpoint, er
 }
 
 // ListWaits returns one page of the waits that Waits yields: at most limit waits, beginning at the cursor. A limit of 0
-// is 50, and never more than 500 are returned. The cursor is empty for the first page, and then WaitPage.Next of the
+// is 50, and never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the
 // previous page of the same query; any other text returns ErrCursor. The work of a call is bounded.
-func (c *Client) ListWaits(ctx context.Context, q WaitQuery, cursor string, limit int) (WaitPage, error) {
-	fail := func(err error) (WaitPage, error) { return WaitPage{}, fmt.Errorf("list waits: %w", err) }
+func (c *Client) ListWaits(
+	ctx context.Context, q WaitQuery, cursor string, limit int,
+) (fabrictype.Page[Waitpoint], error) {
+	fail := func(err error) (fabrictype.Page[Waitpoint], error) {
+		return fabrictype.Page[Waitpoint]{}, fmt.Errorf("list waits: %w", err)
+	}
 	limit, err := listLimit(limit)
 	if err != nil {
 		return fail(err)
@@ -109,8 +105,8 @@ func (c *Client) ListWaits(ctx context.Context, q WaitQuery, cursor string, limi
 		return fail(err)
 	}
 	merge.Limit(waitRounds)
-	var page WaitPage
-	for len(page.Waits) < limit {
+	var page fabrictype.Page[Waitpoint]
+	for len(page.Items) < limit {
 		w, found, err := merge.Next(ctx)
 		if err != nil {
 			return fail(err)
@@ -118,7 +114,7 @@ func (c *Client) ListWaits(ctx context.Context, q WaitQuery, cursor string, limi
 		if !found {
 			break
 		}
-		page.Waits = append(page.Waits, w)
+		page.Items = append(page.Items, w)
 	}
 	if reached, done := merge.Reached(); !done {
 		page.Next = reached.Cursor(string(q.Sort))
@@ -215,7 +211,7 @@ func (s *waitSearch) position(w Waitpoint) partitionmerge.Position {
 	if s.query.Sort == WaitsDueFirst {
 		at = w.TimeoutAt
 	}
-	return partitionmerge.Position{MS: at.UnixMilli(), ID: string(w.ExecutionID)}
+	return partitionmerge.Position{MS: at.UnixMilli(), ID: w.ExecutionID}
 }
 
 func (s *waitSearch) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
@@ -246,7 +242,7 @@ func waitpointOf(run enginerpc.WaitingRun, listed enginerpc.ListedWaitpoint) (Wa
 	if err != nil {
 		return w, err
 	}
-	w.Flow, w.Run, w.FlowID = run.FlowName, run.RunID, run.FlowID
+	w.Flow, w.Run, w.FlowID = run.FlowName, run.RunID, string(run.FlowID)
 	for _, tag := range run.Tags {
 		if w.Tags == nil {
 			w.Tags = make(map[string]string)
@@ -304,9 +300,10 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fab
 			return
 		}
 		call := enginerpc.ReadWaitpointCall{
-			ExecutionID: w.ExecutionID, WaitpointID: w.ID, Namespace: r.client.session.Namespace, FlowID: r.flowID,
+			ExecutionID: enginecore.ExecutionID(w.ExecutionID), WaitpointID: enginecore.WaitpointID(w.ID),
+			Namespace: r.client.session.Namespace, FlowID: r.flowID,
 		}
-		if call.Partition, err = w.ExecutionID.Partition(); err != nil {
+		if call.Partition, err = call.ExecutionID.Partition(); err != nil {
 			fail(invalid("the waitpoint has no execution: use one that Waitpoints returned"))
 			return
 		}

@@ -79,7 +79,7 @@ func TestWaitsOfAllRuns(t *testing.T) {
 		require.Equal(t, "Sign it?\nThink twice.", w.Question)
 		require.Equal(t, []string{"legal", "board"}, w.Audience)
 		require.Equal(t, map[string]string{"org.team": "red"}, w.Tags)
-		require.Equal(t, activity.Escalate, w.OnTimeout)
+		require.EqualValues(t, activity.Escalate, w.OnTimeout)
 		require.JSONEq(t, `{"type":["null","object"],"properties":{"grade":{"type":["null","integer"],"format":"int64"},
 			"note":{"type":["null","string"]}}}`, string(w.AnswerSchema))
 		for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestWaitsOfAllRuns(t *testing.T) {
 		for cursor, first := "", true; first || cursor != ""; first = false {
 			page, err := b.Client.ListWaits(ctx, runtime.WaitQuery{}, cursor, 1)
 			require.NoError(t, err)
-			paged = append(paged, runsOf(page.Waits)...)
+			paged = append(paged, runsOf(page.Items)...)
 			cursor = page.Next
 		}
 		require.Equal(t, []string{"l", "r", "p"}, paged)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -24,43 +23,11 @@ import (
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
 var ErrWaitOver = errors.New("wait is over")
 
-// Waitpoint is a place at which a run waits, or has waited, for signals.
+// Waitpoint is a place at which a run waits, or has waited, for signals, with the token for these.
 type Waitpoint struct {
-	// Flow and Run name the run that waits, which can be a child run of a map or sub-flow.
-	Flow, Run string
-	FlowID    enginecore.FlowID
-	// Tags are the tags of the run. Only Client.Waits, Client.ListWaits and Client.Waitpoint set them.
-	Tags map[string]string `json:",omitempty"`
-	// Node is the waitpoint node, or the node whose activity waits.
-	Node string
-	// Step is the name of the wait in the activity, with "#2" and so on from the second call on; empty for a waitpoint
-	// node.
-	Step        string
-	ID          enginecore.WaitpointID
-	ExecutionID enginecore.ExecutionID
-	State       fabrictype.WaitState
-	// OpenedAt is when the waitpoint was opened.
-	OpenedAt time.Time
-	// TimeoutAt is when OnTimeout takes effect; for a pending waitpoint, when it is closed. Both are empty without a
-	// timeout, and after an escalation (Escalated), when no timeout is left.
-	TimeoutAt time.Time
-	OnTimeout activity.TimeoutBehavior
-	// Escalated reports whether the timeout has passed with activity.Escalate, so that the wait continues.
-	Escalated bool
-	// Signals are the names of the signals that count; empty means that all names count.
-	Signals []string
-	// All reports whether one signal of each name is required; Distinct, whether only one signal of each source counts.
-	All, Distinct bool
-	// Needed is the number of signals that end the wait, and Received how many of them have arrived. For a pending
-	// waitpoint, Needed is 0, because the function has not set it yet, and Received counts all signals that are kept.
-	Needed, Received int
-	// Title, Question and Audience are the question and its addressees (activity.Title, Question and Audience).
-	Title, Question string
-	Audience        []string `json:",omitempty"`
-	// AnswerSchema is the JSON Schema that the payload of a signal must satisfy; nil if any payload does.
-	AnswerSchema json.RawMessage `json:",omitempty"`
+	fabrictype.Wait
 	// Token authorizes signals to the waitpoint. Handle it like a password.
-	Token activity.Token `json:",omitzero"`
+	Token activity.Token `json:"token,omitzero"`
 
 	timer bool // it takes no signals, and is not shown
 }
@@ -170,7 +137,7 @@ func (r *RunRef) readOwnWaitpoints(
 			if err != nil {
 				return nil, nil, err
 			}
-			w.Flow, w.Run, w.FlowID = r.flow, r.id, r.flowID
+			w.Flow, w.Run, w.FlowID = r.flow, r.id, string(r.flowID)
 			waits = append(waits, w)
 		}
 		children = append(children, reply.Children...)
@@ -225,7 +192,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if w.ID == "" || w.ExecutionID == "" {
 		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
-	partition, err := w.ExecutionID.Partition()
+	partition, err := enginecore.ExecutionID(w.ExecutionID).Partition()
 	if err != nil {
 		return fail(err)
 	}
@@ -233,7 +200,8 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if err != nil {
 		return fail(err)
 	}
-	call.Partition, call.ExecutionID, call.WaitpointID, call.FlowID = partition, w.ExecutionID, w.ID, r.flowID
+	call.Partition, call.FlowID = partition, r.flowID
+	call.ExecutionID, call.WaitpointID = enginecore.ExecutionID(w.ExecutionID), enginecore.WaitpointID(w.ID)
 	call.Actor, call.Namespace = r.client.actorName(), r.client.session.Namespace
 	reply, err := r.client.answers.EndWait(ctx, store, call)
 	switch {
@@ -251,13 +219,12 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 }
 
 func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
-	w := Waitpoint{
-		Node: l.Node, Step: l.Step, ID: l.WaitpointID, ExecutionID: l.ExecutionID, State: waitState(l.State),
-		OpenedAt:  l.CreatedAt,
-		TimeoutAt: l.TimeoutAt, Escalated: l.Escalated, Signals: l.Signals, All: l.MatchMode == "all",
-		Distinct: l.Distinct,
-		Needed:   int(l.Needed), Received: int(l.Received), timer: l.Timer,
-	}
+	w := Waitpoint{timer: l.Timer, Wait: fabrictype.Wait{
+		Node: l.Node, Step: l.Step, ID: string(l.WaitpointID), ExecutionID: string(l.ExecutionID),
+		State: waitState(l.State), OpenedAt: l.CreatedAt, TimeoutAt: l.TimeoutAt, Escalated: l.Escalated,
+		Signals: l.Signals, All: l.MatchMode == "all", Distinct: l.Distinct, Needed: int(l.Needed),
+		Received: int(l.Received),
+	}}
 	if err := w.readAbout(l.About); err != nil {
 		return w, err
 	}
@@ -265,7 +232,7 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 		w.OpenedAt = l.ActivatedAt
 	}
 	if w.State == fabrictype.WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
-		w.OnTimeout = submit.TimeoutBehavior(l.TimeoutBehavior)
+		w.OnTimeout = string(submit.TimeoutBehavior(l.TimeoutBehavior))
 	}
 	if l.WaitpointToken == "" {
 		return w, nil

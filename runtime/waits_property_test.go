@@ -304,7 +304,7 @@ func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, s
 	for _, n := range d.Nodes {
 		states[n.Name] = string(n.State)
 		// A worker whose process gets no time for seconds does lose its leases, more often than allowed if need be.
-		lost[n.Name] = n.State == fabrictype.NodeFailed && n.Category == runtime.CategoryWorkerLost
+		lost[n.Name] = n.State == fabrictype.NodeFailed && n.Category == engine.CategoryWorkerLost
 	}
 	for i := range s.nodes {
 		n := &s.nodes[i]

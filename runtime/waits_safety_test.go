@@ -226,7 +226,7 @@ func TestTokensNeverShow(t *testing.T) {
 			fmt.Fprintf(&out, "%+v %v\n", event, err)
 		}
 		for frame, err := range run.Stream(ctx, "talk", "") {
-			fmt.Fprintf(&out, "%s %+v %v\n", frame.Payload, frame, err)
+			fmt.Fprintf(&out, "%s %+v %v\n", frame.Payload(), frame, err)
 		}
 		out.WriteString(b.Log())
 		require.GreaterOrEqual(t, len(tokens), 3)

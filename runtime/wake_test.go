@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -55,8 +56,8 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 	})
 }
 
-func total(workers []*runtime.Worker) runtime.WorkerStats {
-	var sum runtime.WorkerStats
+func total(workers []*runtime.Worker) fabrictype.WorkerStats {
+	var sum fabrictype.WorkerStats
 	for _, w := range workers {
 		s := w.Stats()
 		sum.Claims += s.Claims

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -71,7 +72,7 @@ func TestWatchOfARunThatWasRunAgain(t *testing.T) {
 		s.breaks("a")
 		run := s.start(t, b, s.flow(t, "seen", "a:"))
 		s.breaks()
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
 		var seen []string

@@ -297,7 +297,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 		d, err := run.Describe(c.ctx)
 		require.NoError(c.t, err)
 		_, err = engine.ConnOf(c.Engine.Internal()).BlockExecutionForAdmission(c.ctx, enginerpc.BlockExecutionForAdmissionCall{
-			LaneID: enginecore.LaneID(c.lane), ExecutionID: d.Nodes[0].ExecutionID, BlockingReason: "paused_by_operator",
+			LaneID: enginecore.LaneID(c.lane), ExecutionID: enginecore.ExecutionID(d.Nodes[0].ExecutionID), BlockingReason: "paused_by_operator",
 			BlockingDetail: "audit",
 		})
 		require.NoError(c.t, err)
@@ -413,18 +413,18 @@ func checkWhy(
 	defer close(gate)
 	c := &whyCase{Bench: b, t: t, ctx: enginetest.Context(t), lane: "lane-" + string(reason), gate: gate}
 	run := arrange(c)
-	var n runtime.NodeDescription
+	var n fabrictype.Node
 	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(c.ctx)
 		require.NoError(t, err)
 		n = d.Nodes[len(d.Nodes)-1]
 		if n.Waiting.Reason != reason {
-			return string(n.State) + ": " + string(n.Waiting.Reason) + ": " + n.Why
+			return string(n.State) + ": " + string(n.Waiting.Reason) + ": " + n.Waiting.Sentence
 		}
 		return ""
 	})
-	require.Equal(t, n.Waiting.Sentence, n.Why)
-	require.NotEmpty(t, n.Why)
+	require.Equal(t, n.Waiting.Sentence, n.Waiting.Sentence)
+	require.NotEmpty(t, n.Waiting.Sentence)
 	require.WithinDuration(t, time.Now(), n.Waiting.Since, time.Hour)
 	check(t, c, n.Waiting)
 }

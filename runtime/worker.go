@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
@@ -118,25 +119,13 @@ func (w *Worker) Check(context.Context) error {
 	return w.worker.Check()
 }
 
-// WorkerStats counts a worker's calls and executions since it was created.
-type WorkerStats struct {
-	// Claims is the number of calls that requested work, EmptyClaims the number of those that returned none because
-	// other workers were faster. Executions that a completion hands to the worker need no claim.
-	Claims, EmptyClaims int64
-	// Executions is the number of attempts that were started, including those handed over by completions.
-	Executions int64
-	// Overstays is the number of functions that had not returned one lease time after their context ended, Overstaying
-	// the number that still have not. Each occupies a slot.
-	Overstays, Overstaying int64
-}
-
 // Stats returns counts of the worker's calls and executions. It may be called at any time.
-func (w *Worker) Stats() WorkerStats {
+func (w *Worker) Stats() fabrictype.WorkerStats {
 	if w == nil || w.worker == nil {
-		return WorkerStats{}
+		return fabrictype.WorkerStats{}
 	}
 	c := &w.worker.Counts
-	return WorkerStats{
+	return fabrictype.WorkerStats{
 		Claims: c.Claims.Load(), EmptyClaims: c.EmptyClaims.Load(), Executions: c.Executions.Load(),
 		Overstays: c.Overstays.Load(), Overstaying: c.Overstaying.Load(),
 	}

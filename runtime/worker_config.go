@@ -14,12 +14,12 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
-	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 )
 
@@ -51,7 +51,7 @@ type WorkerConfig struct {
 	// amount, so it should return soon; a panic in it counts as the activity's. It is called at most once for each
 	// breach, and not at all if the worker is lost first; the event in the run's log, which Watch yields, is reliable.
 	// Defaults to nil, which calls nothing.
-	OnBudget func(context.Context, BudgetBreach)
+	OnBudget func(context.Context, fabrictype.BudgetBreach)
 	// OnRunFailed is called when a run of the engine's namespace has failed or expired, or was cancelled and a node
 	// with flow.Finally has failed: a run of any flow, except child runs. Of the running workers with the same Name,
 	// one calls it, for one run after the other; when that worker stops or is lost, another one takes over within 45 s,
@@ -106,23 +106,6 @@ type LogConfig struct {
 	Lines, Bytes int
 }
 
-// BudgetBreach reports that an attempt exceeded a limit of a budget.
-type BudgetBreach struct {
-	// Flow, Run, Node and Attempt identify the attempt.
-	Flow, Run, Node string
-	Attempt         int
-	// Budget and Key name the budget, Dimension the dimension whose limit was exceeded.
-	Budget, Key, Dimension string
-	// Hard reports whether the hard limit refused an amount, which is Asked. If it is false, more than the soft limit
-	// has been spent.
-	Hard  bool
-	Asked int64
-	// Amount is the state of the dimension.
-	Amount activity.BudgetAmount
-	// Words describe the breach in English, as the event in the run's log does.
-	Words string
-}
-
 const (
 	defaultWorkerName  = "worker"
 	defaultConcurrency = 16
@@ -160,9 +143,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 		Kinds: slices.Compact(slices.Sorted(slices.Values(c.TaskKinds))), Logs: logConfig(c.Logs),
 	}
 	config.Invoke = intercepted(c.Interceptors)
-	if c.OnBudget != nil {
-		config.OnBudget = func(ctx context.Context, b budget.Breach) { c.OnBudget(ctx, BudgetBreach(b)) }
-	}
+	config.OnBudget = c.OnBudget
 	if c.ClaimThrough != nil {
 		config.Granter = func(ctx context.Context, r admission.GrantRequest) (admission.IssuedGrant, error) {
 			granted, err := c.ClaimThrough.ClaimForWorker(ctx, GrantRequest(r))

@@ -60,7 +60,7 @@ func TestWorkersAreListed(t *testing.T) {
 		require.Equal(t, [2]int{7, 7}, [2]int{got.Slots, got.Free()})
 		require.Equal(t, [3]any{"census", host, os.Getpid()}, [3]any{got.Name, got.Host, got.PID})
 		require.Equal(t, fabrictype.WorkerRunning, got.State)
-		require.True(t, strings.HasPrefix(string(got.Instance), "census-"))
+		require.True(t, strings.HasPrefix(got.Instance, "census-"))
 		require.NotEmpty(t, got.Build.Library)
 		require.False(t, got.Since.IsZero() || got.ReportedAt.IsZero())
 		require.NoError(t, w.Stop())
@@ -123,8 +123,8 @@ func TestDrainWorker(t *testing.T) {
 			if d.Nodes[0].State != fabrictype.NodeSucceeded {
 				return "the function has not ended"
 			}
-			require.Contains(t, d.Nodes[1].Why, "no live worker serves activity \"held\" on lane default; last one seen")
-			require.Contains(t, d.Nodes[1].Why, "(it drains)")
+			require.Contains(t, d.Nodes[1].Waiting.Sentence, "no live worker serves activity \"held\" on lane default; last one seen")
+			require.Contains(t, d.Nodes[1].Waiting.Sentence, "(it drains)")
 			return ""
 		})
 		b.Worker(t, []activity.Handler{held}, runtime.WorkerConfig{NoKeeper: true})
@@ -147,7 +147,7 @@ func TestReportsMakeUpForLostMessages(t *testing.T) {
 		b.Worker(t, []activity.Handler{addOne()}, runtime.WorkerConfig{NoKeeper: true})
 		first := listed(ctx, t, b.Client, "one", number(1))[0]
 		operator := b.Operator()
-		record := b.Prefix + ":ffx:{fp:0}:worker_record:" + string(first.Instance)
+		record := b.Prefix + ":ffx:{fp:0}:worker_record:" + first.Instance
 		require.NoError(t, operator.Do(ctx, operator.B().Del().Key(record).Build()).Error())
 		require.Empty(t, listed(ctx, t, b.Client, "gone", number(0)))
 		again := listed(ctx, t, b.Client, "one", number(1))[0]
@@ -186,7 +186,7 @@ func TestSilentWorkersAreGone(t *testing.T) {
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Contains(t, d.Nodes[0].Why, "on host alpha (it is silent)")
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "on host alpha (it is silent)")
 		call.State = "asleep"
 		_, err = conn.ReportWorker(ctx, call)
 		require.ErrorIs(t, err, enginecore.ErrInvalidInput)

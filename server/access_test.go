@@ -163,7 +163,7 @@ func TestClientCertificates(t *testing.T) {
 		if about != nil {
 			about.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 			cert, key := by.issue(about)
-			// A client that does not look at whom the server trusts.
+			// A client that sends its certificate without checking whether the server trusts its issuer.
 			transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				return &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}, nil
 			}
@@ -224,7 +224,7 @@ func TestNothingSecretInLogs(t *testing.T) {
 	})
 }
 
-// Those who are bound to some flows cannot tell a hidden run from one that is not there.
+// For a principal who is bound to some flows, a hidden run and a run that does not exist have the same answers.
 func TestHiddenRunsDoNotExist(t *testing.T) {
 	t.Parallel()
 	each(t, withProxy, func(t *testing.T, p *place) {
@@ -251,7 +251,8 @@ func TestHiddenRunsDoNotExist(t *testing.T) {
 	})
 }
 
-// Who may approve answers as the principal of the login; to name somebody else needs the right to operate.
+// A principal who may approve answers under the name of the login; to answer under another name needs the right to
+// operate.
 func TestNobodyAnswersAsSomebodyElse(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)

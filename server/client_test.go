@@ -57,7 +57,7 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// A stream goes on where it was when its connections are cut.
+// A stream continues at its last position when its connections are cut.
 func TestFollowConnectsAgain(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
@@ -124,7 +124,7 @@ func TestTokens(t *testing.T) {
 
 		bound := create("bo", api.Operator, "appro*")
 		_, err = httpclient.Call(t.Context(), bound, api.GetRun, order)
-		require.Equal(t, "run_not_found", httpclient.Code(err), "what one may not see does not exist")
+		require.Equal(t, "run_not_found", httpclient.Code(err), "a hidden object does not exist for the caller")
 		runs, err := httpclient.Call(t.Context(), bound, api.ListRuns, api.ListRunsInput{})
 		require.NoError(t, err)
 		require.Len(t, runs.Items, 1)

@@ -118,7 +118,7 @@ func (p *contractPlace) want(method, path, body string, status int, want string,
 	return reply
 }
 
-// match returns what was got, with the places of the wanted value that match anything as they are there.
+// match returns got, with the wanted value in each place at which the wanted value matches anything.
 func (p *contractPlace) match(wanted, got any) any {
 	switch w := wanted.(type) {
 	case string:
@@ -562,7 +562,7 @@ func TestContractStreamPool(t *testing.T) {
 	})
 }
 
-// fetch returns the status and the body of a page; 0 and the error if there is no reply.
+// fetch returns the status and the body of a page; 0 and the error if the request fails.
 func fetch(ctx context.Context, address string) (status int, body string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -628,7 +628,7 @@ func TestContractLogin(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, status)
 	require.JSONEq(t, `{"error":"list_executions needs the right view"}`, text)
 	status, _, _ = call("GET", list, create(api.Operator, "order*"))
-	require.Equal(t, http.StatusForbidden, status, "the routes do not tell flows apart")
+	require.Equal(t, http.StatusForbidden, status, "the routes do not distinguish flows")
 
 	replay := "/v1/executions/{fp:0}:" + uuid.NewString() + "/replay"
 	status, header, _ := call("OPTIONS", list, "", "Origin", "https://console.example.com", "Access-Control-Request-Method", "GET")
@@ -703,7 +703,7 @@ func TestContractMetrics(t *testing.T) {
 	require.Contains(t, text, `ff_http_requests_total{method="GET",path="/v1/executions",status="200"} 1`)
 	require.Contains(t, text, `ff_http_request_duration_seconds_count{method="GET",path="/v1/executions",status="200"} 1`)
 	require.Contains(t, text, `ff_http_request_duration_seconds_bucket{method="GET",path="/v1/executions",status="200",le="0.005"}`)
-	require.NotContains(t, text, `path="/v1/executions",status="200",le="10000"`, "the buckets are those of milliseconds")
+	require.NotContains(t, text, `path="/v1/executions",status="200",le="10000"`, "the buckets are for milliseconds")
 }
 
 // No field makes a route fail, whatever its value.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
@@ -31,7 +32,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )
 
-// quietPlace is a place without workers and keepers: what changes in its engine, requests have changed.
+// quietPlace is a place without workers and keepers: only requests change its engine.
 func quietPlace(t testing.TB, kind testserver.Kind) (*enginetest.Bench, http.Handler, *logged) {
 	t.Helper()
 	b := enginetest.New(t, kind)
@@ -102,7 +103,7 @@ func attempt(t testing.TB, b *enginetest.Bench, h http.Handler, r *http.Request,
 	}
 	if reply.Code >= 400 && !strings.HasPrefix(reply.Header().Get("Content-Type"), "application/problem+json") &&
 		strings.HasPrefix(r.URL.Path, api.Prefix) {
-		t.Errorf("an error that is no problem: %s", describe)
+		t.Errorf("an error that is not a problem document: %s", describe)
 	}
 	if !utf8.Valid(reply.Body.Bytes()) {
 		t.Errorf("a reply that is not UTF-8: %s", describe)
@@ -143,7 +144,7 @@ func (r requests) value(t reflect.Type, depth int) any {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return pick[any](r, map[string]any{"item": "book", "count": 1}, map[string]any{"yes": true}, "text", 1)
 	}
-	if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[api.Duration]() {
+	if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[fabrictype.Duration]() {
 		return pick[any](r, r.text(), "2026-01-01T00:00:00Z", "1h", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
 	}
 	switch t.Kind() {
@@ -268,7 +269,7 @@ func TestRandomRequests(t *testing.T) {
 	})
 }
 
-// Those who may not see a flow get the same answer about what is there and about what is not.
+// Principals who may not see a flow get the same answer about existing and missing runs.
 func TestRandomRequestsLeakNothing(t *testing.T) {
 	t.Parallel()
 	_, h, _ := quietPlace(t, testserver.Embedded)
@@ -301,7 +302,7 @@ func TestRandomRequestsLeakNothing(t *testing.T) {
 	}
 }
 
-// FuzzRequests sends requests whose parts are what the fuzzer makes.
+// FuzzRequests sends requests whose parts the fuzzer makes.
 func FuzzRequests(f *testing.F) {
 	b, h, _ := quietPlace(f, testserver.Embedded)
 	operations := api.Operations()
@@ -326,13 +327,13 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzContractRequests sends requests to the routes of the contract. Their paths have the ids of what is there, or what
-// the fuzzer makes.
+// FuzzContractRequests sends requests to the routes of the contract. Their paths have ids of existing objects, or
+// texts that the fuzzer makes.
 func FuzzContractRequests(f *testing.F) {
 	b, h, _ := quietPlace(f, testserver.Embedded)
 	d, err := b.Client.Run("order", "there").Describe(enginetest.Context(f))
 	require.NoError(f, err)
-	ids := []string{string(d.Nodes[0].ExecutionID), string(d.FlowID)}
+	ids := []string{d.Nodes[0].ExecutionID, d.FlowID}
 	routes := contractapi.Routes()
 	for i, route := range routes {
 		for which := range uint8(3) {

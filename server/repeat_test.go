@@ -43,7 +43,7 @@ func TestRefusalsAreNotKept(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, status("POST", "/flows/approval/runs", start, person("ann", "viewers", "k")...))
 		cancel := map[string]any{}
 		require.Equal(t, http.StatusNotFound,
-			status("POST", "/runs/approval/one/cancel", cancel, person("ann", "operators", "c")...), "there is no run yet")
+			status("POST", "/runs/approval/one/cancel", cancel, person("ann", "operators", "c")...), "the run does not exist yet")
 		require.Equal(t, http.StatusCreated, status("POST", "/flows/approval/runs", start, person("ann", "operators", "k")...))
 		reply := p.do("POST", "/runs/approval/one/cancel", cancel, nil, person("ann", "operators", "c")...)
 		require.Equal(t, http.StatusNoContent, reply.StatusCode)
@@ -141,7 +141,7 @@ func TestCredentialsAreNotKept(t *testing.T) {
 	}
 }
 
-// credentialName is what a field with a credential is called, or what its documentation says of it.
+// credentialName matches the name of a field with a credential, or its documentation.
 var credentialName = regexp.MustCompile(`(?i)token|secret|credential|password|passphrase|private|bearer|cookie|` +
 	`cannot be shown again|proves`)
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/console"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/netbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
@@ -61,7 +62,7 @@ func New(config Config) (*Server, error) {
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
-		Heartbeat: api.Duration{Duration: config.Timeouts.Heartbeat},
+		Heartbeat: fabrictype.Duration{Duration: config.Timeouts.Heartbeat},
 	}, service.Config{Logger: config.Logger, PushTo: config.PushTo, SampleEvery: config.SampleEvery})
 	if err != nil {
 		return nil, err
@@ -120,7 +121,7 @@ func (s *Server) OpenAPI() []byte { return s.document }
 // connections; the handler bounds the rest.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// routes adds what is not an operation, and what surrounds operations.
+// routes adds the routes outside the operations, and the handlers around operations.
 func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
@@ -164,7 +165,7 @@ func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler
 	return s.around(mux)
 }
 
-// around adds what every request passes before the routes.
+// around adds the handlers that every request passes before the routes.
 func (s *Server) around(routes http.Handler) http.Handler {
 	served := underBase(s.config.BasePath, cleanOnly(s.allowHosts(routes)))
 	return s.observe(inbound.Handler(s.stopping, s.config.Timeouts.Body, served))
@@ -183,7 +184,7 @@ func cleanOnly(next http.Handler) http.Handler {
 	})
 }
 
-// consoleConfig tells the console where people log in.
+// consoleConfig gives the console the address of the login.
 func (s *Server) consoleConfig() console.Config {
 	if s.oidc == nil {
 		return console.Config{}
@@ -209,7 +210,7 @@ func underBase(base string, next http.Handler) http.Handler {
 	})
 }
 
-// viewersOnly refuses principals who may not see what concerns all flows.
+// viewersOnly refuses principals who may not see data of all flows.
 func viewersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refusal := login.From(r.Context()).Refuse(login.Demand{Name: "metrics", Right: api.View, Reads: true}, false)

@@ -124,7 +124,7 @@ func TestManyListeners(t *testing.T) {
 	})
 }
 
-// A stream goes on after the event that the client has seen last, and a quiet one is kept alive by comments.
+// A stream continues after the last event that the client has received, and comments keep a quiet one alive.
 func TestStreamContinuesAndBeats(t *testing.T) {
 	t.Parallel()
 	each(t, func(c *server.Config) { c.Timeouts.Heartbeat = time.Millisecond }, func(t *testing.T, p *place) {
@@ -212,6 +212,6 @@ func TestTrimmedLog(t *testing.T) {
 		reply = p.do("GET", "/runs/approval/one/events?wait=30s&limit=1", nil, &page)
 		require.Equal(t, http.StatusOK, reply.StatusCode)
 		require.EqualValues(t, "flow_submitted", page.Items[0].Kind, "the first events are kept")
-		p.bench.Wipe(t) // what was put into the log has not happened
+		p.bench.Wipe(t) // the test has put events into the log that did not happen
 	})
 }

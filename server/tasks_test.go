@@ -216,7 +216,7 @@ func TestTaskOverHTTPFails(t *testing.T) {
 	})
 }
 
-// A task waits for a signal without a worker, and whoever claims it then has the signal.
+// A task waits for a signal without a worker, and the next worker that claims it gets the signal.
 func TestTaskOverHTTPSuspends(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1)
@@ -248,7 +248,7 @@ func TestTaskOverHTTPSuspends(t *testing.T) {
 	})
 }
 
-// The lease of a worker that is gone ends, and another worker has the node. What the first one reports is refused.
+// The lease of a worker that is gone ends, and another worker has the node. Reports of the first one are refused.
 func TestTaskOverHTTPIsLost(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1)
@@ -309,7 +309,7 @@ func TestTaskOverHTTPIsCancelled(t *testing.T) {
 	})
 }
 
-// A worker that an operator drains gets nothing more, and ends what it has.
+// A worker that an operator drains gets no further tasks, and can settle the tasks that it has.
 func TestWorkerOverHTTPDrains(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1)

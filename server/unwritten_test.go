@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
-// gone is the writer of a reply that nobody reads.
+// gone is the writer of a reply whose client has left.
 type gone struct{ http.ResponseWriter }
 
 // Write implements http.ResponseWriter.

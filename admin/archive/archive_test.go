@@ -92,7 +92,7 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, archive.Report{Known: 4}, report)
 
-		require.NoError(t, failed.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, failed.Rerun(ctx, fabrictype.RerunFailed))
 		_, err = failed.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		report, err = archive.Write(ctx, b.Client, archive.Config{Dir: dir, PurgeAfter: 1})
@@ -193,7 +193,7 @@ func TestDamageAndMisuse(t *testing.T) {
 	require.NoError(t, lock.Close())
 
 	for name, text := range map[string]string{
-		"manifest.json": `{"format": 1}`, "tmp-runs-000001.index.jsonl": "half", "runs-000001.jsonl.gz": "half",
+		"manifest.json": `{"format": 2}`, "tmp-runs-000001.index.jsonl": "half", "runs-000001.jsonl.gz": "half",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}

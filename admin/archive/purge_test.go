@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin/archive"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -24,7 +25,7 @@ func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 		// Each changes the run, and returns the reruns and the input that its new end has.
 		changes := map[string]func(ctx context.Context, t *testing.T, run *runtime.Run[int]) (reruns int, input string){
 			"rerun": func(ctx context.Context, t *testing.T, run *runtime.Run[int]) (int, string) {
-				require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+				require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 				_, err := run.Result(ctx)
 				require.NoError(t, err)
 				return 1, "4"
@@ -84,7 +85,7 @@ func TestRunsReopenedBeforeTheirPurgeAreKept(t *testing.T) {
 			if what == "purge" {
 				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), time.Millisecond)
 				worker.Stop() // no worker can end the rerun
-				require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+				require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 			}
 		})
 		require.NoError(t, err)

@@ -72,7 +72,7 @@ func TestMissingManifest(t *testing.T) {
 	require.ErrorIs(t, err, archive.ErrDamaged)
 	_, err = archive.Write(ctx, b.Client, c)
 	require.ErrorIs(t, err, archive.ErrDamaged)
-	const cure = `{"format": 1}`
+	const cure = `{"format": 2}`
 	for _, part := range []string{"manifest.json is missing", "3 segments", "runs-000001", "from a copy", cure} {
 		require.ErrorContains(t, err, part)
 	}
@@ -100,7 +100,7 @@ func TestOlderManifest(t *testing.T) {
 		t.Helper()
 		require.NoError(t, os.RemoveAll(c.Dir))
 		require.NoError(t, os.CopyFS(c.Dir, os.DirFS(older)))
-		require.NoError(t, os.WriteFile(path("manifest.json"), []byte(`{"format": 1}`), 0o600))
+		require.NoError(t, os.WriteFile(path("manifest.json"), []byte(`{"format": 2}`), 0o600))
 	}
 
 	for _, missing := range []string{"runs-000002.index.jsonl", "runs-000002.jsonl.gz"} {

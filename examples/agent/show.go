@@ -59,7 +59,7 @@ func (s *show) follow(ctx context.Context, over <-chan struct{}) error {
 }
 
 // turn prints the tokens of a turn as they come, and its tool calls.
-func (s *show) turn(ctx context.Context, t runtime.Turn) error {
+func (s *show) turn(ctx context.Context, t fabrictype.Turn) error {
 	fmt.Fprintf(s.out, "\nTurn %d: ", t.Number)
 	attempt := 1
 	for frame, err := range s.client.Run(t.Flow, t.Run).Stream(ctx, modelNode, "") {
@@ -148,6 +148,6 @@ func (s *show) budget(ctx context.Context) error {
 }
 
 // budgetOf names the budget of a run.
-func budgetOf(run *runtime.RunRef) runtime.BudgetRef {
-	return runtime.BudgetRef{Name: budgetName, Flow: run.FlowName(), Run: run.ID()}
+func budgetOf(run *runtime.RunRef) fabrictype.BudgetRef {
+	return fabrictype.BudgetRef{Name: budgetName, Flow: run.FlowName(), Run: run.ID()}
 }

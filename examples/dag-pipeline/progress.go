@@ -118,7 +118,7 @@ func (d *display) draw(s *runtime.RunDescription) {
 }
 
 // describe returns the text beside the gauge of a node.
-func describe(n runtime.NodeDescription) string {
+func describe(n fabrictype.Node) string {
 	if n.State == active && n.Attempts == 1 && n.Message != "" {
 		return n.Message
 	}
@@ -128,7 +128,7 @@ func describe(n runtime.NodeDescription) string {
 const active = fabrictype.NodeActive
 
 // status is the state of a node in words.
-func status(n runtime.NodeDescription) string {
+func status(n fabrictype.Node) string {
 	switch n.State {
 	case active:
 		if n.Attempts > 1 {
@@ -144,7 +144,7 @@ func status(n runtime.NodeDescription) string {
 }
 
 // waits reports whether a node has not started.
-func waits(n runtime.NodeDescription) bool {
+func waits(n fabrictype.Node) bool {
 	return n.State == fabrictype.NodeWaiting || n.State == fabrictype.NodeWaitingChildren
 }
 

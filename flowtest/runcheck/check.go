@@ -70,7 +70,7 @@ func (c *checker) add(node string, code Code, format string, args ...any) {
 }
 
 // node checks one node: whether it is served if it has not ended, and whether its values decode.
-func (c *checker) node(n *runtime.NodeDescription) {
+func (c *checker) node(n *fabrictype.Node) {
 	if n.Activity == "" { // a waitpoint or a sub-flow
 		return
 	}
@@ -108,7 +108,7 @@ func (c *checker) node(n *runtime.NodeDescription) {
 }
 
 // decision checks that a condition still has the case that it has decided for.
-func (c *checker) decision(n *runtime.NodeDescription, a activity.Handler) {
+func (c *checker) decision(n *fabrictype.Node, a activity.Handler) {
 	condition, ok := a.(interface{ HasCase(name string) bool })
 	if !ok || n.Result == nil || n.Result.Truncated {
 		return

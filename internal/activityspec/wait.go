@@ -50,28 +50,28 @@ type Wait struct {
 	Distinct bool
 	// Decisive are names of which one signal ends the wait at once, whatever else is required. They are not in Signals.
 	Decisive []string
-	// Timeout limits the wait; 0 is no limit. Whole milliseconds.
+	// Timeout limits the wait; 0 means unlimited. Whole milliseconds.
 	Timeout time.Duration
 	// OnTimeout is set exactly when Timeout is.
 	OnTimeout TimeoutBehavior
 	WaitText
 }
 
-// WaitText is what people and programs that answer are told of a wait. The zero value says nothing.
+// WaitText describes a wait to the people and programs that answer it. The zero value contains no description.
 type WaitText struct {
 	// Title and Question are shown to them: one line, and a text with lines.
 	Title, Question string
 	// Audience names who is asked.
 	Audience []string
-	// AnswerSchema is the JSON Schema that payloads must satisfy; nil if their type says what they must be.
+	// AnswerSchema is the JSON Schema that payloads must satisfy; nil if only their type restricts them.
 	AnswerSchema json.RawMessage
-	// Payload is the type that payloads are decoded into, or PayloadSchema is the schema of what decodes into it, in a
-	// graph that was stored; nil if neither is known.
+	// Payload is the type that payloads are decoded into. In a stored graph, PayloadSchema is the schema of that type
+	// instead. Both are nil if the type is unknown.
 	Payload       reflect.Type
 	PayloadSchema json.RawMessage
 }
 
-// Limits of what is said of a wait.
+// Limits of the texts of a wait.
 const (
 	maxTitle        = 256
 	maxQuestion     = 4096

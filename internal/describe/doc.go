@@ -3,7 +3,7 @@ package describe
 
 // Bounds of a description.
 const (
-	// DefaultValueBytes is how much of each value a description has unless told otherwise: 4 KiB.
+	// DefaultValueBytes is the default bound of each value in a description: 4 KiB.
 	DefaultValueBytes = 4 << 10
 	// MaxValueBytes is the largest bound of each value: 1 MiB, which is also the largest value of a run.
 	MaxValueBytes = 1 << 20

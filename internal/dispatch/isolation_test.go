@@ -46,7 +46,7 @@ func TestIsolate(t *testing.T) {
 		q.Isolate(a, time.Minute)
 		time.Sleep(time.Minute) //nolint:forbidigo // by the virtual clock
 		synctest.Wait()
-		require.False(t, q.IsIsolating(), "what runs has not ended in time")
+		require.False(t, q.IsIsolating(), "running functions have not ended in time")
 		v, ok = q.Take()
 		require.True(t, ok)
 		require.Equal(t, b, v.LaneShard)

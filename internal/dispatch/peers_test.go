@@ -103,7 +103,8 @@ func TestQueueLeavesShardsToOthers(t *testing.T) {
 	if !ok || v.LaneShard != open || !v.Shared || !v.Early {
 		t.Fatalf("%+v %v", v, ok)
 	}
-	// Without a free slot it is noted at once, but others need not be told by this worker then that nothing was there.
+	// Without a free slot the shard is queued at once, but this worker then does not have to report an empty shard to
+	// others.
 	b.AddShared(taken, after(time.Hour))
 	if _, ok := b.Take(); ok {
 		t.Error("a visit without a slot")
@@ -116,7 +117,7 @@ func TestQueueLeavesShardsToOthers(t *testing.T) {
 	b.AddSetAside(taken)
 	b.MarkEmpty(taken)
 	if v, ok := b.Take(); !ok || !v.SetAside {
-		t.Errorf("what was set aside is not what others have taken: %+v %v", v, ok)
+		t.Errorf("a shard that was set aside counts as taken by others: %+v %v", v, ok)
 	}
 	b.AddShared(open, after(time.Hour))
 	b.Close()

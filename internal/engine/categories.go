@@ -1,6 +1,6 @@
 package engine
 
-// Categories of failures that a worker gives besides those of package activity.
+// Categories of failures that a worker gives in addition to the categories of package activity.
 const (
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = "too_large"

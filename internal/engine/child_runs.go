@@ -24,8 +24,8 @@ type ChildRuns interface {
 // ChildLost is the outcome recorded for a child run that does not exist any more.
 const ChildLost = "lost"
 
-// CancelChildRun cancels a child run with all its members, call by call. A run that is over or does not exist is no
-// error.
+// CancelChildRun cancels a child run with all its members, call by call. A run that has ended or does not exist is not
+// an error.
 func CancelChildRun(ctx context.Context, b Backend, p enginecore.Partition, id enginecore.FlowID, reason string) error {
 	for {
 		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{

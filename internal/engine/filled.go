@@ -10,12 +10,12 @@ import (
 // filledGroup is the number of lists that one command of Filled asks for after it has found that some of many exist.
 const filledGroup = 8
 
-// Filled reports for each list of keys whether one of them exists, and true where the read failed, so that whoever asks
-// looks closer. The keys of one list lie in one slot.
+// Filled reports for each list of keys whether one of them exists, and true where the read failed, so that the caller
+// reads the keys themselves. The keys of one list lie in one slot.
 //
-// Where one server has all keys, one command asks for all lists at once, since mostly none exists. Only if it finds a
-// key are the lists asked for in groups, and those of the groups with a key one by one. On a cluster each list takes a
-// command.
+// Where one server has all keys, one command checks all lists at once, since mostly none of the keys exists. If it
+// finds a key, the lists are checked in groups, and the lists of each group with a key one by one. On a cluster each
+// list takes a command.
 func (s *Session) Filled(ctx context.Context, lists [][]string) []bool {
 	filled := make([]bool, len(lists))
 	candidates := make([]int, len(lists))

@@ -13,7 +13,7 @@ const (
 	MaxReason = 2048
 	// MaxStack bounds the stack of a function that panicked, which is cut to it likewise.
 	MaxStack = 8192
-	// MaxActor bounds the name of who acts: that of runtime.WithActor and ScheduleConfig.Actor.
+	// MaxActor bounds the name of an actor: the argument of runtime.WithActor and ScheduleConfig.Actor.
 	MaxActor = 256
 )
 

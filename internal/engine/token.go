@@ -80,7 +80,7 @@ func SealToken(
 	return activity.NewToken(tokenText.EncodeToString(data)), nil
 }
 
-// OpenToken decodes what [SealToken] encodes. Its error is [ErrInvalidToken]. Each token has exactly one text, so a
+// OpenToken decodes the output of [SealToken]. Its error is [ErrInvalidToken]. Each token has exactly one text, so a
 // changed text is another token or none.
 func OpenToken(t activity.Token) (TokenParts, error) {
 	text := t.Reveal()

@@ -17,8 +17,8 @@ type Link struct {
 	// goroutines. An error counts as one of the connection, which Wrap has closed. Defaults to nil: connections are
 	// used as they are.
 	Wrap func(net.Conn) (net.Conn, error)
-	// Quiet says that no message is ever lost while a connection lasts, so that workers and keepers look for nothing
-	// that they are not told of. Defaults to false: they sweep, seldom.
+	// Quiet means that no message is ever lost while a connection lasts, so that workers and keepers rely on messages
+	// alone. Defaults to false: they also sweep, rarely.
 	Quiet bool
 }
 

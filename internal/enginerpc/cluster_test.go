@@ -40,7 +40,7 @@ func startCluster(t *testing.T) (cluster rueidis.Client, nodes [2]rueidis.Client
 			if time.Now().After(deadline) {
 				t.Fatal("the cluster does not come together")
 			}
-			time.Sleep(20 * time.Millisecond) //nolint:forbidigo // gossip tells no one when it is done
+			time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the cluster does not report the end of gossip
 		}
 	}
 	return clientFor(t, addresses[0]), nodes

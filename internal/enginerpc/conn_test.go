@@ -191,7 +191,7 @@ func TestLibraryIsReplacedOnlyByNewer(t *testing.T) {
 	}
 }
 
-// What is stored outlives the library.
+// The protocol of stored data remains in force when the library is replaced.
 func TestDataOfALaterProtocolKeepOldProgramsAway(t *testing.T) {
 	t.Parallel()
 	client := own(t)

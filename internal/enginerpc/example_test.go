@@ -78,7 +78,7 @@ func Example() {
 			AttemptID: x.AttemptID, Result: append([]byte("hello "), x.FlowInput...), ClaimRequest: me,
 		})
 		if errors.Is(err, enginecore.ErrLeaseExpired) {
-			log.Fatal("too slow: somebody else has the node now")
+			log.Fatal("too slow: another worker has the node now")
 		} else if err != nil {
 			log.Fatal(err)
 		}

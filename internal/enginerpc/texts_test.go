@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// goldenText is one message or text with the value that it stands for. parse is nil for elements of lists.
+// goldenText is one message or text with the value that it encodes. parse is nil for elements of lists.
 type goldenText struct {
 	name, text string
 	encode     func() (string, error)

@@ -125,7 +125,7 @@ func requireUnanswered(t *testing.T, err error, changes bool, cause error) {
 	}
 }
 
-// What kept a call until its context ended is told, too.
+// The error of a call whose context ends contains the error for which the call was repeated.
 func TestUnansweredAfterErrors(t *testing.T) {
 	t.Parallel()
 	s := testserver.Start(t, testserver.Options{Kind: testserver.Redis})

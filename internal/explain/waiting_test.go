@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
-// What records alone tell, for the reasons that a running deployment shows for a moment only.
+// The reasons that follow from records alone, including reasons that a running deployment shows only for a moment.
 func TestReasonsOfRecords(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_763_806_400_000)

@@ -41,7 +41,7 @@ type LoopSpec struct {
 type ExpandSpec struct {
 	// MaxDepth is how many runs of plans may be nested below the node, 1 to MaxExpandDepth.
 	MaxDepth int
-	// MayRun are the names of the activities that a plan may use beside that of the node, sorted.
+	// MayRun are the names of the activities that a plan may use in addition to the node's, sorted.
 	MayRun []string
 }
 
@@ -110,7 +110,7 @@ func (v *Validation) expansion(n *Node) {
 	}
 }
 
-// growthText describes in words what a loop or an expansion does; empty for other nodes.
+// growthText describes in words the work of a loop or an expansion; empty for other nodes.
 func (n *Node) growthText() string {
 	switch {
 	case n.Loop != nil && n.Sub != nil:
@@ -127,8 +127,8 @@ func (n *Node) growthText() string {
 	return ""
 }
 
-// Activities returns the names of all activities that runs of the graph may start, sorted: those of its nodes, of its
-// sub-flows, and of what plans may use.
+// Activities returns the names of all activities that runs of the graph may start, sorted: the activities of its
+// nodes, of its sub-flows, and those that plans may use.
 func (g *Graph) Activities() []string {
 	names := make(map[string]bool)
 	g.collect(names, make(map[*Graph]bool))
@@ -181,7 +181,7 @@ func (n *Node) flowItems(g *Graph, items []json.RawMessage) *Graph {
 	return g
 }
 
-// Plan is what the activity of an expansion returns: a graph that is run with an input, or the result itself.
+// Plan is the result of the activity of an expansion: a graph that is run with an input, or the result of the node.
 type Plan struct {
 	Graph *Graph
 	Input json.RawMessage

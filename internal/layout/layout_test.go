@@ -46,7 +46,7 @@ func box(t testing.TB, l *layout.Layout, id string) layout.Box {
 			return b
 		}
 	}
-	t.Fatalf("there is no node %s", id)
+	t.Fatalf("node %s is missing", id)
 	return layout.Box{}
 }
 
@@ -71,7 +71,7 @@ func TestNodesThatAreAlikeAreFolded(t *testing.T) {
 	}
 }
 
-// What differs in anything that is drawn is not folded.
+// Nodes that differ in anything that is drawn are not folded.
 func TestNodesThatDifferAreNotFolded(t *testing.T) {
 	t.Parallel()
 	g := fanOut(20)

@@ -40,7 +40,7 @@ func accept(t *testing.T, l net.Listener) *netbound.Conn {
 	return c.(*netbound.Conn)
 }
 
-// ended waits until the other side has closed a connection, and returns what it sent.
+// ended waits until the other side has closed a connection, and returns the bytes that it sent.
 func ended(t *testing.T, c net.Conn) string {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))

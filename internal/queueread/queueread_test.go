@@ -74,7 +74,7 @@ func (q *queued) next(t *testing.T, places int) (runs []string, rules map[string
 	return runs, rules
 }
 
-// goOn lets a worker with one slot work through what waits.
+// goOn lets a worker with one slot work through the waiting nodes, and returns them in the order in which they ran.
 func (q *queued) goOn(t *testing.T, nodes int) []string {
 	t.Helper()
 	q.Worker(t, []activity.Handler{q.work}, runtime.WorkerConfig{Concurrency: 1})
@@ -102,7 +102,8 @@ func onOneServer(t *testing.T, test func(t *testing.T, q *queued)) {
 	}, runtime.OpenConfig{Partitions: 8})
 }
 
-// What a queue says is what a worker then does: by priority, by age, and every eighth time what has waited longest.
+// A worker runs nodes in the order that the queue predicts: by priority, by age, and every eighth time the one that
+// has waited longest.
 func TestLaneQueueByPriority(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, q *queued) {

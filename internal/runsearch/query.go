@@ -25,16 +25,16 @@ type Query struct {
 	// Key is the key of the runs. Queued finds those that wait in the queue of their key.
 	Key    string `json:",omitempty"`
 	Queued bool   `json:",omitempty"`
-	// Children also finds the runs that nodes of other runs stand for.
+	// Children also finds child runs.
 	Children bool
-	// Namespace is that of the runs; empty is that of the session.
+	// Namespace is the namespace of the runs; empty means the session's.
 	Namespace string
 }
 
 // byEnd reports whether runs are wanted in the order of their ends.
 func (q Query) byEnd() bool { return q.ByEnd || !q.ClosedFrom.IsZero() || !q.ClosedBefore.IsZero() }
 
-// call is what each partition is asked, from the start.
+// call is the first call of each partition.
 func (q Query) call() enginerpc.ListRunsCall {
 	call := enginerpc.ListRunsCall{
 		FlowName: q.Flow, Children: q.Children, Text: q.Text, OldestFirst: q.OldestFirst,

@@ -87,7 +87,7 @@ func TestTrackedCompletions(t *testing.T) {
 	l.settle("three", first, true)
 	check("three", false, "unheard", "")
 
-	begin("elsewhere", other) // nobody hears that partition yet
+	begin("elsewhere", other) // the client is not subscribed to that partition yet
 	if _, tracked := l.tracked["elsewhere"]; tracked {
 		t.Error("a flow of a partition that is not subscribed to is tracked")
 	}
@@ -135,7 +135,7 @@ func TestFormerCompletions(t *testing.T) {
 	check := func(want, got string) {
 		t.Helper()
 		if want != got {
-			t.Errorf("heard %s, want %s", got, want)
+			t.Errorf("received %s, want %s", got, want)
 		}
 	}
 	reopen := func() {

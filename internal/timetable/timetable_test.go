@@ -26,7 +26,7 @@ func table(t *testing.T, spec Spec) *Timetable {
 	return table
 }
 
-// Where the clocks change: what does not exist, what comes twice.
+// Clock changes: readings of the clock that do not exist, and readings that occur twice.
 func TestClockChanges(t *testing.T) {
 	for _, test := range []struct {
 		cron, zone, after string
@@ -100,7 +100,7 @@ func randomCron(r *rand.Rand) string {
 	return strings.Join([]string{field(0, 59), field(0, 23), field(1, 28), field(1, 12), field(0, 6)}, " ")
 }
 
-// The times are those at which the clock on the wall shows a reading that matches, found by looking at every minute.
+// The times are those at which the clock on the wall shows a reading that matches, found by checking every minute.
 func TestNextMatchesEveryMinute(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 80 {
@@ -140,13 +140,13 @@ func (c *cronTable) everyMinute(from, until time.Time) []time.Time {
 	return list
 }
 
-// reading is what a clock shows, as if it were UTC.
+// reading is the local time that a clock in a zone shows, as if it were UTC.
 func reading(zone *time.Location, now time.Time) time.Time {
 	_, offset := now.In(zone).Zone()
 	return now.Add(time.Duration(offset) * time.Second).UTC()
 }
 
-// Where no clock changes, the times are those of the parser's own schedule.
+// In zones without clock changes, the times equal the times of the cron parser's own schedule.
 func TestNextIsThatOfCron(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
@@ -288,7 +288,7 @@ func FuzzCron(f *testing.F) {
 	})
 }
 
-// The fields of days mean what they mean to Vixie's cron.
+// The fields of days have the meaning that they have in Vixie's cron.
 func TestDaysOfTheWeek(t *testing.T) {
 	for expression, want := range map[string]string{
 		"0 0 * * 7": "sun", "0 0 * * 0": "sun", "0 0 * * SUN": "sun", "0 0 * * 0,7": "sun", "0 0 * * 7-7": "sun",

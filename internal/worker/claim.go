@@ -25,8 +25,8 @@ const isolationPatience = 30 * time.Second
 // maxProof bounds provenAfter.
 const maxProof = 5 * time.Second
 
-// provenAfter is how long a worker has to live before it takes over what has been lost more than once: a program that
-// crashes after its start does not live as long.
+// provenAfter is how long a worker has to live before it takes over executions that have lost more than one worker: a
+// program that crashes after its start does not live as long.
 func (r *Run) provenAfter() time.Duration { return min(r.worker.config.Lease, maxProof) }
 
 // claim fills free slots from one shard, and runs the first of the claimed tasks in its own goroutine.
@@ -41,7 +41,7 @@ func (r *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	}
 	call.Aside = v.SetAside
 	call.IsNew = time.Since(r.began) < r.provenAfter()
-	// A program that holds tasks decides what runs together, so nothing runs alone there.
+	// A program that holds tasks decides which of them run together, so no execution runs alone there.
 	call.Alone = v.Alone || r.worker.handover != nil
 	if v.Alone {
 		call.Count = 1
@@ -110,7 +110,7 @@ func (r *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt ti
 	}
 }
 
-// claimUntilKnown repeats a claim while it is unknown what the claim has leased and ctx is not done.
+// claimUntilKnown repeats a claim until its effect is known or ctx is done.
 func (r *Run) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
 	again := retry.Policy{
 		Pause: lease.ClaimPause, Retryable: retry.IsOutcomeUnknown, Failed: func(error) { r.Doubt.Mark() },

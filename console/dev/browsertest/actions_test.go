@@ -163,7 +163,7 @@ func TestBeforeAndAfterARerun(t *testing.T) {
 		require.Contains(t, evaluate[string](w, `location.search`), "attempt=1")
 
 		// An earlier rerun can be chosen, too.
-		require.NoError(t, run.Rerun(t.Context(), runtime.RerunAll()))
+		require.NoError(t, run.Rerun(t.Context(), fabrictype.RerunAll))
 		w.goTo("inbox")
 		w.answer("again")
 		w.goTo("runs/claims.assess/CLM-1?tab=compare")
@@ -272,7 +272,7 @@ func TestOtherActions(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		ctx := t.Context()
-		require.NoError(t, p.client.CreateBudget(ctx, runtime.BudgetRef{Name: "models"}, flow.HardLimit("tokens", 1000)))
+		require.NoError(t, p.client.CreateBudget(ctx, fabrictype.BudgetRef{Name: "models"}, flow.HardLimit("tokens", 1000)))
 		require.NoError(t, p.client.PauseActivity(ctx, "claims.bank", "bank is down"))
 		w := open(t, p.url)
 		w.goTo("budgets")

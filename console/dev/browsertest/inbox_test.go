@@ -137,8 +137,8 @@ func TestNumbersOfASchema(t *testing.T) {
 	})
 }
 
-// Who may not read payloads sees neither fields nor the choice of them, but what was answered; who may see some flows only
-// may not see the audit log, and is not offered the list of answers.
+// Who may not read payloads sees neither fields nor the choice of them, but what was answered; who may see some flows
+// only may not see the audit log, and is not offered the list of answers.
 func TestInboxOfAViewer(t *testing.T) {
 	const admin = "secret-of-the-admin"
 	p := newPlace(t, "embedded", func(c *server.Config) { c.Tokens, c.AdminToken = true, admin })
@@ -191,7 +191,7 @@ func TestInboxAnswered(t *testing.T) {
 		require.NoError(t, err)
 		var in api.SignalRunInput
 		in.Flow, in.Run = "release.ship", "shop"
-		in.Body.Node, in.Body.Wait, in.Body.Name, in.Body.Source = "go-live", string(waits[0].ID), "approve", "bot"
+		in.Body.Node, in.Body.Wait, in.Body.Name, in.Body.Source = "go-live", waits[0].ID, "approve", "bot"
 		_, err = httpclient.Call(t.Context(), c, api.SignalRun, in)
 		require.NoError(t, err)
 		w.see(`tr[data-answer="shop"]`)
@@ -199,7 +199,7 @@ func TestInboxAnswered(t *testing.T) {
 		require.Equal(t, "shop,app", evaluate[string](w, `[...document.querySelectorAll("tr[data-answer]")].map((r) => r.dataset.answer).join()`))
 		late, err := httpclient.Call(t.Context(), c, api.SignalRun, in)
 		require.NoError(t, err)
-		require.Equal(t, "closed", late.Outcome, "no answer to a wait that is over")
+		require.EqualValues(t, "closed", late.Outcome, "no answer to a wait that is over")
 		w.press("app")
 		w.see(`.runhead`)
 		w.see(`.panel`)

@@ -84,6 +84,7 @@ export interface Budget {
   key?: string;
   flow?: string;
   run?: string;
+  flow_id?: string;
   effect?: string;
   reset_every?: string;
   resets_at?: string;
@@ -192,7 +193,7 @@ export interface BulkJob {
 export interface BulkPreview {
   runs: number;
   states: Record<string, number>;
-  sample: BulkRun[];
+  sample: Run[];
   /** There are more runs than were counted. */
   more?: boolean;
 }
@@ -202,13 +203,6 @@ export interface BulkProgress {
   skipped: number;
   failed: number;
   failures?: BulkFailure[];
-}
-
-export interface BulkRun {
-  flow: string;
-  run: string;
-  state: string;
-  created_at: string;
 }
 
 export interface CancelRunInputBody {
@@ -221,9 +215,10 @@ export interface CancelWaitInputBody {
   reason?: string;
 }
 
-export interface Child {
+export interface ChildRun {
   flow: string;
   run: string;
+  flow_id?: string;
   state?: string;
   total: number;
   open: number;
@@ -285,16 +280,6 @@ export interface CreatedToken {
   expires_at?: string;
   /** The token. It cannot be shown again. */
   text: string;
-}
-
-export interface Delivery {
-  /** accepted, resumed, duplicate, closed or expired */
-  outcome: string;
-  signal_id?: string;
-  /** Outcome of the first delivery of a duplicate. */
-  first?: string;
-  /** The signal counts towards the end of the wait. */
-  counts: boolean;
 }
 
 export interface Drawing {
@@ -429,18 +414,6 @@ export interface Finding {
   remedy?: string;
 }
 
-export interface Fire {
-  at: string;
-  until?: string;
-  count: number;
-  done_at?: string;
-  outcome: string;
-  flow?: string;
-  run?: string;
-  reason?: string;
-  triggered?: boolean;
-}
-
 export interface Flow {
   name: string;
   hash: string;
@@ -517,16 +490,6 @@ export interface Frame {
 export interface Inspection {
   worst: string;
   findings: Finding[];
-}
-
-export interface Item {
-  index: number;
-  name: string;
-  state: string;
-  attempts: number;
-  result?: Value;
-  reason?: string;
-  category?: string;
 }
 
 export interface KeeperLag {
@@ -670,6 +633,16 @@ export interface LogLine {
   cut?: number;
 }
 
+export interface MapItem {
+  index: number;
+  name: string;
+  state: string;
+  attempts: number;
+  result?: Value;
+  reason?: string;
+  category?: string;
+}
+
 export interface MoveStartInputBody {
   start_at: string;
 }
@@ -731,12 +704,12 @@ export interface Node {
   lease_expires_at?: string;
   overdue?: string;
   /** The child run of a map or sub-flow. */
-  child?: Child;
+  child?: ChildRun;
   waits?: Wait[];
   sleeps_until?: string;
   /** 1, and one more each time that the function continued as new; of a loop, its turn. */
   generation?: number;
-  /** Keys that the node has published, without the values. */
+  /** Values that the node has published, without the values themselves. */
   live_values?: LiveValue[];
   input?: Value;
   result?: Value;
@@ -1043,6 +1016,7 @@ export interface RotatedSecrets {
 export interface Run {
   flow: string;
   run: string;
+  flow_id?: string;
   /** running, succeeded, failed, cancelled or expired */
   state: string;
   created_at: string;
@@ -1059,15 +1033,6 @@ export interface Run {
   key?: string;
   /** The run waits in the queue of its key. */
   queued?: boolean;
-}
-
-export interface RunComparison {
-  a: RunSide;
-  b: RunSide;
-  input_differs: boolean;
-  result_differs: boolean;
-  graph_differs: boolean;
-  nodes: NodeDiff[];
 }
 
 export interface RunCount {
@@ -1123,6 +1088,15 @@ export interface RunDetail {
   next?: string;
 }
 
+export interface RunDiff {
+  a: RunSide;
+  b: RunSide;
+  input_differs: boolean;
+  result_differs: boolean;
+  graph_differs: boolean;
+  nodes: NodeDiff[];
+}
+
 export interface RunLayout {
   width: number;
   height: number;
@@ -1155,6 +1129,7 @@ export interface RunSide {
   flow: string;
   run: string;
   state: string;
+  forked_from?: string;
   took?: string;
   input?: Value;
   result?: Value;
@@ -1189,9 +1164,22 @@ export interface Schedule {
   skipped: number;
   missed: number;
   failed: number;
-  history?: Fire[];
+  history?: ScheduleFire[];
   /** Input of its runs, of get-schedule with values. */
   input?: Value;
+}
+
+export interface ScheduleFire {
+  at: string;
+  until?: string;
+  count: number;
+  done_at?: string;
+  outcome: string;
+  flow?: string;
+  run?: string;
+  reason?: string;
+  triggered?: boolean;
+  backfilled?: boolean;
 }
 
 export interface ScheduleReasonInputBody {
@@ -1261,6 +1249,16 @@ export interface SetScheduleInputBody {
   tags?: Record<string, string>;
 }
 
+export interface SignalResult {
+  /** accepted, resumed, duplicate, closed or expired */
+  outcome: string;
+  signal_id?: string;
+  /** Outcome of the first delivery of a duplicate. */
+  first?: string;
+  /** The signal counts towards the end of the wait. */
+  counts: boolean;
+}
+
 export interface SignalRunInputBody {
   node: string;
   step?: string;
@@ -1324,7 +1322,7 @@ export interface StartOutcome {
   flow: string;
   run: string;
   existed?: boolean;
-  delivery?: Delivery;
+  delivery?: SignalResult;
   problem?: Problem;
 }
 
@@ -1396,7 +1394,7 @@ export interface StartedRun {
   flow: string;
   run: string;
   existed?: boolean;
-  delivery?: Delivery;
+  delivery?: SignalResult;
 }
 
 export interface StartedRuns {
@@ -1521,7 +1519,15 @@ export interface Turn {
   turn: number;
   flow: string;
   run: string;
-  state: string;
+  flow_id?: string;
+  state?: string;
+  total: number;
+  open: number;
+  succeeded: number;
+  failed?: number;
+  expired?: number;
+  cancelled?: number;
+  skipped?: number;
 }
 
 export interface Value {
@@ -1553,9 +1559,11 @@ export interface Wait {
   id: string;
   flow: string;
   run: string;
+  flow_id?: string;
   node: string;
   /** Name of the wait in the activity; absent for a waitpoint node. */
   step?: string;
+  execution?: string;
   /** pending, open or closed */
   state: string;
   opened_at?: string;
@@ -1774,7 +1782,7 @@ export interface CompareRunsInput {
   };
 }
 
-export type CompareRunsOutput = RunComparison;
+export type CompareRunsOutput = RunDiff;
 
 /** fork-run: Start a run from another one, with results of it */
 export interface ForkRunInput {
@@ -1926,7 +1934,7 @@ export interface ListItemsInput {
   };
 }
 
-export type ListItemsOutput = Page<Item>;
+export type ListItemsOutput = Page<MapItem>;
 
 /** list-turns: List the turns of a loop */
 export interface ListTurnsInput {
@@ -2128,14 +2136,14 @@ export interface SignalRunInput {
   body: SignalRunInputBody;
 }
 
-export type SignalRunOutput = Delivery;
+export type SignalRunOutput = SignalResult;
 
 /** signal-token: Answer a wait by its token */
 export interface SignalTokenInput {
   body: SignalTokenInputBody;
 }
 
-export type SignalTokenOutput = Delivery;
+export type SignalTokenOutput = SignalResult;
 
 /** get-token-wait: Describe the wait that a token belongs to */
 export interface GetTokenWaitInput {

@@ -53,7 +53,7 @@ func BenchmarkAnyAlive(b *testing.B) {
 	}
 }
 
-// batchBench has a batcher whose calls end when they are told to.
+// batchBench has a batcher whose calls end when the test lets them.
 type batchBench struct {
 	Batcher[string, int, int]
 	sent   chan []int // the requests of each call that begins
@@ -169,8 +169,8 @@ func TestBatchesOfOtherKeys(t *testing.T) {
 	})
 }
 
-// A second call goes beside the one in flight as soon as enough requests wait, but no third. When one of two calls
-// ends, what waits goes beside the other only if it is enough.
+// A second call is sent in parallel to the one in flight as soon as enough requests wait, but a third call never is.
+// When one of two calls ends, the waiting requests are sent in parallel to the other only if they are enough.
 func TestBatchesAbreast(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {
 		b := newBatchBench(16, 100, 3)
@@ -186,7 +186,7 @@ func TestBatchesAbreast(t *testing.T) {
 		require.Equal(t, []int{5, 6, 7, 8}, b.next())
 		b.start(ctx, 9, 10)
 		b.end()
-		require.Nil(t, b.next(), "too few for a call beside another")
+		require.Nil(t, b.next(), "too few for a second call")
 		b.end()
 		require.Equal(t, []int{9, 10}, b.next())
 		b.end()
@@ -207,7 +207,8 @@ func TestBatchOfThoseThatCouldRun(t *testing.T) {
 	})
 }
 
-// A caller that gives up is not sent if it still waits, and holds nobody up if it was about to send.
+// The request of a caller that gives up is not sent if it still waits. If the caller was about to send a batch, the
+// other requests of the batch are sent all the same.
 func TestBatchWithoutThoseThatGaveUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -245,7 +246,7 @@ func TestBatchLivesWithItsCallers(t *testing.T) {
 		endOne()
 		require.Equal(t, batchResult{0, context.Canceled}, <-results[0])
 		next := b.start(t.Context(), 4)
-		require.Nil(t, b.next(), "the call goes on for the other")
+		require.Nil(t, b.next(), "the call continues for the other")
 		endOther()
 		require.Zero(t, (<-results[1]).res)
 		require.Equal(t, []int{4}, b.next())
@@ -255,7 +256,7 @@ func TestBatchLivesWithItsCallers(t *testing.T) {
 	})
 }
 
-// What many goroutines send comes back to each of them, whoever gives up meanwhile.
+// Each of many concurrent goroutines receives the result of its own request, also while other callers give up.
 func TestBatcherUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := &Batcher[int, int, int]{
@@ -290,6 +291,6 @@ func TestBatcherUnderLoad(t *testing.T) {
 	}
 	running.Wait()
 	if len(b.lines) != 0 {
-		t.Error("calls are in flight that nobody waits for")
+		t.Error("calls without a waiting caller are in flight")
 	}
 }

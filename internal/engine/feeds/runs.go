@@ -33,7 +33,7 @@ const (
 	maxRunFeedQueue = 256
 )
 
-// Filter is what a listener wants of a feed.
+// Filter selects the updates of a feed that a listener receives.
 type Filter struct {
 	Flow     string
 	Kinds    []string
@@ -50,12 +50,12 @@ func (f Filter) wants(n enginerpc.RunUpdate) bool {
 	return f.Children || !n.Child
 }
 
-// Page is what has happened in a partition between two positions.
+// Page contains the updates of a partition between two positions.
 type Page struct {
 	Partition   enginecore.Partition
 	After, Next string
 	Updates     []enginerpc.RunUpdate
-	// Lost reports that After was gone, and what followed it may be.
+	// Lost reports that the entry After was trimmed, and possibly entries that followed it.
 	Lost bool
 }
 
@@ -167,8 +167,8 @@ func (l *Listener) Close() {
 	delete(l.feeds.listeners, l)
 }
 
-// Next returns what happens next in one of the partitions, with updates that the listener wants, or with Lost. It
-// returns the cause of ctx once that has ended.
+// Next returns the next page of one of the partitions, with updates that pass the listener's filter, or with Lost.
+// When ctx has ended, it returns its cause.
 func (l *Listener) Next(ctx context.Context) (Page, error) {
 	for {
 		page, found, err := l.take(ctx)
@@ -190,7 +190,8 @@ func (l *Listener) Next(ctx context.Context) (Page, error) {
 	}
 }
 
-// take returns a page that follows what the listener has of its partition; found is false when it has to wait.
+// take returns a page that follows the listener's position in its partition; found is false if the listener has to
+// wait.
 func (l *Listener) take(ctx context.Context) (page Page, found bool, err error) {
 	l.feeds.mu.Lock()
 	if err := l.failed; err != nil {
@@ -249,7 +250,7 @@ func IsEntry(text string) bool {
 
 func splitEntry(id string) (ms, seq uint64) {
 	first, second, _ := strings.Cut(id, "-")
-	ms, _ = strconv.ParseUint(first, 10, 64) // the ids are those of the engine
+	ms, _ = strconv.ParseUint(first, 10, 64) // the engine made the ids
 	seq, _ = strconv.ParseUint(second, 10, 64)
 	return ms, seq
 }
@@ -275,7 +276,7 @@ func (f *Runs) readPage(
 	return page, reply.More, nil
 }
 
-// run reads the feed until nobody listens.
+// run reads the feed until it has no listeners.
 func (f *Runs) run() {
 	tail := &feedTail{feeds: f}
 	defer tail.disconnect()
@@ -354,7 +355,7 @@ func (f *Runs) read(
 		f.mu.Lock()
 		for i, p := range partitions {
 			reply := answers[i].Reply
-			f.tell(Page{Partition: p, After: at[p], Next: reply.Next, Updates: reply.Updates, Lost: reply.Lost})
+			f.deliver(Page{Partition: p, After: at[p], Next: reply.Next, Updates: reply.Updates, Lost: reply.Lost})
 			at[p] = reply.Next
 			if reply.More {
 				more = append(more, p)
@@ -366,8 +367,8 @@ func (f *Runs) read(
 	return nil
 }
 
-// tell gives all listeners a page.
-func (f *Runs) tell(page Page) {
+// deliver gives a page to all listeners.
+func (f *Runs) deliver(page Page) {
 	if page.Next == page.After && !page.Lost {
 		return
 	}
@@ -383,8 +384,8 @@ func (f *Runs) tell(page Page) {
 	}
 }
 
-// feedTail waits for updates of the feeds of all partitions: on one server by one blocking command, on a cluster by
-// looking at them.
+// feedTail waits for updates of the feeds of all partitions: on one server with one blocking command, on a cluster by
+// polling them.
 type feedTail struct {
 	feeds   *Runs
 	wire    rueidis.DedicatedClient
@@ -399,7 +400,7 @@ func (t *feedTail) disconnect() {
 	}
 }
 
-// await returns the partitions that may have updates behind the given positions.
+// await returns the partitions that may have updates after the given positions.
 func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string) ([]enginecore.Partition, error) {
 	partitions := t.feeds.partitions()
 	if t.feeds.apart {
@@ -414,7 +415,7 @@ func (t *feedTail) await(ctx context.Context, at map[enginecore.Partition]string
 			return nil, err
 		}
 	}
-	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	// The client library ignores ctx while a blocking command waits; closing the connection ends the command.
 	defer context.AfterFunc(ctx, t.wire.Close)()
 	held := min(w.Held, runFeedHeld)
 	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Patience(held))

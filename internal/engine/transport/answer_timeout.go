@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// promptConn is a connection that fails when the server does not begin to answer within a time. Nothing is asked while
-// nobody waits for an answer. It is not for reads that the server holds.
+// promptConn is a connection that fails when the server does not begin to answer within a time. It measures only while
+// a caller waits for an answer. It is not for reads that the server holds.
 type promptConn struct {
 	net.Conn
 	within time.Duration

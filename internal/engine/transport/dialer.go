@@ -17,9 +17,9 @@ import (
 const DefaultLease = 10 * time.Second
 
 const (
-	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It is for
-	// what stands between the two, such as a proxy; a server that is gone is noticed by the kernel (tcpProbes). Of 50
-	// idle processes, most of what wakes the server are these questions.
+	// pingAfter is how long a connection is idle before the client library sends a PING. It detects failures of
+	// devices between the two, such as a proxy; the kernel detects a server that is gone (tcpProbes). With 50 idle
+	// processes, these PINGs are most of the commands that the server receives.
 	pingAfter = 30 * time.Second
 	// ProbeEvery is how often a program that holds leases asks whether the servers are there.
 	ProbeEvery = 500 * time.Millisecond
@@ -28,8 +28,8 @@ const (
 
 	// connectTimeout bounds one attempt to connect, up to the first answer of the server.
 	connectTimeout = 5 * time.Second
-	// connectAgain is the time after which another attempt is made beside those that have no answer yet: they may never
-	// get one.
+	// connectAgain is the time after which another attempt is made in parallel to unanswered ones: they may never be
+	// answered.
 	connectAgain = time.Second
 	// maxConnects bounds the attempts beyond those that callers wait for, and the connections that no caller has
 	// fetched.
@@ -91,7 +91,7 @@ type readyConn struct {
 	expiry *time.Timer
 }
 
-// closeClient closes a client and what makes its connections. Either may be nil.
+// closeClient closes a client and its dialer. Either may be nil.
 func closeClient(client rueidis.Client, d *dialer) {
 	d.end()
 	if client != nil {
@@ -103,7 +103,7 @@ func closeClient(client rueidis.Client, d *dialer) {
 	}
 }
 
-// end ends the attempts to connect; from then on there are no new ones. The dialer may be nil.
+// end ends the attempts to connect and prevents new ones. The dialer may be nil.
 func (d *dialer) end() {
 	if d != nil {
 		d.mu.Lock()
@@ -194,7 +194,7 @@ func (d *dialer) leave(p *endpoint) {
 	p.waiting--
 }
 
-// take returns a connection that is ready, or the error of the attempts that are over, or what to wait for.
+// take returns a connection that is ready, or the error of attempts that have ended, or a channel to wait for.
 func (d *dialer) take(
 	p *endpoint, failed int, address string, by *net.Dialer, secure *tls.Config,
 ) (net.Conn, <-chan struct{}, error) {

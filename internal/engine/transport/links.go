@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Intervals of the checks that a connection still leads to a primary. A refused write (READONLY) tells it at once; the
-// checks are for connections on which nothing is written.
+// Intervals of the checks that a connection still leads to a primary. A refused write (READONLY) reveals at once that
+// it does not; the checks are for connections without writes.
 const (
 	// roleEvery is for the connection that calls use. A program that holds leases checks it with every probe.
 	roleEvery = 5 * time.Second

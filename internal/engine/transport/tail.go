@@ -62,7 +62,7 @@ func (t *Tail) read(ctx context.Context, key, after string) error {
 		}
 		t.role = HeldCheck{Last: time.Now()}
 	}
-	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	// The client library ignores ctx while a blocking command waits; closing the connection ends the command.
 	stop := context.AfterFunc(ctx, t.wire.Close)
 	defer stop()
 	read := t.wire.B().Xread().Count(1).Block(t.Watches.Held.Milliseconds()).Streams().Key(key).Id(after).Build()

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -52,7 +53,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 			started = append(started, start(ctx, t, b, def, fmt.Sprint(i)))
 		}
 		stopped := far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 3 * time.Second, Grace: -1})
-		gate, all := runtime.BudgetRef{Name: "gate", Flow: "faulty"}, runtime.BudgetRef{Name: "all", Flow: "faulty"}
+		gate, all := fabrictype.BudgetRef{Name: "gate", Flow: "faulty"}, fabrictype.BudgetRef{Name: "all", Flow: "faulty"}
 		watching, stop := context.WithCancel(ctx)
 		watched := make(chan struct{})
 		go func() {

@@ -13,13 +13,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // nodeNow describes a node of a run.
-func nodeNow(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) runtime.NodeDescription {
+func nodeNow(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) fabrictype.Node {
 	t.Helper()
 	d, err := run.Describe(ctx)
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func nodeNow(t *testing.T, ctx context.Context, run *runtime.RunRef, node string
 		}
 	}
 	require.Fail(t, "no such node", node)
-	return runtime.NodeDescription{}
+	return fabrictype.Node{}
 }
 
 // emptyAfterPurge purges a run and waits until nothing is left of it and its child runs.
@@ -113,7 +114,7 @@ func TestLoop(t *testing.T) {
 		require.Equal(t, 5, continued)
 
 		// It begins anew, and nothing is left of the turns before.
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 192, out)
@@ -152,7 +153,7 @@ func TestLoopFails(t *testing.T) {
 		failedAs(t, err, "broken", "")
 		require.Equal(t, 3, nodeNow(t, ctx, run.RunRef, "turns").Generation)
 		broken.Store(false)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 192, out)
@@ -161,7 +162,7 @@ func TestLoopFails(t *testing.T) {
 		few, err := runtime.Start(ctx, b.Client, doubling(t, double, until, 2), 3)
 		require.NoError(t, err)
 		_, err = few.Result(ctx)
-		failedAs(t, err, runtime.CategoryTooManyTurns, `after 2 turns "hundred" is still false`)
+		failedAs(t, err, engine.CategoryTooManyTurns, `after 2 turns "hundred" is still false`)
 
 		// The turn that runs ends with the run.
 		hold := make(chan struct{})
@@ -271,7 +272,7 @@ func TestExpand(t *testing.T) {
 		deep, err := runtime.Start(ctx, b.Client, shallow, 5)
 		require.NoError(t, err)
 		_, err = deep.Result(ctx)
-		failedAs(t, err, runtime.CategoryTooDeep, "the run of the plan would be 3 plans deep, at most 2 are allowed")
+		failedAs(t, err, engine.CategoryTooDeep, "the run of the plan would be 3 plans deep, at most 2 are allowed")
 		b.Settle(t)
 	})
 }
@@ -309,12 +310,12 @@ func TestExpandKeepsItsPlan(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		failedAs(t, err, "broken", "")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 41, out)
 		require.Equal(t, int64(1), planned.Load())
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 42, out)
@@ -362,7 +363,7 @@ func TestExpandRefusesPlans(t *testing.T) {
 			run, err := runtime.Start(ctx, b.Client, def, n)
 			require.NoError(t, err)
 			_, err = run.Result(ctx)
-			failedAs(t, err, runtime.CategoryPlan, fault)
+			failedAs(t, err, engine.CategoryPlan, fault)
 		}
 		run, err := runtime.Start(ctx, b.Client, def, 7)
 		require.NoError(t, err)
@@ -480,7 +481,7 @@ func TestContinueAsNew(t *testing.T) {
 		require.Equal(t, generations, nodeNow(t, ctx, run.RunRef, "only").Generation)
 
 		// A rerun of what has succeeded begins with the input.
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, each*generations, out)

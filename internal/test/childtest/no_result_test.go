@@ -61,10 +61,10 @@ func TestSkippedResultOfASubFlow(t *testing.T) {
 		require.Equal(t, fabrictype.NodeSkipped, sub3.State)
 		require.Contains(t, sub3.Reason, "has no result: node price: condition even of the input is false")
 		require.Equal(t, fabrictype.NodeSkipped, nodeNow(t, ctx, run.RunRef, "charge").State)
-		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFailed()), runtime.ErrNothingToRerun)
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunFailed), runtime.ErrNothingToRerun)
 
 		// A rerun of all runs the sub-flow again, and skips what is behind it again.
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrNoResult)
 		// So does a fork from the condition's side, and one with another input has a result.

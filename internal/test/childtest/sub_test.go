@@ -129,7 +129,7 @@ func TestSubFlowRetried(t *testing.T) {
 		require.ErrorContains(t, err, "node bad: bad item")
 		require.EqualValues(t, 6, second.Load())
 		healthy.Store(0)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 3, out)

@@ -285,7 +285,7 @@ func (x *load) startAgain(ids []string) {
 // spent is what orders have spent by now.
 func (x *load) spent() int {
 	x.t.Helper()
-	s, err := x.Client.Budget(x.ctx, runtime.BudgetRef{Name: "spend", Flow: "order"})
+	s, err := x.Client.Budget(x.ctx, fabrictype.BudgetRef{Name: "spend", Flow: "order"})
 	require.NoError(x.t, err)
 	return int(s.Amount("tokens").Spent)
 }
@@ -307,7 +307,7 @@ func (x *load) exact() {
 	require.Len(t, x.calls, callsOfRun*len(x.runs))
 	require.LessOrEqual(t, x.most, places, "more at once than the limit allows")
 	require.Equal(t, tokensOfRun*len(x.runs), x.spent())
-	s, err := x.Client.Budget(x.ctx, runtime.BudgetRef{Name: "cap"})
+	s, err := x.Client.Budget(x.ctx, fabrictype.BudgetRef{Name: "cap"})
 	require.NoError(t, err)
 	require.Equal(t, int64(tokensOfRun*len(x.runs)), s.Amount("tokens").Spent)
 }
@@ -321,7 +321,7 @@ func (x *load) found() int {
 	for cursor := ""; ; {
 		page, err := x.Client.ListRuns(x.ctx, runtime.RunQuery{Flow: "order", States: []fabrictype.RunState{fabrictype.RunSucceeded}}, cursor, 7)
 		require.NoError(t, err)
-		for _, r := range page.Runs {
+		for _, r := range page.Items {
 			ids = append(ids, r.Run)
 		}
 		if cursor = page.Next; cursor == "" {
@@ -330,7 +330,7 @@ func (x *load) found() int {
 	}
 	require.ElementsMatch(t, x.runs, ids)
 	// The schedule goes on, so what was found first must be among what is listed then.
-	var found []runtime.RunSummary
+	var found []fabrictype.Run
 	for r, err := range x.Client.Runs(x.ctx, runtime.RunQuery{Children: true}) {
 		require.NoError(t, err)
 		found = append(found, r)
@@ -343,7 +343,7 @@ func (x *load) found() int {
 		listed[string(f.ID)] = true
 	}
 	for _, r := range found {
-		require.True(t, listed[string(r.FlowID)], "%s %s", r.Flow, r.Run)
+		require.True(t, listed[r.FlowID], "%s %s", r.Flow, r.Run)
 	}
 	return len(found)
 }
@@ -354,7 +354,7 @@ func (x *load) beatsOnce() {
 	t := x.t
 	t.Helper()
 	x.schedule(time.Now().Add(time.Second))
-	var d *runtime.ScheduleDescription
+	var d *fabrictype.Schedule
 	enginetest.Eventually(t, func() string {
 		var err error
 		d, err = x.Client.DescribeSchedule(x.ctx, "beat")

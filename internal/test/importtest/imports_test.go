@@ -23,8 +23,8 @@ var mayImport = map[string][]string{
 	// What users declare and write. It compiles without the engine.
 	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
-	"activity":              {"internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
-	"activity/activitytest": {"activity", "internal/activitycontext"},
+	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
+	"activity/activitytest": {"fabrictype", "activity", "internal/activitycontext"},
 
 	// The API on top of the rooms of runtime.
 	"runtime": {
@@ -74,14 +74,15 @@ var mayImport = map[string][]string{
 		"fabrictype", "interceptor", "flowtest/runcheck",
 	},
 
-	// The rooms: inspect, which looks at all of it; worker, with the rooms below it, and keeper on top, which do not know each
-	// other; then what both use; engine and dispatch on the ground.
+	// The rooms: inspect, which looks at all of it; worker, with the rooms below it, and keeper on top, which do not
+	// know each other; then what both use; engine and dispatch on the ground.
 	"internal/inspect": {
 		"internal/findingcode",
 		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "fabrictype",
 		"internal/engine", "internal/engine/observe", "internal/keeper",
 	},
 	"internal/worker": {
+		"fabrictype",
 		"activity", "enginecore", "internal/admission", "internal/contractmode", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/engine/retry", "internal/sleep", "internal/enginerpc",
 		"internal/submit", "internal/worker/attempt",
@@ -95,6 +96,7 @@ var mayImport = map[string][]string{
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
+		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
 		"internal/enginerpc", "internal/flowgraph", "internal/submit", "internal/worker/attempt",
@@ -139,6 +141,7 @@ var mayImport = map[string][]string{
 		"internal/worker/completion", "internal/worker/lease",
 	},
 	"internal/worker/task": {
+		"fabrictype",
 		"activity", "flow", "internal/activitycontext", "internal/activityspec", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/enginerpc", "internal/flowgraph", "internal/submit",
 		"internal/worker/attempt",
@@ -179,6 +182,7 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/submit",
 	},
 	"internal/submit": {
+		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
 		"internal/errordetail", "internal/recordtext", "internal/valueschema", "internal/engine", "internal/engine/batching",
 		"internal/engine/observe",
@@ -238,7 +242,7 @@ var mayImport = map[string][]string{
 	"internal/serverstore": {"internal/engine", "enginecore", "internal/enginerpc"},
 
 	// What several of the above share.
-	"internal/activitycontext": {"internal/activityspec"},
+	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
 	"internal/flowgraph":       {"activity", "internal/layout", "internal/activityspec"},
@@ -255,7 +259,7 @@ var mayImport = map[string][]string{
 	"internal/stablehash":      {},
 	"internal/timetable":       {"internal/recordtext"},
 	"internal/valueschema":     {"internal/activityspec", "fabrictype"},
-	"internal/answerlog":       {"internal/engine", "internal/auditlink", "runtime"},
+	"internal/answerlog":       {"fabrictype", "internal/engine", "internal/auditlink", "runtime"},
 	"internal/contractsignal": {
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/recordtext", "internal/valueschema", "fabrictype",
 	},

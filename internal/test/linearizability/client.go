@@ -97,7 +97,7 @@ func (c *Client) perform(ctx context.Context, call Call) (Outcome, error) {
 }
 
 // outcome returns that of a signal.
-func outcome(r runtime.SignalResult, existed bool) Outcome {
+func outcome(r fabrictype.SignalResult, existed bool) Outcome {
 	return Outcome{Code: Code(r.Outcome), First: Code(r.First), Existed: existed}
 }
 

@@ -63,7 +63,7 @@ func TestOthersSurviveAPoison(t *testing.T) {
 		_, err := killer.Result(enginetest.Context(t))
 		var failed *runtime.RunError
 		require.True(t, errors.As(err, &failed), "%v", err)
-		require.Equal(t, runtime.CategoryWorkerLost, failed.Category)
+		require.Equal(t, engine.CategoryWorkerLost, failed.Category)
 		require.Equal(t, "its worker was lost 5 times", failed.Reason)
 	})
 }
@@ -144,7 +144,7 @@ func TestTakeOvers(t *testing.T) {
 		d, err := run.Describe(enginetest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, failed.Reason, d.Nodes[0].Reason)
-		require.Equal(t, runtime.CategoryWorkerLost, d.Nodes[0].Category)
+		require.Equal(t, engine.CategoryWorkerLost, d.Nodes[0].Category)
 		b.Settle(t)
 	})
 }
@@ -160,7 +160,7 @@ func TestNoLostWorker(t *testing.T) {
 		_, err := run.Result(enginetest.Context(t))
 		var failed *runtime.RunError
 		require.True(t, errors.As(err, &failed), "%v", err)
-		require.Equal(t, runtime.CategoryWorkerLost, failed.Category)
+		require.Equal(t, engine.CategoryWorkerLost, failed.Category)
 		require.Equal(t, "its worker was lost", failed.Reason)
 		b.Settle(t)
 	})

@@ -59,7 +59,7 @@ func TestPauseAndTrigger(t *testing.T) {
 		require.Equal(t, int64(1), d.Started)
 		require.Zero(t, d.Missed)
 		// A fire that meets the triggered run is skipped.
-		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == fabrictype.RunSucceeded })
+		l.await(t, "ended", func(d *fabrictype.Schedule) bool { return d.LastRunState == fabrictype.RunSucceeded })
 		l.fireAt(t, hour)
 		l.await(t, "fires again", isStarted(2))
 		b.Settle(t)
@@ -475,7 +475,7 @@ func TestFailedFire(t *testing.T) {
 		require.NoError(t, err)
 		b.Keeper(t)
 		l.fireAt(t, hour)
-		d := l.await(t, "failed", func(d *runtime.ScheduleDescription) bool { return d.Failed == 1 })
+		d := l.await(t, "failed", func(d *fabrictype.Schedule) bool { return d.Failed == 1 })
 		require.Equal(t, fabrictype.FireFailed, d.History[0].Outcome)
 		require.Contains(t, d.History[0].Reason, runtime.ErrRunConflict.Error())
 		require.Empty(t, d.LastRun)

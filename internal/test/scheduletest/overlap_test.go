@@ -16,8 +16,8 @@ import (
 
 func runAt(at time.Time) string { return "s@" + at.Format(time.RFC3339) }
 
-func isStarted(n int64) func(*runtime.ScheduleDescription) bool {
-	return func(d *runtime.ScheduleDescription) bool { return d.Started == n }
+func isStarted(n int64) func(*fabrictype.Schedule) bool {
+	return func(d *fabrictype.Schedule) bool { return d.Started == n }
 }
 
 // Fires that meet an open run are skipped, and a later one starts again.
@@ -31,14 +31,14 @@ func TestOverlapSkip(t *testing.T) {
 		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp})
 		times := l.lastHours(t, 4)
 		l.fireAt(t, times[0]) // and three more, at once
-		d := l.await(t, "skipped", func(d *runtime.ScheduleDescription) bool { return d.Skipped == 3 })
+		d := l.await(t, "skipped", func(d *fabrictype.Schedule) bool { return d.Skipped == 3 })
 		require.Equal(t, int64(1), d.Started)
 		require.Equal(t, fabrictype.RunRunning, d.LastRunState)
 		require.Equal(t, "started, skipped, skipped, skipped", outcomes(d))
 		require.Contains(t, d.History[0].Reason, runAt(times[0]))
 		require.Zero(t, d.Waiting)
 		l.release(runAt(times[0]))
-		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == fabrictype.RunSucceeded })
+		l.await(t, "ended", func(d *fabrictype.Schedule) bool { return d.LastRunState == fabrictype.RunSucceeded })
 		l.fireAt(t, times[3])
 		l.await(t, "started again", isStarted(2))
 		l.release(runAt(times[3]))
@@ -75,7 +75,7 @@ func queueFires(t *testing.T, b *enginetest.Bench) time.Duration {
 	l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: fabrictype.OverlapQueue, QueueLimit: 2})
 	times := l.lastHours(t, 5)
 	l.fireAt(t, times[0])
-	d := l.await(t, "queued", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.Waiting == 2 })
+	d := l.await(t, "queued", func(d *fabrictype.Schedule) bool { return d.Started == 1 && d.Waiting == 2 })
 	require.Equal(t, int64(2), d.Skipped)
 	require.Contains(t, d.History[1].Reason, "3 fires waited already")
 	began := time.Now()
@@ -84,7 +84,7 @@ func queueFires(t *testing.T, b *enginetest.Bench) time.Duration {
 		require.Len(t, l.awaitRuns(t, i+1), i+1)
 		l.release(runAt(times[i]))
 	}
-	l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
+	l.await(t, "all ended", func(d *fabrictype.Schedule) bool {
 		return d.LastRunState == fabrictype.RunSucceeded && d.Waiting == 0
 	})
 	took := time.Since(began)
@@ -158,7 +158,7 @@ func TestJitter(t *testing.T) {
 		l.schedule(t, runtime.ScheduleConfig{Every: 2 * time.Hour, Jitter: time.Hour})
 		due := l.lastHour(t)               // also by a timetable of every other hour
 		l.fireAt(t, due.Add(-2*time.Hour)) // its jitter is over
-		l.await(t, "fired", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed >= 1 })
+		l.await(t, "fired", func(d *fabrictype.Schedule) bool { return d.Started+d.Missed >= 1 })
 		d := l.describe(t)
 		// The last time may be put off until later.
 		want := due.Add(2 * time.Hour)
@@ -214,7 +214,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 				}
 			}
 		}
-		l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
+		l.await(t, "all ended", func(d *fabrictype.Schedule) bool {
 			return d.Started == 4 && d.LastRunState == fabrictype.RunSucceeded
 		})
 		require.Len(t, l.runs(), 4, fmt.Sprint(l.runs()))

@@ -211,7 +211,7 @@ func TestManyTags(t *testing.T) {
 		}
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Tags: map[string]string{"customer.kind": "all"}}, "", 100)
 		require.NoError(t, err)
-		require.Len(t, page.Runs, 100)
+		require.Len(t, page.Items, 100)
 		require.NotEmpty(t, page.Next)
 	})
 }

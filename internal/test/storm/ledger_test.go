@@ -84,7 +84,7 @@ func (j *checker) settleLedger(ctx context.Context, s *storm) {
 	if len(asked) == 0 {
 		return
 	}
-	state, err := s.bench.Client.Budget(ctx, runtime.BudgetRef{Name: budgetName, Flow: flowName})
+	state, err := s.bench.Client.Budget(ctx, fabrictype.BudgetRef{Name: budgetName, Flow: flowName})
 	if errors.Is(err, runtime.ErrBudgetNotFound) && len(counted) == 0 {
 		return
 	}
@@ -151,7 +151,7 @@ func (s *storm) released(ctx context.Context, t *testing.T) {
 		require.NoError(t, err)
 		for _, b := range budgets {
 			if b.Amount(coins).Reserved != 0 {
-				return "nothing is reserved of " + b.Ref.String()
+				return "nothing is reserved of " + b.BudgetRef.String()
 			}
 		}
 		return ""
@@ -181,7 +181,7 @@ func (s *storm) schedule(t *testing.T, step *activity.Activity[order, product]) 
 func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
 	t.Helper()
 	client := s.bench.Client
-	describe := func() *runtime.ScheduleDescription {
+	describe := func() *fabrictype.Schedule {
 		d, err := client.DescribeSchedule(ctx, scheduleName)
 		require.NoError(t, err)
 		return d

@@ -453,7 +453,7 @@ func (s *storm) end(ctx context.Context, t *testing.T, run *runtime.Run[product]
 func stateOf(d *runtime.RunDescription) string {
 	text := fmt.Sprintf("%s, %d open, reruns %d\n", d.State, d.OpenNodes, d.Reruns)
 	for _, n := range d.Nodes {
-		text += fmt.Sprintf("  %s %s %s attempts=%d reclaims=%d %s\n", n.Name, n.State, n.Why, n.Attempts, n.Reclaims, n.Reason)
+		text += fmt.Sprintf("  %s %s %s attempts=%d reclaims=%d %s\n", n.Name, n.State, n.Waiting.Sentence, n.Attempts, n.Reclaims, n.Reason)
 	}
 	return text
 }

@@ -38,7 +38,7 @@ var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no (longer|more than|les
 	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 898, "tests": 1133, "lua": 12, "docs": 97}
+var agreed = map[string]int{"go": 404, "tests": 961, "lua": 12, "docs": 97}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
 // FLOWFABRIC_PROSE lists those of the files below a folder: FLOWFABRIC_PROSE=lua/frame.
@@ -76,6 +76,8 @@ func TestProse_Patterns(t *testing.T) {
 		"See [the log](see-who-changed-what.md).":    "",
 		"One line tells\nof the next, which stands.": "tells stands",
 		"It understands, and goes\non.":              "goes on",
+		"A key that is no\nlonger used.":             "",
+		"nolint:forbidigo // a server hears nothing": "hears",
 	} {
 		var found []string
 		for _, f := range ticsIn(text) {
@@ -97,8 +99,8 @@ var blank = regexp.MustCompile(`[^\n]`)
 
 func ticsIn(text string) []tic {
 	hide := func(s string) string { return blank.ReplaceAllString(s, "_") }
-	text = fixed.ReplaceAllStringFunc(quoted.ReplaceAllStringFunc(text, hide), hide)
-	flat := strings.ReplaceAll(text, "\n", " ")
+	flat := strings.ReplaceAll(quoted.ReplaceAllStringFunc(text, hide), "\n", " ")
+	flat = fixed.ReplaceAllStringFunc(flat, hide)
 	var list []tic
 	for _, p := range tics {
 		for _, at := range p.pattern.FindAllStringIndex(flat, -1) {

@@ -259,7 +259,7 @@ func (w *Workload) Finish(tb testing.TB, b *enginetest.Bench) {
 		}
 	}
 	w.fails(tb, c)
-	budget, err := c.Budget(ctx, runtime.BudgetRef{Name: "plan", Flow: "budgeted"})
+	budget, err := c.Budget(ctx, fabrictype.BudgetRef{Name: "plan", Flow: "budgeted"})
 	require.NoError(tb, err)
 	require.EqualValues(tb, 3*w.Each, budget.Amount("pages").Spent)
 	pauses, err := c.Pauses(ctx)

@@ -19,7 +19,7 @@ import (
 )
 
 // Attempt is one attempt of a leased execution: the lease, the context of the function, and whether the end of the
-// attempt has been reported. It sends and logs what concerns the execution.
+// attempt has been reported. It sends calls and writes logs about the execution.
 type Attempt struct {
 	lease.Lease
 	Run *Shared
@@ -123,8 +123,8 @@ func (a *Attempt) EndedByEngine(cause error) {
 	a.Cancel(cause)
 }
 
-// TellReturned tells the engine that the function has returned of an execution that the engine has ended. If that
-// fails, the engine waits for the end of the lease.
+// TellReturned reports to the engine that the function of an execution that the engine has ended has returned. If the
+// call fails, the engine waits for the end of the lease.
 func (a *Attempt) TellReturned() {
 	call := enginerpc.EndStoppedCall{
 		Partition: a.Shard.Partition, ExecutionID: a.Claimed.ExecutionID, LeaseID: a.Claimed.LeaseID,

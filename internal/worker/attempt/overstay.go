@@ -31,7 +31,7 @@ const (
 	overstayEnded
 )
 
-// FunctionBegins records that the function runs, and when its context ends by its limits; the zero time is no
+// FunctionBegins records that the function runs, and when its limits end its context; the zero time means without
 // limit.
 func (a *Attempt) FunctionBegins(until time.Time) {
 	end := time.Duration(math.MaxInt64)

@@ -50,7 +50,7 @@ func (d *desk) sent() [][]string {
 	return slices.Clone(d.calls)
 }
 
-// waitFor waits until so many entries wait behind the call in flight.
+// waitFor waits until n entries wait for the call in flight.
 func (b *Batcher) waitFor(t *testing.T, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {

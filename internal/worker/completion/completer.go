@@ -49,7 +49,7 @@ type Report struct {
 	// that its function runs again; brought is the result of the wait.
 	Resumed bool
 	Brought []byte
-	// Token is that of the waitpoint of a suspended execution, if a program holds its task.
+	// Token is the token of the waitpoint of a suspended execution, if a program holds its task.
 	Token   activity.Token
 	Handoff Handoff
 }
@@ -114,7 +114,7 @@ func tooLargeTogether(err error) error {
 		return nil
 	}
 	failure := fmt.Errorf(
-		"%w: with the result of this item, those of %s of %s items have %s bytes, at most %s are allowed",
+		"%w: with the result of this item, the results of %s of %s items have %s bytes, at most %s are allowed",
 		engine.ErrTooLarge, refusal.Detail("results"), refusal.Detail("items"), refusal.Detail("bytes"),
 		refusal.Detail("limit"))
 	return activity.NonRetryable(activity.Category(failure, engine.CategoryTooLarge))

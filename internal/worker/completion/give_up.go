@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
-// sourceWorker is the source that the record names of what the holder of a lease does.
+// sourceWorker is the source that records name for actions of the holder of a lease.
 const sourceWorker = "worker"
 
 // giveUp makes a call that gives a lease up, and repeats it while the engine is unavailable and the lease lasts. A

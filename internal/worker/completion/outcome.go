@@ -36,7 +36,7 @@ const (
 	KindAwaitsChildren
 	// KindAwaitsSignals: the execution, whose task a program holds, waits for signals.
 	KindAwaitsSignals
-	// KindContinued: the function goes on as new.
+	// KindContinued: the function continues as new.
 	KindContinued
 	// KindSkipped: the child run of the node has succeeded without a result, so the node is skipped.
 	KindSkipped

@@ -23,12 +23,12 @@ import (
 const settleTime = time.Second
 
 // Task is a task that the program settles by its methods, in place of a function of an activity. Handover.Serve makes
-// one and carries out what the methods ask for; they are safe for concurrent use.
+// one and performs the requests of the methods, which are safe for concurrent use.
 type Task struct {
 	task  *task.Task
 	run   Run
 	input []byte
-	// cases are those of a condition; nil for other tasks.
+	// cases are the cases of a condition; nil for other tasks.
 	cases *submit.StoredCases
 	// ctx ends with the lease or at the time limits of the attempt. It carries view, so that the functions of package
 	// activity work with it.
@@ -38,10 +38,10 @@ type Task struct {
 	// since a limit had no room; refused is set then.
 	begun   chan struct{}
 	refused bool
-	// asked has a value when current is to be carried out.
+	// asked receives a value when current has to be performed.
 	asked chan struct{}
-	// owesReturn is set while the engine may wait until the program works no more on the task, which has ended; left
-	// once the program has said that.
+	// owesReturn is set while the engine may wait until the program no longer works on the task, which has ended; left is
+	// set when the program has reported that.
 	owesReturn, left atomic.Bool
 
 	mu sync.Mutex
@@ -65,15 +65,15 @@ type Run interface {
 	Hold(t *task.Task, to chan<- *Task) (taken bool)
 	// Renew renews the lease of a task at once.
 	Renew(ctx context.Context, t *task.Task) error
-	// Next starts what the reply to the report of an ended task requires, and returns the task that follows; nil if
-	// none does.
+	// Next performs the further actions that the reply to the report of an ended task requires, and returns the task
+	// that follows; nil if none does.
 	Next(ended *task.Task, h completion.Handoff) *task.Task
 }
 
-// offer hands the task to a program by a channel. It reports whether one came for it, and else why none did.
+// offer hands the task to a program by a channel. It reports whether a caller took it, and otherwise the reason.
 func (h *Task) offer(to chan<- *Task, closing <-chan struct{}) (taken bool, reason string) {
 	select {
-	case to <- h: // somebody waits
+	case to <- h: // a caller waits
 		return true, ""
 	default:
 	}
@@ -113,7 +113,7 @@ func (h *Task) await(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Serve hands a task to a caller of Next by a channel, and carries out what the program asks for until the task has
+// Serve hands a task to a caller of Next by a channel, and performs the requests of the program until the task has
 // ended. It reports whether a program has taken the task.
 func (h *Handover) Serve(run Run, t *task.Task, to chan<- *Task) (taken bool) {
 	ctx, span := t.StartSpan()
@@ -221,8 +221,8 @@ func (h *Task) contextEnded(cause error) bool {
 	return true
 }
 
-// end ends a task that the program has not settled. Unless something else has settled it, it reports an outcome, or,
-// without one, what follows from the cause.
+// end ends a task that the program has not settled. If nothing else has settled it, it reports the outcome o, or,
+// without one, the outcome that follows from the cause.
 func (h *Task) end(cause error, o completion.Outcome) {
 	t := h.task
 	t.FinishUp()
@@ -251,7 +251,8 @@ func (h *Task) finish(cause error) {
 	}
 }
 
-// returned tells the engine that the program works no more on a task that the engine has ended, if it waits for that.
+// returned records that the program no longer works on a task that the engine has ended, and reports that to the
+// engine if it waits for it.
 func (h *Task) returned() {
 	h.left.Store(true)
 	if h.owesReturn.Swap(false) {

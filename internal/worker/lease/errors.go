@@ -11,7 +11,7 @@ import (
 const (
 	// ReportPause is the pause of calls for a leased execution.
 	ReportPause = 100 * time.Millisecond
-	// ClaimPause is the pause of claims, and that of a shard after a failed claim of it.
+	// ClaimPause is the pause between tries of a claim, and the pause of a shard after a failed claim.
 	ClaimPause = 200 * time.Millisecond
 )
 

@@ -94,8 +94,8 @@ func (c *limitCache) isContendedLimit(limit enginecore.QuotaPolicyID) bool {
 	return c.states[limit].Contended
 }
 
-// rooms returns the lines "<limit> <room>" that tell a claim how many executions it may lease before their
-// permits are acquired. unused returns how many further permits of a limit the worker holds in a pool.
+// rooms returns the lines "<limit> <room>" with the number of executions that a claim may lease before their permits
+// are acquired. unused returns how many further permits of a limit the worker holds in a pool.
 func (c *limitCache) rooms(unused func(enginecore.QuotaPolicyID) int64) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -47,7 +47,7 @@ type Manager struct {
 	stopped bool
 }
 
-// earlyCancel is a cancellation that arrived before its task, and when. A nil cause is that of an end that was only
+// earlyCancel is a cancellation that arrived before its task, and when. A nil cause means that an end was only
 // announced.
 type earlyCancel struct {
 	cause   error
@@ -160,7 +160,7 @@ func (b *Manager) Add(t *attempt.Attempt) bool {
 	return true
 }
 
-// Remove removes a task whose attempt has ended. If the engine waits for that, it is told.
+// Remove removes a task whose attempt has ended. If the engine waits for that, Remove reports it.
 func (b *Manager) Remove(t *attempt.Attempt) {
 	if t.Awaited.Load() {
 		b.run.Background.Start(t.TellReturned)
@@ -207,8 +207,8 @@ func (b *Manager) Cancel(m enginerpc.CancelMessage) {
 	t.EndedByEngine(cause)
 }
 
-// Await makes the worker tell the engine when the function of a task has returned, whose execution the engine is about
-// to end.
+// Await makes the worker report to the engine when the function of a task has returned whose execution the engine is
+// about to end.
 func (b *Manager) Await(m enginerpc.AwaitedMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -365,9 +365,9 @@ func (b *Manager) isIdle() bool {
 	return len(b.tasks) == 0 && len(b.former) == 0 && !b.run.Doubt.IsSet()
 }
 
-// rest returns when the worker has a task, when its leases are to be compared with those of the engine, or when ctx
-// ends. Meanwhile it lets the live key expire, and reads it to see that the engine is there, unless the engine has
-// answered a report of the worker not long ago.
+// rest returns when the worker has a task, when its leases have to be compared with the engine's, or when ctx ends.
+// Until then it lets the live key expire, and reads it to check that the engine is reachable, unless the engine has
+// recently answered a report of the worker.
 func (b *Manager) rest(ctx context.Context) {
 	b.Known.Store(false)
 	b.Resting.Store(true) // until the live key is set again
@@ -421,9 +421,9 @@ func (b *Manager) cancelExpired() {
 	}
 }
 
-// renew renews all leases once, in all partitions at once. A partition whose server does not answer delays no other
-// one, and is left out until its call has ended. If a call of the worker has failed since the last time, renew compares
-// the leases with those of the engine, in the partitions without leases too.
+// renew renews all leases once, in all partitions at once. A partition whose server does not answer does not delay
+// others, and is left out until its call has ended. If a call of the worker has failed since the last time, renew
+// compares the leases with the engine's, in the partitions without leases too.
 func (b *Manager) renew(ctx context.Context) {
 	held := b.snapshot()
 	if b.Manual {

@@ -120,8 +120,8 @@ func TestDeadPrimaryDelaysNoOtherRenewal(t *testing.T) {
 	require.Len(t, backend.calls, 5, "no second renewal in the partition of the dead primary")
 }
 
-// What a control message says becomes the cause of the task's context, also if the message comes first. A cancel is one
-// whatever its caller gives as the reason.
+// The reason of a control message becomes the cause of the task's context, also if the message arrives first. A
+// message of kind StopCancelled always means ErrCancelled, whatever its reason.
 func TestReasonsOfControlMessages(t *testing.T) {
 	t.Parallel()
 	for said, cause := range map[[2]string]error{

@@ -196,7 +196,7 @@ func stackOfPanic() string {
 	return stack
 }
 
-// limits are the times that bound an attempt; the zero time is no limit.
+// limits are the times that bound an attempt; the zero time means unlimited.
 type limits struct {
 	startToClose time.Time
 	deadline     time.Time

@@ -9,7 +9,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/contractsignal"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/answers"
 )
 
@@ -143,7 +142,7 @@ func (c *call) answer(call enginerpc.DeliverSignalCall) (reply enginerpc.Deliver
 	if err := wait.Apply(&call.Signal); err != nil {
 		return reply, invalid("%v", err)
 	}
-	send := func() (runtime.SignalResult, error) {
+	send := func() (fabrictype.SignalResult, error) {
 		reply, err = c.core.DeliverSignal(c.ctx, call)
 		return outcomeOf(reply), err
 	}
@@ -161,8 +160,8 @@ func (c *call) answer(call enginerpc.DeliverSignalCall) (reply enginerpc.Deliver
 	return reply, err
 }
 
-// outcomeOf is what became of a signal, in the words of package runtime.
-func outcomeOf(reply enginerpc.DeliverSignalReply) runtime.SignalResult {
+// outcomeOf is the outcome of a signal, in the words of package runtime.
+func outcomeOf(reply enginerpc.DeliverSignalReply) fabrictype.SignalResult {
 	outcome := fabrictype.SignalAccepted
 	switch {
 	case reply.Status == enginerpc.StatusDuplicate:
@@ -170,7 +169,7 @@ func outcomeOf(reply enginerpc.DeliverSignalReply) runtime.SignalResult {
 	case enginecore.SignalEffect(reply.Effect) == enginecore.SignalResumed:
 		outcome = fabrictype.SignalResumed
 	}
-	return runtime.SignalResult{Outcome: outcome, SignalID: string(reply.SignalID)}
+	return fabrictype.SignalResult{Outcome: outcome, SignalID: string(reply.SignalID)}
 }
 
 func duration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

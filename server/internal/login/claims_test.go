@@ -89,7 +89,8 @@ func TestIDTokensAreForThisClient(t *testing.T) {
 	}
 }
 
-// The name of a group is no membership, nor is the name of a unit that of a person.
+// A principal with the name of a group is not a member of the group, and a group with the name of a principal does not
+// have the principal's rights.
 func TestNameOfAGroupIsNoMembership(t *testing.T) {
 	t.Parallel()
 	grants := []Grant{{MatchGroup: "ops-admins", Role: api.Admin}, {MatchName: "ann", Role: api.Operator}}

@@ -75,7 +75,7 @@ type session struct {
 	Expires time.Time `json:"e"`
 }
 
-// flight is what the callback needs of the redirect to the provider.
+// flight contains the data of the redirect to the provider that the callback needs.
 type flight struct {
 	State    string    `json:"s"`
 	Nonce    string    `json:"n"`
@@ -225,7 +225,7 @@ func (o *OIDC) local(path string) string {
 	return u.RequestURI()
 }
 
-// isDots reports whether a part of a path stands for the folder that it is in, or for the one above.
+// isDots reports whether a part of a path means the folder itself or its parent.
 func isDots(part string) bool { return part == "." || part == ".." }
 
 // End takes the answer of the provider, and begins a session.
@@ -335,7 +335,7 @@ func (o *OIDC) complete(
 		return errors.New("the provider refused to describe the principal")
 	}
 	if info.Subject != subject {
-		return errors.New("the provider described another principal than that of the ID token")
+		return errors.New("the provider described another principal than the ID token")
 	}
 	var more map[string]json.RawMessage
 	if err := info.Claims(&more); err != nil {
@@ -349,7 +349,7 @@ func (o *OIDC) complete(
 	return nil
 }
 
-// withoutBody leaves out what the provider sent, which may repeat secrets.
+// withoutBody removes the provider's reply from an error, since it may repeat secrets.
 func withoutBody(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {

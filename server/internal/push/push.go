@@ -48,7 +48,7 @@ const (
 	defaultSlots = 16
 	defaultLease = 30 * time.Second
 	defaultLasts = time.Hour
-	// maxWorkers bounds the registrations of a server, maxOfOne those of one principal.
+	// maxWorkers bounds the registrations of a server, maxOfOne the registrations of one principal.
 	maxWorkers = 1000
 	maxOfOne   = 100
 )
@@ -160,7 +160,7 @@ func (r *Registry) forget(k key, w *worker) {
 	w.leave()
 }
 
-// Remove ends a registration of a principal. Requests that are under way go on.
+// Remove ends a registration of a principal. Requests that are under way continue.
 func (r *Registry) Remove(owner login.Principal, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

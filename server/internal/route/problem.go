@@ -150,8 +150,8 @@ func NewProblem(status int, code, detail string, retryable bool) api.Problem {
 	}
 }
 
-// ProblemOf returns how an error is answered, and whether the log of the server should have it: since it has no
-// meaning, so that its text is not told, or since no request can succeed until the engine is set right.
+// ProblemOf returns the reply to an error, and whether the server has to log the error: because it is unknown, so that
+// the reply does not contain its text, or because no request can succeed until an operator repairs the engine.
 func ProblemOf(err error) (p api.Problem, logged bool) {
 	var stated *problem
 	if errors.As(err, &stated) {
@@ -193,7 +193,7 @@ func bodyProblem(err error) api.Problem {
 	}
 }
 
-// problemOfModel converts what huma itself refuses: requests that do not fit the operation.
+// problemOfModel converts the errors of huma itself: requests that do not fit the operation.
 func problemOfModel(m *huma.ErrorModel) *api.Problem {
 	code := "invalid"
 	switch m.Status {

@@ -6,7 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -78,7 +78,7 @@ func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*ap
 	if _, err := s.client.Budget(ctx, ref); err != nil {
 		return nil, err
 	}
-	use, err := s.queues.BudgetUse(ctx, budgetID(enginecore.Namespace(s.info.Namespace), ref), in.Most)
+	use, err := s.queues.BudgetUse(ctx, submit.BudgetID(enginecore.Namespace(s.info.Namespace), ref), in.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -92,17 +92,6 @@ func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*ap
 		}
 	}
 	return out, nil
-}
-
-// budgetID returns the id under which the engine keeps a budget.
-func budgetID(namespace enginecore.Namespace, ref runtime.BudgetRef) enginecore.BudgetID {
-	switch {
-	case ref.Run != "":
-		return enginecore.BudgetIDFor(namespace, "run", ref.Flow, ref.Run, ref.Name)
-	case ref.Flow != "":
-		return enginecore.BudgetIDFor(namespace, "flow", ref.Flow, ref.Name)
-	}
-	return enginecore.BudgetIDFor(namespace, "shared", ref.Name, ref.Key)
 }
 
 func (s *Service) placesOf(list []queueread.PlaceHolder) []api.PlaceUse {

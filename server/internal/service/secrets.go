@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -19,7 +20,7 @@ func (s *Service) RotateSecrets(ctx context.Context, in *api.RotateSecretsInput)
 }
 
 // graceOf returns the grace of a rotation, a day unless the request says otherwise.
-func graceOf(d api.Duration) time.Duration {
+func graceOf(d fabrictype.Duration) time.Duration {
 	if d.Duration == 0 {
 		return 24 * time.Hour
 	}

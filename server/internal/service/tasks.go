@@ -108,8 +108,8 @@ func taskSignal(signal activity.Signal[json.RawMessage]) fabrictype.ReceivedSign
 	return out
 }
 
-func leaseLeft(t *taskpool.Task) api.Duration {
-	return api.Duration{Duration: max(0, time.Until(t.LeaseEnd())).Truncate(time.Millisecond)}
+func leaseLeft(t *taskpool.Task) fabrictype.Duration {
+	return fabrictype.Duration{Duration: max(0, time.Until(t.LeaseEnd())).Truncate(time.Millisecond)}
 }
 
 func (s *Service) task(ctx context.Context, token string) (*taskpool.Task, error) {

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the pages of the commands and the transcript anew")
 
-// The pages of the documentation are those of the commands.
+// The committed pages of the documentation equal the generated ones.
 func TestPagesOfTheDocumentation(t *testing.T) {
 	t.Parallel()
 	const dir = "../../../../docs/reference/command"

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// newPTY returns a terminal of the system: what a program has, and what a person has.
+// newPTY returns both ends of a terminal of the system: the program's and the person's.
 func newPTY(t *testing.T, columns, rows uint16) (program *os.File, person *viewer) {
 	t.Helper()
 	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -114,7 +114,7 @@ func TestTopOnATerminal(t *testing.T) {
 	require.Zero(t, <-ended)
 }
 
-// On a terminal, what destroys asks first.
+// On a terminal, destructive commands ask for confirmation first.
 func TestQuestionOnATerminal(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)

@@ -130,7 +130,7 @@ func TestServerReadsTheEnvironment(t *testing.T) {
 	require.Contains(t, errs.String(), "FF_PORT must be a number")
 }
 
-// What cannot be served is refused.
+// Addresses and engines that cannot be served are refused.
 func TestServingIsChecked(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Calls that make no sense are refused before anything is opened, with what is wrong.
+// Senseless calls are refused before anything is opened, with the reason.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
@@ -100,7 +100,7 @@ func TestDirectory(t *testing.T) {
 	require.Equal(t, connect.DefaultActor, x.lines("--prefix", "x", "info")[0]["principal"].(map[string]any)["name"])
 }
 
-// What fails prints no head of a table without rows.
+// A command that fails prints no head of a table without rows.
 func TestNoHeadBeforeAnError(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)
@@ -115,7 +115,7 @@ func TestNoHeadBeforeAnError(t *testing.T) {
 	}
 }
 
-// The lines are what a server takes, without an engine.
+// The printed lines are commands for a server; no engine is needed to print them.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
@@ -163,7 +163,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 	}
 }
 
-// Profiles name what commands are about; flags and the environment win.
+// Profiles name the engine or server of commands; flags and the environment override them.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
