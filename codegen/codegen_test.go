@@ -104,7 +104,7 @@ end
 	}
 }
 
-func TestScopes(t *testing.T) {
+func TestLuaScopes(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ text, want string }{
 		{"local a = {}\nfunction a.f() return a.f() end\n", ""},
@@ -139,8 +139,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestUnpacking runs the generated registrations in a Lua interpreter.
-func TestUnpacking(t *testing.T) {
+// TestRegistrationUnpacksArguments runs the generated registrations in a Lua interpreter.
+func TestRegistrationUnpacksArguments(t *testing.T) {
 	t.Parallel()
 	l := sampleLibrary(t)
 	state := lualib.NewState()

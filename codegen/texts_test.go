@@ -136,9 +136,9 @@ func realLibrary(t *testing.T) *library {
 	return l
 }
 
-// TestBothSidesAgreeOnTexts writes and reads the examples of all messages and texts in Lua. The tests of
+// TestLuaTextsMatchExamples writes and reads the examples of all messages and texts in Lua. The tests of
 // internal/enginerpc do the same in Go.
-func TestBothSidesAgreeOnTexts(t *testing.T) {
+func TestLuaTextsMatchExamples(t *testing.T) {
 	t.Parallel()
 	l := realLibrary(t)
 	state := lualib.NewState()

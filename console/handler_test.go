@@ -46,7 +46,7 @@ func TestPagesFindTheirRoot(t *testing.T) {
 	}
 }
 
-func TestStrangersAreNotFound(t *testing.T) {
+func TestUnknownPathsAreNotFound(t *testing.T) {
 	t.Parallel()
 	h := console.Handler(console.Config{})
 	for _, path := range []string{"/none", "/assets/none.js", "/assets/../handler.go"} {

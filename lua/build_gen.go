@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "359-b8e9f828a69b17f3"
+const build = "360-e438f6b1d2eb8939"

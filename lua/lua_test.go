@@ -80,7 +80,7 @@ func TestContractSourceHasNoCompositeCalls(t *testing.T) {
 }
 
 // What a full server refuses is chosen: everything else that writes goes on there, so it must add little.
-func TestWhatAFullServerRefuses(t *testing.T) {
+func TestFunctionsRefusedWhenFull(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"ff_add_execution_to_flow", "ff_apply_dependency_to_child", "ff_create_budget", "ff_create_execution", "ff_create_flow",

@@ -132,8 +132,8 @@ func nodes(e *Engine) string {
 	return b.String()
 }
 
-// TestTornTail cuts the log at every byte of its last records: what is left is the state after some whole call.
-func TestTornTail(t *testing.T) {
+// TestTornTail_StateAfterWholeCall cuts the log at every byte of its last records: what is left is the state after some whole call.
+func TestTornTail_StateAfterWholeCall(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, Options{Dir: dir, Library: pairLibrary})
 	for i := range 4 {

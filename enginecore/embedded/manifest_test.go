@@ -40,8 +40,8 @@ func opens(t *testing.T, dir string) error {
 	return err
 }
 
-// TestLogThatIsGone empties, cuts and removes files: a directory that has lost what was kept is not an empty engine.
-func TestLogThatIsGone(t *testing.T) {
+// TestOpen_RefusesLostLog empties, cuts and removes files: a directory that has lost what was kept is not an empty engine.
+func TestOpen_RefusesLostLog(t *testing.T) {
 	const first = "log-000000000001"
 	cut := func(name string, size int64) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, name), size)) }
@@ -91,8 +91,8 @@ func TestLogThatIsGone(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "MANIFEST"))
 }
 
-// TestSnapshotThatIsGone removes single files of a directory that has a snapshot.
-func TestSnapshotThatIsGone(t *testing.T) {
+// TestOpen_RefusesLostSnapshotFiles removes single files of a directory that has a snapshot.
+func TestOpen_RefusesLostSnapshotFiles(t *testing.T) {
 	closed := t.TempDir()
 	e := open(t, Options{Dir: closed, LogLimit: 1 << 10})
 	c := connect(t, e)
@@ -115,8 +115,8 @@ func TestSnapshotThatIsGone(t *testing.T) {
 	require.Equal(t, 2, seen)
 }
 
-// TestTornEnd tells what a crash leaves behind the last record from what it cannot leave.
-func TestTornEnd(t *testing.T) {
+// TestOpen_TornEndOfLog tells what a crash leaves behind the last record from what it cannot leave.
+func TestOpen_TornEndOfLog(t *testing.T) {
 	big := record.Start(nil)
 	big = record.AppendCommand(big, []string{"SET", "big", strings.Repeat("x", 3<<20)})
 	record.Seal(big, 4)
@@ -174,8 +174,8 @@ func TestLockRemoved(t *testing.T) {
 	require.Equal(t, "v", connect(t, open(t, Options{Dir: dir})).must(t, "GET", "k").text)
 }
 
-// TestUnnamedFiles opens a directory in which files were being made when the process before was killed.
-func TestUnnamedFiles(t *testing.T) {
+// TestOpen_RemovesUnfinishedFiles opens a directory in which files were being made when the process before was killed.
+func TestOpen_RemovesUnfinishedFiles(t *testing.T) {
 	killed, _ := written(t, Options{}, 2)
 	for _, name := range []string{"log-000000000002.tmp", "snapshot-000000000002.tmp", "MANIFEST.tmp", "room.tmp"} {
 		require.NoError(t, os.WriteFile(filepath.Join(killed, name), []byte("half"), 0o600))

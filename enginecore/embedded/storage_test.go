@@ -413,8 +413,8 @@ func TestRepairInSteps(t *testing.T) {
 	h.checkDir(t, o)
 }
 
-// TestNoRepair keeps the log from being read again: the engine says so, refuses on, and opens with all that was told.
-func TestNoRepair(t *testing.T) {
+// TestRepairFails_EngineRefusesCalls keeps the log from being read again: the engine says so, refuses on, and opens with all that was told.
+func TestRepairFails_EngineRefusesCalls(t *testing.T) {
 	d := &badDisk{ops: []aof.Op{aof.OpWrite, aof.OpRead}}
 	o := Options{Dir: t.TempDir(), Library: pairLibrary, fault: d.fault, retryPause: time.Millisecond, Logger: quiet()}
 	e, err := Open(context.Background(), o)

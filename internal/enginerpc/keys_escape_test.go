@@ -62,7 +62,7 @@ func TestKeysThatAreNotEscaped(t *testing.T) {
 	}
 }
 
-func TestKeysAreTakenApart(t *testing.T) {
+func TestParseKeys(t *testing.T) {
 	t.Parallel()
 	k := testKeys(t)
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}

@@ -127,7 +127,7 @@ func TestFork(t *testing.T) {
 }
 
 // What ran again is compared with what it did before.
-func TestBeforeAndAfterARerun(t *testing.T) {
+func TestRunPageComparesReruns(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		close(p.bank)
@@ -268,7 +268,7 @@ func TestBulkActions(t *testing.T) {
 }
 
 // Budgets are reset and deleted, a paused activity is resumed, a flow is withdrawn.
-func TestOtherActions(t *testing.T) {
+func TestBudgetActivityAndFlowActions(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		ctx := t.Context()

@@ -23,7 +23,7 @@ func judge(t *testing.T, what string, took, most time.Duration) {
 }
 
 // What one window does is in the other one at once.
-func TestOneWindowSeesTheOther(t *testing.T) {
+func TestWindowsShareActions(t *testing.T) {
 	p := newPlace(t, "embedded")
 	p.settled(t, "CLM-1")
 	one, two := open(t, p.url), open(t, p.url)

@@ -83,7 +83,7 @@ func TestRunsAreLive(t *testing.T) {
 }
 
 // Two people with the list and the run see what the other one does.
-func TestWindowsSeeEachOther(t *testing.T) {
+func TestWindowsShareRunList(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		p.settled(t, "CLM-1")

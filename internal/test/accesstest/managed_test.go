@@ -24,7 +24,8 @@ var withheld = []string{
 	"PUBSUB",
 }
 
-// On a server without CONFIG, ACL and the like, everything works, and inspections say what they could not look at.
+// On a server without CONFIG, ACL and similar commands all calls work, and inspections name the parts that they could
+// not check.
 func TestManagedServer(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -52,7 +53,7 @@ func TestManagedServer(t *testing.T) {
 	})
 }
 
-// notSeen checks that an inspection finds nothing wrong, and names what it could not look at.
+// notSeen checks that an inspection finds no fault, and names the parts that it could not check.
 func notSeen(t *testing.T, b *enginetest.Bench, parts ...string) {
 	t.Helper()
 	report, err := b.Engine.Inspect(enginetest.Context(t))

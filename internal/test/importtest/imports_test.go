@@ -14,13 +14,13 @@ import (
 const module = "github.com/flowfabric/flowfabric-go"
 
 // mayImport lists, for each package, the packages of this module that its code may import. Tests may import more. A
-// package that is missing here fails the test: decide where it belongs, then add it. "internal/test/..." stands for all
+// package that is missing here fails the test: decide where it belongs, then add it. "internal/test/..." includes all
 // packages below it.
 var mayImport = map[string][]string{
 	// Data that the API returns.
 	"fabrictype": {},
 
-	// What users declare and write. It compiles without the engine.
+	// The packages for declarations and activities. They compile without the engine.
 	"flow":                  {"activity", "internal/activityspec", "internal/errordetail", "internal/flowgraph"},
 	"internal/layout":       {},
 	"activity":              {"fabrictype", "internal/activitycontext", "internal/activityspec", "internal/errordetail", "internal/recordtext"},
@@ -74,8 +74,8 @@ var mayImport = map[string][]string{
 		"fabrictype", "interceptor", "flowtest/runcheck",
 	},
 
-	// The rooms: inspect, which looks at all of it; worker, with the rooms below it, and keeper on top, which do not
-	// know each other; then what both use; engine and dispatch on the ground.
+	// The packages of runtime, from the top: inspect, which reads all of them; worker, with the packages below it, and
+	// keeper, which do not import each other; then the packages that both use; engine and dispatch at the bottom.
 	"internal/inspect": {
 		"internal/findingcode",
 		"enginecore", "enginecore/embedded", "internal/enginerpc", "internal/keeperlag", "lua", "fabrictype",
@@ -241,7 +241,7 @@ var mayImport = map[string][]string{
 	"httpclient":           {"api", "internal/activityspec"},
 	"internal/serverstore": {"internal/engine", "enginecore", "internal/enginerpc"},
 
-	// What several of the above share.
+	// Packages that several of the above share.
 	"internal/activitycontext": {"fabrictype", "internal/activityspec"},
 	"internal/enginelink":      {"enginecore", "enginecore/embedded"},
 	"internal/activityspec":    {"internal/recordtext"},
@@ -312,7 +312,7 @@ func TestImports(t *testing.T) {
 	}
 	for entry := range mayImport {
 		if !seen[entry] {
-			t.Errorf("there is no package %s, which is in the table of imports", entry)
+			t.Errorf("package %s of the table of imports does not exist", entry)
 		}
 	}
 }
