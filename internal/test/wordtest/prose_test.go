@@ -184,14 +184,17 @@ func eachLine(file string, split func(lines []string, visit func(line int, text 
 	return nil
 }
 
-// luaComments joins comments of lines in a row.
+// declared are the parts of a header that declare names of the wire or of the stored form.
+var declared = regexp.MustCompile(`^ @(reply|record|error|beside|piece|group) .*|^ @(column|bit) +\w+ +\w+|^ @call +\w+\([^)]*\)`)
+
+// luaComments joins comments of lines in a row, without declarations.
 func luaComments(lines []string, visit func(line int, text string)) {
 	var group []string
 	for i, line := range append(lines, "") {
 		_, text, found := strings.Cut(line, "--")
 		if found && strings.Count(line[:strings.Index(line, "--")], "'")%2 == 0 {
 			if alone := strings.TrimSpace(line[:strings.Index(line, "--")]) == ""; alone {
-				group = append(group, text)
+				group = append(group, declared.ReplaceAllString(text, ""))
 				continue
 			}
 			visit(i+1, text)
