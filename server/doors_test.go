@@ -201,7 +201,7 @@ func (p *place) received(run *runtime.Run[string], w runtime.Waitpoint) (sources
 }
 
 // Every way to answer a wait has the same rules: rights, flows, sources, schema, bounds, the audit log.
-func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
+func TestEveryRouteChecksAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	readOnly := newPlaceOn(t, p.bench, func(c *server.Config) { withProxy(c); c.ReadOnly = true })
@@ -239,7 +239,7 @@ func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
 				}
 			}
 
-			// The same person counts once, whatever it says, and another one ends the wait.
+			// The same person counts once, and another one ends the wait.
 			for range 2 {
 				got := d.answer(&p, given{wait: wait, user: approver, payload: good})
 				require.Equal(t, http.StatusOK, got.status, got.text)
@@ -265,8 +265,8 @@ func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
 	}
 }
 
-// A signal to a wait of a run has the bounds of runs, whatever the sender asks for.
-func TestSendersDoNotSetTheBoundsOfRuns(t *testing.T) {
+// A signal to a wait of a run has the bounds of runs, regardless of the bounds that the sender requests.
+func TestSignalBoundsIgnoreSender(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	def := question(t)

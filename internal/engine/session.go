@@ -208,8 +208,8 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Probe asks each server whether it is there, and still the primary, unless the engine is in this process. Connections
-// to those that do not answer in time are closed, so that the calls that wait for them fail and are repeated.
+// Probe checks that each server is reachable, and still the primary, unless the engine is in this process. It closes
+// connections to servers that do not answer in time, so that the calls that wait for them fail and are repeated.
 func (s *Session) Probe(ctx context.Context) {
 	if s.InProcess != nil {
 		return

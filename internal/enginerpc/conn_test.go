@@ -192,7 +192,7 @@ func TestLibraryIsReplacedOnlyByNewer(t *testing.T) {
 }
 
 // The protocol of stored data remains in force when the library is replaced.
-func TestDataOfALaterProtocolKeepOldProgramsAway(t *testing.T) {
+func TestOldProgramIsRefusedByDataOfLaterProtocol(t *testing.T) {
 	t.Parallel()
 	client := own(t)
 	later, old := script(8, "ff", 3, 2), script(9, "aa", 1, 1)

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Keys of the composite calls with parts of free text: different parts give different keys, whatever the parts hold.
+// Keys of the composite calls with parts of free text: different parts give different keys, for any text.
 func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 	t.Parallel()
 	keys, random := testKeys(t), rand.New(rand.NewPCG(3, 4))

@@ -77,7 +77,8 @@ func oneConnection(option *rueidis.ClientOption) {
 	option.ConnWriteTimeout = time.Minute
 }
 
-// A call whose context ends before an answer comes says so, and not that the engine is unavailable.
+// The error of a call whose context ends before an answer arrives states that, and not that the engine is
+// unavailable.
 func TestUnanswered_ContextEnds(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []testserver.Kind{testserver.Redis, testserver.Valkey} {

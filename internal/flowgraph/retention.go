@@ -19,7 +19,7 @@ const (
 	Expired   Outcome = "expired"
 )
 
-// Skipped is the outcome of an item whose run has succeeded without a result. No run has it.
+// Skipped is the outcome of an item whose run has succeeded without a result. Runs do not have it.
 const Skipped Outcome = "skipped"
 
 // KeepForever is the retention of runs that are kept until RunRef.Purge removes them.

@@ -71,7 +71,7 @@ func schemaOf(t *testing.T, value any) *valueschema.Schema {
 }
 
 // The JSON that encoding/json writes for a type fits the schema of the type.
-func TestSchemaFitsWhatIsWritten(t *testing.T) {
+func TestSchemaAcceptsEncodedValues(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]any{
 		"full": full(), "zero": order{}, "tree": tree{Children: []tree{{Name: "leaf"}}}, "nil slice": []int(nil),
@@ -293,7 +293,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 // The error of a schema has the location of the fault, and no path of this machine.
-func TestReasonsOfParse(t *testing.T) {
+func TestParseErrorNamesLocation(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
 		`{"properties": {"a": {"type": "text"}}}`: "/properties/a/type: fits no alternative: ",
@@ -308,7 +308,7 @@ func TestReasonsOfParse(t *testing.T) {
 	}
 }
 
-// nested is a schema with so many schemas in each other.
+// nested is a schema with the given number of nested schemas.
 func nested(levels int) string {
 	return strings.Repeat(`{"not":`, levels) + `{"minLength":1}` + strings.Repeat("}", levels)
 }
@@ -350,7 +350,7 @@ type left struct{ Same string }
 type right struct{ Same string }
 
 // Fields are those that encoding/json writes, of structs that are embedded as well.
-func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
+func TestFieldsMatchEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for want, value := range map[string]any{
 		`{"type":"object","properties":{"count":{"type":["null","string"]},"region":{"type":"integer","format":"int64"},

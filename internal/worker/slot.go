@@ -45,7 +45,7 @@ func (r *Run) launch(
 	return first
 }
 
-// start runs each task in a goroutine of its own.
+// start runs each task in a separate goroutine.
 func (r *Run) start(tasks []*task.Task) {
 	for _, t := range tasks {
 		r.tasks.Go(func() { r.work(t) })
@@ -179,8 +179,8 @@ func (r *Run) describeContractNode(t *task.Task) {
 	}
 }
 
-// resume reports whether the function of a task runs again, with the result of its wait. If its context has
-// ended meanwhile, it does not; resume then releases the execution if the worker stops.
+// resume reports whether the function of a task runs again, with the result of its wait. If its context has ended in
+// the meantime, it does not; resume then releases the execution if the worker stops.
 func (r *Run) resume(t *task.Task, ended completion.Outcome, brought []byte) bool {
 	if ended.Suspension != nil {
 		t.Journal.Put(journal.AwaitEntry+ended.Suspension.Step, brought)

@@ -34,11 +34,11 @@ var tics = []struct {
 }
 
 // fixed are phrases that contain a tic in its proper sense.
-var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no (longer|more than|less than)\b|` +
+var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no\s+(longer|more than|less than)\b|` +
 	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 403, "tests": 272, "lua": 12, "docs": 97}
+var agreed = map[string]int{"go": 279, "tests": 188, "lua": 12, "docs": 97}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
 // FLOWFABRIC_PROSE lists the tics below a folder: FLOWFABRIC_PROSE=lua/frame.
@@ -76,7 +76,7 @@ func TestProse_Patterns(t *testing.T) {
 		"See [the log](see-who-changed-what.md).":    "",
 		"One line tells\nof the next, which stands.": "tells stands",
 		"It understands, and goes\non.":              "goes on",
-		"A key that is no\nlonger used.":             "",
+		"A key that is no\n longer used.":            "",
 		"nolint:forbidigo // a server hears nothing": "hears",
 	} {
 		var found []string

@@ -131,7 +131,7 @@ func (h *Handover) next(ctx context.Context) (*Task, error) {
 	return nil, err
 }
 
-// TakeGranted leases the execution of a grant and returns its task. If the grant cannot be used any more, the error
+// TakeGranted leases the execution of a grant and returns its task. If the grant can no longer be used, the error
 // matches admission.ErrNoGrant.
 func (h *Handover) TakeGranted(ctx context.Context, grant admission.IssuedGrant) (*Task, error) {
 	run, err := h.enter(ctx)

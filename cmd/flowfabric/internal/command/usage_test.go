@@ -70,7 +70,7 @@ func TestUsage(t *testing.T) {
 }
 
 // A command creates no engine: without one it fails and does not change the directory.
-func TestNoEngineIsMade(t *testing.T) {
+func TestCommandsCreateNoEngine(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
 	for _, dir := range []string{filepath.Join(empty, "missing"), empty} {
@@ -88,7 +88,7 @@ func TestNoEngineIsMade(t *testing.T) {
 }
 
 // A directory of an embedded engine is used in place, with its prefix and namespace.
-func TestDirectory(t *testing.T) {
+func TestCommandsOnDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	engine, err := runtime.Open(t.Context(), "embedded:"+dir, runtime.OpenConfig{Prefix: "x"})
@@ -101,7 +101,7 @@ func TestDirectory(t *testing.T) {
 }
 
 // A command that fails prints no head of a table without rows.
-func TestNoHeadBeforeAnError(t *testing.T) {
+func TestFailedListPrintsNoHeader(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)
 	x := onEngine(t, b)
