@@ -38,7 +38,7 @@ var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no\s+(longer|more than|l
 	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 267, "tests": 50, "lua": 0, "docs": 97}
+var agreed = map[string]int{"go": 97, "tests": 2, "lua": 0, "docs": 96}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
 // FLOWFABRIC_PROSE lists the tics below a folder: FLOWFABRIC_PROSE=lua/frame.
