@@ -234,8 +234,8 @@ func (c *Client) placeRun(flowName string, config *startConfig) (*enginerpc.Subm
 		config.id = c.submitter.RunIDs.Next(flowName)
 		return nil, nil
 	}
-	if !engine.Has[engine.RunKeys](c.session.Backend) {
-		return nil, fmt.Errorf("flow %s: %s: %w", flowName, a.option, ErrNotInContract)
+	if _, err := c.session.Library(a.option); err != nil {
+		return nil, fmt.Errorf("flow %s: %w", flowName, err)
 	}
 	id, partition, err := c.submitter.KeyOf(flowName, a.key)
 	if err != nil {
@@ -266,7 +266,7 @@ func (c *Client) RunKey(ctx context.Context, flowName, key string) (fabrictype.K
 }
 
 func (c *Client) runKey(ctx context.Context, flowName, key string) (fabrictype.KeyState, error) {
-	store, err := offered[engine.RunKeys](ctx, c)
+	store, err := library(ctx, c, "runs by key")
 	if err != nil {
 		return fabrictype.KeyState{}, err
 	}

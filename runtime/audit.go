@@ -54,7 +54,7 @@ type AuditQuery struct {
 func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[fabrictype.AuditEntry, error] {
 	return func(yield func(fabrictype.AuditEntry, error) bool) {
 		fail := func(err error) { yield(fabrictype.AuditEntry{}, fmt.Errorf("audit log: %w", err)) }
-		store, err := offered[engine.AuditLog](ctx, c)
+		store, err := library(ctx, c, "the audit log")
 		if err != nil {
 			fail(err)
 			return
@@ -137,7 +137,7 @@ func (c *Client) auditedCall(
 }
 
 func audited(ctx context.Context, s *engine.Session, e fabrictype.AuditEntry, act func(context.Context) error) error {
-	store, err := engine.Capability[engine.AuditLog](s.Backend)
+	store, err := s.Library("the audit log")
 	if err != nil {
 		return act(ctx)
 	}

@@ -132,8 +132,8 @@ func setBudgetEntry(actor string, ref fabrictype.BudgetRef, onlyNew bool, b subm
 // findBudget returns the partition and the id of a budget.
 func (c *Client) findBudget(
 	ctx context.Context, ref fabrictype.BudgetRef,
-) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
-	core, err := offered[engine.BudgetStore](ctx, c)
+) (engine.Library, enginecore.Partition, enginecore.BudgetID, error) {
+	core, err := library(ctx, c, "budgets of flows")
 	if err != nil {
 		return core, enginecore.Partition{}, "", err
 	}
@@ -164,7 +164,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref fabrictype.BudgetRef) erro
 }
 
 func (c *Client) resetBudget(
-	ctx context.Context, core engine.BudgetStore, p enginecore.Partition, id enginecore.BudgetID,
+	ctx context.Context, core engine.Library, p enginecore.Partition, id enginecore.BudgetID,
 ) error {
 	now, err := c.session.Core.Now(ctx)
 	if err != nil {
@@ -203,7 +203,7 @@ func (c *Client) DeleteBudget(ctx context.Context, ref fabrictype.BudgetRef) err
 }
 
 func (c *Client) removeBudget(
-	ctx context.Context, core engine.BudgetStore, p enginecore.Partition, id enginecore.BudgetID,
+	ctx context.Context, core engine.Library, p enginecore.Partition, id enginecore.BudgetID,
 ) error {
 	for {
 		reply, err := core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: p, BudgetID: id})
@@ -247,7 +247,7 @@ func (c *Client) Budget(ctx context.Context, ref fabrictype.BudgetRef) (fabricty
 // Budgets returns the states of all budgets of the client's namespace that were created or used, sorted by name, flow
 // and key.
 func (c *Client) Budgets(ctx context.Context) ([]fabrictype.Budget, error) {
-	core, err := offered[engine.BudgetStore](ctx, c)
+	core, err := library(ctx, c, "budgets of flows")
 	if err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}

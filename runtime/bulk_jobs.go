@@ -75,7 +75,7 @@ func (c *Client) StartBulkJob(
 	fail := func(err error) (*fabrictype.BulkJob, error) {
 		return nil, fmt.Errorf("start bulk job %s: %w", o.ID, err)
 	}
-	store, err := offered[engine.BulkJobCalls](ctx, c)
+	store, err := library(ctx, c, "bulk jobs")
 	if err != nil {
 		return fail(err)
 	}
@@ -115,7 +115,7 @@ func (c *Client) StartBulkJob(
 func (c *Client) PreviewBulkJob(
 	ctx context.Context, q RunQuery, a fabrictype.BulkAction, o BulkOptions,
 ) (*fabrictype.BulkPreview, error) {
-	_, err := offered[engine.BulkJobCalls](ctx, c)
+	_, err := library(ctx, c, "bulk jobs")
 	if err == nil {
 		o.ID = cmp.Or(o.ID, "preview")
 		_, err = bulkSpec(q, a, o)
@@ -148,7 +148,7 @@ func (c *Client) PreviewBulkJob(
 // DescribeBulkJob returns a job with its progress. The error wraps ErrBulkJobNotFound, or in contract mode
 // ErrNotInContract.
 func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*fabrictype.BulkJob, error) {
-	store, err := offered[engine.BulkJobCalls](ctx, c)
+	store, err := library(ctx, c, "bulk jobs")
 	if err != nil {
 		return nil, fmt.Errorf("bulk job %s: %w", id, err)
 	}
@@ -168,7 +168,7 @@ func (c *Client) DescribeBulkJob(ctx context.Context, id string) (*fabrictype.Bu
 // An error ends the iteration; in contract mode it wraps ErrNotInContract.
 func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*fabrictype.BulkJob, error] {
 	return func(yield func(*fabrictype.BulkJob, error) bool) {
-		store, err := offered[engine.BulkJobCalls](ctx, c)
+		store, err := library(ctx, c, "bulk jobs")
 		if err != nil {
 			yield(nil, fmt.Errorf("list bulk jobs: %w", err))
 			return
@@ -188,7 +188,7 @@ func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*fabrictype.BulkJob, er
 
 // yieldBulkJobs yields the jobs of a partition, each once.
 func (c *Client) yieldBulkJobs(
-	ctx context.Context, store engine.BulkJobCalls, p enginecore.Partition, yield func(*fabrictype.BulkJob, error) bool,
+	ctx context.Context, store engine.Library, p enginecore.Partition, yield func(*fabrictype.BulkJob, error) bool,
 ) (bool, error) {
 	call := enginerpc.ListBulkJobsCall{Partition: p, Namespace: c.session.Namespace}
 	seen := make(map[enginecore.BulkJobID]bool)
@@ -220,7 +220,7 @@ func (c *Client) yieldBulkJobs(
 // Stopping a job that is over is not an error. The error wraps ErrBulkJobNotFound, ErrInvalid for an invalid actor, or
 // in contract mode ErrNotInContract.
 func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOption) error {
-	store, err := offered[engine.BulkJobCalls](ctx, c)
+	store, err := library(ctx, c, "bulk jobs")
 	if err != nil {
 		return fmt.Errorf("stop bulk job %s: %w", id, err)
 	}

@@ -91,7 +91,7 @@ func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []Actio
 		return r.errorf("cancel", err)
 	}
 	if policy != submit.CancelAll {
-		if _, err := offered[engine.RunControl](ctx, r.client); err != nil {
+		if _, err := library(ctx, r.client, "cancelling single nodes"); err != nil {
 			return r.errorf("cancel", err)
 		}
 	}
@@ -141,7 +141,7 @@ func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...Ac
 		return err
 	}
 	doing := fmt.Sprintf("cancel node %q of", node)
-	core, err := offered[engine.RunControl](ctx, r.client)
+	core, err := library(ctx, r.client, "cancelling single nodes")
 	if err != nil {
 		return r.errorf(doing, err)
 	}

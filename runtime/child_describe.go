@@ -132,7 +132,7 @@ func (c *Client) readItems(ctx context.Context, child *fabrictype.ChildRun, next
 	if err != nil {
 		return nil, err
 	}
-	core, err := offered[engine.ChildRuns](ctx, c)
+	core, err := library(ctx, c, "maps")
 	if err != nil {
 		return nil, err
 	}

@@ -178,12 +178,12 @@ func (c *Client) made() error {
 	return nil
 }
 
-// offered returns a capability of the engine's backend, for a client that can be used.
-func offered[C any](ctx context.Context, c *Client) (store C, err error) {
+// library returns the whole library for a construct, or why the client cannot be used, or the refusal of contract mode.
+func library(ctx context.Context, c *Client, construct string) (engine.Library, error) {
 	if err := c.ready(ctx); err != nil {
-		return store, err
+		return nil, err
 	}
-	return engine.Capability[C](c.session.Backend)
+	return c.session.Library(construct)
 }
 
 // usable returns the fault of a missing client or definition.

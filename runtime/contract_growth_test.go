@@ -23,8 +23,8 @@ func TestContractRefusesTimersAndGrowth(t *testing.T) {
 	plan := activity.New("plan", func(context.Context, int) (flow.Plan[int], error) { return flow.Done(1) })
 	body := single(t, addOne())
 	for want, declare := range map[string]func(*flow.Builder[int, struct{}]){
-		"node x: timers (flow.Sleep, flow.Until, activity.Sleep)": func(f *flow.Builder[int, struct{}]) { flow.Sleep(f, "x", time.Hour) },
-		"node y: timers (flow.Sleep, flow.Until, activity.Sleep)": func(f *flow.Builder[int, struct{}]) { flow.Until(f, "y", flow.Const(time.Now())) },
+		"node x: contract mode refuses timers (flow.Sleep, flow.Until, activity.Sleep)": func(f *flow.Builder[int, struct{}]) { flow.Sleep(f, "x", time.Hour) },
+		"node y: contract mode refuses timers (flow.Sleep, flow.Until, activity.Sleep)": func(f *flow.Builder[int, struct{}]) { flow.Until(f, "y", flow.Const(time.Now())) },
 		"loops (flow.Loop)":   func(f *flow.Builder[int, struct{}]) { flow.Loop(f, "x", body, until, f.Input(), 3) },
 		"plans (flow.Expand)": func(f *flow.Builder[int, struct{}]) { flow.Expand(f, "x", plan, f.Input()) },
 		"maps":                func(f *flow.Builder[int, struct{}]) { flow.MapFlow(f, "x", body, flow.Const([]int{1})) },

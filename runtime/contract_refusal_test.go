@@ -35,20 +35,20 @@ func TestContractRefusals(t *testing.T) {
 	}{
 		"start": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, activity.ScheduleToStart(time.Minute))
-		}, "node second: schedule-to-start timeouts"},
+		}, "node second: contract mode refuses schedule-to-start timeouts"},
 		"map": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			list := flow.Node(f, "list", activity.New("list", func(context.Context, int) ([]int, error) { return nil, nil }), first)
 			return flow.Node(f, "sum", adder(), flow.Map(f, "each", a, list))
-		}, "node each: maps"},
+		}, "node each: contract mode refuses maps"},
 		"sub": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Sub(f, "inner", chainOf(t, a, 1), first)
-		}, "node inner: sub-flows"},
+		}, "node inner: contract mode refuses sub-flows"},
 		"limit": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, activity.Limit("two", activity.AtOnce(2)))
-		}, "node second: limits"},
+		}, "node second: contract mode refuses limits"},
 		"tag": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 			return flow.Node(f, "second", a, first, flow.Tag("flowfabric.node", "x"))
-		}, `node second: tag "flowfabric.node"`},
+		}, `node second: contract mode refuses tag "flowfabric.node"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := flow.New[int, int](name)
@@ -119,16 +119,16 @@ func TestContractRefusesExtensions(t *testing.T) {
 		}{
 			"edge": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 				return flow.Node(f, "second", a, f.Input(), flow.OnFailure(first))
-			}, "node second: edges of other kinds"},
+			}, "node second: contract mode refuses edges of other kinds"},
 			"join": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 				return flow.Node(f, "second", a, flow.AnyOf(first, flow.Node(f, "other", a, f.Input())))
-			}, "node second: joins"},
+			}, "node second: contract mode refuses joins"},
 			"distinct": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 				return flow.Waitpoint[int](f, "second", flow.After(first), activity.AtLeastDistinct(2))
-			}, "node second: signals of different sources"},
+			}, "node second: contract mode refuses signals of different sources"},
 			"decisive": {func(f *flow.Builder[int, int], first flow.Ref[int]) flow.Ref[int] {
 				return flow.Waitpoint[int](f, "second", flow.After(first), activity.Signals("a"), activity.Decisive("b"))
-			}, "node second: decisive signals"},
+			}, "node second: contract mode refuses decisive signals"},
 		} {
 			f := flow.New[int, int](name)
 			flow.Return(f, c.add(f, flow.Node(f, "first", a, f.Input())))
@@ -163,7 +163,8 @@ func TestContractRefusesOnce(t *testing.T) {
 		"pause activity x":  b.Client.PauseActivity(ctx, "x", "why"),
 		"resume activity x": b.Client.ResumeActivity(ctx, "x"),
 	} {
-		require.EqualError(t, err, text+": "+runtime.ErrNotInContract.Error())
+		require.EqualError(t, err,
+			text+": contract mode refuses pauses and totals of lanes: "+runtime.ErrNotInContract.Error())
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 	}
 }

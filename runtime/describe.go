@@ -125,7 +125,7 @@ func (r *RunRef) readDescription(
 				return nil, now, err
 			}
 		}
-		ofPage := !q.paged || call.Cursor == q.cursor || !engine.Has[engine.GraphStore](r.client.session.Backend)
+		ofPage := !q.paged || call.Cursor == q.cursor || !r.client.session.IsWhole()
 		if ofPage {
 			for _, n := range reply.Nodes {
 				nodes[n.ExecutionID] = describeNode(n, d.specs[n.Node], reply.Now)

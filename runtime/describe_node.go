@@ -52,7 +52,7 @@ const (
 
 // addAttempts adds the attempts of the nodes that d describes.
 func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
-	store, err := engine.Capability[engine.NodeEvents](r.client.session.Backend)
+	store, err := r.client.session.Library("events of nodes")
 	if err != nil || len(d.Nodes) > readAlone {
 		err = r.addAllAttempts(ctx, d)
 	} else {
@@ -69,7 +69,7 @@ func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
 }
 
 // addNodeAttempts adds the attempts of one node, from its last events, without reading the events of other nodes.
-func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.NodeEvents, n *fabrictype.Node) error {
+func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.Library, n *fabrictype.Node) error {
 	var events []enginerpc.FlowEvent
 	call := enginerpc.ReadNodeEventsCall{Partition: r.partition, FlowID: r.flowID, Node: n.Name, Limit: eventsPage}
 	for {
@@ -126,7 +126,7 @@ const buildsPerCall = 1000
 
 // addBuilds adds to attempts the builds that their workers name.
 func (r *RunRef) addBuilds(ctx context.Context, d *RunDescription) error {
-	store, err := engine.Capability[engine.WorkerRecords](r.client.session.Backend)
+	store, err := r.client.session.Library("records of workers")
 	if err != nil {
 		return nil // contract mode has no records of workers
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
@@ -71,10 +70,6 @@ func (r *RunRef) readValues(
 	ctx context.Context, d *RunDescription, names []string, limit, most int,
 ) (read readValues, err error) {
 	read.nodes = make(map[string]enginerpc.ReadValue, len(names))
-	store, err := engine.Capability[engine.ValueStore](r.client.session.Backend)
-	if err != nil || len(names) == 0 {
-		return read, err
-	}
 	call := enginerpc.ReadValuesCall{Partition: r.partition, FlowID: r.flowID, MaxBytes: int64(limit)}
 	for len(names) > 0 && read.bytes <= most {
 		page := names[:min(len(names), valuesPerCall)]
@@ -82,7 +77,7 @@ func (r *RunRef) readValues(
 		for i, name := range page {
 			call.Executions[i] = r.nodeID(d, name)
 		}
-		reply, err := store.ReadValues(ctx, call)
+		reply, err := r.client.session.Backend.ReadValues(ctx, call)
 		if err != nil {
 			return read, err
 		}
@@ -98,7 +93,7 @@ func (r *RunRef) readValues(
 
 // nodeID returns the id of the execution of a node that the graph of the run has.
 func (r *RunRef) nodeID(d *RunDescription, name string) enginecore.ExecutionID {
-	if !engine.Has[engine.GraphStore](r.client.session.Backend) {
+	if !r.client.session.IsWhole() {
 		return enginecore.ExecutionIDFor(r.partition, r.flowID, name)
 	}
 	return enginecore.NodeExecutionID(r.partition, r.flowID, d.places[name]+1)

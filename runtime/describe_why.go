@@ -79,7 +79,7 @@ func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error 
 // explainWaits adds the waits of suspended nodes.
 func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 	suspended := func(n fabrictype.Node) bool { return n.State == fabrictype.NodeSuspended }
-	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
+	if !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
 	waits, err := r.readWaitpoints(ctx, false)
@@ -107,7 +107,7 @@ func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 
 // explainLimits says which limits keep nodes from starting. It asks for each limit once.
 func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.Time) error {
-	if !engine.Has[engine.LimitStore](c.session.Backend) {
+	if !c.session.IsWhole() {
 		return nil
 	}
 	byNode := make(map[int][]enginecore.QuotaPolicyID)
@@ -186,7 +186,7 @@ func (c *Client) explainPauses(ctx context.Context, p enginecore.Partition, d *R
 			}
 		}
 	}
-	store, missing := engine.Capability[engine.PauseStore](c.session.Backend)
+	store, missing := c.session.Library("pauses")
 	if missing != nil || !slices.ContainsFunc(d.Nodes, couldStart) && !slices.ContainsFunc(d.Nodes, held) {
 		return nil
 	}
@@ -216,7 +216,7 @@ const servedQueries = 64
 
 // explainUnserved says which nodes wait for a worker that does not run.
 func (c *Client) explainUnserved(ctx context.Context, d *RunDescription) error {
-	store, missing := engine.Capability[engine.WorkerRecords](c.session.Backend)
+	store, missing := c.session.Library("records of workers")
 	if missing != nil || d.State != fabrictype.RunRunning {
 		return nil
 	}

@@ -47,8 +47,8 @@ type failureHook struct {
 
 // newFailureHook returns the hook of a worker. The error is ErrNotInContract for an engine without a feed.
 func newFailureHook(e *Engine, config WorkerConfig, holder enginecore.WorkerInstanceID) (*failureHook, error) {
-	if !engine.Has[engine.CompositeLibrary](e.session.Backend) {
-		return nil, ErrNotInContract
+	if _, err := e.session.Library("the feed of all runs"); err != nil {
+		return nil, err
 	}
 	client, err := NewClient(e)
 	if err != nil {

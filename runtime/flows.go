@@ -23,7 +23,7 @@ import (
 // Flows returns the flows that are published in the client's namespace, sorted by name. In contract mode the error
 // matches ErrNotInContract.
 func (c *Client) Flows(ctx context.Context) ([]fabrictype.Flow, error) {
-	store, err := offered[engine.FlowCatalogue](ctx, c)
+	store, err := library(ctx, c, "the catalogue of flows")
 	if err != nil {
 		return nil, fmt.Errorf("list flows: %w", err)
 	}
@@ -88,7 +88,7 @@ func flowOf(name, hash string, text []byte) fabrictype.Flow {
 }
 
 func (c *Client) readPublished(ctx context.Context, name, digest string) (enginerpc.ReadPublishedReply, error) {
-	store, err := offered[engine.FlowCatalogue](ctx, c)
+	store, err := library(ctx, c, "the catalogue of flows")
 	if err != nil {
 		return enginerpc.ReadPublishedReply{}, err
 	}

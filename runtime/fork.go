@@ -15,7 +15,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -89,7 +88,7 @@ func (r *RunRef) Fork(ctx context.Context, opts ...StartOption) (*RunRef, error)
 
 func (r *RunRef) planFork(ctx context.Context, opts []StartOption) (*submit.RunPlan, error) {
 	c := r.client
-	if _, err := engine.Capability[engine.RunKeys](c.session.Backend); err != nil {
+	if _, err := c.session.Library("forks of runs"); err != nil {
 		return nil, err
 	}
 	config, err := c.startConfigOf(opts)

@@ -116,8 +116,8 @@ func (c *Client) resume(ctx context.Context, subject, name string) error {
 	if err := c.ready(ctx); err != nil {
 		return err
 	}
-	if !engine.Has[engine.CompositeLibrary](c.session.Backend) {
-		return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, engine.ErrNotInContract)
+	if _, err := c.session.Library("pauses and totals of lanes"); err != nil {
+		return fmt.Errorf("resume %s %s: %w", subjectName(subject), name, err)
 	}
 	return c.audited(ctx, pauseEntry("resume", subject, name, c.actorName(), ""), func(ctx context.Context) error {
 		return c.resumeEverywhere(ctx, subject, name)

@@ -32,7 +32,7 @@ func (r *RunRef) Value(ctx context.Context, node, key string) (fabrictype.LiveVa
 }
 
 func (r *RunRef) liveValue(ctx context.Context, node, key string) (fabrictype.LiveValue, error) {
-	store, err := offered[engine.LiveValues](ctx, r.client)
+	store, err := library(ctx, r.client, "live values")
 	if err != nil {
 		return fabrictype.LiveValue{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -61,7 +60,7 @@ func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabricty
 }
 
 func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
-	store, err := offered[engine.NamedWaits](ctx, r.client)
+	store, err := library(ctx, r.client, "signals by name")
 	if err != nil {
 		return fabrictype.SignalResult{}, err
 	}
@@ -137,7 +136,7 @@ func startOrSignal[Out any](
 func (c *Client) startOrSignal(
 	ctx context.Context, plan *submit.RunPlan, w WaitName, s Signal,
 ) (existed bool, result fabrictype.SignalResult, err error) {
-	if _, err := offered[engine.NamedWaits](ctx, c); err != nil {
+	if _, err := library(ctx, c, "signals by name"); err != nil {
 		return false, fabrictype.SignalResult{}, err
 	}
 	if plan.Arrival != nil {

@@ -60,7 +60,7 @@ func (r *RunRef) setPriority(ctx context.Context, node string, priority int) err
 	if err := checkPriority(priority); err != nil {
 		return err
 	}
-	core, err := offered[engine.RunControl](ctx, r.client)
+	core, err := library(ctx, r.client, "changing priorities")
 	if err != nil {
 		return err
 	}

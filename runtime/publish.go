@@ -55,7 +55,7 @@ type Publication struct {
 // did not make and for a type without a schema, when nothing is published; ErrTooLarge for a definition above 1 MiB;
 // and in contract mode ErrNotInContract.
 func (c *Client) Publish(ctx context.Context, flows ...Publication) error {
-	if _, err := offered[engine.FlowCatalogue](ctx, c); err != nil {
+	if _, err := library(ctx, c, "the catalogue of flows"); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
 	var faults []error
@@ -78,7 +78,7 @@ func (c *Client) Publish(ctx context.Context, flows ...Publication) error {
 // Withdraw removes a flow and its history from the catalogue. Programs that publish it again enter it again.
 // Withdrawing a flow that is not published changes nothing. In contract mode the error matches ErrNotInContract.
 func (c *Client) Withdraw(ctx context.Context, name string) error {
-	store, err := offered[engine.FlowCatalogue](ctx, c)
+	store, err := library(ctx, c, "the catalogue of flows")
 	if err == nil {
 		entry := fabrictype.AuditEntry{Actor: c.actorName(), Action: auditlink.WithdrawFlow, Name: name}
 		err = c.audited(ctx, entry, func(ctx context.Context) error {
@@ -172,7 +172,7 @@ func digestOf(hash string, parts ...[]byte) string {
 
 // publish asks whether the catalogue has an entry, and writes it if not.
 func publish(ctx context.Context, s *engine.Session, call enginerpc.PublishFlowCall) error {
-	store, err := engine.Capability[engine.FlowCatalogue](s.Backend)
+	store, err := s.Library("the catalogue of flows")
 	if err != nil {
 		return fmt.Errorf("publish flow %s: %w", call.FlowName, err)
 	}

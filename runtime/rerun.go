@@ -59,7 +59,7 @@ func (r *RunRef) Rerun(ctx context.Context, scope fabrictype.RerunScope, opts ..
 }
 
 func (r *RunRef) rerun(ctx context.Context, scope fabrictype.RerunScope, by action) error {
-	if _, err := offered[engine.RunControl](ctx, r.client); err != nil {
+	if _, err := library(ctx, r.client, "reruns"); err != nil {
 		return err
 	}
 	submitter := r.client.submitter

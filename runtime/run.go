@@ -69,15 +69,19 @@ func planRun[In, Out any](
 func (c *Client) newPlan(
 	compiled *submit.CompiledFlow, config startConfig, tags []enginerpc.SubmitTag, input []byte,
 ) (*submit.RunPlan, error) {
-	if !config.startAt.IsZero() && !engine.Has[engine.RunControl](c.session.Backend) {
-		return nil, fmt.Errorf("flow %s: start later: %w", compiled.Graph.Name, ErrNotInContract)
+	if !config.startAt.IsZero() {
+		if _, err := c.session.Library("starting runs later"); err != nil {
+			return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
+		}
 	}
 	memo, err := encodeMemo(config.memo)
 	if err != nil {
 		return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
 	}
-	if memo != nil && !engine.Has[engine.RunControl](c.session.Backend) {
-		return nil, fmt.Errorf("flow %s: memo: %w", compiled.Graph.Name, ErrNotInContract)
+	if memo != nil {
+		if _, err := c.session.Library("memos of runs"); err != nil {
+			return nil, fmt.Errorf("flow %s: %w", compiled.Graph.Name, err)
+		}
 	}
 	arrival, err := c.placeRun(compiled.Graph.Name, &config)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
@@ -98,7 +97,7 @@ func (r *RunRef) errorf(doing string, err error) error {
 // executionID returns the id under which the engine runs a node. Its error wraps ErrUnknownNode when the run has no
 // such node, and ErrRunNotFound when the run does not exist.
 func (r *RunRef) executionID(ctx context.Context, node string) (enginecore.ExecutionID, error) {
-	store, err := engine.Capability[engine.GraphStore](r.client.session.Backend)
+	store, err := r.client.session.Library("stored graphs")
 	if err != nil { // the run was created node by node
 		return enginecore.ExecutionIDFor(r.partition, r.flowID, node), nil
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
@@ -212,7 +211,7 @@ func (c *Client) ListRuns(
 	if err != nil {
 		return fabrictype.Page[fabrictype.Run]{}, fmt.Errorf("list runs: %w", err)
 	}
-	if !engine.Has[engine.RunIndex](c.session.Backend) && q.onlyFlow() && cursor == "" {
+	if !c.session.IsWhole() && q.onlyFlow() && cursor == "" {
 		latest, err := runsearch.Latest(ctx, c.session, q.Flow, limit)
 		if err != nil {
 			err = fmt.Errorf("list runs of flow %s: %w", q.Flow, err)
@@ -228,7 +227,7 @@ func (c *Client) ListRuns(
 
 // search begins a search for runs after a cursor, which ends after want runs.
 func (c *Client) search(ctx context.Context, q RunQuery, cursor string, want int) (*runsearch.Search, error) {
-	index, err := offered[engine.RunIndex](ctx, c)
+	index, err := library(ctx, c, "run search")
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
@@ -48,7 +47,7 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 	if err := errors.Join(usable(c, def), checkContext(ctx)); err != nil {
 		return fail(err)
 	}
-	if _, err := engine.Capability[engine.ScheduleCalls](c.session.Backend); err != nil {
+	if _, err := c.session.Library("schedules"); err != nil {
 		return fail(err)
 	}
 	input, err := def.EncodeInput(in)
@@ -94,7 +93,7 @@ func (c *Client) ScheduleNamed(
 	if err := c.ready(ctx); err != nil {
 		return fail(err)
 	}
-	if _, err := engine.Capability[engine.ScheduleCalls](c.session.Backend); err != nil {
+	if _, err := c.session.Library("schedules"); err != nil {
 		return fail(err)
 	}
 	named, err := c.namedFlow(ctx, flow)

@@ -16,7 +16,7 @@ import (
 func (c *Client) locateSchedule(
 	ctx context.Context, name string,
 ) (enginecore.Partition, enginecore.ScheduleID, error) {
-	if _, err := offered[engine.ScheduleCalls](ctx, c); err != nil {
+	if _, err := library(ctx, c, "schedules"); err != nil {
 		return enginecore.Partition{}, "", err
 	}
 	if err := activityspec.CheckName(name); err != nil {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
@@ -63,7 +62,7 @@ func (c *Client) ScheduleInput(ctx context.Context, name string) (*fabrictype.Va
 // iteration.
 func (c *Client) Schedules(ctx context.Context) iter.Seq2[*fabrictype.Schedule, error] {
 	return func(yield func(*fabrictype.Schedule, error) bool) {
-		if _, err := offered[engine.ScheduleCalls](ctx, c); err != nil {
+		if _, err := library(ctx, c, "schedules"); err != nil {
 			yield(nil, fmt.Errorf("list schedules: %w", err))
 			return
 		}

@@ -85,10 +85,7 @@ func (c *Client) signal(ctx context.Context, token activity.Token, s Signal) (fa
 	if err != nil {
 		return fabrictype.SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
-	store, err := engine.Capability[engine.WaitStore](c.session.Backend)
-	if err != nil {
-		return fabrictype.SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
-	}
+	store := c.session.Backend
 	if int(parts.Partition.Index) >= c.session.Core.Partitioning().Flow {
 		return fabrictype.SignalResult{}, engine.ErrInvalidToken
 	}

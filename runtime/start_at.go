@@ -64,7 +64,7 @@ func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
 	if err := checkStartAt(t); err != nil {
 		return err
 	}
-	core, err := offered[engine.RunControl](ctx, r.client)
+	core, err := library(ctx, r.client, "starting runs later")
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (r *RunRef) moveStart(ctx context.Context, t time.Time) error {
 }
 
 // moveRoots moves the roots of a run, a bounded number with each call.
-func moveRoots(ctx context.Context, core engine.RunControl, call enginerpc.MoveStartCall) error {
+func moveRoots(ctx context.Context, core engine.Library, call enginerpc.MoveStartCall) error {
 	for {
 		reply, err := core.MoveStart(ctx, call)
 		switch {

@@ -63,7 +63,7 @@ func (r *RunRef) moveTimer(
 	if fault != nil {
 		return r.errorf(doing, fault)
 	}
-	store, err := engine.Capability[engine.Timers](r.client.session.Backend)
+	store, err := r.client.session.Library("timers")
 	if err != nil {
 		return r.errorf(doing, err)
 	}

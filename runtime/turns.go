@@ -30,7 +30,7 @@ func (r *RunRef) Turns(ctx context.Context, node string) ([]fabrictype.Turn, err
 }
 
 func (r *RunRef) turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
-	if _, err := engine.Capability[engine.ChildRuns](r.client.session.Backend); err != nil {
+	if _, err := r.client.session.Library("loops (flow.Loop)"); err != nil {
 		return nil, err
 	}
 	d, err := r.Describe(ctx)

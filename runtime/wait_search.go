@@ -149,7 +149,7 @@ func checkWaits(q WaitQuery) error {
 func (c *Client) searchWaits(
 	ctx context.Context, q WaitQuery, cursor string,
 ) (*partitionmerge.Merge[Waitpoint], error) {
-	index, err := offered[engine.WaitIndex](ctx, c)
+	index, err := library(ctx, c, "waits of all runs")
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (c *Client) searchWaits(
 // waitSearch asks partitions for open waits.
 type waitSearch struct {
 	client *Client
-	index  engine.WaitIndex
+	index  engine.Library
 	query  WaitQuery
 }
 
@@ -256,7 +256,7 @@ func waitpointOf(run enginerpc.WaitingRun, listed enginerpc.ListedWaitpoint) (Wa
 // answer. It has no signals of others and no token. The error is ErrInvalidToken, and in contract mode matches
 // ErrNotInContract.
 func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint, error) {
-	index, err := offered[engine.WaitIndex](ctx, c)
+	index, err := library(ctx, c, "waits of all runs")
 	if err != nil {
 		return Waitpoint{}, fmt.Errorf("read waitpoint: %w", err)
 	}
@@ -294,7 +294,7 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fab
 			yield(fabrictype.ReceivedSignal{}, err)
 			return
 		}
-		index, err := engine.Capability[engine.WaitIndex](r.client.session.Backend)
+		index, err := r.client.session.Library("waits of all runs")
 		if err != nil {
 			fail(err)
 			return

@@ -122,10 +122,7 @@ func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitp
 func (r *RunRef) readOwnWaitpoints(
 	ctx context.Context, closed bool,
 ) (waits []Waitpoint, children []enginecore.FlowID, err error) {
-	store, err := engine.Capability[engine.WaitStore](r.client.session.Backend)
-	if err != nil {
-		return nil, nil, err
-	}
+	store := r.client.session.Backend
 	call := enginerpc.ListWaitpointsCall{Partition: r.partition, FlowID: r.flowID, All: closed}
 	for {
 		reply, err := store.ListWaitpoints(ctx, call)
@@ -196,10 +193,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if err != nil {
 		return fail(err)
 	}
-	store, err := engine.Capability[engine.WaitStore](r.client.session.Backend)
-	if err != nil {
-		return fail(err)
-	}
+	store := r.client.session.Backend
 	call.Partition, call.FlowID = partition, r.flowID
 	call.ExecutionID, call.WaitpointID = enginecore.ExecutionID(w.ExecutionID), enginecore.WaitpointID(w.ID)
 	call.Actor, call.Namespace = r.client.actorName(), r.client.session.Namespace

@@ -9,7 +9,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
@@ -33,17 +32,12 @@ func NewWorker(e *Engine, config WorkerConfig) (*Worker, error) {
 	if err := errors.Join(e.open(), err); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)
 	}
-	if resolved.Through {
-		if _, err := engine.Capability[engine.GrantedClaims](e.session.Backend); err != nil {
-			return nil, fmt.Errorf("worker: ClaimThrough: %w", err)
-		}
-	}
 	resolved.About = aboutProgram()
 	w := worker.New(e.session, resolved)
 	w.JoinKeeper = e.session.Keeper.Join
 	made := &Worker{worker: w}
 	if len(config.Publish) > 0 {
-		if _, err := engine.Capability[engine.FlowCatalogue](e.session.Backend); err != nil {
+		if _, err := e.session.Library("the catalogue of flows"); err != nil {
 			return nil, fmt.Errorf("worker: Publish: %w", err)
 		}
 		made.publish = func(ctx context.Context) { publishAll(ctx, e.session, config.Publish) }

@@ -25,7 +25,7 @@ import (
 // 125 s and have not stopped. Workers report when they begin, every 60 s, while they drain every 30 s, and when they
 // stop. Workers of earlier versions report nothing. In contract mode the error matches ErrNotInContract.
 func (c *Client) Workers(ctx context.Context) ([]fabrictype.Worker, error) {
-	store, err := offered[engine.WorkerRecords](ctx, c)
+	store, err := library(ctx, c, "records of workers")
 	if err != nil {
 		return nil, fmt.Errorf("list workers: %w", err)
 	}
@@ -63,7 +63,7 @@ func (c *Client) Workers(ctx context.Context) ([]fabrictype.Worker, error) {
 func (c *Client) DrainWorker(
 	ctx context.Context, instance string, opts ...ActionOption,
 ) error {
-	store, err := offered[engine.WorkerRecords](ctx, c)
+	store, err := library(ctx, c, "records of workers")
 	if err != nil {
 		return fmt.Errorf("drain worker: %w", err)
 	}

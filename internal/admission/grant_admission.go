@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
@@ -103,7 +102,7 @@ func (s *grantSearch) admitLimited(ctx context.Context, x *grantCandidate) (verd
 	if a, ok := enginerpc.ParseAdmissionText(x.record["admission"]); ok && !a.Asking && a.Epoch == epoch {
 		return admitted(), nil
 	}
-	if !engine.Has[engine.LimitStore](s.session.Backend) {
+	if !s.session.IsWhole() {
 		return s.admitByQuota(ctx, x)
 	}
 	priority, _ := strconv.ParseFloat(x.record["priority"], 64)

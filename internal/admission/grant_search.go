@@ -89,7 +89,7 @@ func (g *GrantIssuer) newSearch(ctx context.Context, r GrantRequest) (*grantSear
 	s := &grantSearch{
 		session: g.session, issuer: g, request: r, lane: enginecore.LaneID(r.Lane), capabilities: capabilities,
 		now:     now,
-		budgets: make(map[string]string), native: engine.Has[engine.LimitStore](g.session.Backend),
+		budgets: make(map[string]string), native: g.session.IsWhole(),
 	}
 	all := g.session.Partitions()
 	if r.Partition != nil {

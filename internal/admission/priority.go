@@ -12,7 +12,7 @@ import (
 
 // SetPriority changes the priority of the nodes of a run, and of its maps and sub-flows, and moves the executions that
 // wait for limits.
-func SetPriority(ctx context.Context, s *engine.Session, core engine.RunControl, call enginerpc.SetPriorityCall) error {
+func SetPriority(ctx context.Context, s *engine.Session, core engine.Library, call enginerpc.SetPriorityCall) error {
 	children, err := setPriorityOf(ctx, s, core, call)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func SetPriority(ctx context.Context, s *engine.Session, core engine.RunControl,
 // setPriorityOf makes the calls for one run, moves the executions that wait for limits, and returns the runs of its
 // maps and sub-flows.
 func setPriorityOf(
-	ctx context.Context, s *engine.Session, core engine.RunControl, call enginerpc.SetPriorityCall,
+	ctx context.Context, s *engine.Session, core engine.Library, call enginerpc.SetPriorityCall,
 ) (children []enginecore.FlowID, err error) {
 	for {
 		reply, err := core.SetPriority(ctx, call)

@@ -33,7 +33,7 @@ const maxSchemas = 64
 // Signal sends a signal whose payload satisfies the schema of its wait. Otherwise the error wraps engine.ErrInvalid and
 // a *fabrictype.ValueError with all faults, and nothing has changed.
 func (c *Checker) Signal(
-	ctx context.Context, store engine.WaitStore, call enginerpc.SignalCall,
+	ctx context.Context, store engine.Backend, call enginerpc.SignalCall,
 ) (reply enginerpc.SignalReply, err error) {
 	err = c.SendSignal(&call.OutgoingSignal, "", func() (string, error) {
 		reply, err = store.Signal(ctx, call)
@@ -44,7 +44,7 @@ func (c *Checker) Signal(
 
 // SignalNode is Signal for a wait by its name.
 func (c *Checker) SignalNode(
-	ctx context.Context, store engine.NamedWaits, call enginerpc.SignalNodeCall,
+	ctx context.Context, store engine.Library, call enginerpc.SignalNodeCall,
 ) (reply enginerpc.SignalNodeReply, err error) {
 	err = c.SendSignal(&call.OutgoingSignal, "", func() (string, error) {
 		reply, err = store.SignalNode(ctx, call)
@@ -65,7 +65,7 @@ func (c *Checker) SendSignal(s *enginerpc.OutgoingSignal, schema string, send fu
 // EndWait ends a wait on behalf of an operator, whose result satisfies the schema of the wait. It returns the errors of
 // Signal.
 func (c *Checker) EndWait(
-	ctx context.Context, store engine.WaitStore, call enginerpc.EndWaitCall,
+	ctx context.Context, store engine.Backend, call enginerpc.EndWaitCall,
 ) (reply enginerpc.EndWaitReply, err error) {
 	err = c.send("payload", call.Result, "", func(checked string) (string, error) {
 		call.Checked = checked

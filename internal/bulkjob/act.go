@@ -96,7 +96,7 @@ func (a *actor) act(ctx context.Context, run enginerpc.Run) error {
 	case fabrictype.BulkResume:
 		return a.resume(ctx, p, run)
 	case fabrictype.BulkPriority:
-		core, err := engine.Capability[engine.RunControl](a.session.Backend)
+		core, err := a.session.Library("changing priorities")
 		if err != nil {
 			return err
 		}
@@ -156,10 +156,7 @@ func (a *actor) resume(ctx context.Context, p enginecore.Partition, run enginerp
 
 // signal signals the waitpoints of the run that were open when the job began.
 func (a *actor) signal(ctx context.Context, p enginecore.Partition, run enginerpc.Run) error {
-	store, err := engine.Capability[engine.WaitStore](a.session.Backend)
-	if err != nil {
-		return err
-	}
+	store := a.session.Backend
 	sent := 0
 	for call := (enginerpc.ListWaitpointsCall{Partition: p, FlowID: run.FlowID}); ; {
 		reply, err := store.ListWaitpoints(ctx, call)
@@ -188,7 +185,7 @@ func (a *actor) signal(ctx context.Context, p enginecore.Partition, run enginerp
 
 // send sends the signal to one waitpoint, which knows it by the job when it comes again.
 func (a *actor) send(
-	ctx context.Context, store engine.WaitStore, p enginecore.Partition, w enginerpc.ListedWaitpoint,
+	ctx context.Context, store engine.Backend, p enginecore.Partition, w enginerpc.ListedWaitpoint,
 ) error {
 	payload := []byte(a.spec.Action.Payload)
 	if len(payload) == 0 {

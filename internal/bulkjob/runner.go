@@ -189,7 +189,7 @@ func outlasting(ctx context.Context, by time.Duration) (longer context.Context, 
 
 // handleSome handles runs after the cursor, and returns when the job is due again or that it is completed.
 func (s *step) handleSome(ctx context.Context) (due time.Time, completed bool, err error) {
-	index, err := engine.Capability[engine.RunIndex](s.Runner.session.Backend)
+	index, err := s.Runner.session.Library("run search")
 	if err != nil {
 		return due, false, err
 	}

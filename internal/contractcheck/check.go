@@ -12,12 +12,12 @@ import (
 
 // Refused returns the error of a construct that contract mode refuses. It wraps enginecore.ErrContractOnly.
 func Refused(construct string) error {
-	return fmt.Errorf("%w: %s", enginecore.ErrContractOnly, construct)
+	return fmt.Errorf("contract mode refuses %s: %w", construct, enginecore.ErrContractOnly)
 }
 
 // RefusedNode returns the error of a node's construct that contract mode refuses. It wraps enginecore.ErrContractOnly.
 func RefusedNode(flow, node, construct string) error {
-	return fmt.Errorf("%w: flow %s, node %s: %s", enginecore.ErrContractOnly, flow, node, construct)
+	return fmt.Errorf("flow %s, node %s: %w", flow, node, Refused(construct))
 }
 
 // Check returns the error of the first construct of a flow that every library of the contract refuses, nil if there is
@@ -33,7 +33,7 @@ func Check(g *flowgraph.Graph) error {
 		return err
 	}
 	if len(members) > 0 {
-		return fmt.Errorf("%w: flow %s: %s", enginecore.ErrContractOnly, g.Name, constructOf(members[0]))
+		return fmt.Errorf("flow %s: %w", g.Name, Refused(constructOf(members[0])))
 	}
 	for i, list := range nodeMembers {
 		if len(list) > 0 {

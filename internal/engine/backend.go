@@ -11,9 +11,9 @@ import (
 )
 
 // Backend answers the calls that clients, workers and keepers make to every engine. The native backend sends each call
-// as one composite function of the whole library; the backend of contract mode combines ff_* functions. Calls that
-// only some backends support are in separate interfaces, see [Capability]. Both backends return the errors of package
-// enginecore.
+// as one composite function of the whole library; the backend of contract mode combines ff_* functions. [Library]
+// has the calls that only the native backend answers, [Stepwise] the calls that only contract mode needs. Both backends
+// return the errors of package enginecore.
 type Backend interface {
 	CancelFlow(context.Context, enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error)
 	FlowResult(context.Context, enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error)
@@ -24,7 +24,19 @@ type Backend interface {
 	// FollowEvents returns a follower that is notified of new events of a run. The caller closes it.
 	FollowEvents(p enginecore.Partition, id enginecore.FlowID) feeds.Follower
 
+	// ReadValues reads values of runs and their nodes with a bound.
+	ReadValues(context.Context, enginerpc.ReadValuesCall) (enginerpc.ReadValuesReply, error)
+
+	// Suspend and the calls after it are for the waits and waitpoints of executions.
+	Suspend(context.Context, enginerpc.SuspendCall) (enginerpc.SuspendReply, error)
+	OpenWaitpoint(context.Context, enginerpc.OpenWaitpointCall) (enginerpc.OpenWaitpointReply, error)
+	Signal(context.Context, enginerpc.SignalCall) (enginerpc.SignalReply, error)
+	ListWaitpoints(context.Context, enginerpc.ListWaitpointsCall) (enginerpc.ListWaitpointsReply, error)
+	EndWait(context.Context, enginerpc.EndWaitCall) (enginerpc.EndWaitReply, error)
+
 	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
+	// ClaimGranted claims an execution by a grant.
+	ClaimGranted(context.Context, enginerpc.ClaimGrantedCall) (enginerpc.ClaimGrantedReply, error)
 	ReadInputs(context.Context, enginerpc.ReadInputsCall) (enginerpc.ReadInputsReply, error)
 	UpdateProgress(context.Context, enginerpc.UpdateProgressCall) (enginerpc.UpdateProgressReply, error)
 	Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error)
@@ -57,37 +69,13 @@ type Backend interface {
 // TickLimit bounds the items that one tick works on, so that it stays well below 5 ms of the server's time.
 const TickLimit = 128
 
-// nativeBackend is the backend of an engine with the whole library. It has all capabilities but OverdueIndexes,
-// LaneDirectory and CompletionFollower, which are parts of its tick and of its calls.
+// nativeBackend is the backend of an engine with the whole library.
 type nativeBackend struct {
 	*enginerpc.Conn
 	feeds *feeds.Events
 }
 
-var _ interface {
-	Backend
-	RunControl
-	ChildRuns
-	RunIndex
-	WaitStore
-	StepStore
-	PauseStore
-	BudgetStore
-	ScheduleCalls
-	BulkJobCalls
-	RunKeys
-	NodeEvents
-	LimitStore
-	GrantedClaims
-	GraphStore
-	ValueStore
-	BatchedCompletions
-	laneOrder
-	CompositeLibrary
-	Maintenance
-	WorkerRecords
-	FlowCatalogue
-} = nativeBackend{}
+var _ Library = nativeBackend{}
 
 // KeepAll implements [Backend].
 func (b nativeBackend) KeepAll(
@@ -121,5 +109,3 @@ func (nativeBackend) TickTasks() []TaskID {
 		TaskRunKey,
 	}
 }
-
-func (nativeBackend) ordersLanes() {}

@@ -8,19 +8,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// ChildRuns links map and sub-flow nodes with their child runs and reads the results of child runs.
-type ChildRuns interface {
-	Backend
-	LinkChild(context.Context, enginerpc.LinkChildCall) (enginerpc.LinkChildReply, error)
-	AwaitChild(context.Context, enginerpc.AwaitChildCall) (enginerpc.AwaitChildReply, error)
-	AskChild(context.Context, enginerpc.AskChildCall) (enginerpc.AskChildReply, error)
-	ChildEnded(context.Context, enginerpc.ChildEndedCall) (enginerpc.ChildEndedReply, error)
-	EndRelayEntry(context.Context, enginerpc.EndRelayEntryCall) (enginerpc.EndRelayEntryReply, error)
-	ReadResults(context.Context, enginerpc.ReadResultsCall) (enginerpc.ReadResultsReply, error)
-	Rerun(context.Context, enginerpc.RerunCall) (enginerpc.RerunReply, error)
-	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
-}
-
 // ChildLost is the outcome recorded for a child run that no longer exists.
 const ChildLost = "lost"
 

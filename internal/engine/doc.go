@@ -7,8 +7,8 @@
 //     configuration such as namespace, retention and logger. [Session.Connect] opens it, [Session.Close] closes it.
 //   - [Backend] is the interface of the calls that every engine answers. The session's own backend sends each as one
 //     call of the composite library; package contract has a backend that uses only functions of the contract.
-//     Calls that only some backends support are in separate interfaces, such as [RunControl] or [WaitStore], which
-//     [Capability] returns.
+//   - [Library] is the calls that only the whole library answers; [Session.Library] returns it, or the error that names
+//     the construct that contract mode refuses. [Stepwise] is the calls that only contract mode needs.
 //   - errors.go has the errors that package runtime exports.
 //
 // The packages below this one do not depend on the session: transport has the connections, feeds reads feeds on them,

@@ -14,7 +14,7 @@ import (
 // ReadExecutions reads fields of the records of executions, which may be in several partitions. The records have the
 // order of the ids; the record of an execution that does not exist is nil. The ids must be well formed.
 func (s *Session) ReadExecutions(ctx context.Context, ids []enginecore.ExecutionID, fields []string) ([]Record, error) {
-	if !Has[GraphStore](s.Backend) {
+	if !s.IsWhole() {
 		return s.readExecutionHashes(ctx, ids, fields)
 	}
 	places := make(map[enginecore.Partition][]enginecore.ExecutionID)

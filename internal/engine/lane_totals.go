@@ -60,8 +60,8 @@ func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 func InAllPartitions[R any, C enginerpc.Call[R]](
 	ctx context.Context, s *Session, callFor func(enginecore.Partition) C,
 ) ([]R, error) {
-	if !Has[CompositeLibrary](s.Backend) {
-		return nil, ErrNotInContract
+	if _, err := s.Library("pauses and totals of lanes"); err != nil {
+		return nil, err
 	}
 	var calls []C
 	for _, p := range s.Partitions() {

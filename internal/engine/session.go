@@ -264,8 +264,8 @@ func (s *Session) Close() error {
 func (s *Session) ListenToRuns(
 	ctx context.Context, filter feeds.Filter, from map[enginecore.Partition]string,
 ) (*feeds.Listener, error) {
-	if !Has[CompositeLibrary](s.Backend) {
-		return nil, ErrNotInContract
+	if _, err := s.Library("the feed of all runs"); err != nil {
+		return nil, err
 	}
 	return s.runFeeds.Listen(ctx, filter, from)
 }

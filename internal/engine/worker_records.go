@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,25 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
-
-// WorkerRecords stores the reports of workers about themselves.
-type WorkerRecords interface {
-	ReportWorker(context.Context, enginerpc.ReportWorkerCall) (enginerpc.ReportWorkerReply, error)
-	DrainWorker(context.Context, enginerpc.DrainWorkerCall) (enginerpc.DrainWorkerReply, error)
-	ListWorkers(context.Context, enginerpc.ListWorkersCall) (enginerpc.ListWorkersReply, error)
-	FindWorkers(context.Context, enginerpc.FindWorkersCall) (enginerpc.FindWorkersReply, error)
-	ReadBuilds(context.Context, enginerpc.ReadBuildsCall) (enginerpc.ReadBuildsReply, error)
-}
-
-// FlowCatalogue stores the flows that programs publish.
-type FlowCatalogue interface {
-	PublishFlow(context.Context, enginerpc.PublishFlowCall) (enginerpc.PublishFlowReply, error)
-	ReadPublished(context.Context, enginerpc.ReadPublishedCall) (enginerpc.ReadPublishedReply, error)
-	ListPublished(context.Context, enginerpc.ListPublishedCall) (enginerpc.ListPublishedReply, error)
-	WithdrawFlow(context.Context, enginerpc.WithdrawFlowCall) (enginerpc.WithdrawFlowReply, error)
-}
 
 // Directory is the partition that has the records of workers and the catalogue of flows.
 func Directory() enginecore.Partition { return enginecore.Partition{Family: enginecore.FlowFamily} }

@@ -37,7 +37,7 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 	case n == 0 && err != nil:
 		i.add(findingcode.NotAllowed, fabrictype.SeverityInfo, subject,
 			"the user may not count the subscribers of a channel", "ACL SETUSER <user> +pubsub|numsub")
-	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
+	case n == 0 && x.IsWhole():
 		i.add(findingcode.KeeperNone, fabrictype.SeverityWarning, subject,
 			"no keeper runs: retries, timeouts and lost work wait",
 			"run flowfabric keeper, or leave WorkerConfig.NoKeeper of a worker unset")
@@ -64,7 +64,7 @@ func (x inspector) inspectLag(ctx context.Context, i *findings) {
 
 // inspectWorkers counts the programs whose workers subscribe to the lanes that have executions.
 func (x inspector) inspectWorkers(ctx context.Context, i *findings) {
-	if !engine.Has[engine.Maintenance](x.Backend) {
+	if !x.IsWhole() {
 		return
 	}
 	lanes, err := x.LaneTotals(ctx)
@@ -107,7 +107,7 @@ type laneCount struct{ taking, draining int64 }
 // laneWorkers counts the live workers of each lane by their reports; those that it cannot read are missing.
 func (x inspector) laneWorkers(ctx context.Context) map[string]laneCount {
 	counts := make(map[string]laneCount)
-	store, err := engine.Capability[engine.WorkerRecords](x.Backend)
+	store, err := x.Library("records of workers")
 	if err != nil {
 		return counts
 	}

@@ -153,7 +153,7 @@ func (x inspector) inspectRights(ctx context.Context, i *findings) {
 
 // inspectLibrary compares the builds of the function library.
 func (x inspector) inspectLibrary(ctx context.Context, i *findings) {
-	library, missing := engine.Capability[engine.CompositeLibrary](x.Backend)
+	library, missing := x.Library("the version of the library")
 	if missing != nil {
 		return
 	}

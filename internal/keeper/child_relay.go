@@ -20,11 +20,11 @@ import (
 type childRelay struct {
 	session *engine.Session
 	// runs is nil if the backend has no child runs, and so no notices.
-	runs engine.ChildRuns
+	runs engine.Library
 }
 
 func newChildRelay(s *engine.Session) childRelay {
-	runs, _ := engine.Capability[engine.ChildRuns](s.Backend)
+	runs, _ := s.Library("child runs")
 	return childRelay{s, runs}
 }
 

@@ -38,8 +38,7 @@
 //
 // # Imports
 //
-// The package imports engine (the session, the backend and its capabilities), admission (permits and budget
+// The package imports engine (the session and its backend), admission (permits and budget
 // breaches that a tick returns), schedule (starting runs of due schedules) and submit (budget gates). It does not
-// import worker, contract or runtime: whether contract mode is in use shows only in the capabilities of the
-// backend.
+// import worker, contract or runtime: engine.Session.Library and Stepwise distinguish the backends.
 package keeper

@@ -106,7 +106,7 @@ func (k *Keeper) work(ctx context.Context) {
 	defer k.bulkJobs.Store(nil)
 	var running sync.WaitGroup
 	running.Go(func() { k.listen(ctx) })
-	if follower, err := engine.Capability[engine.CompletionFollower](k.Session.Backend); err == nil {
+	if follower, stepwise := k.Session.Stepwise(); stepwise {
 		running.Go(func() { follower.FollowCompletions(ctx) })
 	}
 	for _, l := range k.Loops {

@@ -18,13 +18,13 @@ type maintainer struct {
 	Session *engine.Session
 	// maintenance makes the maintenance calls of the library; nil in contract mode, where the scanners of the server do
 	// that work.
-	maintenance engine.Maintenance
+	maintenance engine.Library
 	quotas      admission.Admitter
 }
 
 func newMaintainer(s *engine.Session, config Config) *maintainer {
 	m := &maintainer{Config: config, Session: s, quotas: admission.Admitter{Session: s}}
-	m.maintenance, _ = engine.Capability[engine.Maintenance](s.Backend)
+	m.maintenance, _ = s.Library("maintenance")
 	return m
 }
 

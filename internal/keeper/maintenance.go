@@ -18,12 +18,11 @@ import (
 // newLoops returns the loops of a keeper, which cover every task that the backend supports. A family of partitions with
 // its own clock, and a reconciliation with its own interval, is a separate loop.
 func (k *Keeper) newLoops() []*MaintenanceLoop {
-	backend := k.Session.Backend
 	loops := []*MaintenanceLoop{k.tickLoop(), k.unblockLoop()}
 	if k.maintenance != nil {
 		loops = append(loops, k.maintenanceLoops()...)
 	}
-	if o, err := engine.Capability[engine.OverdueIndexes](backend); err == nil {
+	if o, stepwise := k.Session.Stepwise(); stepwise {
 		for _, index := range o.Overdue() {
 			loops = append(loops, k.overdueLoop(index))
 		}
@@ -55,7 +54,7 @@ func (k *Keeper) tickLoop() *MaintenanceLoop {
 		family: enginecore.FlowFamily, Every: k.sweepEvery(), hearsDue: true, tasks: k.Session.Backend.TickTasks(),
 		Step: k.tick,
 	}
-	if polled, err := engine.Capability[engine.PolledTick](k.Session.Backend); err == nil {
+	if polled, stepwise := k.Session.Stepwise(); stepwise {
 		l.hintKeys = func(ctx context.Context, p enginecore.Partition) []string {
 			return polled.TickKeys(p, k.knownLanes(ctx))
 		}

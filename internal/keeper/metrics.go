@@ -7,7 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -15,7 +14,7 @@ import (
 // watchMetrics exports the work of the keeper and the depth of the lanes until the returned function is called.
 func (k *Keeper) watchMetrics() (stop func(), err error) {
 	unwatchLanes := func() {}
-	if engine.Has[engine.CompositeLibrary](k.Session.Backend) { // the contract has no counts of lanes
+	if k.Session.IsWhole() { // the contract has no counts of lanes
 		if unwatchLanes, err = k.watchLanes(); err != nil {
 			return nil, fmt.Errorf("keeper: metrics: %w", err)
 		}

@@ -41,7 +41,7 @@ func evenPace(every time.Duration) pace {
 
 // inPages returns the Step of a loop that reads each partition in pages: callFor makes the call for one page,
 // readReply reads its reply. A failed page is repeated.
-func inPages[R any, C enginerpc.Call[R]](maintenance engine.Maintenance, often pace,
+func inPages[R any, C enginerpc.Call[R]](maintenance engine.Library, often pace,
 	callFor func(p enginecore.Partition, limit int64, cursor string) C,
 	readReply func(ctx context.Context, p enginecore.Partition, reply R) (page, error),
 ) func(context.Context, []enginecore.Partition, engine.TaskID) []StepResult {

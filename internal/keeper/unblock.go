@@ -63,7 +63,7 @@ func (m *maintainer) unblockLoop() *MaintenanceLoop {
 
 // unblockEvery returns the interval at which blocked executions are checked.
 func (m *maintainer) unblockEvery() time.Duration {
-	if engine.Has[engine.LaneDirectory](m.Session.Backend) {
+	if !m.Session.IsWhole() {
 		return contractUnblockEvery
 	}
 	return UnblockEvery
@@ -71,7 +71,7 @@ func (m *maintainer) unblockEvery() time.Duration {
 
 // knownLanes returns the configured lanes and the lanes of the backend's directory, if it has one.
 func (m *maintainer) knownLanes(ctx context.Context) []enginecore.LaneID {
-	if directory, err := engine.Capability[engine.LaneDirectory](m.Session.Backend); err == nil {
+	if directory, stepwise := m.Session.Stepwise(); stepwise {
 		return directory.KnownLanes(ctx, m.Lanes)
 	}
 	return m.Lanes
@@ -84,7 +84,7 @@ func (m *maintainer) unblockLanes(
 ) ([][]enginecore.LaneID, []error) {
 	lanes, errs := make([][]enginecore.LaneID, len(partitions)), make([]error, len(partitions))
 	known := m.knownLanes(ctx)
-	if engine.Has[engine.LaneDirectory](m.Session.Backend) {
+	if !m.Session.IsWhole() {
 		for i := range lanes {
 			lanes[i] = known
 		}

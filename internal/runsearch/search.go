@@ -25,7 +25,7 @@ const (
 // Search merges the results of all partitions into one order.
 type Search struct {
 	session *engine.Session
-	index   engine.RunIndex
+	index   engine.Library
 	query   Query
 	share   int // how many runs a call requests of a partition
 	merge   *partitionmerge.Merge[enginerpc.Run]
@@ -33,7 +33,7 @@ type Search struct {
 
 // New begins a search after a cursor, which is empty or came from a search with the same order. want is how many runs
 // the caller expects to read. The error wraps engine.ErrCursor.
-func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want int) (*Search, error) {
+func New(s *engine.Session, index engine.Library, q Query, cursor string, want int) (*Search, error) {
 	from, err := parseCursor(cursor, q)
 	if err != nil {
 		return nil, err

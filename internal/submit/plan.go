@@ -86,7 +86,7 @@ func NewPlanIn(
 	if err != nil {
 		return nil, err
 	}
-	p.stepwise = !engine.Has[engine.GraphStore](e.Backend)
+	p.stepwise = !e.IsWhole()
 	p.Retention = RetentionOf(e.Keep, compiled.Graph.Keep)
 	return p, nil
 }

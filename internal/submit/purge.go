@@ -23,7 +23,7 @@ const maxChildPurges = 1000
 func (s *Submitter) Purge(
 	ctx context.Context, flowName, runID string, id enginecore.FlowID, p enginecore.Partition, closedAt time.Time,
 ) error {
-	core, err := engine.Capability[engine.RunControl](s.session.Backend)
+	core, err := s.session.Library("purging runs")
 	if err != nil {
 		return fmt.Errorf("purge run %s of flow %s: %w", runID, flowName, err)
 	}
@@ -44,7 +44,7 @@ func (s *Submitter) Purge(
 // purge is one call of Submitter.Purge.
 type purge struct {
 	*Submitter
-	core engine.RunControl
+	core engine.Library
 	// children is how many more child runs it removes.
 	children int
 }
@@ -76,7 +76,7 @@ func (g *purge) remove(
 // removeChildren removes child runs of a run of a partition, so that the id of the run can be used again at once: the
 // ids of child runs derive from it. Keepers remove the rest.
 func (g *purge) removeChildren(ctx context.Context, of enginecore.Partition, children string) {
-	relay, err := engine.Capability[engine.ChildRuns](g.session.Backend)
+	relay, err := g.session.Library("child runs")
 	if err != nil {
 		return
 	}

@@ -24,7 +24,7 @@ const (
 
 // starter submits runs to a backend that stores graphs. Runs of one flow and partition share calls.
 type starter struct {
-	store engine.GraphStore
+	store engine.Library
 	batch batching.Batcher[StartKey, *RunPlan, startResult]
 }
 
@@ -69,7 +69,7 @@ func startSize(plan **RunPlan) int {
 
 // NewStarter returns nil when the backend stores no graphs.
 func NewStarter(e *engine.Session) *starter {
-	store, err := engine.Capability[engine.GraphStore](e.Backend)
+	store, err := e.Library("stored graphs")
 	if err != nil {
 		return nil
 	}

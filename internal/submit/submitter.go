@@ -151,10 +151,7 @@ func (s *Submitter) Send(ctx context.Context, plan *RunPlan) (existed bool, err 
 
 // sendSteps creates the run node by node.
 func (s *Submitter) sendSteps(ctx context.Context, plan *RunPlan) (existed bool, err error) {
-	backend, err := engine.Capability[engine.StepwiseSubmission](s.session.Backend)
-	if err != nil {
-		return false, submitError(plan, err)
-	}
+	backend, _ := s.session.Stepwise() // only its plans are sent in steps
 	for step := range plan.steps() {
 		existed, err := backend.SubmitFlow(ctx, step)
 		if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
@@ -74,17 +73,13 @@ func (r *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got in
 // useGrant claims by a grant. It returns no execution and no error if the grant has expired or the execution was
 // claimed or ended in the meantime.
 func (r *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
-	core, err := engine.Capability[engine.GrantedClaims](r.Session.Backend)
-	if err != nil {
-		return nil, err
-	}
 	call := enginerpc.ClaimGrantedCall{
 		Partition: grant.Partition, ExecutionID: grant.ExecutionID, ClaimRequest: r.claimRequest(grant.Lane, 1),
 	}
 	var reply enginerpc.ClaimGrantedReply
-	err = r.claimUntilKnown(ctx, func(repeated bool) (err error) {
+	err := r.claimUntilKnown(ctx, func(repeated bool) (err error) {
 		call.Repeated = repeated
-		reply, err = core.ClaimGranted(r.Base, call)
+		reply, err = r.Session.Backend.ClaimGranted(r.Base, call)
 		return err
 	})
 	for _, passing := range []error{

@@ -44,7 +44,7 @@ type reporter struct {
 // report sends the state of the worker to the engine. The next report makes up for one that fails; the engine makes no
 // decisions by the record.
 func (r *Run) report(ctx context.Context, state string) {
-	store, err := engine.Capability[engine.WorkerRecords](r.Session.Backend)
+	store, err := r.Session.Library("records of workers")
 	if err != nil {
 		return
 	}

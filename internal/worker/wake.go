@@ -12,7 +12,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
@@ -270,11 +269,11 @@ func (r *Run) releaseAllBlocked(ctx context.Context) {
 // enterDirectory records the worker's capabilities and lanes for other programs of the contract. It does so again and
 // again, which makes up for data that a server has lost.
 func (r *Run) enterDirectory(ctx context.Context) {
-	directory, err := engine.Capability[engine.WorkerDirectory](r.Session.Backend)
-	if err != nil || r.left.Load() {
+	directory, stepwise := r.Session.Stepwise()
+	if !stepwise || r.left.Load() {
 		return // this project's library needs no list
 	}
-	err = directory.EnterWorker(ctx, r.worker.Instance, r.request.Capabilities, r.lanes())
+	err := directory.EnterWorker(ctx, r.worker.Instance, r.request.Capabilities, r.lanes())
 	if err != nil && ctx.Err() == nil {
 		r.warnOfAnnouncement(ctx, err)
 	}
@@ -283,8 +282,8 @@ func (r *Run) enterDirectory(ctx context.Context) {
 // leaveDirectory removes the worker from the list of enterDirectory. If that fails, the list has a worker too many,
 // as after a crash.
 func (r *Run) leaveDirectory() {
-	directory, err := engine.Capability[engine.WorkerDirectory](r.Session.Backend)
-	if err != nil {
+	directory, stepwise := r.Session.Stepwise()
+	if !stepwise {
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Base, stopPatience)

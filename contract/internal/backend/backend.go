@@ -47,18 +47,7 @@ type contract struct {
 	reconciled map[enginecore.Partition]reconcileState
 }
 
-var _ interface {
-	engine.Backend
-	engine.OverdueIndexes
-	engine.LaneDirectory
-	engine.PolledTick
-	engine.WorkerDirectory
-	engine.CompletionFollower
-	engine.WaitStore
-	engine.WaitResults
-	engine.GrantedClaims
-	engine.StepwiseSubmission
-} = (*contract)(nil)
+var _ engine.Stepwise = (*contract)(nil)
 
 // newContract returns the backend of a session. It reads the server's clock, and fails if that fails.
 func newContract(ctx context.Context, e *engine.Session, config *Guest) (*contract, error) {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/contractcheck"
 	"github.com/flowfabric/flowfabric-go/internal/contractnode"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
@@ -17,7 +16,7 @@ import (
 func (c *contract) checkFlow(ctx context.Context, g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
 	for _, tag := range tags {
 		if strings.HasPrefix(tag.Name, contractnode.Tags) {
-			return fmt.Errorf("%w: flow %s: %s", engine.ErrNotInContract, g.Name, reservedTag(tag.Name))
+			return fmt.Errorf("flow %s: %w", g.Name, contractcheck.Refused(reservedTag(tag.Name)))
 		}
 	}
 	for i := range g.Nodes {
@@ -41,5 +40,5 @@ func (c *contract) checkFlow(ctx context.Context, g *flowgraph.Graph, tags []eng
 }
 
 func reservedTag(name string) string {
-	return fmt.Sprintf("tag %q: tags that begin with %s are its own", name, contractnode.Tags)
+	return fmt.Sprintf("tag %q (tags that begin with %s are its own)", name, contractnode.Tags)
 }

@@ -12,7 +12,7 @@ import (
 // valueFields are what ReadValues needs of an execution.
 var valueFields = []string{"public_state", "terminal_outcome"}
 
-// ReadValues implements [engine.ValueStore]. The contract has no bounded read of a value, so each is read whole.
+// ReadValues implements [engine.Backend]. The contract has no bounded read of a value, so each is read whole.
 func (c *contract) ReadValues(ctx context.Context, call enginerpc.ReadValuesCall) (enginerpc.ReadValuesReply, error) {
 	reply := enginerpc.ReadValuesReply{Status: enginerpc.StatusOK}
 	cores, err := c.readCores(ctx, call.Executions, valueFields)

@@ -281,10 +281,10 @@ func TestContractModeRefuses(t *testing.T) {
 		ctx := enginetest.Context(t)
 		_, err := runtime.Start(ctx, b.Client, mapFlow(t, double()), 1)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		require.ErrorContains(t, err, "node double: maps")
+		require.ErrorContains(t, err, "node double: contract mode refuses maps")
 		_, err = runtime.Start(ctx, b.Client, around(t, "outer", plusOne(t, "inner", double())), 1)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		require.ErrorContains(t, err, "node inner: sub-flows")
+		require.ErrorContains(t, err, "node inner: contract mode refuses sub-flows")
 	})
 }
 

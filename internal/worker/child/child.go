@@ -29,7 +29,7 @@ var errOver = errors.New("the flow is over")
 type childRun struct {
 	*attempt.Attempt
 	node    *Node
-	core    engine.ChildRuns
+	core    engine.Library
 	parent  enginerpc.DescribeFlowReply
 	graph   *flowgraph.Graph // of the parent; nil until it is known
 	input   []byte

@@ -84,7 +84,7 @@ func (c *childRun) plan(ctx context.Context) (*submit.RunPlan, error) {
 
 // readParent reads the description of the run that the node belongs to.
 func (c *childRun) readParent(ctx context.Context) error {
-	core, err := engine.Capability[engine.ChildRuns](c.Attempt.Run.Session.Backend)
+	core, err := c.Attempt.Run.Session.Library("child runs")
 	if err != nil {
 		return activity.NonRetryable(err)
 	}

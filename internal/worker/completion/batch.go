@@ -8,7 +8,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -52,7 +51,7 @@ type Result struct {
 // NewBatcher returns a batcher for a worker with a number of slots; nil if the engine has no call
 // for several completions.
 func NewBatcher(c *Completer, slots int) *Batcher {
-	many, err := engine.Capability[engine.BatchedCompletions](c.Session.Backend)
+	many, err := c.Session.Library("joined completions")
 	if err != nil {
 		return nil
 	}

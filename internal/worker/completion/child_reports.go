@@ -129,7 +129,7 @@ func (c *Continuation) CheckState() error {
 
 // continueAsNew continues the execution as new. If that fails, the lease expires, and the generation is run again.
 func (c *Completer) continueAsNew(l *lease.Lease, next *Continuation, slots int) (r Report) {
-	store, err := engine.Capability[engine.Continuations](c.Session.Backend)
+	store, err := c.Session.Library("activity.ContinueAsNew")
 	if err != nil {
 		return Report{Refused: activity.NonRetryable(err)}
 	}

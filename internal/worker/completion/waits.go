@@ -38,10 +38,7 @@ func (c *Completer) suspend(l *lease.Lease, o Outcome, slots int) (r Report) {
 		About:        about,
 		ClaimRequest: c.ClaimRequest(l.Shard.Lane, slots),
 	}
-	store, failure := engine.Capability[engine.WaitStore](c.Session.Backend)
-	if failure != nil {
-		return Report{Refused: activity.NonRetryable(fmt.Errorf("await %q: %w", s.Step, failure))}
-	}
+	store := c.Session.Backend
 	err := c.UntilKnown(l, func(ctx context.Context, repeated bool) error {
 		call.Repeated = repeated
 		sentAt := time.Now()

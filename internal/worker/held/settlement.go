@@ -203,7 +203,7 @@ func (h *Task) Suspend(ctx context.Context, w activityspec.Wait) (activity.Token
 	if err != nil {
 		return activity.Token{}, err
 	}
-	if results, err := engine.Capability[engine.WaitResults](h.task.Run.Session.Backend); err == nil {
+	if results, stepwise := h.task.Run.Session.Stepwise(); stepwise {
 		if err := errors.Join(results.CheckText(w.WaitText), results.CheckWait(ctx, condition)); err != nil {
 			return activity.Token{}, err
 		}

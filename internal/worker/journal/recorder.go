@@ -65,7 +65,7 @@ func (j *Journal) Read(ctx context.Context, a *attempt.Attempt) error {
 	for _, entry := range a.Claimed.Journal {
 		j.Put(entry.Name, entry.Value)
 	}
-	if a.Claimed.JournalComplete || !engine.Has[engine.StepStore](a.Run.Session.Backend) {
+	if a.Claimed.JournalComplete || !a.Run.Session.IsWhole() {
 		return nil
 	}
 	call := enginerpc.ReadJournalCall{Partition: a.Shard.Partition, ExecutionID: a.Claimed.ExecutionID}
@@ -106,9 +106,9 @@ func (r *Recorder) Recorded(step string) ([]byte, bool) { return r.Journal.Get(S
 // Record implements activitycontext.Steps.
 func (r *Recorder) Record(ctx context.Context, step string, data []byte) ([]byte, error) {
 	a := r.Attempt
-	store, err := engine.Capability[engine.StepStore](a.Run.Session.Backend)
+	store, err := a.Run.Session.Library("activity.Step")
 	if err != nil {
-		return nil, activity.NonRetryable(fmt.Errorf("%w: activity.Step", err))
+		return nil, activity.NonRetryable(err)
 	}
 	call := enginerpc.RecordStepCall{
 		Partition: a.Shard.Partition, ExecutionID: a.Claimed.ExecutionID, LeaseID: a.Claimed.LeaseID,
@@ -144,14 +144,15 @@ func (r *Recorder) Await(
 // readResult adds the result of a wait to the journal, if the engine does not store journals.
 func (r *Recorder) readResult(ctx context.Context, step string, wait activitycontext.Wait) error {
 	a := r.Attempt
-	results, err := engine.Capability[engine.WaitResults](a.Run.Session.Backend)
-	if _, known := r.Journal.Get(AwaitEntry + step); err != nil || known {
+	results, stepwise := a.Run.Session.Stepwise()
+	if _, known := r.Journal.Get(AwaitEntry + step); !stepwise || known {
 		return nil
 	}
 	if wait.Sleep {
-		return activity.NonRetryable(fmt.Errorf("%w: activity.Sleep", engine.ErrNotInContract))
+		_, refused := a.Run.Session.Library("activity.Sleep")
+		return activity.NonRetryable(refused)
 	}
-	err = results.CheckText(activityspec.WaitText(wait.Text))
+	err := results.CheckText(activityspec.WaitText(wait.Text))
 	if err == nil {
 		err = a.RetryUntilKnown(ctx, func() error { return results.CheckWait(ctx, submit.ConditionOf(wait)) })
 	}
@@ -199,15 +200,12 @@ func (r *Recorder) Open(
 	if err != nil {
 		return "", activity.NonRetryable(fmt.Errorf("open the waitpoint of %q: %w", step, err))
 	}
-	if results, err := engine.Capability[engine.WaitResults](a.Run.Session.Backend); err == nil {
+	if results, stepwise := a.Run.Session.Stepwise(); stepwise {
 		if err := results.CheckText(activityspec.WaitText(text)); err != nil {
 			return "", activity.NonRetryable(err)
 		}
 	}
-	store, err := engine.Capability[engine.WaitStore](a.Run.Session.Backend)
-	if err != nil {
-		return "", activity.NonRetryable(err)
-	}
+	store := a.Run.Session.Backend
 	id := enginecore.WaitpointID(uuid.NewString())
 	call := enginerpc.OpenWaitpointCall{
 		Partition: a.Shard.Partition, ExecutionID: a.Claimed.ExecutionID, LeaseID: a.Claimed.LeaseID,

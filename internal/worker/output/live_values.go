@@ -15,9 +15,9 @@ import (
 
 // Publish stores a live value of an attempt, for activity.Publish.
 func Publish(ctx context.Context, a *attempt.Attempt, key string, data []byte) error {
-	store, err := engine.Capability[engine.LiveValues](a.Run.Session.Backend)
+	store, err := a.Run.Session.Library("live values (activity.Publish)")
 	if err != nil {
-		return activity.NonRetryable(fmt.Errorf("%w: live values (activity.Publish)", err))
+		return activity.NonRetryable(err)
 	}
 	call := enginerpc.PutLiveValueCall{
 		Partition: a.Shard.Partition, ExecutionID: a.Claimed.ExecutionID, LeaseID: a.Claimed.LeaseID,

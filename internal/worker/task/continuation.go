@@ -6,7 +6,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
-	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 )
 
@@ -16,8 +15,8 @@ func (t *Task) continued(handler activity.Handler, generation int64, err error) 
 	if !found {
 		return err
 	}
-	if _, missing := engine.Capability[engine.Continuations](t.Run.Session.Backend); missing != nil {
-		return activity.NonRetryable(fmt.Errorf("%w: activity.ContinueAsNew", missing))
+	if _, err := t.Run.Session.Library("activity.ContinueAsNew"); err != nil {
+		return activity.NonRetryable(err)
 	}
 	if asked.Type != handler.InputType() {
 		return activity.NonRetryable(fmt.Errorf("activity.ContinueAsNew got a state of type %s; activity %q takes %s",
