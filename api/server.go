@@ -95,7 +95,7 @@ func (r Role) Rights() []Right {
 type Token struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role" enum:"viewer,operator,admin,worker"`
-	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights beside those of the role."`
+	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights in addition to the rights of the role."`
 	Flows     string    `json:"flows,omitempty" doc:"Pattern of the flows that it may see and act on, such as billing-*; absent for all."`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by,omitempty"`
@@ -105,7 +105,7 @@ type Token struct {
 // CreateTokenInput describes a new token.
 type CreateTokenInput struct {
 	Body struct {
-		Name    string              `json:"name" minLength:"1" maxLength:"128" doc:"Stands in URLs: no white space, control characters and slashes, and neither . nor .."`
+		Name    string              `json:"name" minLength:"1" maxLength:"128" doc:"Is part of URLs: no white space, control characters and slashes, and neither . nor .."`
 		Role    Role                `json:"role" enum:"viewer,operator,admin,worker"`
 		Rights  []Right             `json:"rights,omitempty" enum:"approve,payloads:read,work"`
 		Flows   string              `json:"flows,omitempty" maxLength:"256"`

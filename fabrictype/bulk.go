@@ -47,7 +47,7 @@ type BulkJob struct {
 	Action BulkAction `json:"action"`
 	// Query selects the runs, as parameters of a URL: see runtime.ParseRunQuery.
 	Query string `json:"query"`
-	// Rate is the most runs a second on average, and Most the most runs; 0 is no bound.
+	// Rate is the most runs a second on average, and Most the most runs; 0 sets no bound.
 	Rate float64 `json:"rate,omitempty"`
 	Most int     `json:"most,omitempty"`
 	// Actor started the job.

@@ -46,7 +46,7 @@ type Frame struct {
 	Data []byte          `json:"data,omitempty"`
 	// Encoding is the name of the encoding: "json", "bytes", or the one of activity.Frame.
 	Encoding string `json:"encoding"`
-	// CorrelationID is that of activity.Frame; empty if there is none.
+	// CorrelationID is the one of activity.Frame; empty if the frame has none.
 	CorrelationID string `json:"correlation_id,omitempty"`
 }
 

@@ -6,11 +6,11 @@ import "time"
 type Schedule struct {
 	Name string `json:"name"`
 	Flow string `json:"flow"`
-	// Cron and TimeZone, or Every, and the fields below are those of runtime.ScheduleConfig with defaults applied.
+	// Cron and TimeZone, or Every, and the fields below are the fields of runtime.ScheduleConfig with defaults applied.
 	Cron     string   `json:"cron,omitempty"`
 	TimeZone string   `json:"time_zone,omitempty"`
 	Every    Duration `json:"every,omitzero"`
-	// StartingAt and EndingAt are zero when there is no such bound.
+	// StartingAt and EndingAt are zero for a timetable without the bound.
 	StartingAt time.Time     `json:"starting_at,omitzero"`
 	EndingAt   time.Time     `json:"ending_at,omitzero"`
 	Jitter     Duration      `json:"jitter,omitzero"`
@@ -53,8 +53,8 @@ type Schedule struct {
 
 // ScheduleFire is one fire of a schedule, or several consecutive fires that were missed.
 type ScheduleFire struct {
-	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until that of the last
-	// one.
+	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until the time of the
+	// last one.
 	At    time.Time `json:"at"`
 	Until time.Time `json:"until,omitzero"`
 	// Count is the number of fires; 1 unless several were missed.

@@ -43,7 +43,7 @@ type Wait struct {
 	Audience []string `json:"audience,omitempty"`
 	// AnswerSchema is the JSON Schema that the payload of a signal must satisfy; nil if any payload does.
 	AnswerSchema json.RawMessage `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
-	// Tags are those of the run. Only lists over all runs and the wait of a token have them.
+	// Tags are the tags of the run. Only lists over all runs and the wait of a token have them.
 	Tags map[string]string `json:"tags,omitempty"`
 }
 

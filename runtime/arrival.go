@@ -255,8 +255,8 @@ func (c *Client) refTo(plan *submit.RunPlan) *RunRef {
 	return &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
 }
 
-// RunKey returns what the runs of a flow with a key are at, by one read. A key without runs has the zero state. In
-// contract mode the error is ErrNotInContract.
+// RunKey returns the open and the queued runs of a flow with a key, by one read. A key without runs has the zero state.
+// In contract mode the error is ErrNotInContract.
 func (c *Client) RunKey(ctx context.Context, flowName, key string) (fabrictype.KeyState, error) {
 	state, err := c.runKey(ctx, flowName, key)
 	if err != nil {

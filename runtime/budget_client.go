@@ -80,7 +80,7 @@ func (c *Client) setBudget(
 		flowID = enginecore.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
 	}
 	b := submit.NewStoredBudget(c.session.Namespace, spec, ref, flowID)
-	// Whether the run has nodes that stand for other runs is not known here.
+	// The client does not know here whether the run has nodes with child runs.
 	b.Wide = ref.Run != ""
 	call.Partition, call.BudgetID, call.BudgetDeclaration = p, id, b.Declaration()
 	for _, d := range b.Dimensions {

@@ -213,7 +213,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	return d, nil
 }
 
-// order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
+// order puts the nodes into the order of their declaration; nodes that the graph does not name come last, by age.
 func (d *RunDescription) order(nodes map[enginecore.ExecutionID]fabrictype.Node) {
 	rank := make(map[string]int, len(d.places))
 	for name, place := range d.places {

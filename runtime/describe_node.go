@@ -68,7 +68,7 @@ func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
 	return r.addBuilds(ctx, d)
 }
 
-// addNodeAttempts adds the attempts of one node, from its last events: what other nodes have done is not read.
+// addNodeAttempts adds the attempts of one node, from its last events, without reading the events of other nodes.
 func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.NodeEvents, n *fabrictype.Node) error {
 	var events []enginerpc.FlowEvent
 	call := enginerpc.ReadNodeEventsCall{Partition: r.partition, FlowID: r.flowID, Node: n.Name, Limit: eventsPage}

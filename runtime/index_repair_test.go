@@ -29,8 +29,8 @@ type seed struct {
 	Who string `json:"who"`
 }
 
-// fixture is a run that has a node in every state, with a finished run of the same flow. Its keyspace is static: there
-// is no keeper, and the only worker has no free slot.
+// fixture is a run that has a node in every state, with a finished run of the same flow. Its keyspace is static: no
+// keeper runs, and the only worker has no free slot.
 type fixture struct {
 	*enginetest.Bench
 	ctx           context.Context

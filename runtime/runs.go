@@ -192,13 +192,13 @@ func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[fabrictype.Run,
 	}
 }
 
-// ListRuns returns one page of what Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is 50, and
-// never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the previous page
-// of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it names is purged;
-// any other text returns ErrCursor.
+// ListRuns returns one page of the runs that Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is
+// 50, and never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the previous
+// page of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it names is
+// purged; any other text returns ErrCursor.
 //
-// In contract mode there are no indexes of runs. A query may only set Flow, and ListRuns searches the latest runs of
-// all flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
+// In contract mode no index of runs exists. A query may only set Flow, and ListRuns searches the latest runs of all
+// flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
 // returns the runs that it found together with an error that names the partitions.
 func (c *Client) ListRuns(
 	ctx context.Context, q RunQuery, cursor string, limit int,

@@ -29,7 +29,7 @@ import (
 // runSet are runs of two flows that end in every way, with tags of the flow and of their own.
 type runSet struct {
 	runs []*runtime.Run[string]
-	all  []fabrictype.Run // as they stand, the newest first
+	all  []fabrictype.Run // in their present state, the newest first
 }
 
 // oneWay is a flow of one node.

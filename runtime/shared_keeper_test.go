@@ -152,8 +152,8 @@ func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
 	})
 }
 
-// The keepers of workers stand by while another program runs a keeper with its own options, and take over when that one
-// is gone without notice.
+// The keepers of workers are on standby while another program runs a keeper with its own options, and take over when
+// that one is gone without notice.
 func TestBuiltInKeepersStandBy(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -246,7 +246,7 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 	}
 }
 
-// readFrames yields a page and tells whether there was one.
+// readFrames yields a page and reports whether there was one.
 func (s *frameReader) readFrames(ctx context.Context, yield func(fabrictype.Frame, error) bool) (bool, error) {
 	call := enginerpc.ReadAttemptStreamCall{ExecutionID: s.execution, AttemptIndex: s.attempt, CountLimit: framePage}
 	if s.entry != "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// show prints what happens in a run, and answers its approvals.
+// show prints the events of a run, and answers its approvals.
 type show struct {
 	client *runtime.Client
 	run    *runtime.RunRef
@@ -89,7 +89,7 @@ func (s *show) turn(ctx context.Context, t fabrictype.Turn) error {
 	return nil
 }
 
-// approvals answers what the run waits for.
+// approvals answers the open waits of the run.
 func (s *show) approvals(ctx context.Context) error {
 	waits, err := s.run.Waitpoints(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *show) answer(a Answer) {
 	fmt.Fprintf(s.out, "\nAnswer: %s\n", a.Text)
 }
 
-// budget prints what the run has used.
+// budget prints the usage of the run.
 func (s *show) budget(ctx context.Context) error {
 	state, err := s.client.Budget(ctx, budgetOf(s.run))
 	if err != nil {

@@ -38,7 +38,7 @@ var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no\s+(longer|more than|l
 	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 402, "tests": 272, "lua": 12, "docs": 97}
+var agreed = map[string]int{"go": 97, "tests": 2, "lua": 0, "docs": 96}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
 // FLOWFABRIC_PROSE lists the tics below a folder: FLOWFABRIC_PROSE=lua/frame.
@@ -184,14 +184,17 @@ func eachLine(file string, split func(lines []string, visit func(line int, text 
 	return nil
 }
 
-// luaComments joins comments of lines in a row.
+// declared are the parts of a header that declare names of the wire or of the stored form.
+var declared = regexp.MustCompile(`^ @(reply|record|error|beside|piece|group) .*|^ @(column|bit) +\w+ +\w+|^ @call +\w+\([^)]*\)`)
+
+// luaComments joins comments of lines in a row, without declarations.
 func luaComments(lines []string, visit func(line int, text string)) {
 	var group []string
 	for i, line := range append(lines, "") {
 		_, text, found := strings.Cut(line, "--")
 		if found && strings.Count(line[:strings.Index(line, "--")], "'")%2 == 0 {
 			if alone := strings.TrimSpace(line[:strings.Index(line, "--")]) == ""; alone {
-				group = append(group, text)
+				group = append(group, declared.ReplaceAllString(text, ""))
 				continue
 			}
 			visit(i+1, text)
