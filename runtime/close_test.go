@@ -165,7 +165,7 @@ func TestInspectWithoutServer(t *testing.T) {
 		soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		_, err = b.Client.Pauses(soon)
-		// One partition may have been asked for the last time before the others: there are two errors at most.
+		// One partition may have been queried for the last time before the others: there are two errors at most.
 		require.ErrorContains(t, err, " partitions: ")
 		require.LessOrEqual(t, strings.Count(err.Error(), "ffx_pauses"), 2)
 	})

@@ -296,7 +296,7 @@ func TestContractDirectory(t *testing.T) {
 	b.Settle(t)
 }
 
-// A worker that cannot read the results of upstreams asks again; it does not take them for missing.
+// A worker that cannot read the results of upstreams reads them again; it does not take them for missing.
 func TestContractInputsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -222,7 +222,8 @@ func TestContractPassedDelay(t *testing.T) {
 	})
 }
 
-// Executions that a worker cannot run hide no others, however many they are. Those that no worker can run are set aside.
+// Executions that a worker cannot run hide no others, however many they are. Executions that no worker can run are
+// blocked.
 func TestContractHiddenExecutions(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		const many = 300

@@ -136,7 +136,7 @@ func TestContractRefusesExtensions(t *testing.T) {
 	})
 }
 
-// functionLists returns how often a server was asked for its functions; the embedded engine does not count that.
+// functionLists returns how often a server listed its functions; the embedded engine does not count that.
 func functionLists(t *testing.T, b *enginetest.Bench) (n int) {
 	t.Helper()
 	client := engine.ConnOf(b.Engine.Internal()).Client()

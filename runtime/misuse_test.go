@@ -21,7 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// An option that is nil is an error that says which one, wherever options are taken.
+// An option that is nil is an error that names the option, wherever options are taken.
 func TestNilOptions(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -142,8 +142,8 @@ func TestFieldsThatExcludeEachOther(t *testing.T) {
 	}
 }
 
-// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so
-// in every call, and panics in none.
+// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, returns
+// that as an error from every call, and panics in none.
 func TestCallsOfNilAndZeroObjects(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)

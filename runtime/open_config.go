@@ -81,7 +81,7 @@ type OpenConfig struct {
 	// Replication makes calls wait until replicas of the server have their writes. Defaults to none, which costs
 	// nothing: a failover can then take back writes that were acknowledged in the last moments before it.
 	Replication Replication
-	// Keeper configures the keeper that the workers of this engine share. NewKeeper has a config of its own.
+	// Keeper configures the keeper that the workers of this engine share. NewKeeper has its own config.
 	Keeper KeeperConfig
 	// Contract selects contract mode. Defaults to nil: no contract mode, unless the URL has ?contract=15.
 	Contract *ContractConfig
@@ -150,11 +150,11 @@ func (c OpenConfig) checkConnection(to *engineurl.Target) error {
 // contract cannot serve with ErrNotInContract. The embedded engine runs this project's library without its composite
 // functions.
 type ContractConfig struct {
-	// PollInterval is the interval at which workers and keepers look for work that other programs have made eligible or
-	// due. They need no poll for changes that this library makes. At least 10 ms. Defaults to 1 s.
+	// PollInterval is the interval at which workers and keepers search for work that other programs have made eligible
+	// or due. They need no poll for changes that this library makes. At least 10 ms. Defaults to 1 s.
 	PollInterval time.Duration
-	// ReconcileInterval is the interval at which a keeper looks for steps that are half done, because a process ended
-	// between two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
+	// ReconcileInterval is the interval at which a keeper searches for steps that are half done, because a process
+	// ended between two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
 	ReconcileInterval time.Duration
 }
 
