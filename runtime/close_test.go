@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -58,7 +59,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		for _, whole := range []string{"client", "engine"} {
 			t.Run(whole, func(t *testing.T) {
 				ctx := enginetest.Context(t)
-				e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix})
+				e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix, Backend: contract.Backend(contract.Config{})})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, e.Close()) })
 				c := enginetest.NewClient(t, e)
@@ -114,7 +115,7 @@ func TestClosedEngine(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix})
+		e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix, Backend: contract.Backend(contract.Config{})})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
 		newWorker := func() *runtime.Worker {

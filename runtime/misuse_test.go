@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -132,14 +134,10 @@ func TestAccessorsOfNilAndZeroObjects(t *testing.T) {
 // Fields that contradict each other are a fault.
 func TestFieldsThatExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	for url, config := range map[string]runtime.OpenConfig{
-		"embedded:":             {Contract: &runtime.ContractConfig{}, ReplaceForeignLibrary: true},
-		"embedded:?contract=15": {ReplaceForeignLibrary: true},
-	} {
-		_, err := runtime.Open(t.Context(), url, config)
-		require.ErrorIs(t, err, runtime.ErrInvalid)
-		require.ErrorContains(t, err, "ReplaceForeignLibrary: contract mode leaves the library as it is")
-	}
+	_, err := runtime.Open(t.Context(), "embedded:?contract=15",
+		runtime.OpenConfig{Backend: contract.Backend(contract.Config{}), ReplaceForeignLibrary: true})
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	require.ErrorContains(t, err, "ReplaceForeignLibrary: contract mode leaves the library as it is")
 }
 
 // A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, returns
