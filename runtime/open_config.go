@@ -140,27 +140,6 @@ func (c OpenConfig) checkConnection(to *engineurl.Target) error {
 	return errors.Join(faults...)
 }
 
-<<<<<<< HEAD
-// ContractConfig configures contract mode. In contract mode, an engine calls only the ff_* functions of the FlowFabric
-// contract, version 15, of the library that is already loaded on the server. Open neither loads nor replaces a library,
-// so flows can run on a stock FlowFabric server together with its own programs. Open fails with enginecore.ErrNoLibrary
-// or ErrIncompatibleLibrary when the library is missing or has another version.
-//
-// Each step of a run is a separate call in contract mode. Runs are therefore slower, and other programs can observe a
-// step that is half done; workers and keepers repeat every step until it is complete. Start refuses a flow that the
-// contract cannot serve with ErrNotInContract. The embedded engine runs this project's library without its composite
-// functions.
-type ContractConfig struct {
-	// PollInterval is the interval at which workers and keepers search for work that other programs have made eligible
-	// or due. They need no poll for changes that this library makes. At least 10 ms. Defaults to 1 s.
-	PollInterval time.Duration
-	// ReconcileInterval is the interval at which a keeper searches for steps that are half done, because a process
-	// ended between two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
-	ReconcileInterval time.Duration
-}
-
-=======
->>>>>>> main
 // Replication is how many replicas of a server confirm the writes of a call before the call returns. It holds for all
 // calls that acknowledge something: starts, signals, answers to waits, cancels, pauses, schedules, limits, budgets and
 // the calls of package admin; for the results that Result returns; and for the outcomes and recorded steps that workers
