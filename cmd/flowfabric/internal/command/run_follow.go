@@ -40,7 +40,7 @@ func follow[T any](r *request, view output.View[T], events iter.Seq2[T, error], 
 	return nil
 }
 
-// stopped reports whether an error is that a person has ended the command.
+// stopped reports whether an error means that the user interrupted the command.
 func stopped(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
