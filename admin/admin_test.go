@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// desk is an engine with an admin client and what is needed of a worker.
+// desk is an engine with an admin client and the methods of a worker that the tests need.
 type desk struct {
 	*admin.Client
 	*enginetest.Program
@@ -130,7 +130,7 @@ func TestExecutionOverItsLife(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestUnknownIDsAreNotFound(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		id := enginecore.ExecutionID("{fp:0}:" + uuid.NewString())
@@ -161,7 +161,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestArgumentsThatMakeNoSense(t *testing.T) {
+func TestInvalidArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		long := strings.Repeat("x", 300)
@@ -310,7 +310,7 @@ func TestFlowStepByStep(t *testing.T) {
 	})
 }
 
-// What a cancel leaves to the keepers ends without its caller.
+// The keepers complete a cancelled flow without its caller.
 func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {

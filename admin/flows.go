@@ -175,7 +175,7 @@ type FlowInfo struct {
 	Namespace string
 	// State is FlowOpen, FlowCompleted, FlowFailed or FlowCancelled of package enginecore.
 	State enginecore.FlowState
-	// Members and Edges count those of the graph; Revision counts its changes.
+	// Members and Edges count the members and edges of the graph; Revision counts its changes.
 	Members, Edges int
 	Revision       int64
 	// CancelReason and CancelPolicy are set when the flow was cancelled.
@@ -238,7 +238,7 @@ const (
 	CancelAll CancelPolicy = "cancel_all"
 	// CancelPending cancels the members that do not run. Other FlowFabric servers cancel no member.
 	CancelPending CancelPolicy = "cancel_pending"
-	// CancelFlowOnly marks the flow as cancelled and leaves its members alone, except those of a managed flow.
+	// CancelFlowOnly marks the flow as cancelled and leaves its members alone, except the members of a managed flow.
 	CancelFlowOnly CancelPolicy = "flow_only"
 )
 
@@ -283,8 +283,8 @@ func (c *Client) CancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 	return cancelled, nil
 }
 
-// tellKeepers tells the keepers that something is due in the partition of a flow. It is a hint: without it, they look
-// some seconds later.
+// tellKeepers notifies the keepers of due work in the partition of a flow. It is a hint: without it, they read the
+// partition some seconds later.
 func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	p, err := c.flowPartition(id)
 	if err != nil {
@@ -294,10 +294,10 @@ func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	c.client.Do(ctx, c.client.B().Publish().Channel(c.keys.ChannelDue()).Message(message).Build())
 }
 
-// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members, each in a step of its own
-// and several at a time. When it returns nil, all of them have ended. FlowCancelled.Failed lists the members that could
-// not be cancelled, and the error wraps ErrPartlyCancelled; keepers continue with them, and the call can be repeated.
-// With a policy that leaves the members alone, it does the same as CancelFlow.
+// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members, each in a separate step and
+// several at a time. When it returns nil, all of them have ended. FlowCancelled.Failed lists the members that could not
+// be cancelled, and the error wraps ErrPartlyCancelled; keepers continue with them, and the call can be repeated. With
+// a policy that leaves the members alone, it does the same as CancelFlow.
 func (c *Client) CancelFlowAndWait(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
 	cancelled, err := c.cancelFlow(ctx, id, how, cancelGrace)
 	if err == nil && !cancelled.Already && cancelled.Policy == CancelAll {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
-	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -29,18 +28,16 @@ type KeeperTask struct {
 	// Every is the longest time between two steps in a partition, by a keeper with the default configuration. Items
 	// that are due earlier are processed when they are due, as long as messages arrive.
 	Every time.Duration
-	// InContractMode reports whether keepers in contract mode run the task; they leave the others to the scanners of
-	// the server.
-	InContractMode bool
 }
 
-// KeeperTasks returns all keeper tasks, sorted by name.
+// KeeperTasks returns the tasks that the engine's keepers run, sorted by name. Keepers in contract mode leave the others
+// to the scanners of the server.
 func (c *Client) KeeperTasks() []KeeperTask {
 	k, err := runtime.NewKeeper(c.engine, runtime.KeeperConfig{})
 	if err != nil {
 		return nil // a client has an engine, so this does not happen
 	}
-	described := keeper.Of(k.Internal()).Tasks(contractmode.ContractTasks)
+	described := keeper.Of(k.Internal()).Tasks()
 	tasks := make([]KeeperTask, len(described))
 	for i, t := range described {
 		tasks[i] = KeeperTask(t)
@@ -48,12 +45,11 @@ func (c *Client) KeeperTasks() []KeeperTask {
 	return tasks
 }
 
-// KeeperLag returns how far keepers are behind, by the name of each task that works by time: for how long the oldest of
-// what it does has been due, by the engine's clock; zero when nothing is due. A keeper does most things when they are
-// due, and finds the others within about half a minute. It reads the oldest entry of each index in all partitions,
-// which are not of one moment.
+// KeeperLag returns how late keepers are, by the name of each task that works by time: for how long its oldest work has
+// been due, by the engine's clock; zero when nothing is due. A keeper does most work when it is due, and finds the rest
+// within about half a minute. KeeperLag reads the oldest entry of each index in all partitions, at different moments.
 //
-// The error is that of ctx, or matches enginecore.ErrUnavailable or enginecore.ErrUnauthorized.
+// The error is the cause of ctx, or matches enginecore.ErrUnavailable or enginecore.ErrUnauthorized.
 func (c *Client) KeeperLag(ctx context.Context) (map[string]time.Duration, error) {
 	read, err := keeperlag.Read(ctx, c.core, 0)
 	if err != nil {
@@ -86,8 +82,8 @@ type KeeperTaskReport struct {
 }
 
 // RunKeeperTask runs one keeper task in all partitions and all namespaces until nothing is due, whether or not keepers
-// run. A partition in which a step fails is skipped; the others continue. The config should be that of the deployment's
-// keepers, because it determines retention.
+// run. A partition in which a step fails is skipped; the others continue. The config should equal the config of the
+// deployment's keepers, because it determines retention.
 //
 // The report is valid also with an error, which joins the errors of the partitions. The error is ErrUnknownKeeperTask
 // for a task that does not exist or that contract mode lacks, and matches runtime.ErrInvalid for an invalid config;

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
 )
 
-// The nodes of runs that were submitted whole have no hashes of their own: the library reads and lists them.
+// The nodes of runs that were submitted whole have no separate hashes: the library reads and lists them.
 
 // isNode reports whether an execution is a node of a run that was submitted whole: its id is a UUID of version 8 that
 // ends in an ordinal.
@@ -22,7 +22,7 @@ func isNode(id enginecore.ExecutionID) bool {
 	return len(uuid) == 36 && uuid[14] == '8' && !strings.HasSuffix(uuid, "0000")
 }
 
-// nodeRecord is what is read of a node.
+// nodeRecord has the fields of a node that were read.
 type nodeRecord struct {
 	fields hashrecord.Record
 	tags   map[string]string
@@ -82,8 +82,8 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 	return []byte(result), has, nil
 }
 
-// isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that
-// has them.
+// isOfIndex reports whether a node belongs to an index that lists no nodes of runs. known is false for an index that
+// lists them.
 func (i Index) isOfIndex(e Execution) (is, known bool) {
 	switch i {
 	case IndexActive:
@@ -96,7 +96,7 @@ func (i Index) isOfIndex(e Execution) (is, known bool) {
 	return false, false
 }
 
-// nodesCursor begins the cursor of a page of nodes, which come behind all other executions: "nodes.<partition>.<rest>".
+// nodesCursor begins the cursor of a page of nodes, which follow all other executions: "nodes.<partition>.<rest>".
 const nodesCursor = "nodes."
 
 // nodeIDs lists nodes from a cursor on, about limit of them.

@@ -24,7 +24,7 @@ type source struct {
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
-	// glance is how many partitions are looked at in one go for the next one that holds something.
+	// glance is how many partitions one read checks for the next one that is not empty.
 	glance = 64
 )
 
@@ -70,11 +70,11 @@ func (c *Client) scanPlaces(
 	return ids, from.text(s.partitions[at]), places, nil
 }
 
-// place is where a scan of a set goes on. Its cursor means something to one run of one server only: another one keeps
-// the same set in another order.
+// place is the position at which a scan of a set continues. Its cursor is valid for one run of one server only: another
+// one keeps the same set in another order.
 type place struct {
 	cursor uint64
-	server string // "" when it does not tell
+	server string // "" when it is not known
 }
 
 // text is "<partition>.<cursor>.<server>".
@@ -99,7 +99,7 @@ func parseCursor(text string, partitions []enginecore.Partition) (at int, from p
 	return at, from, nil
 }
 
-// glimpse tells of some partitions which held something when they were looked at.
+// glimpse records which of some partitions had entries when they were read.
 type glimpse struct {
 	from   int
 	filled []bool
@@ -120,7 +120,7 @@ func (c *Client) nextFilled(ctx context.Context, s source, seen *glimpse, from i
 	return from, nil
 }
 
-// look asks which partitions hold something, some from one on.
+// look checks which partitions hold something, some from one on.
 func (c *Client) look(ctx context.Context, s source, seen *glimpse, from int) error {
 	group := s.partitions[from:min(from+glance, len(s.partitions))]
 	commands := make([]rueidis.Completed, len(group))
@@ -133,14 +133,13 @@ func (c *Client) look(ctx context.Context, s source, seen *glimpse, from int) er
 	}
 	*seen = glimpse{from: from}
 	for i := range results {
-		n, _ := results[i].AsInt64() // read has looked for errors
+		n, _ := results[i].AsInt64() // read has returned any error
 		seen.filled = append(seen.filled, n > 0)
 	}
 	return nil
 }
 
-// scanOne goes on with the scan of one set, or begins anew where another server, or another run of it, has the set by
-// now.
+// scanOne continues the scan of one set, or begins anew when another server, or another run of it, has the set by now.
 func (c *Client) scanOne(
 	ctx context.Context, s source, p enginecore.Partition, from place, count int,
 ) (found []string, next place, err error) {
@@ -160,7 +159,7 @@ func (c *Client) scanOne(
 		if !passes(err) || time.Now().After(deadline) {
 			return nil, place{}, readError(ctx, err)
 		}
-		select { // the client learns meanwhile who has the slot
+		select { // the client learns in the meantime which server has the slot
 		case <-ctx.Done():
 			return nil, place{}, fmt.Errorf("read: %w", context.Cause(ctx))
 		case <-time.After(readPause):
@@ -174,8 +173,8 @@ const (
 	readPause    = 50 * time.Millisecond
 )
 
-// passes tells whether a read may be tried again: the connection is gone, the server is not ready, or it said that a
-// slot has gone elsewhere or is about to, which a connection that is kept to one server gets to hear.
+// passes reports whether a read may be tried again: the connection is gone, the server is not ready, or it replied that
+// a slot has moved or is about to, which a connection to one fixed server receives as an error.
 func passes(err error) bool {
 	server, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -186,13 +185,13 @@ func passes(err error) bool {
 	return moved || asks || server.IsTryAgain() || server.IsClusterDown() || server.IsLoading()
 }
 
-// scanOn reads a part of one set and asks the server that gives it, on the same connection, which one it is.
+// scanOn reads a part of one set and, on the same connection, the id of the server that returns it.
 func (c *Client) scanOn(
 	ctx context.Context, s source, p enginecore.Partition, cursor uint64, count int,
 ) ([]string, place, error) {
 	wire, release := c.client.Dedicate()
 	// A connection on which the client library has waited for ctx is unsubscribed from everything when it is released.
-	// The library panics, in a goroutine of its own, if the server refuses the PING after that, as one that cannot
+	// The library panics, in a separate goroutine, if the server refuses the PING after that, as one that cannot
 	// persist does. Closing the connection ends a read as well.
 	stop := context.AfterFunc(ctx, wire.Close)
 	defer func() {
@@ -211,7 +210,7 @@ func (c *Client) scanOn(
 		return nil, place{}, err
 	}
 	next := place{cursor: entry.Cursor}
-	if info, err := results[1].ToString(); err == nil { // one that may not be asked counts as one that never changes
+	if info, err := results[1].ToString(); err == nil { // a server that refuses INFO counts as one that never changes
 		_, rest, _ := strings.Cut(info, "\r\nrun_id:")
 		run, _, _ := strings.Cut(rest, "\r\n")
 		next.server = run[:min(len(run), serverDigits)]
@@ -220,7 +219,7 @@ func (c *Client) scanOn(
 		return entry.Elements, next, nil
 	}
 	members := entry.Elements[:0]
-	for i := 0; i < len(entry.Elements); i += 2 { // scores stand between
+	for i := 0; i < len(entry.Elements); i += 2 { // members and scores alternate
 		members = append(members, entry.Elements[i])
 	}
 	return members, next, nil

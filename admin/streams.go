@@ -97,7 +97,7 @@ func frameLimit(limit int) (int64, error) {
 }
 
 // TailStream returns the frames of an attempt after an id (empty means from the first one), as ReadStream does. If
-// there are none, it waits for frames up to wait, at most MaxTailWait, on a connection of its own. It reads the frames
+// there are none, it waits for frames up to wait, at most MaxTailWait, on a separate connection. It reads the frames
 // before the end of the stream, so a closed stream may have a last frame for another call. At most 256 calls of a
 // client wait at a time; one more is runtime.ErrTooManyWatches.
 func (c *Client) TailStream(
@@ -175,7 +175,7 @@ func (c *Client) awaitFramesOn(
 	limit int64,
 ) ([]Frame, error) {
 	wire, release := c.client.Dedicate()
-	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	// The client library ignores ctx while a blocking command waits; closing the connection ends it.
 	stop := context.AfterFunc(ctx, wire.Close)
 	defer func() {
 		if !stop() {
@@ -214,7 +214,7 @@ func (c *Client) framesAfter(
 	return frames, nil
 }
 
-// closed tells whether the stream of an attempt has ended.
+// closed reads whether the stream of an attempt has ended.
 func (c *Client) closed(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex,
 ) (Frames, error) {

@@ -5,8 +5,8 @@ import (
 	"net/url"
 )
 
-// Values is a query as parameters of the URL, beside those that the input names. Operation.Query says which query it
-// is.
+// Values is a query as parameters of the URL, in addition to the parameters that the input names. Operation.Query names
+// the query.
 type Values = url.Values
 
 // Empty is the reply of operations that return nothing.
@@ -53,7 +53,7 @@ type Problem struct {
 	Type     string `json:"type" doc:"Always about:blank; code identifies the problem."`
 	Title    string `json:"title"`
 	Status   int    `json:"status"`
-	Detail   string `json:"detail,omitempty" doc:"What is wrong, in English."`
+	Detail   string `json:"detail,omitempty" doc:"Description of the fault, in English."`
 	Instance string `json:"instance,omitempty" doc:"Id of the request, which the server's log has too."`
 	// Code identifies the problem for programs.
 	Code string `json:"code" doc:"Identifies the problem for programs, such as run_not_found."`

@@ -78,7 +78,7 @@ type ActivityReasonInput struct {
 	}
 }
 
-// LaneHistory is what waited and ran in a lane during the last hour, or since the server began.
+// LaneHistory has the numbers of waiting and running nodes of a lane during the last hour, or since the server began.
 type LaneHistory struct {
 	Samples []LaneSample `json:"samples" doc:"The oldest first; none of a lane that the server has not met."`
 }

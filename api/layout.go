@@ -6,7 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-// Operations that place graphs for drawing, and what lists and comparisons of runs show.
+// Operations that place graphs for drawing, and those for lists and comparisons of runs.
 var (
 	GetRunLayout = call[GetRunLayoutInput, RunLayout](Operation{
 		Name: "get-run-layout", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/layout",
@@ -42,7 +42,7 @@ type Layout struct {
 type PlacedNode struct {
 	Node    string `json:"node"`
 	Kind    string `json:"kind"`
-	Text    string `json:"text,omitempty" doc:"What the node does: its activity, or what it waits for."`
+	Text    string `json:"text,omitempty" doc:"The activity of the node, or the event that it waits for."`
 	Join    string `json:"join,omitempty" doc:"How many upstreams it needs, such as 2 of 3; absent for all of them."`
 	Finally bool   `json:"finally,omitempty" doc:"It runs however the run ends."`
 	X       int    `json:"x"`
@@ -60,7 +60,7 @@ type PlacedEdge struct {
 	Points []int `json:"points"`
 }
 
-// GetRunLayoutInput says what is placed.
+// GetRunLayoutInput selects the run and the states.
 type GetRunLayoutInput struct {
 	RunName
 	States bool `query:"states" doc:"With the states of the nodes."`
@@ -95,18 +95,18 @@ type RunNamed struct {
 	Run  string `json:"run"`
 }
 
-// RunNow is what happens in a run at present.
+// RunNow is the present activity of a run.
 type RunNow struct {
 	Flow  string `json:"flow"`
 	Run   string `json:"run"`
 	State string `json:"state"`
-	// ClosedAt, PausedAt and Nodes are those of Run.
+	// ClosedAt, PausedAt and Nodes are as in Run.
 	ClosedAt time.Time             `json:"closed_at,omitzero"`
 	PausedAt time.Time             `json:"paused_at,omitzero"`
 	Nodes    fabrictype.NodeCounts `json:"nodes"`
 	// Node needs attention most; empty for a run that is over.
 	Node string `json:"node,omitempty"`
-	// NodeState is its state, Waiting why it waits, if it does, and Wait what for, if it is for signals.
+	// NodeState is its state, Waiting the reason why it waits, if it does, and Wait the wait, if it is for signals.
 	NodeState string                  `json:"node_state,omitempty"`
 	Waiting   *fabrictype.Explanation `json:"waiting,omitempty"`
 	Wait      *fabrictype.Wait        `json:"wait,omitempty"`

@@ -45,9 +45,9 @@ type SetLimitInput struct {
 	LimitInput
 	Conditional
 	Body struct {
-		AtMost int                 `json:"at_most,omitempty" minimum:"0" doc:"Functions that begin within any time of the length per; 0 is no bound."`
+		AtMost int                 `json:"at_most,omitempty" minimum:"0" doc:"Functions that begin within any time of the length per; 0 sets no bound."`
 		Per    fabrictype.Duration `json:"per,omitzero"`
-		AtOnce int                 `json:"at_once,omitempty" minimum:"0" doc:"Executions at a time; 0 is no bound."`
+		AtOnce int                 `json:"at_once,omitempty" minimum:"0" doc:"Executions at a time; 0 sets no bound."`
 	}
 }
 
@@ -106,12 +106,12 @@ type SetBudgetInput struct {
 	Body BudgetSettings
 }
 
-// BudgetSettings are all that can be set of a budget. What is not given is removed.
+// BudgetSettings are all settings of a budget. Absent ones are removed.
 type BudgetSettings struct {
 	Hard       map[string]int64    `json:"hard,omitempty" doc:"Hard limit of each dimension; 0 is none."`
 	Soft       map[string]int64    `json:"soft,omitempty" doc:"Soft limit of each dimension; 0 is none."`
-	ResetEvery fabrictype.Duration `json:"reset_every,omitzero" doc:"How often what is spent becomes 0; never if absent."`
-	Effect     string              `json:"effect,omitempty" doc:"What a hard limit does: fail, block or cancel; fail if absent."`
+	ResetEvery fabrictype.Duration `json:"reset_every,omitzero" doc:"Interval after which the usage becomes 0; never if absent."`
+	Effect     string              `json:"effect,omitempty" doc:"Effect of a hard limit: fail, block or cancel; fail if absent."`
 }
 
 // BudgetHistory is how much was spent of a budget during the last hour, or since the server began.

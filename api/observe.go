@@ -6,7 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-// Operations that look at all runs and at the deployment.
+// Operations on all runs and on the deployment.
 var (
 	CountRuns = call[CountRunsInput, fabrictype.Page[fabrictype.RunCount]](Operation{
 		Name: "count-runs", Group: "observe", Method: "GET", Path: "/counts",
@@ -40,9 +40,9 @@ func observeOperations() []Entry {
 	return []Entry{CountRuns, ExplainRuns, FollowFeed, ListAudit, Inspect, ListKeeperTasks, RunKeeperTask}
 }
 
-// CountRunsInput says how runs are counted.
+// CountRunsInput selects the runs to count and the groups.
 type CountRunsInput struct {
-	By    []string `query:"by" enum:"flow,state,hour" doc:"What to group by; absent for one count."`
+	By    []string `query:"by" enum:"flow,state,hour" doc:"Fields to group by; absent for one count."`
 	Query Values   `json:"-"`
 }
 
@@ -59,7 +59,7 @@ type ListAuditInput struct {
 	Paging
 	Actor  string    `query:"actor"`
 	Action string    `query:"action"`
-	Name   string    `query:"name" doc:"What was changed."`
+	Name   string    `query:"name" doc:"Name of the changed object."`
 	From   time.Time `query:"from"`
 	Before time.Time `query:"before"`
 }
@@ -73,7 +73,7 @@ type KeeperTask struct {
 	Lag *KeeperLag `json:"lag,omitempty"`
 }
 
-// KeeperLag is how far keepers are behind with a task: for how long the oldest thing has been due.
+// KeeperLag is how late keepers are with a task: for how long its oldest work has been due.
 type KeeperLag struct {
 	Behind  fabrictype.Duration   `json:"behind"`
 	Minutes []fabrictype.Duration `json:"minutes" doc:"The worst of each minute, the latest last."`

@@ -33,18 +33,18 @@ type PushWorkerInput struct {
 	Worker string `path:"worker" maxLength:"128" doc:"Name of the worker; each principal has names of its own."`
 }
 
-// RemovePushWorkerInput names a registration, which is the principal's own unless it says whose it is.
+// RemovePushWorkerInput names a registration, which is the principal's own unless it names another principal.
 type RemovePushWorkerInput struct {
 	PushWorkerInput
-	Principal string `query:"principal" maxLength:"256" doc:"Whose registration it is, as list-push-workers has it; absent for the caller. Those of others need the right administer."`
+	Principal string `query:"principal" maxLength:"256" doc:"Whose registration it is, as list-push-workers has it; absent for the caller. The registrations of others need the right administer."`
 	Login     string `query:"login" maxLength:"32" doc:"How that principal has logged in, as list-push-workers has it."`
 }
 
-// RegisterPushWorkerInput says where tasks are sent, and which.
+// RegisterPushWorkerInput has the URL of a worker and the tasks that are sent there.
 type RegisterPushWorkerInput struct {
 	PushWorkerInput
 	Body struct {
-		URL          string              `json:"url" maxLength:"2048" doc:"Where tasks are sent. The configuration of the server says which hosts are allowed."`
+		URL          string              `json:"url" maxLength:"2048" doc:"Where tasks are sent. The configuration of the server lists the allowed hosts."`
 		Secret       string              `json:"secret" minLength:"32" maxLength:"256" doc:"Key of the signatures, at least 32 characters, known to server and worker only."`
 		Activities   []string            `json:"activities" minItems:"1" maxItems:"256"`
 		Lanes        []string            `json:"lanes,omitempty" maxItems:"64" doc:"Absent for the lane default."`
@@ -84,8 +84,8 @@ func SignPush(secret string, at time.Time, body []byte) string {
 	return "v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// PushAnswer is what a worker answers at once to a pushed task: exactly one field is set. With status 202 and no body,
-// it reports by the token of the task later, and renews the lease until then.
+// PushAnswer is the immediate answer of a worker to a pushed task: exactly one field is set. With status 202 and no
+// body, it reports by the token of the task later, and renews the lease until then.
 type PushAnswer struct {
 	Complete *PushResult      `json:"complete,omitempty"`
 	Fail     *FailTaskBody    `json:"fail,omitempty"`

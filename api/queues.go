@@ -2,20 +2,20 @@ package api
 
 import "time"
 
-// LaneQueueInput says how much of the queue of a lane is shown.
+// LaneQueueInput selects how much of the queue of a lane is shown.
 type LaneQueueInput struct {
 	LaneInput
 	Places int `query:"places" minimum:"1" maximum:"50" default:"20" doc:"Most places of each partition."`
 }
 
-// LaneQueue is what waits for a worker in a lane.
+// LaneQueue has the nodes that wait for a worker in a lane.
 type LaneQueue struct {
 	Lane       string           `json:"lane"`
 	Waiting    int              `json:"waiting" doc:"Nodes that wait for a worker."`
 	Partitions []PartitionQueue `json:"partitions" doc:"One on a single server. Workers of a cluster take the partitions in turn; the order is exact within each."`
 }
 
-// PartitionQueue is what waits in one partition of a lane.
+// PartitionQueue has the nodes that wait in one partition of a lane.
 type PartitionQueue struct {
 	Partition int           `json:"partition"`
 	Waiting   int           `json:"waiting"`
@@ -49,7 +49,7 @@ type NodeOfRun struct {
 	Activity  string `json:"activity,omitempty"`
 }
 
-// LimitUseInput says how much of the use of a limit is shown.
+// LimitUseInput selects how much of the use of a limit is shown.
 type LimitUseInput struct {
 	LimitInput
 	Most int `query:"most" minimum:"1" maximum:"500" default:"50" doc:"Most nodes of each list."`
@@ -78,7 +78,7 @@ type PlacePool struct {
 	Since  time.Time `json:"since,omitzero"`
 }
 
-// BudgetUseInput says how much of the use of a budget is shown.
+// BudgetUseInput selects how much of the use of a budget is shown.
 type BudgetUseInput struct {
 	BudgetInput
 	Most int `query:"most" minimum:"1" maximum:"500" default:"50" doc:"Most nodes of each list."`
@@ -92,7 +92,7 @@ type BudgetUse struct {
 	Queue     []PlaceUse    `json:"queue" doc:"Nodes that wait, those with the highest priority first."`
 }
 
-// Reservation is a part of a budget that a node has set aside.
+// Reservation is a part of a budget that a node has reserved.
 type Reservation struct {
 	NodeOfRun
 	Dimension string `json:"dimension"`

@@ -127,7 +127,7 @@ type NewRun struct {
 	Input    json.RawMessage     `json:"input,omitempty" doc:"Input of the flow, checked against its schema."`
 	Tags     map[string]string   `json:"tags,omitempty"`
 	Priority *int                `json:"priority,omitempty"`
-	Deadline fabrictype.Duration `json:"deadline,omitzero" doc:"Longest time from start to end, instead of that of the flow."`
+	Deadline fabrictype.Duration `json:"deadline,omitzero" doc:"Longest time from start to end, instead of the flow's deadline."`
 	StartAt  time.Time           `json:"start_at,omitzero" doc:"When the run begins; absent for at once."`
 	Delay    fabrictype.Duration `json:"delay,omitzero" doc:"Begin after this time instead of at once."`
 	Memo     json.RawMessage     `json:"memo,omitempty" doc:"A note for people, any JSON of at most 16 KiB."`
@@ -140,17 +140,17 @@ type NewRun struct {
 type StartKey struct {
 	Key       string              `json:"key" doc:"1 to 256 bytes, such as a customer or a file."`
 	AtOnce    int                 `json:"at_once,omitempty" doc:"How many runs may be open, up to 1000; absent for one, or for any number with unique_for alone."`
-	WhenTaken string              `json:"when_taken,omitempty" enum:"reject,queue,join,cancel" doc:"What becomes of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or replaces the oldest. Absent for reject."`
+	WhenTaken string              `json:"when_taken,omitempty" enum:"reject,queue,join,cancel" doc:"Treatment of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or replaces the oldest. Absent for reject."`
 	UniqueFor fabrictype.Duration `json:"unique_for,omitzero" doc:"For this time after its start, the first run of the key is returned, also when it is over."`
 }
 
-// StartThrottle says how many runs of a key start within a time: runtime.WithThrottle.
+// StartThrottle bounds the number of runs of a key that start within a time: runtime.WithThrottle.
 type StartThrottle struct {
 	Key    string              `json:"key,omitempty" doc:"Absent for all runs of the flow that are started with a throttle without a key."`
 	Starts int                 `json:"starts" doc:"How many runs start in any span of the length per, 1 to 10000."`
 	Per    fabrictype.Duration `json:"per"`
 	// Also are further windows, all of which must have room.
-	Also   []StartWindow `json:"also,omitempty" doc:"Further numbers and times in which there must be room, up to 7: 100 an hour beside 10 a minute."`
+	Also   []StartWindow `json:"also,omitempty" doc:"Further numbers and times in which there must be room, up to 7: 100 an hour in addition to 10 a minute."`
 	Reject bool          `json:"reject,omitempty" doc:"Refuse a run that would be one too many with throttled, instead of starting it later."`
 }
 
@@ -165,7 +165,7 @@ type StartDebounce struct {
 	Key       string              `json:"key" doc:"1 to 256 bytes."`
 	Quiet     fabrictype.Duration `json:"quiet" doc:"The run starts when no call has come for this time."`
 	AtMost    fabrictype.Duration `json:"at_most,omitzero" doc:"It starts at the latest this time after the first call; absent for ten times quiet."`
-	Collect   bool                `json:"collect,omitempty" doc:"The input of the run is the list of those of the calls, instead of the last one."`
+	Collect   bool                `json:"collect,omitempty" doc:"The input of the run is the list of the inputs of the calls, instead of the last one."`
 	MaxInputs int                 `json:"max_inputs,omitempty" doc:"Most inputs that are collected, up to 10000; absent for 1000."`
 }
 
@@ -202,11 +202,11 @@ type StartedRun struct {
 	Run  string `json:"run"`
 	// Existed reports whether the run was there before: the reply has status 200 then, not 201.
 	Existed bool `json:"existed,omitempty"`
-	// Delivery is what became of the signal of the request.
+	// Delivery is the outcome of the signal of the request.
 	Delivery *fabrictype.SignalResult `json:"delivery,omitempty"`
 }
 
-// GetRunInput says how much of a run is described.
+// GetRunInput selects how much of a run is described.
 type GetRunInput struct {
 	RunName
 	Values   bool   `query:"values" doc:"With inputs and results; requires the right payloads:read."`
@@ -216,7 +216,7 @@ type GetRunInput struct {
 	Nodes    int    `query:"nodes" minimum:"0" maximum:"500" doc:"Most nodes of a page; 0 is 500."`
 }
 
-// GetResultInput says how long to wait for the end of a run.
+// GetResultInput bounds the wait for the end of a run.
 type GetResultInput struct {
 	RunName
 	Wait fabrictype.Duration `query:"wait" doc:"How long to wait for the end, at most 30s."`
@@ -233,13 +233,13 @@ type Result struct {
 	Category   string `json:"category,omitempty"`
 }
 
-// FollowRunInput says where the events begin.
+// FollowRunInput has the cursor at which the events begin.
 type FollowRunInput struct {
 	RunName
 	Follow
 }
 
-// GetRunGraphInput says how a graph is drawn.
+// GetRunGraphInput selects the form of a graph.
 type GetRunGraphInput struct {
 	RunName
 	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`
@@ -260,11 +260,11 @@ type CancelRunInput struct {
 	}
 }
 
-// RerunInput selects what runs again.
+// RerunInput selects the nodes that run again.
 type RerunInput struct {
 	RunName
 	Body struct {
-		Scope string `json:"scope" enum:"failed,from,all" doc:"What did not succeed; a node and everything behind it; everything."`
+		Scope string `json:"scope" enum:"failed,from,all" doc:"Nodes that did not succeed; a node and its downstreams; all nodes."`
 		Node  string `json:"node,omitempty" doc:"The node of scope from."`
 	}
 }

@@ -71,7 +71,7 @@ type ScheduleInput struct {
 	Schedule string `path:"schedule" doc:"Name of the schedule."`
 }
 
-// GetScheduleInput says how much of a schedule is described.
+// GetScheduleInput selects how much of a schedule is described.
 type GetScheduleInput struct {
 	ScheduleInput
 	Values bool `query:"values" doc:"With the input of its runs, whole; requires the right payloads:read."`
@@ -85,14 +85,14 @@ type ScheduleReasonInput struct {
 	}
 }
 
-// ListFiresInput says how many times are listed.
+// ListFiresInput selects how many times are listed.
 type ListFiresInput struct {
 	ScheduleInput
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"10" doc:"Most times; fewer if the schedule ends before."`
-	// Cron or Every asks for the times of another timing, of a schedule that need not be there.
-	Cron       string              `query:"cron" doc:"List the times of this expression instead of those of the schedule."`
+	// Cron or Every lists the times of another timing, of a schedule that need not be there.
+	Cron       string              `query:"cron" doc:"List the times of this expression instead of the schedule's times."`
 	TimeZone   string              `query:"time_zone" doc:"Time zone of cron."`
-	Every      fabrictype.Duration `query:"every" doc:"List the times of this interval instead of those of the schedule."`
+	Every      fabrictype.Duration `query:"every" doc:"List the times of this interval instead of the schedule's times."`
 	StartingAt time.Time           `query:"starting_at" doc:"Earliest time of cron or every."`
 	EndingAt   time.Time           `query:"ending_at" doc:"Latest time of cron or every."`
 }
@@ -115,7 +115,7 @@ type SetScheduleInput struct {
 		Input json.RawMessage `json:"input,omitempty" doc:"Input of the runs, checked against the schema of the flow."`
 		Timing
 		CatchUp       fabrictype.Duration `json:"catch_up,omitzero" doc:"How far back missed fires are made up; 1h if it is absent."`
-		Overlap       string              `json:"overlap,omitempty" doc:"What a fire does while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent."`
+		Overlap       string              `json:"overlap,omitempty" doc:"Treatment of a fire while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent."`
 		QueueLimit    int                 `json:"queue_limit,omitempty" minimum:"0" doc:"Most fires that wait with overlap queue."`
 		StartPaused   bool                `json:"start_paused,omitempty" doc:"A new schedule begins paused."`
 		PauseReason   string              `json:"pause_reason,omitempty"`
@@ -124,11 +124,11 @@ type SetScheduleInput struct {
 	}
 }
 
-// EditScheduleInput has what changes of a schedule. What is absent stays; a timing replaces the whole timing.
+// EditScheduleInput has the changes of a schedule. Absent fields stay; a timing replaces the whole timing.
 type EditScheduleInput struct {
 	ScheduleInput
 	Body struct {
-		Timing        *Timing              `json:"timing,omitempty" doc:"Replaces all that says when the schedule fires."`
+		Timing        *Timing              `json:"timing,omitempty" doc:"Replaces the whole timetable of the schedule."`
 		Input         json.RawMessage      `json:"input,omitempty"`
 		CatchUp       *fabrictype.Duration `json:"catch_up,omitempty"`
 		Overlap       *string              `json:"overlap,omitempty"`

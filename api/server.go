@@ -71,7 +71,7 @@ const (
 	Viewer   Role = "viewer"
 	Operator Role = "operator"
 	Admin    Role = "admin"
-	// WorkerRole is for programs that carry out nodes of runs, and nothing else.
+	// WorkerRole is for programs that run nodes, and nothing else.
 	WorkerRole Role = "worker"
 )
 
@@ -95,7 +95,7 @@ func (r Role) Rights() []Right {
 type Token struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role" enum:"viewer,operator,admin,worker"`
-	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights beside those of the role."`
+	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights in addition to the rights of the role."`
 	Flows     string    `json:"flows,omitempty" doc:"Pattern of the flows that it may see and act on, such as billing-*; absent for all."`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by,omitempty"`
@@ -105,7 +105,7 @@ type Token struct {
 // CreateTokenInput describes a new token.
 type CreateTokenInput struct {
 	Body struct {
-		Name    string              `json:"name" minLength:"1" maxLength:"128" doc:"Stands in URLs: no white space, control characters and slashes, and neither . nor .."`
+		Name    string              `json:"name" minLength:"1" maxLength:"128" doc:"Is part of URLs: no white space, control characters and slashes, and neither . nor .."`
 		Role    Role                `json:"role" enum:"viewer,operator,admin,worker"`
 		Rights  []Right             `json:"rights,omitempty" enum:"approve,payloads:read,work"`
 		Flows   string              `json:"flows,omitempty" maxLength:"256"`
@@ -145,7 +145,7 @@ type SessionInput struct {
 	Session string `path:"session" maxLength:"128" doc:"Id of the session, as list-sessions has it."`
 }
 
-// RotateSecretsInput says how long old tokens stay valid.
+// RotateSecretsInput bounds the time for which old tokens stay valid.
 type RotateSecretsInput struct {
 	Body struct {
 		Grace fabrictype.Duration `json:"grace,omitzero" doc:"How long tokens signed with the old secret are valid; absent for a day."`

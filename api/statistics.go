@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// FlowStatisticsInput says how many runs are looked at.
+// FlowStatisticsInput bounds the number of runs that are read.
 type FlowStatisticsInput struct {
 	Flow string `path:"flow" doc:"Name of the flow."`
-	Runs int    `query:"runs" minimum:"1" maximum:"200" default:"50" doc:"Most runs that are looked at, the newest first."`
+	Runs int    `query:"runs" minimum:"1" maximum:"200" default:"50" doc:"Most runs that are read, the newest first."`
 }
 
 // FlowStatistics are computed from the last runs of a flow: the engine keeps none.
 type FlowStatistics struct {
-	Runs     int              `json:"runs" doc:"Runs that were looked at. Of a flow with many nodes, these are fewer than asked for."`
+	Runs     int              `json:"runs" doc:"Runs that were read. Of a flow with many nodes, these are fewer than requested."`
 	Since    time.Time        `json:"since,omitzero" doc:"Creation of the oldest one of them."`
 	More     bool             `json:"more,omitempty" doc:"There are older runs."`
 	Nodes    []NodeStatistics `json:"nodes"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Operations of programs that carry out nodes of runs over HTTP: workers without Go.
+// Operations of programs that run nodes over HTTP: workers without Go.
 var (
 	ClaimTask = call[ClaimTaskInput, ClaimedTask](Operation{
 		Name: "claim-task", Group: "tasks", Method: "POST", Path: "/tasks/claim", Right: Work, Effect: Changes,
@@ -55,13 +55,13 @@ func taskOperations() []Entry {
 	}
 }
 
-// ClaimTaskInput says who claims, and what.
+// ClaimTaskInput has the names of the worker and of the activities that it claims.
 type ClaimTaskInput struct {
 	Body struct {
 		Worker       string              `json:"worker" minLength:"1" maxLength:"128" doc:"Name of the process that claims. It is unique to the process, such as host and process id."`
-		Activities   []string            `json:"activities" minItems:"1" maxItems:"256" doc:"Names of the activities that the worker carries out."`
+		Activities   []string            `json:"activities" minItems:"1" maxItems:"256" doc:"Names of the activities that the worker runs."`
 		Lanes        []string            `json:"lanes,omitempty" maxItems:"64" doc:"Lanes that the worker serves; absent for the lane default."`
-		Capabilities []string            `json:"capabilities,omitempty" maxItems:"256" doc:"What the worker offers to nodes that require some."`
+		Capabilities []string            `json:"capabilities,omitempty" maxItems:"256" doc:"Capabilities that the worker offers to nodes that require some."`
 		Slots        int                 `json:"slots,omitempty" minimum:"0" maximum:"10000" doc:"Most tasks of this worker at a time; absent for 16."`
 		Lease        fabrictype.Duration `json:"lease,omitzero" doc:"How long a task stays with the worker without renewal, 300ms to 1h; absent for 30s."`
 		Wait         fabrictype.Duration `json:"wait,omitzero" doc:"How long to wait for a task, at most 30s."`
@@ -75,7 +75,7 @@ type ClaimedTask struct {
 	Task     *Task  `json:"task,omitempty" doc:"The task; absent if there was none in time."`
 }
 
-// Task is a node of a run that a worker carries out under a lease.
+// Task is a node of a run that a worker executes under a lease.
 type Task struct {
 	// Token names the task and proves that the caller holds its lease. Each claim has another one.
 	Token      string                      `json:"token" doc:"Names the task in requests, and proves that the caller holds its lease."`
@@ -91,7 +91,7 @@ type Task struct {
 	LeaseEpoch int64                       `json:"lease_epoch" doc:"Grows with each lease of the node: a fencing token for other systems."`
 	Deadline   time.Time                   `json:"deadline,omitzero" doc:"When the attempt ends at the latest."`
 	Tags       map[string]string           `json:"tags,omitempty"`
-	Input      json.RawMessage             `json:"input" doc:"What the flow composes for the node from its upstreams."`
+	Input      json.RawMessage             `json:"input" doc:"The input, which the flow composes for the node from its upstreams."`
 	Signals    []fabrictype.ReceivedSignal `json:"signals,omitempty" doc:"The signals that ended the last wait of the attempt."`
 }
 
@@ -100,7 +100,7 @@ type TaskInput struct {
 	Task string `path:"task" maxLength:"128" doc:"Token of the task."`
 }
 
-// TaskState is how a task stands.
+// TaskState is the state of a task's lease.
 type TaskState string
 
 // States of tasks.
@@ -115,7 +115,7 @@ const (
 
 // RenewedTask is the state of a task after its lease was to be renewed.
 type RenewedTask struct {
-	State     TaskState           `json:"state" enum:"held,cancelled,timed_out" doc:"held: go on. Otherwise stop; what is reported is refused."`
+	State     TaskState           `json:"state" enum:"held,cancelled,timed_out" doc:"held: continue. Otherwise stop; reports are refused."`
 	Reason    string              `json:"reason,omitempty"`
 	LeaseEnds time.Time           `json:"lease_ends_at,omitzero"`
 	LeaseLeft fabrictype.Duration `json:"lease_left,omitzero"`
@@ -129,7 +129,7 @@ type CompleteTaskInput struct {
 	}
 }
 
-// FailTaskInput says why a task has failed.
+// FailTaskInput has the reason of a task's failure.
 type FailTaskInput struct {
 	TaskInput
 	Body FailTaskBody
@@ -137,10 +137,10 @@ type FailTaskInput struct {
 
 // FailTaskBody is the failure of a task.
 type FailTaskBody struct {
-	Reason       string              `json:"reason" minLength:"1" doc:"What went wrong, in English."`
+	Reason       string              `json:"reason" minLength:"1" doc:"Reason of the failure, in English."`
 	Category     string              `json:"category,omitempty" doc:"Kind of failure, by which retry policies choose."`
 	NonRetryable bool                `json:"non_retryable,omitempty" doc:"No other attempt can succeed; otherwise the retry policy of the node decides."`
-	RetryAfter   fabrictype.Duration `json:"retry_after,omitzero" doc:"Pause before the next attempt in place of that of the policy."`
+	RetryAfter   fabrictype.Duration `json:"retry_after,omitzero" doc:"Pause before the next attempt in place of the policy's pause."`
 	Details      []TaskDetail        `json:"details,omitempty" maxItems:"16" doc:"Named errors, for errors.As of Go programs."`
 }
 
@@ -150,12 +150,12 @@ type TaskDetail struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// FailedTask says what follows a failure.
+// FailedTask reports whether another attempt follows a failure.
 type FailedTask struct {
 	Retries bool `json:"retries" doc:"Another attempt follows."`
 }
 
-// SuspendTaskInput says for what a task waits.
+// SuspendTaskInput has the wait of a task.
 type SuspendTaskInput struct {
 	TaskInput
 	Body SuspendTaskBody
@@ -168,7 +168,7 @@ type SuspendTaskBody struct {
 	Needed    int                 `json:"needed,omitempty" minimum:"0" doc:"Number of signals that end the wait; absent for 1."`
 	Decisive  []string            `json:"decisive,omitempty" maxItems:"64" doc:"Names of which one signal ends the wait at once."`
 	Timeout   fabrictype.Duration `json:"timeout,omitzero"`
-	OnTimeout string              `json:"on_timeout,omitempty" enum:"fail,cancel,expire,resume,escalate" doc:"What follows the timeout; required with one."`
+	OnTimeout string              `json:"on_timeout,omitempty" enum:"fail,cancel,expire,resume,escalate" doc:"Effect of the timeout; required with one."`
 	Title     string              `json:"title,omitempty"`
 	Question  string              `json:"question,omitempty"`
 	Audience  []string            `json:"audience,omitempty"`

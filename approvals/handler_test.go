@@ -20,8 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// signalFunc answers signals as a test wants. It serves for what an engine does not do on demand; what the pages say
-// about real deliveries is tested with real ones.
+// signalFunc answers signals as a test requires, with outcomes that an engine does not produce on demand. The pages
+// about real deliveries are tested with an engine.
 type signalFunc func(runtime.Signal) (fabrictype.SignalResult, error)
 
 func (f signalFunc) Signal(_ context.Context, _ activity.Token, s runtime.Signal) (fabrictype.SignalResult, error) {
@@ -47,7 +47,7 @@ func wellFormed(last byte) string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-func TestLookingChangesNothing(t *testing.T) {
+func TestOpeningALink_SignalsNothing(t *testing.T) {
 	t.Parallel()
 	s := serve(t, untouched(t), Question(func(*http.Request, activity.Token) string { return "May <v2> go live?" }))
 	v := s.visit(t)
@@ -94,7 +94,7 @@ func TestFormOfAnotherBrowserIsNotTaken(t *testing.T) {
 		t.Helper()
 		require.Equal(t, http.StatusForbidden, page.status, what)
 		require.Contains(t, page.body, "Nothing was sent yet", what)
-		// What was entered is not lost.
+		// The fields keep the entered values.
 		require.Contains(t, page.body, `value="approve" required checked`, what)
 		require.Contains(t, page.body, `value="Ann &amp; Bob"`, what)
 		require.Contains(t, page.body, ">why not</textarea>", what)
@@ -191,8 +191,8 @@ func TestInvalidLinksLookTheSame(t *testing.T) {
 	}
 }
 
-// What is sent names the visitor in the same way however the name is typed, and the same answer has the same key.
-func TestWhatIsSent(t *testing.T) {
+// A signal names the visitor in the same way however the name is typed, and the same answer has the same key.
+func TestSignals_NormaliseTheVisitor(t *testing.T) {
 	t.Parallel()
 	var sent []runtime.Signal
 	s := serve(t, signalFunc(func(s runtime.Signal) (fabrictype.SignalResult, error) {
@@ -265,7 +265,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, page.status)
 	require.Equal(t, "3600", page.header.Get("Retry-After"))
 
-	// From elsewhere it may be looked at, but its answers are used up; another link's are not.
+	// From another address the page opens, but its answers are used up; another link's are not.
 	elsewhere := func(path string) answer {
 		r := v.request(http.MethodGet, path, http.NoBody)
 		r.Header.Set("From", path)

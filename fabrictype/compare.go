@@ -11,8 +11,8 @@ type RunDiff struct {
 	Input  bool `json:"input_differs"`
 	Result bool `json:"result_differs"`
 	Graph  bool `json:"graph_differs"`
-	// Nodes are all nodes of both, those of A in the order of their declaration, and then those that only B has. The
-	// results of both runs together have 8 MiB; others are compared, but have no data (Truncated).
+	// Nodes are all nodes of both, the nodes of A in the order of their declaration, and then the nodes that only B
+	// has. The results of both runs together have 8 MiB; others are compared, but have no data (Truncated).
 	Nodes []NodeDiff `json:"nodes"`
 }
 

@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// WaitReason says for programs why a node does not run. It is empty when the node runs or has ended. Programs treat
-// reasons that they do not know like "other".
+// WaitReason is the reason why a node does not run, for programs. It is empty when the node runs or has ended. Programs
+// treat reasons that they do not know like "other".
 //
 // The node waits for other nodes, runs or people:
 //   - "upstreams": nodes that it depends on have not ended; Names are those nodes.
 //   - "join": its join is not decided; Need more of the upstreams in Names have to succeed.
-//   - "settling": its upstreams have ended, and the engine carries out what follows.
+//   - "settling": its upstreams have ended, and the engine processes the consequences.
 //   - "child_run": the run of a map or sub-flow node has not ended; Subject is the run, Key its flow.
 //   - "signals": Have of Need signals have come; Names are the names that count, Until is the timeout.
 //   - "escalated": the time of the wait for signals was up, and the wait continues.
@@ -39,7 +39,7 @@ import (
 //   - "timer": the node sleeps until Until: it is a timer, or its function sleeps at the step Subject.
 //   - "delay": the node was delayed; Until is the end of the delay.
 //   - "start": the run starts at Until; see runtime.StartAt.
-//   - "queue": the run waits for its turn among those of the key Key; Have is its place in the queue, Subject a run
+//   - "queue": the run waits for its turn among the runs of the key Key; Have is its place in the queue, Subject a run
 //     that is open. See runtime.WithKey.
 //   - "retry": its last attempt failed; attempt Have of Need begins at Until, Detail is the failure.
 //   - "keeper_overdue": a keeper is late with Subject, which is another reason; Until is when it was due.
@@ -48,13 +48,13 @@ import (
 //   - "other": a reason of another program, in Detail.
 type WaitReason string
 
-// Explanation says why a node does not run. It is zero for a node that runs or has ended. The comment of WaitReason
-// says which other fields a reason has; fields that do not apply are zero.
+// Explanation is the reason why a node does not run, with its details. It is zero for a node that runs or has ended.
+// The comment of WaitReason lists the other fields of a reason; fields that do not apply are zero.
 type Explanation struct {
 	Reason WaitReason `json:"reason"`
 	// Sentence is for people: English, one line.
 	Sentence string `json:"sentence"`
-	// Remedy says in English how the wait ends sooner; empty when nothing has to be done.
+	// Remedy is the way to end the wait sooner, in English; empty when nothing has to be done.
 	Remedy string `json:"remedy,omitempty"`
 	// Since is when the wait began, as far as the engine knows.
 	Since time.Time `json:"since,omitzero"`

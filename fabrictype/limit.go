@@ -36,7 +36,7 @@ type BudgetRef struct {
 	Run  string `json:"run,omitempty"`
 	// FlowID is the flow id of the run that owns the budget; empty for the budget of a flow and for a shared budget.
 	// Calls accept a reference without it. They refuse one without Flow and Run, which Client.Budgets returns when the
-	// run was purged and its names are not known, and one whose FlowID is not that of Run.
+	// run was purged and its names are not known, and one whose FlowID is not the flow id of Run.
 	FlowID string `json:"flow_id,omitempty"`
 }
 
@@ -90,8 +90,8 @@ func (b Budget) Amount(dimension string) BudgetAmount {
 
 // BudgetAmount is the state of one dimension of a budget.
 type BudgetAmount struct {
-	// Budget and Key are those of the budget; Key is empty for one without. JSON omits them: there, amounts are within
-	// their budget.
+	// Budget and Key are the name and the key of the budget; Key is empty for one without. JSON omits them: there,
+	// amounts are within their budget.
 	Budget    string `json:"-"`
 	Key       string `json:"-"`
 	Dimension string `json:"dimension"`

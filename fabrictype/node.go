@@ -5,7 +5,8 @@ import "time"
 // Node is the state of one node of a run.
 type Node struct {
 	Name string `json:"node"`
-	// Kind is the kind of the node. Activity is that of the items for a map, and empty for a waitpoint and a sub-flow.
+	// Kind is the kind of the node. Activity is the activity of the items for a map, and empty for a waitpoint and a
+	// sub-flow.
 	Kind     NodeKind `json:"kind"`
 	Activity string   `json:"activity,omitempty"`
 	Lane     string   `json:"lane,omitempty"`
@@ -13,7 +14,7 @@ type Node struct {
 	Capabilities []string  `json:"capabilities,omitempty"`
 	ExecutionID  string    `json:"execution"`
 	State        NodeState `json:"state"`
-	// Waiting explains what the node waits for, since when, and what ends the wait; zero when it runs or has ended.
+	// Waiting explains why the node waits, since when, and how the wait ends; zero when it runs or has ended.
 	Waiting Explanation `json:"waiting,omitzero" doc:"Why the node does not run."`
 	// Attempts counts the attempts that were started, Retries those that followed a failure, and Reclaims those that
 	// followed the loss of a worker.
@@ -66,7 +67,8 @@ type Node struct {
 	History []Attempt `json:"history,omitempty"`
 }
 
-// ChildRun is the child run of a map or sub-flow node. Client.Run accepts its Flow and Run like those of any run.
+// ChildRun is the child run of a map or sub-flow node. Client.Run accepts its Flow and Run as it accepts the names of
+// any run.
 type ChildRun struct {
 	Flow   string `json:"flow"`
 	Run    string `json:"run"`
@@ -107,7 +109,7 @@ type Turn struct {
 	ChildRun
 }
 
-// Attempt is one try to carry out a node.
+// Attempt is one try to execute a node.
 type Attempt struct {
 	// Number counts from 1. It counts on over reruns of the node.
 	Number int `json:"number"`
@@ -120,14 +122,14 @@ type Attempt struct {
 	// Begun and Ended are by the engine's clock; zero when the log does not have them.
 	Begun time.Time `json:"begun,omitzero"`
 	Ended time.Time `json:"ended,omitzero"`
-	// Outcome is how it ended, Error the reason of an end without success, and Category that of a failure.
+	// Outcome is how it ended, Error the reason of an end without success, and Category the category of a failure.
 	Outcome  AttemptOutcome `json:"outcome,omitempty"`
 	Error    string         `json:"error,omitempty"`
 	Category string         `json:"category,omitempty"`
 	// Stack is where its function panicked, as runtime/debug prints it, at most about 8 KiB; a longer one
 	// ends with its size. A run keeps about 1 MiB of stacks; of further ones there is a remark alone. Empty for others.
 	Stack string `json:"stack,omitempty"`
-	// Aside is why the attempt was put aside, if it has not continued since: suspended, waiting_children, delayed or
+	// Aside is why the attempt was interrupted, if it has not continued since: suspended, waiting_children, delayed or
 	// released.
 	Aside EventKind `json:"aside,omitempty"`
 	// Percent and Message are its last progress.

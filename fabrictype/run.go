@@ -24,7 +24,7 @@ type Run struct {
 	FailedNode string `json:"failed_node,omitempty" doc:"The node that failed first."`
 	// Nodes counts the nodes of the run.
 	Nodes NodeCounts `json:"nodes"`
-	// Tags are those of the flow and those given to Start. Not set in contract mode.
+	// Tags are the tags of the flow and the tags given to Start. Not set in contract mode.
 	Tags map[string]string `json:"tags,omitempty"`
 	// Key is the key of runtime.WithKey, WithThrottle or Debounce, and Queued reports whether the run waits in the
 	// queue of its key. Not set in contract mode.
@@ -58,8 +58,8 @@ type RunDetail struct {
 	FailedNode string `json:"failed_node,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Category   string `json:"category,omitempty"`
-	// StartedBy is who started the run, as Client.As or WithActor said: the actor of its schedule, "flow" and the name
-	// of its parent's flow for a child run; empty if no actor was named, and in contract mode.
+	// StartedBy is the actor of the run's start, from Client.As or WithActor: the actor of its schedule, "flow" and the
+	// name of its parent's flow for a child run; empty without an actor, and in contract mode.
 	StartedBy string `json:"started_by,omitempty"`
 	// CancelReason and CancelledBy are set when the run was cancelled.
 	CancelReason string    `json:"cancel_reason,omitempty"`
@@ -107,7 +107,7 @@ type RunDetail struct {
 	// Input and Result are the values of the run with runtime.WithValues; nil without a value.
 	Input  *Value `json:"input,omitempty"`
 	Result *Value `json:"result,omitempty"`
-	// Nodes are the nodes of the run, in the order of their declaration; with runtime.WithPage, those of the page.
+	// Nodes are the nodes of the run, in the order of their declaration; with runtime.WithPage, the nodes of the page.
 	Nodes []Node `json:"nodes"`
 	// Next is the cursor of the next page of nodes with runtime.WithPage; empty after the last one.
 	Next string `json:"next,omitempty" doc:"Cursor of the next page of nodes."`

@@ -6,11 +6,11 @@ import "time"
 type Schedule struct {
 	Name string `json:"name"`
 	Flow string `json:"flow"`
-	// Cron and TimeZone, or Every, and the fields below are those of runtime.ScheduleConfig with defaults applied.
+	// Cron and TimeZone, or Every, and the fields below are the fields of runtime.ScheduleConfig with defaults applied.
 	Cron     string   `json:"cron,omitempty"`
 	TimeZone string   `json:"time_zone,omitempty"`
 	Every    Duration `json:"every,omitzero"`
-	// StartingAt and EndingAt are zero when there is no such bound.
+	// StartingAt and EndingAt are zero for a timetable without the bound.
 	StartingAt time.Time     `json:"starting_at,omitzero"`
 	EndingAt   time.Time     `json:"ending_at,omitzero"`
 	Jitter     Duration      `json:"jitter,omitzero"`
@@ -47,14 +47,14 @@ type Schedule struct {
 	// History has the last fires, the newest first, at most 50. A list of schedules omits it.
 	History []ScheduleFire `json:"history,omitempty"`
 	// Input is the input of its runs, as it was encoded. Only the operation get-schedule of the HTTP API sets it, if
-	// values are asked for; in Go, Client.ScheduleInput returns it.
+	// the request includes values; in Go, Client.ScheduleInput returns it.
 	Input *Value `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
 }
 
 // ScheduleFire is one fire of a schedule, or several consecutive fires that were missed.
 type ScheduleFire struct {
-	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until that of the last
-	// one.
+	// At is the time of the fire. If Count is more than 1, it is the time of the first fire and Until the time of the
+	// last one.
 	At    time.Time `json:"at"`
 	Until time.Time `json:"until,omitzero"`
 	// Count is the number of fires; 1 unless several were missed.

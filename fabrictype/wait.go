@@ -36,14 +36,13 @@ type Wait struct {
 	// wait, Needed is 0, because the function has not set it yet, and Received counts all signals that are kept.
 	Needed   int `json:"needed"`
 	Received int `json:"received"`
-	// Title, Question and Audience are the question that is asked, and who is asked (activity.Title, Question and
-	// Audience).
+	// Title, Question and Audience are the question and its addressees (activity.Title, Question and Audience).
 	Title    string   `json:"title,omitempty"`
 	Question string   `json:"question,omitempty"`
 	Audience []string `json:"audience,omitempty"`
 	// AnswerSchema is the JSON Schema that the payload of a signal must satisfy; nil if any payload does.
 	AnswerSchema json.RawMessage `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
-	// Tags are those of the run. Only lists over all runs and the wait of a token have them.
+	// Tags are the tags of the run. Only lists over all runs and the wait of a token have them.
 	Tags map[string]string `json:"tags,omitempty"`
 }
 

@@ -45,7 +45,7 @@ func declare() (*flow.Definition[Source, Stats], error) {
 }
 `
 
-// What does not fit does not compile, and the message names both types.
+// Mismatched types do not compile, and the message names both types.
 func TestTyping(t *testing.T) {
 	t.Parallel()
 	check := typeChecker(t)

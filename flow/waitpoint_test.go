@@ -75,7 +75,7 @@ func TestWaitpointGolden(t *testing.T) {
 	}
 	again.Node("approve").Wait.Signals[0] = "x"
 	if flowgraph.Of(d.Internal()).Node("approve").Wait.Signals[0] == "x" || again.Clone().Node("approve").Wait == again.Node("approve").Wait {
-		t.Error("copies share what is waited for")
+		t.Error("copies share the condition of their wait")
 	}
 }
 
@@ -187,7 +187,7 @@ func TestParsedWaitpointFaults(t *testing.T) {
 	}
 }
 
-// Options of a node do not fit a waitpoint, and the compiler says so.
+// Options of a node do not fit a waitpoint, which is an error of the compiler.
 func TestWaitOptionTypes(t *testing.T) {
 	t.Parallel()
 	check := typeChecker(t)

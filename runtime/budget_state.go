@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// checkBudgetRef reports what is wrong with a reference in a namespace.
+// checkBudgetRef returns the fault of a reference in a namespace.
 func checkBudgetRef(r fabrictype.BudgetRef, namespace enginecore.Namespace) error {
 	err := activityspec.CheckName(r.Name)
 	switch {
@@ -72,7 +72,7 @@ func budgetStates(ctx context.Context, core *enginerpc.Conn, list []submit.Store
 	return states, nil
 }
 
-// unusedBudgetState is how a budget stands before its first use.
+// unusedBudgetState returns the state of a budget before its first use.
 func unusedBudgetState(b *submit.StoredBudget) fabrictype.Budget {
 	return fabrictype.Budget{
 		BudgetRef: fabrictype.BudgetRef{Name: b.Name, Key: b.Key}, Effect: string(b.Effect),

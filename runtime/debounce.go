@@ -35,7 +35,7 @@ const defaultInputs = 1000
 // return the same run, which is listed with Run.StartsAt, and can be cancelled, or started by MoveStart. The
 // next call begins another one. Each call is one atomic step.
 //
-// All other options are those of the first call, but limits and FairBy follow the input. A call with another graph
+// All other options are taken from the first call, but limits and FairBy follow the input. A call with another graph
 // begins another run. The engine chooses the id of the run, so WithID, WithKey, WithThrottle and StartAt are refused.
 //
 // The error is one of Start, also for a flow with more than 256 nodes without upstreams, and for one whose budgets take

@@ -58,7 +58,7 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 // describePage is the number of nodes read at once.
 const describePage = 200
 
-// Describe returns the state of the run, its nodes and its budgets; options ask for values, attempts, or one page of
+// Describe returns the state of the run, its nodes and its budgets; options add values, attempts, or select one page of
 // the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets, child runs, values and
 // attempts in further calls, so changes during Describe may be included in part. The error wraps ErrRunNotFound when
 // the run does not exist, and ErrInvalid for an option that is out of bounds.
@@ -111,7 +111,7 @@ func (r *RunRef) readDescription(
 	if q.paged && q.cursor == "" {
 		call.Limit = int64(q.nodes)
 	} else if q.paged {
-		call.Limit = 1 // the first call brings the definition alone
+		call.Limit = 1 // the first call returns the definition alone
 	}
 	nodes := make(map[enginecore.ExecutionID]fabrictype.Node)
 	for {
@@ -213,7 +213,7 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	return d, nil
 }
 
-// order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
+// order puts the nodes into the order of their declaration; nodes that the graph does not name come last, by age.
 func (d *RunDescription) order(nodes map[enginecore.ExecutionID]fabrictype.Node) {
 	rank := make(map[string]int, len(d.places))
 	for name, place := range d.places {

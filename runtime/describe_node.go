@@ -15,9 +15,9 @@ import (
 )
 
 // DescribeNode returns the state of one node as Describe does, with its attempts, and with its input and result if
-// WithValues asks for them: up to describe.MaxSumBytes of each, since an input may be composed of many results.
-// Other options do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or
-// ErrInvalid for an option that is out of bounds.
+// WithValues is set: up to describe.MaxSumBytes of each, since an input may be composed of many results. Other options
+// do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or ErrInvalid for an
+// option that is out of bounds.
 func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*fabrictype.Node, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
 	return r.addBuilds(ctx, d)
 }
 
-// addNodeAttempts adds the attempts of one node, from its last events: what other nodes have done is not read.
+// addNodeAttempts adds the attempts of one node, from its last events, without reading the events of other nodes.
 func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.NodeEvents, n *fabrictype.Node) error {
 	var events []enginerpc.FlowEvent
 	call := enginerpc.ReadNodeEventsCall{Partition: r.partition, FlowID: r.flowID, Node: n.Name, Limit: eventsPage}

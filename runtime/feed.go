@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 )
 
-// FeedFilter selects events of the feed. The zero value selects all events except those of child runs.
+// FeedFilter selects events of the feed. The zero value selects all events except the events of child runs.
 type FeedFilter struct {
 	// Flow is the name of a flow; empty for all.
 	Flow string

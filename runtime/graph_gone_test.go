@@ -21,8 +21,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// removeGraphs deletes the graphs that an engine on one server stores, of which there are n, and makes the server
-// forget what the library keeps of them in memory. The function that it returns brings them back.
+// removeGraphs deletes the n graphs that an engine on one server stores, and makes the server forget its library's
+// cache of them. The returned function restores them.
 func removeGraphs(t *testing.T, b *enginetest.Bench, n int) (restore func()) {
 	t.Helper()
 	ctx, client := enginetest.Context(t), b.Operator()

@@ -15,7 +15,8 @@ import (
 //
 // At least one keeper must run. Workers run one, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper is
 // set. NewKeeper creates keepers that run without workers. Any number may run, in any processes; the keepers of one
-// engine divide the partitions among themselves. Keepers of workers stand by while a keeper made by NewKeeper runs.
+// engine divide the partitions among themselves. Keepers of workers are on standby while a keeper made by NewKeeper
+// runs.
 type Keeper struct{ keeper *keeper.Keeper }
 
 // NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid,
@@ -62,7 +63,7 @@ func (k *Keeper) Check(context.Context) error {
 	return k.keeper.Ready()
 }
 
-// Stats returns counts of what the keeper has done. It may be called at any time.
+// Stats returns counts of the keeper's work. It may be called at any time.
 func (k *Keeper) Stats() fabrictype.KeeperStats {
 	if k == nil || k.keeper == nil {
 		return fabrictype.KeeperStats{}

@@ -15,8 +15,8 @@ import (
 )
 
 // While work waits for a limit, each freed permit is taken again because it was freed: nothing else in the test could
-// cause a claim. The running functions keep running; there is no keeper, and no sweep of a worker comes within the time
-// of the test.
+// cause a claim. The running functions keep running, no keeper runs, and no sweep of a worker comes within the time of
+// the test.
 func TestFreedPermitIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {

@@ -36,9 +36,9 @@ func checkScope(s fabrictype.RerunScope) error {
 // ten times. Run.Result waits for the new end.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrInvalid for a text that is no scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in
-// contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
-// keepers. With WithRequestID it can be repeated.
+// have, ErrInvalid for an invalid scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in contract
+// mode ErrNotInContract; nothing has been changed then. Keepers complete a call that was interrupted later. With
+// WithRequestID it can be repeated.
 func (r *RunRef) Rerun(ctx context.Context, scope fabrictype.RerunScope, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.Rerun, "", func(ctx context.Context, r *RunRef) error {

@@ -18,7 +18,7 @@ const diffValueBytes = 64 << 10
 
 // DiffRuns compares two runs in their present states: graphs, inputs, and of each node state, result, failure and
 // duration. Of each value it reads 64 KiB. Changes during the call may be included in part. The error wraps
-// ErrRunNotFound when there is no such run.
+// ErrRunNotFound when one of the runs does not exist.
 func DiffRuns(ctx context.Context, a, b *RunRef) (*fabrictype.RunDiff, error) {
 	first, err := a.describeWhole(ctx)
 	if err != nil {

@@ -169,9 +169,9 @@ func summarizeAll(runs []enginerpc.Run) []fabrictype.Run {
 // Runs yields the runs of the client's namespace that satisfy the query, in the order of its Sort.
 //
 // Runs reads pages as the loop consumes them: each call to the engine examines a bounded number of runs per partition.
-// A run that exists and satisfies the query during the whole iteration is yielded exactly once, whatever is started,
-// ends or is purged meanwhile. A run that changes meanwhile may be yielded in its old state, be missing, or, in the
-// order of ends, be yielded twice. An error ends the sequence.
+// A run that exists and satisfies the query during the whole iteration is yielded exactly once, whatever runs are
+// started, end or are purged during it. A run that changes during it may be yielded in its old state, be missing, or,
+// in the order of ends, be yielded twice. An error ends the sequence.
 //
 // The engine has indexes by flow, by tag and over all runs; everything else is checked run by run. Bound the time of a
 // query that selects few runs among very many.
@@ -192,13 +192,13 @@ func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[fabrictype.Run,
 	}
 }
 
-// ListRuns returns one page of what Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is 50, and
-// never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the previous page
-// of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it names is purged;
-// any other text returns ErrCursor.
+// ListRuns returns one page of the runs that Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is
+// 50, and never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the previous
+// page of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it names is
+// purged; any other text returns ErrCursor.
 //
-// In contract mode there are no indexes of runs. A query may only set Flow, and ListRuns searches the latest runs of
-// all flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
+// In contract mode no index of runs exists. A query may only set Flow, and ListRuns searches the latest runs of all
+// flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
 // returns the runs that it found together with an error that names the partitions.
 func (c *Client) ListRuns(
 	ctx context.Context, q RunQuery, cursor string, limit int,
@@ -256,7 +256,7 @@ func (c *Client) searchPage(
 // maxListed is the most runs that ListRuns returns at once.
 const maxListed = 500
 
-// listLimit is how many runs are returned when so many are asked for.
+// listLimit checks a requested number of runs, and returns the number to list.
 func listLimit(asked int) (int, error) {
 	switch {
 	case asked < 0:

@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// waitsPerCall bounds the waits that one partition is asked for at a time.
+	// waitsPerCall bounds the waits that one call reads from a partition.
 	waitsPerCall = 100
-	// waitRounds bounds how often a page of waits asks the partitions.
+	// waitRounds bounds how often a page of waits queries the partitions.
 	waitRounds = 8
 )
 
@@ -86,9 +86,9 @@ func (c *Client) Waits(ctx context.Context, q WaitQuery) iter.Seq2[Waitpoint, er
 	}
 }
 
-// ListWaits returns one page of what Waits yields: at most limit waits, beginning at the cursor. A limit of 0 is 50,
-// and never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the previous
-// page of the same query; any other text returns ErrCursor. The work of a call is bounded.
+// ListWaits returns one page of the waits that Waits yields: at most limit waits, beginning at the cursor. A limit of 0
+// is 50, and never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the
+// previous page of the same query; any other text returns ErrCursor. The work of a call is bounded.
 func (c *Client) ListWaits(
 	ctx context.Context, q WaitQuery, cursor string, limit int,
 ) (fabrictype.Page[Waitpoint], error) {
@@ -172,7 +172,7 @@ func (c *Client) searchWaits(
 	return partitionmerge.New(c.session.Partitions(), from, q.Sort != WaitsNewestFirst, s.ask), nil
 }
 
-// waitSearch asks partitions for open waits.
+// waitSearch queries partitions for open waits.
 type waitSearch struct {
 	client *Client
 	index  engine.WaitIndex

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Of many idle workers only one asks for what is announced, and all get their share. The test has a clock of its own,
-// which stands still while anything is being done: no message is late.
+// Of many idle workers only one claims announced work, and all get their share. The test has its own clock, which does
+// not advance while any goroutine runs: no message is late.
 func TestIdleWorkersTakeTurns(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)

@@ -15,8 +15,8 @@ import (
 
 // Worker claims executions, runs the activities that are registered with it, renews the leases while they run, and
 // reports how the executions end. NewWorker creates one. Any number of workers share an engine. The workers of an
-// Engine also share a keeper, which OpenConfig.Keeper configures: it stands by while keepers made by NewKeeper run, on
-// this Engine or elsewhere, and WorkerConfig.NoKeeper leaves it out.
+// Engine also share a keeper, which OpenConfig.Keeper configures: it is on standby while keepers made by NewKeeper run,
+// on this Engine or elsewhere, and WorkerConfig.NoKeeper leaves it out.
 type Worker struct {
 	worker *worker.Worker
 	// publish publishes flows until its context ends; nil if there are none.
@@ -119,7 +119,7 @@ func (w *Worker) Check(context.Context) error {
 	return w.worker.Check()
 }
 
-// Stats returns counts of what the worker has done. It may be called at any time.
+// Stats returns counts of the worker's calls and executions. It may be called at any time.
 func (w *Worker) Stats() fabrictype.WorkerStats {
 	if w == nil || w.worker == nil {
 		return fabrictype.WorkerStats{}

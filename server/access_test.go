@@ -57,8 +57,8 @@ func pathOf(op api.Operation, fill string) string {
 	return strings.Join(parts, "/")
 }
 
-// No operation is carried out for a principal who lacks its right, or who has not logged in, or by a read-only server if
-// it changes something.
+// An operation is refused to a principal who lacks its right or has not logged in, and by a read-only server if it
+// changes something.
 func TestEveryOperationNeedsItsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
@@ -192,7 +192,7 @@ func TestClientCertificates(t *testing.T) {
 	require.Zero(t, status, "another authority says so: %s", text)
 }
 
-// Nothing secret is in the logs, whatever a request carries.
+// Secrets in any part of a request do not appear in the logs.
 func TestNothingSecretInLogs(t *testing.T) {
 	t.Parallel()
 	each(t, func(c *server.Config) { withTokens(c); withProxy(c) }, func(t *testing.T, p *place) {
@@ -253,7 +253,7 @@ func TestHiddenRunsDoNotExist(t *testing.T) {
 
 // A principal who may approve answers under the name of the login; to answer under another name needs the right to
 // operate.
-func TestNobodyAnswersAsSomebodyElse(t *testing.T) {
+func TestAnswerUnderAnotherNameNeedsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	ctx := enginetest.Context(t)

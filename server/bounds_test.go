@@ -21,7 +21,7 @@ import (
 )
 
 // A principal who sends too many requests gets status 429 and a time to wait; others are served.
-func TestRateOfAPrincipal(t *testing.T) {
+func TestRequestRateIsBoundedPerPrincipal(t *testing.T) {
 	t.Parallel()
 	// A burst of two, and no further request within the test.
 	p := newPlace(t, func(c *server.Config) { withProxy(c); c.RequestsPerSecond = 1.0 / 3600 })
@@ -51,7 +51,7 @@ func (p *place) stream(ctx context.Context, path string, header ...string) *http
 	return reply
 }
 
-func TestNumberOfStreams(t *testing.T) {
+func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) { c.Streams = 2 })
 	p.start("approval", "one", order{"book", 1})
@@ -152,7 +152,7 @@ func TestSlowRequests(t *testing.T) {
 }
 
 // A server that stops ends its streams with a message, and lets requests end.
-func TestGracefulEnd(t *testing.T) {
+func TestGracefulStop(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		address, stop := p.serve()

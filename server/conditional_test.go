@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-func TestLimitsAndBudgetsHaveTags(t *testing.T) {
+func TestLimitsAndBudgetsHaveETags(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		for path, body := range map[string]func(n int) any{
@@ -59,7 +59,7 @@ func TestConcurrentWriters(t *testing.T) {
 }
 
 // A run that was there before is answered with 200, a new one with 201.
-func TestStartSaysWhetherTheRunExisted(t *testing.T) {
+func TestStartReportsExistingRun(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		body := map[string]any{"id": "one", "input": order{"book", 1}}

@@ -308,7 +308,7 @@ func TestContractLists(t *testing.T) {
 }
 
 // A worker of another program claims by a grant, streams, waits for a signal, and completes.
-func TestContractWork(t *testing.T) {
+func TestContractWorkerCompletesExecution(t *testing.T) {
 	onContract(t, func(p *contractPlace) {
 		ctx := enginetest.Context(p.t)
 		id := p.execution("e", 3)
@@ -706,8 +706,8 @@ func TestContractMetrics(t *testing.T) {
 	require.NotContains(t, text, `path="/v1/executions",status="200",le="10000"`, "the buckets are for milliseconds")
 }
 
-// No field makes a route fail, whatever its value.
-func TestContractRefusesWhatIsWrong(t *testing.T) {
+// No value of a field makes a route fail with a server error.
+func TestContractRefusesInvalidRequests(t *testing.T) {
 	onContract(t, func(p *contractPlace) {
 		flow := uuid.NewString()
 		at, err := p.core.FlowPartition(enginecore.FlowID(flow))

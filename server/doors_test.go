@@ -80,7 +80,7 @@ func (g *given) body() map[string]any {
 type door struct {
 	name   string
 	answer func(p *place, g given) answered
-	// named reports whether the door takes the name of another source, and the category of a signal.
+	// named reports whether the route takes the name of another source, and the category of a signal.
 	named bool
 }
 
@@ -201,7 +201,7 @@ func (p *place) received(run *runtime.Run[string], w runtime.Waitpoint) (sources
 }
 
 // Every way to answer a wait has the same rules: rights, flows, sources, schema, bounds, the audit log.
-func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
+func TestEveryRouteChecksAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	readOnly := newPlaceOn(t, p.bench, func(c *server.Config) { withProxy(c); c.ReadOnly = true })
@@ -239,7 +239,7 @@ func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
 				}
 			}
 
-			// The same person counts once, whatever it says, and another one ends the wait.
+			// The same person counts once, and another one ends the wait.
 			for range 2 {
 				got := d.answer(&p, given{wait: wait, user: approver, payload: good})
 				require.Equal(t, http.StatusOK, got.status, got.text)
@@ -265,8 +265,8 @@ func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
 	}
 }
 
-// A signal to a wait of a run has the bounds of runs, whatever the sender asks for.
-func TestSendersDoNotSetTheBoundsOfRuns(t *testing.T) {
+// A signal to a wait of a run has the bounds of runs, regardless of the bounds that the sender requests.
+func TestSignalBoundsIgnoreSender(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	def := question(t)
@@ -351,7 +351,7 @@ func TestStartsWithSignalsAreAudited(t *testing.T) {
 	require.Equal(t, "all", page.Items[len(page.Items)-1].Actor)
 }
 
-// The signals to one wait are bounded together, at every door, and the refusal names the bound.
+// The signals to one wait are bounded together, over all routes, and the refusal names the bound.
 func TestSignalsOfAWaitAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	const sum, each = 1 << 20, 1<<16 - 1 // of a payload, which is a text in quotes

@@ -75,7 +75,7 @@ func contents(t testing.TB, b *enginetest.Bench) string {
 			"stream": client.B().Xrange().Key(key).Start("-").End("+").Build(),
 		}[kind]
 		if !known {
-			continue // it has expired meanwhile
+			continue // it has expired in the meantime
 		}
 		value, err := client.Do(ctx, read).ToMessage()
 		if rueidis.IsRedisNil(err) {
@@ -97,7 +97,7 @@ func attempt(t testing.TB, b *enginetest.Bench, h http.Handler, r *http.Request,
 	h.ServeHTTP(reply, r.WithContext(ctx))
 	describe := fmt.Sprintf("%s %q: %d %.300s", r.Method, r.URL.String(), reply.Code, reply.Body)
 	waited := reply.Code == http.StatusGatewayTimeout || reply.Code == http.StatusServiceUnavailable ||
-		strings.Contains(reply.Body.String(), `"kind":"timeout"`) // as the contract says it
+		strings.Contains(reply.Body.String(), `"kind":"timeout"`) // in the form of the contract
 	if reply.Code >= 500 && (!waited || ctx.Err() == nil) {
 		t.Errorf("a server error: %s", describe)
 	}
@@ -233,7 +233,7 @@ func (r requests) request(op api.Operation, fill func() string) *http.Request {
 	return request
 }
 
-// round sends so many requests for random operations, with all rights, fewer, or none.
+// round sends count requests for random operations, with all rights, fewer, or none.
 func (r requests) round(t testing.TB, b *enginetest.Bench, h http.Handler, count int) {
 	operations := api.Operations()
 	before := contents(t, b)
@@ -252,7 +252,7 @@ func (r requests) round(t testing.TB, b *enginetest.Bench, h http.Handler, count
 	t.Logf("statuses: %v", statuses)
 }
 
-// Whatever a request has, the server answers with a problem, never with an error of its own, and a refused request has
+// The server answers every request with a result or a problem, never with a server error, and a refused request has
 // changed nothing.
 func TestRandomRequests(t *testing.T) {
 	t.Parallel()
@@ -281,7 +281,7 @@ func TestRandomRequestsLeakNothing(t *testing.T) {
 				continue
 			}
 			for _, run := range []string{"there", "gone!"} {
-				r := requests{rand.New(rand.NewPCG(seed, i))} // the same request but for the run
+				r := requests{rand.New(rand.NewPCG(seed, i))} // the same request except for the run
 				names := []string{"approval", run, "approve"}
 				request := r.request(op, func() string {
 					if len(names) == 0 {

@@ -22,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// startLarge carries out a run of nodes with results of that size, which one node takes.
+// startLarge runs a flow of nodes with results of the given size, all of which one node takes.
 func startLarge(t *testing.T, b *enginetest.Bench, nodes, size int) {
 	t.Helper()
 	large := activity.New("large", func(context.Context, int) (string, error) { return strings.Repeat("x", size), nil })

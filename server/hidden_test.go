@@ -40,7 +40,7 @@ func parentFlow(t testing.TB) *flow.Definition[string, string] {
 	return def
 }
 
-// A principal who is bound to some flows learns nothing of child runs of other flows, whatever it asks of the parent.
+// A principal who is bound to some flows learns nothing of child runs of other flows from any operation on the parent.
 func TestHiddenChildRunsDoNotExist(t *testing.T) {
 	t.Parallel()
 	each(t, withProxy, func(t *testing.T, p *place) {
@@ -180,7 +180,7 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 
 // A registration of a push worker belongs to one principal: a principal of another kind of login may have the same
 // name.
-func TestPushWorkersOfOneNameAreApart(t *testing.T) {
+func TestPushWorkersOfOneNameAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) {
 		withTokens(c)

@@ -57,8 +57,8 @@ func raws(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage] {
 	return def
 }
 
-// JSON of users is kept as it is, or refused at once, at every door. Nothing of it changes in silence.
-func TestJSONAtEveryDoor(t *testing.T) {
+// Every route stores JSON of users unchanged, or refuses it at once.
+func TestEveryRouteKeepsOrRefusesJSON(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	ctx := enginetest.Context(t)

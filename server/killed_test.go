@@ -29,15 +29,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// childVariable has the moment at which a server in a process of its own kills itself, and the address and the key
-// prefix of its engine.
+// childVariable has the moment at which a server in a child process kills itself, and the address and the key prefix
+// of its engine.
 const childVariable = "FLOWFABRIC_TEST_CHILD"
 
 // Moments at which the process of a server ends in the middle of a request.
 const (
 	never         = "never"
 	beforeCall    = "before" // the request has arrived
-	afterCall     = "after"  // the operation was carried out; neither was the reply stored nor has the client got it
+	afterCall     = "after"  // the operation was executed; the reply was neither stored nor received
 	killingHeader = "X-Test-Kill"
 )
 
@@ -177,7 +177,7 @@ func TestKilledServer(t *testing.T) {
 	})
 }
 
-// forgetUnfinished lets the minute pass in which a request counts as being carried out.
+// forgetUnfinished lets the minute pass in which a request counts as being executed.
 func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 	t.Helper()
 	pattern := engine.ConnOf(b.Engine.Internal()).Keys().FfxAPIRequestEnds(

@@ -34,7 +34,7 @@ type OIDCLogin struct {
 	// SessionLife is how long a login lasts, 1 minute to 30 days. Defaults to 8 hours. A change of the principal's
 	// groups at the provider counts from the next login on.
 	SessionLife time.Duration
-	// HTTPClient asks the provider. Defaults to http.DefaultClient.
+	// HTTPClient sends requests to the provider. Defaults to http.DefaultClient.
 	HTTPClient *http.Client
 }
 

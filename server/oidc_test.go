@@ -22,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// newOIDCPlace is a place whose server has the login at a provider of its own, under a path if base is not empty.
+// newOIDCPlace is a place whose server has the login at a new provider, under a path if base is not empty.
 func newOIDCPlace(t *testing.T, base string, configure ...func(*server.OIDCLogin)) *place {
 	t.Helper()
 	return newOIDCPlaceOf(t, enginetest.New(t, testserver.Embedded), base, configure...)

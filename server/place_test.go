@@ -59,7 +59,7 @@ func approvals(t testing.TB) *flow.Definition[order, string] {
 	return def
 }
 
-// place is a server of an engine of its own, with a worker and a keeper.
+// place is a server with its own engine, a worker and a keeper.
 type place struct {
 	t      *testing.T
 	bench  *enginetest.Bench

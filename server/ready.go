@@ -50,7 +50,7 @@ type keeperState struct {
 	until time.Time
 }
 
-// read returns the state, which it looks for unless that was done lately.
+// read returns the state, which it caches for keepersFresh.
 func (k *keeperState) read(ctx context.Context, inspect func(context.Context) (fabrictype.Inspection, error)) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -115,7 +115,7 @@ func (s *Server) Close() {
 // OpenAPI returns the OpenAPI 3.1 document of the operations, in JSON.
 func (s *Server) OpenAPI() []byte { return s.document }
 
-// Handler returns the handler of everything that the server serves, for programs with a listener of their own. Without
+// Handler returns the handler of everything that the server serves, for programs with their own listener. Without
 // logins it answers every client that reaches it by an address, localhost or Config.AllowedHosts, so do not let others
 // than this machine reach it. The program bounds the connections of its listener, and the times for headers and idle
 // connections; the handler bounds the rest.
@@ -171,8 +171,8 @@ func (s *Server) around(routes http.Handler) http.Handler {
 	return s.observe(inbound.Handler(s.stopping, s.config.Timeouts.Body, served))
 }
 
-// cleanOnly answers that nothing is at paths with empty parts, "." or "..". A mux would answer with a redirection that
-// quotes the request, whatever bytes it has.
+// cleanOnly answers status 404 for paths with empty parts, "." or "..". A mux would answer with a redirection that
+// quotes the request, with any bytes that it has.
 func cleanOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked := r.URL.EscapedPath()

@@ -36,7 +36,7 @@ func TestStartAndResult(t *testing.T) {
 	})
 }
 
-func TestFaultsAreToldAtOnce(t *testing.T) {
+func TestAllFaultsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		var problem api.Problem
@@ -63,7 +63,7 @@ func TestFaultsAreToldAtOnce(t *testing.T) {
 }
 
 // Errors are problems also where the API has no operation.
-func TestNoOperation(t *testing.T) {
+func TestUnknownRoutesReturnProblems(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	for _, c := range []struct {

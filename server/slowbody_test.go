@@ -88,7 +88,7 @@ func TestManySlowBodies(t *testing.T) {
 }
 
 // A request may last longer than its body may take to arrive.
-func TestWaitsOutlastBodies(t *testing.T) {
+func TestRequestOutlastsBodyTimeout(t *testing.T) {
 	t.Parallel()
 	each(t, func(c *server.Config) { c.Timeouts.Body = 50 * time.Millisecond }, func(t *testing.T, p *place) {
 		address, _ := p.serve()
@@ -105,7 +105,7 @@ func TestWaitsOutlastBodies(t *testing.T) {
 }
 
 // A server that stops does not wait for bodies, nor for connections that do nothing.
-func TestSlowBodiesDoNotHoldTheEnd(t *testing.T) {
+func TestSlowBodiesDoNotDelayStop(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) {
 		c.Timeouts = server.Timeouts{Body: time.Hour, Header: time.Hour, Idle: time.Hour, Stop: time.Hour}

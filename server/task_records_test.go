@@ -124,7 +124,7 @@ func TestStepsOfTask(t *testing.T) {
 }
 
 // A Go function finds the step that a worker over HTTP has recorded, under the same name.
-func TestStepsOfTaskAreThoseOfFunctions(t *testing.T) {
+func TestStepsOfTaskMatchFunctions(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 		task := r.claim()

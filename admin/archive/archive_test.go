@@ -72,7 +72,7 @@ func entries(t testing.TB, dir string) (names []string) {
 	return names
 }
 
-// The archive has what the engine had of a run, also after the engine has purged it.
+// The archive has the records that the engine had of a run, also after the engine has purged it.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -153,7 +153,7 @@ func TestPurgeWaitsForTheArchive(t *testing.T) {
 		late := ""
 		report, err := archive.WriteWith(ctx, b.Client, archive.Config{Dir: dir, PurgeAfter: 1}, func(what string) {
 			if what == "written" && late == "" {
-				late = "late" // it ends behind the list of runs, and before the purge
+				late = "late" // it ends after the runs were listed, and before the purge
 				start(t, b, def, late, 2)
 			}
 		})
@@ -168,7 +168,7 @@ func TestPurgeWaitsForTheArchive(t *testing.T) {
 	})
 }
 
-// What is damaged is reported, and what makes no sense is refused, before anything is written.
+// Damaged files are reported, and invalid configs are refused, before anything is written.
 func TestDamageAndMisuse(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)

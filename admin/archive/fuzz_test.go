@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// FuzzOpen opens archives of any content. What is read is what the files have, or the error says that the archive is
-// damaged; no file beside those of the archive is read.
+// FuzzOpen opens archives of any content. Open returns the content of the files, or an error that the archive is
+// damaged; it reads no files except those in the archive.
 func FuzzOpen(f *testing.F) {
 	var p pending
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)

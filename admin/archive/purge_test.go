@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A run that has another end between the last look at it and its purge is kept and reported, and the next Write
-// archives that end before it purges it.
+// A run that ends anew between the last read of it and its purge is kept and reported, and the next Write archives the
+// new end before it purges the run.
 func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -84,7 +84,7 @@ func TestRunsReopenedBeforeTheirPurgeAreKept(t *testing.T) {
 		report, err := archive.WriteWith(ctx, b.Client, c, func(what string) {
 			if what == "purge" {
 				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), time.Millisecond)
-				worker.Stop() // the rerun finds nobody who ends it
+				worker.Stop() // no worker can end the rerun
 				require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 			}
 		})

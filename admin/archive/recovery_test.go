@@ -55,7 +55,7 @@ func segmentsOf(t *testing.T, manifest string) string {
 	return string(m.Segments)
 }
 
-// Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them
+// Segments without a manifest are damage, and none of them is removed. The remedy that the error names lists them
 // again.
 func TestMissingManifest(t *testing.T) {
 	t.Parallel()
@@ -138,8 +138,8 @@ func TestOlderManifest(t *testing.T) {
 	}
 }
 
-// A segment that is damaged does not keep those of other segments from being read. The list of runs names its file, and
-// goes on; Write refuses until the file is restored.
+// A damaged segment does not keep the runs of other segments from being read. The list of runs names its file, and
+// continues; Write refuses until the file is restored.
 func TestDamagedSegment(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)

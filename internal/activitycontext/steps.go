@@ -40,7 +40,7 @@ type Wait struct {
 	Decisive  []string
 	Timeout   time.Duration
 	OnTimeout string
-	// Collect asks for all signals as a list, not for the payload of the last one.
+	// Collect requests all signals as a list, not the payload of the last one.
 	Collect bool
 	// Sleep: no signal ends the wait, only its timeout.
 	Sleep bool
@@ -63,7 +63,7 @@ type Awaited struct {
 	Data []byte
 }
 
-// Suspension is the error that asks the worker to suspend the execution.
+// Suspension is the error with which a function requests that the worker suspends the execution.
 type Suspension struct {
 	Step string
 	Wait Wait

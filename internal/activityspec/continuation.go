@@ -12,7 +12,7 @@ type Continuation struct {
 	Type reflect.Type
 }
 
-// Error says so.
+// Error returns a text with the type of the state.
 func (c *Continuation) Error() string {
 	return fmt.Sprintf("the activity goes on as new, with a state of type %s", c.Type)
 }

@@ -44,7 +44,7 @@ type Options struct {
 	// misses it fails with category "timeout" and is retried by Retry.
 	HeartbeatTimeout time.Duration
 	// ScheduleToStart limits the time from becoming eligible to the first claim; 0 means unlimited. It is terminal for
-	// the node: there is no retry.
+	// the node, which is not retried.
 	ScheduleToStart time.Duration
 	// Lane is the queue that workers claim from, 1 to 64 printable ASCII characters without spaces.
 	Lane string

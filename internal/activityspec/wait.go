@@ -48,7 +48,8 @@ type Wait struct {
 	Count int
 	// Distinct counts only one signal of each source.
 	Distinct bool
-	// Decisive are names of which one signal ends the wait at once, whatever else is required. They are not in Signals.
+	// Decisive are names of signals that end the wait at once, regardless of its other requirements. They are not in
+	// Signals.
 	Decisive []string
 	// Timeout limits the wait; 0 means unlimited. Whole milliseconds.
 	Timeout time.Duration
@@ -61,7 +62,7 @@ type Wait struct {
 type WaitText struct {
 	// Title and Question are shown to them: one line, and a text with lines.
 	Title, Question string
-	// Audience names who is asked.
+	// Audience names the people who should answer.
 	Audience []string
 	// AnswerSchema is the JSON Schema that payloads must satisfy; nil if only their type restricts them.
 	AnswerSchema json.RawMessage
@@ -80,7 +81,7 @@ const (
 	maxAnswerSchema = 64 << 10
 )
 
-// IsZero reports whether nothing is said.
+// IsZero reports whether the text is empty.
 func (t WaitText) IsZero() bool {
 	return t.Title == "" && t.Question == "" && len(t.Audience) == 0 && t.AnswerSchema == nil && t.Payload == nil &&
 		t.PayloadSchema == nil
@@ -134,7 +135,7 @@ func (w Wait) Needed() int {
 	return max(1, w.Count)
 }
 
-// HasOnlyText reports whether w says nothing of the signals and the time that end the wait.
+// HasOnlyText reports whether w defines neither the signals nor the time that end the wait.
 func (w Wait) HasOnlyText() bool {
 	return len(w.Signals) == 0 && !w.All && w.Count <= 1 && !w.Distinct && len(w.Decisive) == 0 && w.Timeout == 0
 }

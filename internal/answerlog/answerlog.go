@@ -1,4 +1,4 @@
-// Package answerlog records answers to waits in the audit log of an engine, whichever way they come.
+// Package answerlog records answers to waits in the audit log of an engine, for every route of answers.
 package answerlog
 
 import (

@@ -10,7 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 )
 
-// A worker that is asked to run an execution alone takes nothing until it runs nothing, then that alone in all its slots.
+// A worker that has to run an execution alone takes no other work until it is idle, then runs the execution with all
+// its slots.
 func TestIsolate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func newPeerSets(count int) []*PeerSet {
 }
 
 // One worker answers at once, two at the next turn, four at the one after, and all have the same chance of being first.
-func TestTurns(t *testing.T) {
+func TestPeersShareTurnsFairly(t *testing.T) {
 	t.Parallel()
 	const workers, messages = 10, 5000
 	sets := newPeerSets(workers)
@@ -50,7 +50,7 @@ func TestTurns(t *testing.T) {
 }
 
 // A worker without peers answers at once, and silent peers are forgotten.
-func TestPeerSetForgets(t *testing.T) {
+func TestPeerSetForgetsSilentPeers(t *testing.T) {
 	t.Parallel()
 	c := NewPeerSet("worker-0")
 	now := time.Now()
@@ -72,8 +72,8 @@ func TestPeerSetForgets(t *testing.T) {
 	}
 }
 
-// Workers that announce themselves to each other load the server little, however many they are up to 80.
-func TestPresenceIsRare(t *testing.T) {
+// Presence messages of workers cause a bounded load of the server for up to 80 workers.
+func TestPresenceIntervalGrowsWithWorkers(t *testing.T) {
 	t.Parallel()
 	last := time.Duration(0)
 	for workers := 1; workers <= 80; workers++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each slot has wakeFanout workers, of which each answers at a turn of its own, and the first turns are spread evenly.
+// Each slot has wakeFanout workers, which answer at different turns, and the first turns are spread evenly.
 func TestWakeRing(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{4, 7, 50, 256, 400} {
@@ -40,7 +40,7 @@ func TestWakeRing(t *testing.T) {
 }
 
 // A wake-up of a ring slot that no worker took is handed on to all, once, and none that was taken.
-func TestQueueHandsOff(t *testing.T) {
+func TestQueueHandsOnUntakenRingSlot(t *testing.T) {
 	t.Parallel()
 	at := func(i int) LaneShard {
 		s := LaneShard{Lane: testLane}

@@ -42,10 +42,10 @@ type Backend interface {
 	Renew(context.Context, enginerpc.RenewCall) (enginerpc.RenewReply, error)
 	// Claimable returns keys of a shard, at least one of which exists when the shard has something to claim.
 	Claimable(p enginecore.Partition, lane enginecore.LaneID) []string
-	// PollEvery is how often a worker has to look for work that no message announces; 0 when all work is announced.
+	// PollEvery is how often a worker has to search for work that no message announces; 0 when all work is announced.
 	PollEvery() time.Duration
 
-	// TickTasks lists the keeper tasks that Tick and KeepAll carry out.
+	// TickTasks lists the keeper tasks that Tick and KeepAll perform.
 	TickTasks() []TaskID
 	Tick(context.Context, enginerpc.TickCall) (enginerpc.TickReply, error)
 	// KeepAll performs the work that is due in several partitions. The replies are in the order of the calls; the

@@ -21,7 +21,7 @@ type ChildRuns interface {
 	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
 }
 
-// ChildLost is the outcome recorded for a child run that does not exist any more.
+// ChildLost is the outcome recorded for a child run that no longer exists.
 const ChildLost = "lost"
 
 // CancelChildRun cancels a child run with all its members, call by call. A run that has ended or does not exist is not

@@ -50,7 +50,7 @@ var (
 
 // ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such
 // a flow, by the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so
-// it matches whichever of the two packages refuses.
+// it matches the refusals of both packages.
 var ErrNotInContract = enginecore.ErrContractOnly
 
 // ErrCursor marks a cursor that no list, stream or watch gave.

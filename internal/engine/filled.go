@@ -7,7 +7,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// filledGroup is the number of lists that one command of Filled asks for after it has found that some of many exist.
+// filledGroup is the number of lists that one command of Filled checks after it has found that some of many exist.
 const filledGroup = 8
 
 // Filled reports for each list of keys whether one of them exists, and true where the read failed, so that the caller
@@ -40,7 +40,8 @@ func (s *Session) Filled(ctx context.Context, lists [][]string) []bool {
 	return filled
 }
 
-// inFilledGroups asks for groups of the candidates with one command each, and returns those whose group has a key.
+// inFilledGroups checks groups of the candidates with one command each, and returns the candidates whose group has a
+// key.
 func (s *Session) inFilledGroups(ctx context.Context, lists [][]string, candidates []int, size int) []int {
 	groups := slices.Collect(slices.Chunk(candidates, size))
 	questions := make(rueidis.Commands, len(groups))

@@ -69,7 +69,7 @@ func newKeyring(core *enginerpc.Conn, configured *WaitpointSecret) *keyring {
 	return &keyring{core: core, configured: configured, known: make(map[enginecore.Partition]bool)}
 }
 
-// Ensure gives the partition a secret if it has none. It asks the engine once for each partition.
+// Ensure gives the partition a secret if it has none. It calls the engine once for each partition.
 func (b *keyring) Ensure(ctx context.Context, p enginecore.Partition) error {
 	b.mu.Lock()
 	known := b.known[p]

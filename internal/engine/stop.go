@@ -4,7 +4,7 @@ package engine
 const (
 	// StopCancelled: it was cancelled, or skipped; the reason is the text of the caller.
 	StopCancelled = "cancelled"
-	// StopExpired: its time is up; the reason says which.
+	// StopExpired: a time limit has passed; the reason names it.
 	StopExpired = "expired"
 	// StopRevoked: an operator has taken the lease away.
 	StopRevoked = "revoked"

@@ -14,7 +14,7 @@ import (
 )
 
 // ErrInvalidToken is the error of a token that is malformed, altered, made for another waitpoint or signed with a
-// secret that is not valid any more. It does not reveal which, and the call has changed nothing.
+// secret that is no longer valid. It does not reveal which, and the call has changed nothing.
 var ErrInvalidToken = activity.SentinelError("flowfabric.invalid_token", "invalid token")
 
 // The outward form of a token is the unpadded base64url of: version, partition (2 bytes), execution id, waitpoint id

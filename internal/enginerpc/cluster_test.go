@@ -101,8 +101,8 @@ func TestCluster(t *testing.T) {
 	command(t, nodes[1], "FUNCTION", "FLUSH", "SYNC")
 	tickAll("after one primary lost the library")
 
-	// A slot on the move: absent keys are asked for at the importing side, undeclared ones fail. Such a call
-	// waits until the slot has arrived.
+	// A slot on the move: absent keys are requested from the importing side, undeclared ones fail. Such a call waits
+	// until the slot has arrived.
 	moving := 0
 	for _, p := range conn.Partitioning().FlowPartitions() {
 		if slot(p.Tag()) < clusterSlots/2 {

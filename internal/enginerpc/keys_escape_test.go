@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Keys of the composite calls with parts of free text: different parts give different keys, whatever the parts hold.
+// Keys of the composite calls with parts of free text: different parts give different keys, for any text.
 func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 	t.Parallel()
 	keys, random := testKeys(t), rand.New(rand.NewPCG(3, 4))
@@ -62,7 +62,7 @@ func TestKeysThatAreNotEscaped(t *testing.T) {
 	}
 }
 
-func TestKeysAreTakenApart(t *testing.T) {
+func TestParseKeys(t *testing.T) {
 	t.Parallel()
 	k := testKeys(t)
 	p := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}

@@ -42,7 +42,7 @@ func parseBuild(text string) (build, error) {
 	return build{n, hash}, nil
 }
 
-// decision is the way to handle the library that a server has.
+// decision is how Connect handles the library that a server has.
 type decision uint8
 
 const (
@@ -133,7 +133,7 @@ func (conn *Conn) ensureLibraryOn(ctx context.Context, node rueidis.Client) erro
 			return err
 		}
 		command := loadCommand(node.B(), conn.library.source, todo == replaceLibrary)
-		// Another program may have been faster: whatever the answer, the next round checks the result.
+		// Another program may have been faster: the next round checks the result, also after an error.
 		if loadErr = node.Do(ctx, command).Error(); loadErr == nil {
 			conn.logger.LogAttrs(ctx, slog.LevelInfo,
 				"flowfabric: the program loaded the engine's library into the server",

@@ -9,7 +9,7 @@ import (
 )
 
 // Equal errors of many partitions are reported once, with their number.
-func TestJoinSame(t *testing.T) {
+func TestJoinSame_CountsEqualErrors(t *testing.T) {
 	if err := JoinSame("partitions", []error{nil}); err != nil {
 		t.Fatal(err)
 	}

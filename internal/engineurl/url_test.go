@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
-// Each form of URL leads where Open says.
+// Each form of URL leads to the engine that Open documents.
 func TestURLForms(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]struct {

@@ -52,7 +52,7 @@ func TestReasonsOfRecords(t *testing.T) {
 }
 
 // A node whose upstreams have ended waits for the engine alone.
-func TestSettling(t *testing.T) {
+func TestNodeWithEndedUpstreamsIsSettling(t *testing.T) {
 	t.Parallel()
 	spec := &flowgraph.Node{Upstreams: []flowgraph.Edge{{Node: "a"}}}
 	always := func(string) bool { return true }
@@ -63,7 +63,7 @@ func TestSettling(t *testing.T) {
 }
 
 // A limit that has room by now is not blamed: the node waits for its turn.
-func TestLimitWithRoom(t *testing.T) {
+func TestLimitWithHeadroomIsNotNamed(t *testing.T) {
 	t.Parallel()
 	waits := fabrictype.Explanation{Reason: waitreason.Limit, Sentence: "waits for room"}
 	e := explain.Limits(waits, []enginerpc.QuotaState{{Name: "crm", Cap: 7, Running: 6}}, time.Now())

@@ -167,7 +167,7 @@ func (w *writer) mapping(m *MapSpec) {
 	w.raw("}")
 }
 
-// sub writes the flow that a node runs, in the form of a graph of its own.
+// sub writes the flow that a node runs, in the form of a separate graph.
 func (w *writer) sub(n *Node) {
 	switch {
 	case n.SubOf != "":

@@ -141,7 +141,7 @@ func (e Expr) compose(dst, flowInput []byte, results map[string][]byte) []byte {
 	case ExprFailure:
 		return append(dst, e.failure(results)...)
 	case ExprFirst:
-		result, _ := e.first(results) // it is there, else size had said so
+		result, _ := e.first(results) // it exists, since size has succeeded
 		return append(dst, result...)
 	default:
 		return append(dst, results[e.Node]...)

@@ -77,7 +77,7 @@ type Node struct {
 	Sub *Graph
 	// SubOf is the name of an earlier node with the same Sub, which is stored once; empty for others.
 	SubOf string
-	// Loop makes the node run Sub until Activity says that it is enough; nil for other nodes.
+	// Loop makes the node run Sub until Activity ends the loop; nil for other nodes.
 	Loop *LoopSpec
 	// Expand makes the node run the plan that Activity returns; nil for other nodes.
 	Expand *ExpandSpec

@@ -15,8 +15,7 @@ import (
 const (
 	// MaxTurns is the maximum number of turns of a loop.
 	MaxTurns = 1000
-	// MaxExpandDepth is how deep runs of plans may be nested, and DefaultExpandDepth how deep unless a node says
-	// otherwise.
+	// MaxExpandDepth is how deep runs of plans may be nested, and DefaultExpandDepth the default of a node.
 	MaxExpandDepth, DefaultExpandDepth = 64, 16
 	// MaxPlan is the maximum size of a stored plan, in bytes.
 	MaxPlan = 1 << 20
@@ -162,7 +161,7 @@ func (g *Graph) collect(names map[string]bool, seen map[*Graph]bool) {
 }
 
 // flowItems are the nodes for the items of a map of a flow: each runs it, and at most AtOnce do at a time, since an
-// item waits for the end of the one so many before it.
+// item waits for the end of the item AtOnce positions before it.
 func (n *Node) flowItems(g *Graph, items []json.RawMessage) *Graph {
 	options := activityspec.Options{Retry: n.Retry, Lane: n.Lane, Priority: n.Priority}
 	for i, item := range items {

@@ -19,7 +19,7 @@ const (
 	Expired   Outcome = "expired"
 )
 
-// Skipped is the outcome of an item whose run has succeeded without a result. No run has it.
+// Skipped is the outcome of an item whose run has succeeded without a result. Runs do not have it.
 const Skipped Outcome = "skipped"
 
 // KeepForever is the retention of runs that are kept until RunRef.Purge removes them.
@@ -85,7 +85,7 @@ func (k Keep) For(outcome Outcome) time.Duration {
 // Check returns the faults of k as an error that matches ErrRetention, or nil.
 func (k Keep) Check() error {
 	if k.unknown != "" {
-		return fmt.Errorf("%w: %.40q is no outcome; the outcomes are %v", ErrRetention, k.unknown, Outcomes())
+		return fmt.Errorf("%w: %.40q is not an outcome; the outcomes are %v", ErrRetention, k.unknown, Outcomes())
 	}
 	for _, outcome := range Outcomes() {
 		switch keep := k.For(outcome); {

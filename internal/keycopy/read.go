@@ -30,7 +30,7 @@ type Store struct {
 	skip string
 }
 
-// NewStore returns the keys that begin with the prefix of a deployment, but for the key with its mark.
+// NewStore returns the keys that begin with the prefix of a deployment, except the key with its mark.
 func NewStore(client rueidis.Client, keys enginerpc.Keys) *Store {
 	return &Store{client: client, prefix: keys.Prefix(), skip: keys.FfxProtocol()}
 }
@@ -230,7 +230,7 @@ func (s *Store) rest(ctx context.Context, c *cursor, reply rueidis.RedisResult, 
 	}
 }
 
-// cursor is a place in a key that is being read.
+// cursor is a position in a key that is being read.
 type cursor struct {
 	piece Piece
 	scan  uint64

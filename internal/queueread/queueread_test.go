@@ -58,7 +58,7 @@ func (q *queued) start(t *testing.T, name, tenant, label string, opts ...flow.Op
 	enginetest.Pass(t, engine.ConnOf(q.Engine.Internal()), 0) // each is younger than the one before
 }
 
-// next returns the ids of the runs in the order that the queue says.
+// next returns the ids of the runs in the order of the queue.
 func (q *queued) next(t *testing.T, places int) (runs []string, rules map[string]queueread.ClaimRule) {
 	t.Helper()
 	queues, err := q.LaneQueues(q.ctx, activity.DefaultLane, places)
@@ -168,7 +168,8 @@ func TestLaneQueueOfExecutions(t *testing.T) {
 	})
 }
 
-// A limit says who holds its places and who waits for one, and in which order they get it.
+// The use of a limit lists the holders of its permits, and the nodes that wait for one in the order in which they get
+// it.
 func TestLimitUse(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

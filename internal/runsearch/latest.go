@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// askedAtOnce bounds how many partitions Latest asks at a time.
+// askedAtOnce bounds how many partitions Latest queries at a time.
 const askedAtOnce = 16
 
 // Latest returns the latest runs of a flow, at most limit, if the engine has no lists of runs: it reads all flows of

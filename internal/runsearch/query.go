@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Query says which runs are wanted. A run must satisfy everything that is set.
+// Query selects runs. A run must satisfy everything that is set.
 type Query struct {
 	Flow string
 	// States are the engine's words for the outcomes of runs, "open" among them.
@@ -20,7 +20,7 @@ type Query struct {
 	CreatedFrom, CreatedBefore, ClosedFrom, ClosedBefore time.Time
 	// ByEnd orders the runs by their end, also without a bound of it. OldestFirst turns the order round.
 	ByEnd, OldestFirst bool
-	// Text is contained in the id of the run or in the name of its flow, in whatever case.
+	// Text is contained in the id of the run or in the name of its flow, ignoring case.
 	Text string
 	// Key is the key of the runs. Queued finds those that wait in the queue of their key.
 	Key    string `json:",omitempty"`

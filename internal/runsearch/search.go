@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// Batch is the number of runs that an iteration without pages asks for at a time, over all partitions.
+	// Batch is the number of runs that an iteration without pages requests at a time, over all partitions.
 	Batch = 200
 	// runsPerCall bounds the runs that one call requests of a partition.
 	runsPerCall = 200
@@ -27,7 +27,7 @@ type Search struct {
 	session *engine.Session
 	index   engine.RunIndex
 	query   Query
-	share   int // how many runs a partition is asked for
+	share   int // how many runs a call requests of a partition
 	merge   *partitionmerge.Merge[enginerpc.Run]
 }
 
@@ -88,7 +88,7 @@ func (s *Search) Next(ctx context.Context) (run enginerpc.Run, found bool, err e
 	return s.merge.Next(ctx)
 }
 
-// ask asks partitions for runs, all at once.
+// ask queries partitions for runs, all at once.
 func (s *Search) ask(
 	ctx context.Context, questions []partitionmerge.Question,
 ) ([]partitionmerge.Found[enginerpc.Run], error) {

@@ -43,7 +43,7 @@ func TestTrackedCompletions(t *testing.T) {
 	begin("early", p)
 	l.handle("early success {\"a\": 1}")
 	check("early", true, "success", `{"a": 1}`)
-	check("early", false, "unheard", "") // it was asked for
+	check("early", false, "unheard", "") // it was already taken
 
 	begin("failed", p)
 	l.handle("failed failed")
@@ -106,8 +106,8 @@ func TestTrackedCompletions(t *testing.T) {
 	}
 }
 
-// TestFormerCompletions runs a flow again while the message of its former end is still under way.
-func TestFormerCompletions(t *testing.T) {
+// TestCompletionOfEarlierRunIsIgnored runs a flow again while the message of its former end is still under way.
+func TestCompletionOfEarlierRunIsIgnored(t *testing.T) {
 	p := enginecore.Partition{Index: 1}
 	l := newCompletionListener(new(engine.Session))
 	defer l.close()

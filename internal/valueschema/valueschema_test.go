@@ -71,7 +71,7 @@ func schemaOf(t *testing.T, value any) *valueschema.Schema {
 }
 
 // The JSON that encoding/json writes for a type fits the schema of the type.
-func TestSchemaFitsWhatIsWritten(t *testing.T) {
+func TestSchemaAcceptsEncodedValues(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]any{
 		"full": full(), "zero": order{}, "tree": tree{Children: []tree{{Name: "leaf"}}}, "nil slice": []int(nil),
@@ -83,7 +83,7 @@ func TestSchemaFitsWhatIsWritten(t *testing.T) {
 	}
 }
 
-// All faults come at once, in order, each with its place.
+// All faults are reported together, in order, each with its location.
 func TestCheckNamesAllFaults(t *testing.T) {
 	t.Parallel()
 	err := schemaOf(t, order{}).Check(`input of flow "order"`, []byte(`{
@@ -260,7 +260,7 @@ func TestOtherDraftsAreRefused(t *testing.T) {
 		"https://json-schema.org/draft-07/schema":       "draft 7 is not supported",
 		"http://json-schema.org/draft-06/schema#":       "draft 6 is not supported",
 		"http://json-schema.org/draft-04/schema#":       "draft 4 is not supported",
-		"https://example.com/own":                       `"https://example.com/own" is no draft of JSON Schema`,
+		"https://example.com/own":                       `"https://example.com/own" is not a draft of JSON Schema`,
 	} {
 		for place, schema := range map[string]string{
 			"":         `{"$schema": "` + uri + `"}`,
@@ -293,7 +293,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 // The error of a schema has the location of the fault, and no path of this machine.
-func TestReasonsOfParse(t *testing.T) {
+func TestParseErrorNamesLocation(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
 		`{"properties": {"a": {"type": "text"}}}`: "/properties/a/type: fits no alternative: ",
@@ -308,7 +308,7 @@ func TestReasonsOfParse(t *testing.T) {
 	}
 }
 
-// nested is a schema with so many schemas in each other.
+// nested is a schema with the given number of nested schemas.
 func nested(levels int) string {
 	return strings.Repeat(`{"not":`, levels) + `{"minLength":1}` + strings.Repeat("}", levels)
 }
@@ -350,7 +350,7 @@ type left struct{ Same string }
 type right struct{ Same string }
 
 // Fields are those that encoding/json writes, of structs that are embedded as well.
-func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
+func TestFieldsMatchEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for want, value := range map[string]any{
 		`{"type":"object","properties":{"count":{"type":["null","string"]},"region":{"type":"integer","format":"int64"},

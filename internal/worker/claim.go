@@ -18,8 +18,8 @@ import (
 // attemptOfTakeOver is the type of an attempt whose former worker was lost.
 const attemptOfTakeOver = "reclaim"
 
-// isolationPatience is how long a worker claims nothing else until it can run an execution alone. The library asks
-// another worker then: TURN_MS in lost_worker.lua.
+// isolationPatience is how long a worker claims nothing else until it can run an execution alone. After that, the
+// library gives the execution to another worker: TURN_MS in lost_worker.lua.
 const isolationPatience = 30 * time.Second
 
 // maxProof bounds provenAfter.
@@ -125,8 +125,7 @@ func (r *Run) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome str
 		observe.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
 }
 
-// claimRequest returns the claim of up to count executions of a lane that goes with a call, under a claim id
-// of its own.
+// claimRequest returns the claim of up to count executions of a lane that goes with a call, under a new claim id.
 func (r *Run) claimRequest(lane enginecore.LaneID, count int) enginerpc.ClaimRequest {
 	request := r.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), submit.RandomUUID().String()

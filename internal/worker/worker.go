@@ -35,7 +35,7 @@ type Worker struct {
 	// Counts are the counters that metrics report.
 	Counts   Counts
 	liveness observe.Liveness
-	// resting is set while the worker looks for the engine less often, having had nothing to do for a while.
+	// resting is set while the worker checks the engine less often, because it has been idle for a while.
 	resting atomic.Bool
 	// JoinKeeper announces a run to the keeper that the workers of a session share or, if keeperless, only to
 	// the watch for missing keepers. The returned leave ends that and returns the error of the keeper. It
@@ -75,7 +75,7 @@ type Config struct {
 	Granter func(context.Context, admission.GrantRequest) (admission.IssuedGrant, error)
 	Through bool // claim by grants of Granter only
 	// Sweep is the interval at which the worker sweeps all shards if it has no peers; 0 chooses by the kind of engine.
-	// A worker with an interval of its own does not renew leases ahead of time either: its tests count calls.
+	// A worker with a configured interval does not renew leases ahead of time either: its tests count calls.
 	Sweep time.Duration
 	// Kinds are the kinds of executions that callers of Next get; with any, the worker runs no functions.
 	Kinds []string
@@ -181,7 +181,7 @@ func (w *Worker) Next(ctx context.Context) (*held.Task, error) {
 	return w.handover.Take(ctx)
 }
 
-// NextGranted leases the execution of a grant and returns its task. If the grant cannot be used any more, the error
+// NextGranted leases the execution of a grant and returns its task. If the grant can no longer be used, the error
 // matches admission.ErrNoGrant.
 func (w *Worker) NextGranted(ctx context.Context, grant admission.IssuedGrant) (*held.Task, error) {
 	if w.handover == nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // The page of a lane says who is next, and by which rule.
-func TestWhoIsNext(t *testing.T) {
+func TestLanePageShowsOrder(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		p.queue(t)
@@ -32,7 +32,7 @@ func TestWhoIsNext(t *testing.T) {
 
 // The page of a limit says who holds its places and who waits for one. Two people who change it do not overwrite each
 // other.
-func TestWhoHoldsPlaces(t *testing.T) {
+func TestLimitPageListsHoldersAndWaiting(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		require.NoError(t, p.client.SetLimit(t.Context(), "parts-api", "", activity.AtOnce(2)))
@@ -59,9 +59,9 @@ func TestWhoHoldsPlaces(t *testing.T) {
 	})
 }
 
-// Who spends most of budgets that runs have of their own is listed, and what is left of a shared one is drawn. Two
-// people who change it do not overwrite each other.
-func TestWhoSpends(t *testing.T) {
+// The page of a flow's budgets lists the runs with the highest usage, and the page of a shared budget draws its
+// remaining amount. Two people who change a budget do not overwrite each other.
+func TestBudgetPageListsSpending(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		ctx := t.Context()
@@ -97,7 +97,7 @@ func TestWhoSpends(t *testing.T) {
 
 // Of a shared budget, those are listed that have reserved a part of it or wait for it, and of one with keys, which key
 // spends most.
-func TestWhoUsesASharedBudget(t *testing.T) {
+func TestBudgetPageListsReservations(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		p.spend(t, 300, 150, 80)

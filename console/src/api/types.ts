@@ -122,9 +122,9 @@ export interface BudgetSettings {
   hard?: Record<string, number>;
   /** Soft limit of each dimension; 0 is none. */
   soft?: Record<string, number>;
-  /** How often what is spent becomes 0; never if absent. */
+  /** Interval after which the usage becomes 0; never if absent. */
   reset_every?: string;
-  /** What a hard limit does: fail, block or cancel; fail if absent. */
+  /** Effect of a hard limit: fail, block or cancel; fail if absent. */
   effect?: string;
 }
 
@@ -170,7 +170,7 @@ export interface BulkInputBody {
   action: BulkAction;
   /** Id of the job; the same job again with the same id has no further effect. */
   id?: string;
-  /** Most runs a second; 0 is no bound. */
+  /** Most runs a second; 0 sets no bound. */
   rate?: number;
   /** Most runs; 0 is all. */
   most?: number;
@@ -232,11 +232,11 @@ export interface ChildRun {
 export interface ClaimTaskInputBody {
   /** Name of the process that claims. It is unique to the process, such as host and process id. */
   worker: string;
-  /** Names of the activities that the worker carries out. */
+  /** Names of the activities that the worker runs. */
   activities: string[];
   /** Lanes that the worker serves; absent for the lane default. */
   lanes?: string[];
-  /** What the worker offers to nodes that require some. */
+  /** Capabilities that the worker offers to nodes that require some. */
   capabilities?: string[];
   /** Most tasks of this worker at a time; absent for 16. */
   slots?: number;
@@ -259,7 +259,7 @@ export interface CompleteTaskInputBody {
 }
 
 export interface CreateTokenInputBody {
-  /** Stands in URLs: no white space, control characters and slashes, and neither . nor .. */
+  /** Is part of URLs: no white space, control characters and slashes, and neither . nor .. */
   name: string;
   role: Role;
   rights?: ("approve" | "payloads:read" | "work")[];
@@ -271,7 +271,7 @@ export interface CreateTokenInputBody {
 export interface CreatedToken {
   name: string;
   role: Role;
-  /** Rights beside those of the role. */
+  /** Rights in addition to the rights of the role. */
   rights?: ("approve" | "payloads:read" | "work")[];
   /** Pattern of the flows that it may see and act on, such as billing-*; absent for all. */
   flows?: string;
@@ -288,7 +288,7 @@ export interface Drawing {
 }
 
 export interface EditScheduleInputBody {
-  /** Replaces all that says when the schedule fires. */
+  /** Replaces the whole timetable of the schedule. */
   timing?: Timing;
   input?: unknown;
   catch_up?: string;
@@ -337,7 +337,7 @@ export interface Execution {
   phase?: string;
   ownership?: string;
   eligibility?: string;
-  /** What the execution waits for. */
+  /** Reason why the execution waits. */
   detail?: string;
   attempts: number;
   retries?: number;
@@ -377,13 +377,13 @@ export interface ExportedRun {
 }
 
 export interface FailTaskBody {
-  /** What went wrong, in English. */
+  /** Reason of the failure, in English. */
   reason: string;
   /** Kind of failure, by which retry policies choose. */
   category?: string;
   /** No other attempt can succeed; otherwise the retry policy of the node decides. */
   non_retryable?: boolean;
-  /** Pause before the next attempt in place of that of the policy. */
+  /** Pause before the next attempt in place of the policy's pause. */
   retry_after?: string;
   /** Named errors, for errors.As of Go programs. */
   details?: TaskDetail[];
@@ -443,7 +443,7 @@ export interface FlowDetail {
 }
 
 export interface FlowStatistics {
-  /** Runs that were looked at. Of a flow with many nodes, these are fewer than asked for. */
+  /** Runs that were read. Of a flow with many nodes, these are fewer than requested. */
   runs: number;
   /** Creation of the oldest one of them. */
   since?: string;
@@ -467,7 +467,7 @@ export interface ForkRunInputBody {
   from?: string[];
   /** Another input. */
   input?: unknown;
-  /** Results of nodes, instead of those of the run. */
+  /** Results of nodes, instead of their results in the run. */
   results?: Record<string, unknown>;
   tags?: Record<string, string>;
 }
@@ -659,7 +659,7 @@ export interface NewRun {
   input?: unknown;
   tags?: Record<string, string>;
   priority?: number;
-  /** Longest time from start to end, instead of that of the flow. */
+  /** Longest time from start to end, instead of the flow's deadline. */
   deadline?: string;
   /** When the run begins; absent for at once. */
   start_at?: string;
@@ -824,7 +824,7 @@ export interface PlacedEdge {
 export interface PlacedNode {
   node: string;
   kind: string;
-  /** What the node does: its activity, or what it waits for. */
+  /** The activity of the node, or the event that it waits for. */
   text?: string;
   /** How many upstreams it needs, such as 2 of 3; absent for all of them. */
   join?: string;
@@ -852,7 +852,7 @@ export interface Problem {
   type: string;
   title: string;
   status: number;
-  /** What is wrong, in English. */
+  /** Description of the fault, in English. */
   detail?: string;
   /** Id of the request, which the server's log has too. */
   instance?: string;
@@ -922,7 +922,7 @@ export interface RecordStepInputBody {
 }
 
 export interface RegisterPushWorkerInputBody {
-  /** Where tasks are sent. The configuration of the server says which hosts are allowed. */
+  /** Where tasks are sent. The configuration of the server lists the allowed hosts. */
   url: string;
   /** Key of the signatures, at least 32 characters, known to server and worker only. */
   secret: string;
@@ -939,7 +939,7 @@ export interface RegisterPushWorkerInputBody {
 }
 
 export interface RenewedTask {
-  /** held: go on. Otherwise stop; what is reported is refused. */
+  /** held: continue. Otherwise stop; reports are refused. */
   state: TaskState;
   reason?: string;
   lease_ends_at?: string;
@@ -961,7 +961,7 @@ export interface ReportUsageInputBody {
 export interface ReportedUsage {
   /**
    * The budget whose hard limit the usage would exceed: it has not counted it. Fail the task with the category
-   * budget to do what the budget says.
+   * budget for the effect that the budget defines.
    */
   exceeded?: ExceededBudget;
 }
@@ -974,7 +974,7 @@ export interface Rerun {
 }
 
 export interface RerunInputBody {
-  /** What did not succeed; a node and everything behind it; everything. */
+  /** Nodes that did not succeed; a node and its downstreams; all nodes. */
   scope: "failed" | "from" | "all";
   /** The node of scope from. */
   node?: string;
@@ -1209,10 +1209,10 @@ export interface Session {
 }
 
 export interface SetLimitInputBody {
-  /** Functions that begin within any time of the length per; 0 is no bound. */
+  /** Functions that begin within any time of the length per; 0 sets no bound. */
   at_most?: number;
   per?: string;
-  /** Executions at a time; 0 is no bound. */
+  /** Executions at a time; 0 sets no bound. */
   at_once?: number;
 }
 
@@ -1235,7 +1235,9 @@ export interface SetScheduleInputBody {
   jitter?: string;
   /** How far back missed fires are made up; 1h if it is absent. */
   catch_up?: string;
-  /** What a fire does while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent. */
+  /**
+   * Treatment of a fire while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent.
+   */
   overlap?: string;
   /** Most fires that wait with overlap queue. */
   queue_limit?: number;
@@ -1296,7 +1298,7 @@ export interface StartDebounce {
   quiet: string;
   /** It starts at the latest this time after the first call; absent for ten times quiet. */
   at_most?: string;
-  /** The input of the run is the list of those of the calls, instead of the last one. */
+  /** The input of the run is the list of the inputs of the calls, instead of the last one. */
   collect?: boolean;
   /** Most inputs that are collected, up to 10000; absent for 1000. */
   max_inputs?: number;
@@ -1308,7 +1310,7 @@ export interface StartKey {
   /** How many runs may be open, up to 1000; absent for one, or for any number with unique_for alone. */
   at_once?: number;
   /**
-   * What becomes of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or
+   * Treatment of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or
    * replaces the oldest. Absent for reject.
    */
   when_taken?: "reject" | "queue" | "join" | "cancel";
@@ -1331,7 +1333,7 @@ export interface StartRunInputBody {
   input?: unknown;
   tags?: Record<string, string>;
   priority?: number;
-  /** Longest time from start to end, instead of that of the flow. */
+  /** Longest time from start to end, instead of the flow's deadline. */
   deadline?: string;
   /** When the run begins; absent for at once. */
   start_at?: string;
@@ -1376,7 +1378,7 @@ export interface StartThrottle {
   /** How many runs start in any span of the length per, 1 to 10000. */
   starts: number;
   per: string;
-  /** Further numbers and times in which there must be room, up to 7: 100 an hour beside 10 a minute. */
+  /** Further numbers and times in which there must be room, up to 7: 100 an hour in addition to 10 a minute. */
   also?: StartWindow[];
   /** Refuse a run that would be one too many with throttled, instead of starting it later. */
   reject?: boolean;
@@ -1416,7 +1418,7 @@ export interface SuspendTaskBody {
   /** Names of which one signal ends the wait at once. */
   decisive?: string[];
   timeout?: string;
-  /** What follows the timeout; required with one. */
+  /** Effect of the timeout; required with one. */
   on_timeout?: "fail" | "cancel" | "expire" | "resume" | "escalate";
   title?: string;
   question?: string;
@@ -1451,7 +1453,7 @@ export interface Task {
   /** When the attempt ends at the latest. */
   deadline?: string;
   tags?: Record<string, string>;
-  /** What the flow composes for the node from its upstreams. */
+  /** The input, which the flow composes for the node from its upstreams. */
   input: unknown;
   /** The signals that ended the last wait of the attempt. */
   signals?: ReceivedSignal[];
@@ -1499,7 +1501,7 @@ export interface Timing {
 export interface Token {
   name: string;
   role: Role;
-  /** Rights beside those of the role. */
+  /** Rights in addition to the rights of the role. */
   rights?: ("approve" | "payloads:read" | "work")[];
   /** Pattern of the flows that it may see and act on, such as billing-*; absent for all. */
   flows?: string;
@@ -2240,7 +2242,7 @@ export interface GetFlowStatisticsInput {
     flow: string;
   };
   query?: {
-    /** Most runs that are looked at, the newest first. */
+    /** Most runs that are read, the newest first. */
     runs?: number;
   };
 }
@@ -2286,11 +2288,11 @@ export interface ListFiresInput {
   query?: {
     /** Most times; fewer if the schedule ends before. */
     limit?: number;
-    /** List the times of this expression instead of those of the schedule. */
+    /** List the times of this expression instead of the schedule's times. */
     cron?: string;
     /** Time zone of cron. */
     time_zone?: string;
-    /** List the times of this interval instead of those of the schedule. */
+    /** List the times of this interval instead of the schedule's times. */
     every?: string;
     /** Earliest time of cron or every. */
     starting_at?: string;
@@ -2813,8 +2815,8 @@ export interface RemovePushWorkerInput {
   };
   query?: {
     /**
-     * Whose registration it is, as list-push-workers has it; absent for the caller. Those of others need the right
-     * administer.
+     * Whose registration it is, as list-push-workers has it; absent for the caller. The registrations of others
+     * need the right administer.
      */
     principal?: string;
     /** How that principal has logged in, as list-push-workers has it. */
@@ -2889,7 +2891,7 @@ export interface CountRunsInput {
     sort?: string;
     /** With child runs. */
     children?: boolean;
-    /** What to group by; absent for one count. */
+    /** Fields to group by; absent for one count. */
     by?: ("flow" | "state" | "hour")[];
     /** Only with this tag. */
     [tag: `tag.${string}`]: string;
@@ -2938,7 +2940,7 @@ export interface ListAuditInput {
     limit?: number;
     actor?: string;
     action?: string;
-    /** What was changed. */
+    /** Name of the changed object. */
     name?: string;
     from?: string;
     before?: string;
@@ -2982,7 +2984,7 @@ export interface ListExecutionsInput {
     state?: string[];
     /** Only members of the flow with this id. */
     flow_id?: string;
-    /** Only what is in this index of the lane, such as eligible. */
+    /** Only executions in this index of the lane, such as eligible. */
     index?: string;
     /** Only executions with this tag, key=value; may be given several times. */
     tag?: string[];
@@ -3061,7 +3063,7 @@ export interface RotateSecretsInput {
 
 export type RotateSecretsOutput = RotatedSecrets;
 
-/** The operations by their names. Parts of a path that are no literals are its parameters. */
+/** The operations by their names. Parts of a path that are not literals are its parameters. */
 export interface Operations {
   "list-runs": {
     method: "GET"; path: readonly ["runs"];

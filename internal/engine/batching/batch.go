@@ -159,8 +159,8 @@ func (b *Batcher[K, Req, Res]) takeOthers(
 	return others
 }
 
-// split divides the waiting requests into those that share a call with `count` others of so many bytes, and the rest.
-// It needs the lock.
+// split divides the waiting requests into those that share a call with `count` others of `bytes` bytes, and the rest.
+// The caller holds the lock.
 func (b *Batcher[K, Req, Res]) split(
 	key K, waiting []*batchEntry[Req, Res], count, bytes int,
 ) (taken, rest []*batchEntry[Req, Res]) {
@@ -201,7 +201,7 @@ func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[
 // canSendItself reports whether a caller can send the requests of others with its own: nothing ends its context.
 func canSendItself[Req, Res any](entry *batchEntry[Req, Res]) bool { return entry.ctx.Done() == nil }
 
-// release ends a call and lets the requests go that came meanwhile.
+// release ends a call and lets the requests go that arrived during the call.
 func (b *Batcher[K, Req, Res]) release(key K) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -136,9 +136,9 @@ func bothContexts(t *testing.T, test func(*testing.T, context.Context)) {
 	})
 }
 
-// One call is in flight at a time; requests that come meanwhile go with the next one, in their order, within its
+// One call is in flight at a time; requests that arrive during it go with the next one, in their order, within its
 // bounds.
-func TestBatchesFollowEachOther(t *testing.T) {
+func TestBatcherSendsOneCallAtATime(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {
 		b := newBatchBench(3, 100, 0)
 		results := b.start(ctx, 1, 2, 3, 4, 5, 101, 6, 102)
@@ -155,7 +155,7 @@ func TestBatchesFollowEachOther(t *testing.T) {
 }
 
 // Requests with other keys do not wait for each other.
-func TestBatchesOfOtherKeys(t *testing.T) {
+func TestBatcherKeysAreIndependent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatchBench(3, 100, 0)
@@ -171,7 +171,7 @@ func TestBatchesOfOtherKeys(t *testing.T) {
 
 // A second call is sent in parallel to the one in flight as soon as enough requests wait, but a third call never is.
 // When one of two calls ends, the waiting requests are sent in parallel to the other only if they are enough.
-func TestBatchesAbreast(t *testing.T) {
+func TestBatcherOverflowSendsSecondCall(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {
 		b := newBatchBench(16, 100, 3)
 		b.start(ctx, 1)
@@ -195,7 +195,7 @@ func TestBatchesAbreast(t *testing.T) {
 }
 
 // Goroutines that are runnable when the first one sends share its call.
-func TestBatchOfThoseThatCouldRun(t *testing.T) {
+func TestBatcherGathersRunnableGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatchBench(16, 100, 0)
@@ -209,7 +209,7 @@ func TestBatchOfThoseThatCouldRun(t *testing.T) {
 
 // The request of a caller that gives up is not sent if it still waits. If the caller was about to send a batch, the
 // other requests of the batch are sent all the same.
-func TestBatchWithoutThoseThatGaveUp(t *testing.T) {
+func TestBatcherDropsCancelledRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatchBench(16, 100, 0)
@@ -232,7 +232,7 @@ func TestBatchWithoutThoseThatGaveUp(t *testing.T) {
 }
 
 // A batch is sent as long as one of its callers waits, and no longer.
-func TestBatchLivesWithItsCallers(t *testing.T) {
+func TestBatcherCallEndsWithItsLastCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatchBench(16, 100, 0)

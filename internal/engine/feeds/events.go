@@ -37,7 +37,7 @@ const (
 type Events struct {
 	watches *transport.Watches
 	keys    enginerpc.Keys
-	apart   bool // each partition has a reader of its own
+	apart   bool // each partition has its own reader
 	look    time.Duration
 	running sync.WaitGroup
 

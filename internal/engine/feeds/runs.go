@@ -21,13 +21,14 @@ import (
 )
 
 const (
-	// runFeedRenewal is how often a reader says that it follows; the engine keeps a feed open for an hour after that.
+	// runFeedRenewal is how often a reader announces that it follows; the engine keeps a feed open for an hour after
+	// that.
 	runFeedRenewal = time.Minute
 	// runFeedHeld bounds how long a read waits, so that the reader renews in time, also in a quiet session.
 	runFeedHeld = 30 * time.Minute
 	// runFeedPause is the least time between two reads, for the updates of a busy engine to gather.
 	runFeedPause = 20 * time.Millisecond
-	// runFeedPoll is how often the partitions of a cluster are asked: a blocking command cannot wait for several.
+	// runFeedPoll is how often the partitions of a cluster are read: a blocking command cannot wait for several.
 	runFeedPoll = 250 * time.Millisecond
 	// maxRunFeedQueue is how many pages wait for a listener. One that is slower reads the engine itself.
 	maxRunFeedQueue = 256

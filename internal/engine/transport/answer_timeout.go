@@ -13,8 +13,8 @@ type promptConn struct {
 	within time.Duration
 
 	mu sync.Mutex
-	// waiting is set from the first write since the last answer; bounded while the client library has set a deadline
-	// of its own.
+	// waiting is set from the first write since the last answer; bounded while the client library has set its own
+	// deadline.
 	waiting, bounded bool
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// connections says how the connections of a session are made.
+// connections contains the settings with which the connections of a session are made.
 type connections struct {
 	option   rueidis.ClientOption
 	embedded bool
@@ -29,7 +29,7 @@ type connections struct {
 func (c connections) client(ctx context.Context) (rueidis.Client, *dialer, error) {
 	option := c.option
 	if c.embedded {
-		option.Dialer.KeepAlive = -1 // nothing between the two can fall silent, so no PING asks
+		option.Dialer.KeepAlive = -1 // nothing between the two can fall silent, so no PING is needed
 		option.DialCtxFn = c.wrapped(option.DialCtxFn)
 		client, err := rueidis.NewClient(option)
 		return client, nil, err
@@ -113,8 +113,8 @@ func timely(option *rueidis.ClientOption) time.Duration {
 	return option.ConnWriteTimeout + 2*ProbeEvery
 }
 
-// toSentinel does nothing: as the ControlContext of a dialer it marks connections to sentinels (see isSentinel). The client
-// library passes only the dialer to the function that connects.
+// toSentinel does nothing: as the ControlContext of a dialer it marks connections to sentinels (see isSentinel). The
+// client library passes only the dialer to the function that connects.
 func toSentinel(context.Context, string, string, syscall.RawConn) error { return nil }
 
 // isSentinel reports whether a dialer of the client library connects to sentinels.

@@ -21,7 +21,7 @@ const (
 	// devices between the two, such as a proxy; the kernel detects a server that is gone (tcpProbes). With 50 idle
 	// processes, these PINGs are most of the commands that the server receives.
 	pingAfter = 30 * time.Second
-	// ProbeEvery is how often a program that holds leases asks whether the servers are there.
+	// ProbeEvery is how often a program that holds leases checks that the servers are reachable.
 	ProbeEvery = 500 * time.Millisecond
 	// noticeWithin bounds the time after which a server that has fallen silent is noticed.
 	noticeWithin = DefaultLease / 3
@@ -37,8 +37,8 @@ const (
 	// keepConnected is how long a connection is kept that no caller has fetched.
 	keepConnected = 5 * time.Second
 
-	// callWait and plainWait bound how long a call, and whatever comes without a context, hold others up when they are
-	// the first to need a connection.
+	// callWait and plainWait bound how long a call, or a command without a context, delays others when it is the first
+	// to need a connection.
 	callWait  = 20 * time.Millisecond
 	plainWait = 100 * time.Millisecond
 )
@@ -55,7 +55,7 @@ var ErrNoAnswer = errors.New("no answer in time")
 // dialer makes the connections of a client of the client library.
 //
 // The library makes a connection in the call that needs it first. All other calls that need it wait for that one, even
-// when their contexts end. The dialer therefore makes connections in goroutines of its own, up to the first answer of
+// when their contexts end. The dialer therefore makes connections in separate goroutines, up to the first answer of
 // the server, and the first call that needs one returns with ErrConnecting unless the connection is ready at once.
 // While busy is positive, calls have to be made in a way that lets the caller leave: see pinnedReads.
 type dialer struct {
@@ -64,7 +64,7 @@ type dialer struct {
 	wrap func(net.Conn) (net.Conn, error) // nil for connections as they are
 	handshakes
 	links *links
-	// connecting says that a server that answers "not now" is waited for by enginerpc.Connect, which logs that.
+	// connecting is set while enginerpc.Connect waits for a server that answers "not now", and logs that.
 	connecting atomic.Bool
 	// busy counts the attempts to connect and those who wait for one.
 	busy  atomic.Int32

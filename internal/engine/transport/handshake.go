@@ -30,16 +30,16 @@ func Fixed(user, password string) Credentials {
 // Logins are the credentials of connections. Each may be nil.
 type Logins struct {
 	Server Credentials
-	// Sentinel defaults to Server, which is asked where a sentinel requires a login.
+	// Sentinel defaults to Server, which is used where a sentinel requires a login.
 	Sentinel Credentials
-	// Changing says that the credentials can differ with each call, so that refused ones are asked for again.
+	// Changing is set if the credentials can differ with each call, so that they are requested again after a refusal.
 	Changing bool
 }
 
 // handshakes defines the exchange with a server before a connection is used.
 type handshakes struct {
 	logins Logins
-	// primaries says that a server that is a replica is refused.
+	// primaries is set if connections to replicas are refused.
 	primaries bool
 }
 

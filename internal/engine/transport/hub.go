@@ -23,7 +23,7 @@ const (
 // workers that come and go together share one new connection.
 const dropAfter = time.Second
 
-// Hub subscribes to channels for all users of an engine, on a connection of its own that exists while there are
+// Hub subscribes to channels for all users of an engine, on a separate connection that exists while there are
 // listeners.
 //
 // The client library passes messages to its subscribers from the goroutine that reads the connection, and waits for
@@ -32,9 +32,9 @@ const dropAfter = time.Second
 // subscribes to each channel once, and the goroutine that reads only puts messages into a mailbox, from which another
 // goroutine passes them on: a server drops a subscriber that reads more slowly than others publish.
 //
-// The hub never unsubscribes from a channel. The client library sends a PING after every UNSUBSCRIBE and panics, in a
-// goroutine of its own, when the server refuses it, as one that cannot persist does (MISCONF). When channels are not
-// wanted any more, the hub closes the connection, after dropAfter, and subscribes to the others on a new one.
+// The hub never unsubscribes from a channel. The client library sends a PING after every UNSUBSCRIBE and panics, in
+// its own goroutine, when the server refuses it, as one that cannot persist does (MISCONF). When channels are no
+// longer wanted, the hub closes the connection, after dropAfter, and subscribes to the others on a new one.
 type Hub struct {
 	client rueidis.Client
 	logger *slog.Logger
@@ -42,7 +42,7 @@ type Hub struct {
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
 	roles  *links // see pinnedReads
-	// unasked says that a connection with subscriptions takes no other commands (RESP2), so that its role cannot be
+	// unasked is set if a connection with subscriptions takes no other commands (RESP2), so that its role cannot be
 	// checked.
 	unasked bool
 

@@ -59,7 +59,7 @@ func (c pinnedReads) Nodes() map[string]rueidis.Client {
 // connecting reports whether a call may have to wait for a connection.
 func (c pinnedReads) connecting() bool { return c.dialer != nil && c.dialer.busy.Load() > 0 }
 
-// doWhileConnecting makes a call in a goroutine of its own, so that it can be left.
+// doWhileConnecting makes a call in a separate goroutine, so that the caller can leave when its context ends.
 func (c pinnedReads) doWhileConnecting(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	answer := make(chan rueidis.RedisResult, 1)
 	for ctx.Err() == nil {

@@ -92,8 +92,8 @@ func (t *Transport) guardRoles(ctx context.Context) {
 	}
 }
 
-// Probe asks each server whether it is there, and still the primary. Connections to those that do not answer in time
-// are closed, so that the calls that wait for them fail and are repeated.
+// Probe checks that each server is reachable, and still the primary. It closes connections to servers that do not
+// answer in time, so that the calls that wait for them fail and are repeated.
 func (t *Transport) Probe(ctx context.Context) {
 	var asked sync.WaitGroup
 	for _, node := range t.Client.Nodes() {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
@@ -35,7 +37,7 @@ func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), confi
 		return k == testserver.Embedded
 	})
 	if len(kinds) == 0 {
-		t.Skip("there are no users without a server")
+		t.Skip("an embedded engine has no users")
 	}
 	testserver.SideBySide(t, kinds, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.NewRestricted(t, kind, config...)
@@ -148,7 +150,7 @@ func TestApplication(t *testing.T) {
 	})
 }
 
-// operate does what an operator does.
+// operate performs an operator's calls.
 func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[order, int], in order) {
 	t.Helper()
 	c := b.Client
@@ -248,16 +250,14 @@ func TestApplicationInContractMode(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
 		for _, info := range b.KeeperTasks() {
-			if info.InContractMode {
-				_, err := b.RunKeeperTask(ctx, info.Name)
-				require.NoError(t, err, info.Name)
-			}
+			_, err := b.RunKeeperTask(ctx, info.Name)
+			require.NoError(t, err, info.Name)
 		}
-	}, runtime.OpenConfig{Contract: &runtime.ContractConfig{}})
+	}, runtime.OpenConfig{Backend: contract.Backend(contract.Config{})})
 }
 
-// An application can neither replace code, nor look at the server, nor reach what belongs to another prefix.
-func TestApplicationMayNoMore(t *testing.T) {
+// An application can neither replace code, nor inspect the server, nor reach data under another prefix.
+func TestApplication_CannotReachOtherData(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		if b.Kind == testserver.OnCluster {
@@ -293,7 +293,7 @@ func TestApplicationMayNoMore(t *testing.T) {
 		_, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: other})
 		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 		operator := b.Operator()
-		require.NoError(t, operator.Do(ctx, operator.B().AclLog().Reset().Build()).Error()) // what was refused here was meant to be
+		require.NoError(t, operator.Do(ctx, operator.B().AclLog().Reset().Build()).Error()) // this test intends its refusals
 	})
 }
 
@@ -337,7 +337,7 @@ func TestApplicationWithoutLibrary(t *testing.T) {
 }
 
 // The page shows the rules as the package gives them.
-func TestPage(t *testing.T) {
+func TestAccessPage_MatchesRules(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "access.md"))
 	require.NoError(t, err)

@@ -101,9 +101,9 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 	})
 }
 
-// What exceeds a hard limit fails the node for good; the soft limit and the hard one are events of the run and go to
-// the callback.
-func TestBreachesAreTold(t *testing.T) {
+// Usage above a hard limit fails the node for good. The breaches of the soft and the hard limit are events of the run,
+// and arguments of the callback.
+func TestBreachesAreReported(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -231,7 +231,7 @@ func TestBlockedNodesWait(t *testing.T) {
 }
 
 // A node whose reservation does not fit waits without using an attempt, and continues when another node returns one.
-func TestRefusedNodeWaits(t *testing.T) {
+func TestReservation_NodeWaitsForAmount(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -16,7 +16,7 @@ import (
 )
 
 // The reference of a listed budget leads to that budget, in every call.
-func TestListedReferences(t *testing.T) {
+func TestBudgetRefsFromList(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

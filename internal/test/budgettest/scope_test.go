@@ -165,7 +165,7 @@ func TestSharedBudget(t *testing.T) {
 	})
 }
 
-// What an attempt that fails has spent is spent, and so is what the next one spends; a step spends once, and so does a
+// Usage of a failed attempt counts, and so does usage of the next one; a step reports its usage once, and so does a
 // key.
 func TestRetriesSpendAnew(t *testing.T) {
 	t.Parallel()
@@ -201,8 +201,8 @@ func TestRetriesSpendAnew(t *testing.T) {
 	})
 }
 
-// What is not settled when an attempt ends is given back; what is possible at all is refused at once, whatever the
-// effect.
+// Reservations that are not settled when an attempt ends are released. A reservation above the limit is refused at
+// once, whatever the budget's effect.
 func TestUnsettledReservations(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -64,7 +64,7 @@ func doubling(t *testing.T, double *activity.Activity[int, int], until *activity
 	return def
 }
 
-// Each turn of a loop is a run, which gets what the one before has brought, until the condition holds.
+// Each turn of a loop is a run with the result of the previous turn as its input, until the condition holds.
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -128,7 +128,7 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// A loop whose condition does not hold in time fails; a rerun of one whose turn failed goes on there.
+// A loop fails if its condition does not hold in time; a rerun of a loop with a failed turn continues at that turn.
 func TestLoopFails(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -277,7 +277,7 @@ func TestExpand(t *testing.T) {
 	})
 }
 
-// A plan is kept for what follows: a rerun of one that failed runs it again, and does not make another one.
+// A plan is stored for reruns: a rerun after its run failed reruns this run, and does not make another plan.
 func TestExpandKeepsItsPlan(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -441,7 +441,7 @@ func TestMapFlow(t *testing.T) {
 	})
 }
 
-// A function goes on as new with a state, as often as it likes, and does more than its journal holds.
+// A function continues as new with a state, any number of times, and so executes more steps than its journal holds.
 func TestContinueAsNew(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -459,7 +459,7 @@ func TestContinueAsNew(t *testing.T) {
 				s.Done++
 			}
 			if s.Generation == 2 && failures.Add(1) < 3 {
-				return 0, errBad // a retry goes on with the state of its generation
+				return 0, errBad // a retry has the state of its generation
 			}
 			if s.Generation < generations {
 				return 0, fmt.Errorf("more: %w", activity.ContinueAsNew(s))
@@ -480,7 +480,7 @@ func TestContinueAsNew(t *testing.T) {
 		require.Equal(t, int64(each*generations), steps.Load())
 		require.Equal(t, generations, nodeNow(t, ctx, run.RunRef, "only").Generation)
 
-		// A rerun of what has succeeded begins with the input.
+		// A rerun of a succeeded node begins with the input.
 		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)

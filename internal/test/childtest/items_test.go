@@ -21,7 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// gated doubles what is below a bound and waits with the rest until the gate is open or its context ends.
+// gated doubles numbers below a bound, and blocks on others until the gate is open or its context ends.
 func gated(bound int, gate <-chan struct{}, waiting *atomic.Int64) *activity.Activity[int, int] {
 	return activity.New("double", func(ctx context.Context, n int) (int, error) {
 		if n >= bound {
@@ -181,7 +181,7 @@ func TestMapRerun(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 10100, out)
-		require.EqualValues(t, 100-done, ran.Load(), "what has succeeded is not run again")
+		require.EqualValues(t, 100-done, ran.Load(), "succeeded nodes do not run again")
 		b.Settle(t)
 
 		// The list is another one now: the run of the items before is replaced, and removed.
@@ -227,8 +227,8 @@ func TestMapItemsAtOnce(t *testing.T) {
 	})
 }
 
-// Outcomes that are too large together fail the node when all items have ended, and the error names what, how much and
-// the limit.
+// Outcomes that exceed the size limit together fail the node after all items have ended. The error names the map, the
+// size and the limit.
 func TestMapOutcomesTooLarge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -288,8 +288,8 @@ func TestContractModeRefuses(t *testing.T) {
 	})
 }
 
-// The item whose result makes the results of a map too large fails, and with it the map: what has not started is
-// cancelled. Run again, it fails again.
+// The item whose result makes the results of a map exceed the size limit fails, and with it the map. Items that have
+// not started are cancelled. A rerun fails again.
 func TestMapResultsTooLargeStopTheRest(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

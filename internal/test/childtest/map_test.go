@@ -86,7 +86,7 @@ func failing(bad int, ran *atomic.Int64) *activity.Activity[int, int] {
 	})
 }
 
-// An item that fails for good fails the node with its reason and category; what has not started is cancelled.
+// An item that fails for good fails the node with its reason and category; items that have not started are cancelled.
 func TestMapFailsWithItem(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -23,7 +23,7 @@ import (
 
 // While a slot migrates, a call runs on all of its data or waits: it never treats keys that have not arrived as
 // missing.
-func TestHalfMovedSlot(t *testing.T) {
+func TestSlotMigration_CallsWaitForKeys(t *testing.T) {
 	onCluster(t)
 	t.Parallel()
 	for _, kind := range []testserver.Kind{testserver.Redis, testserver.Valkey} {

@@ -48,8 +48,8 @@ type Bench struct {
 	operators []rueidis.Client
 }
 
-// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear
-// that. The config, here and in other functions of this package, may be left out.
+// Each runs a test on all engines at the same time, so data that the test shares between engines must allow concurrent
+// use. The config is optional, here and in other functions of this package.
 func Each(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, config...)) })
@@ -108,9 +108,9 @@ func URL(tb testing.TB, kind testserver.Kind) string {
 	return testserver.Database(tb, kind)
 }
 
-// prefixFor returns the key prefix of an engine with the config: a new one, or that of contract mode.
+// prefixFor returns the key prefix of an engine with the config: a new prefix, or ContractPrefix in contract mode.
 func prefixFor(config runtime.OpenConfig) string {
-	if config.Contract != nil {
+	if engine.GuestOf(config.Backend) != nil {
 		return ContractPrefix
 	}
 	return NewPrefix()
@@ -119,9 +119,10 @@ func prefixFor(config runtime.OpenConfig) string {
 // NewPrefix returns a unique key prefix.
 func NewPrefix() string { return "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20] }
 
-// Open opens the engine that a URL names. What it logs is shown when the test fails.
+// Open opens the engine at a URL. The test logs the engine's output when it fails.
 func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
+	url, c := inContractMode(url, atMostOne(tb, config))
 	b := &Bench{Kind: kind, URL: url, Prefix: prefix, log: &logBuffer{}}
 	tb.Cleanup(func() {
 		if tb.Failed() {
@@ -130,17 +131,16 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...run
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	c := atMostOne(tb, config)
 	c.Prefix, c.AllowVolatile = prefix, true
 	c.Partitions = cmp.Or(c.Partitions, 4)
 	c.Logger = cmp.Or(c.Logger, b.Logger())
-	engine, err := runtime.Open(ctx, url, c)
+	opened, err := runtime.Open(ctx, url, c)
 	for errors.Is(err, enginecore.ErrNotReachable) && ctx.Err() == nil {
 		// on a busy machine, a server's answer may take longer than a client waits
-		engine, err = runtime.Open(ctx, url, c)
+		opened, err = runtime.Open(ctx, url, c)
 	}
 	require.NoError(tb, err)
-	b.Engine, b.Client = engine, NewClient(tb, engine)
+	b.Engine, b.Client = opened, NewClient(tb, opened)
 	tb.Cleanup(func() {
 		b.Client.Close()
 		if err := b.Engine.Close(); err != nil {
@@ -174,7 +174,7 @@ type Running struct {
 	err    error
 }
 
-// Stop ends it, waits, and returns what Run returned.
+// Stop cancels Run, waits for its end, and returns its error.
 func (r *Running) Stop() error {
 	r.tb.Helper()
 	r.cancel()
@@ -277,9 +277,6 @@ func (b *Bench) History(ctx context.Context, id enginecore.ExecutionID) string {
 func (b *Bench) RunKeeperTasks(tb testing.TB) {
 	tb.Helper()
 	for _, info := range b.KeeperTasks() {
-		if b.Contract() && !info.InContractMode {
-			continue
-		}
 		_, err := b.RunKeeperTask(Context(tb), info.Name)
 		require.NoError(tb, err, info.Name)
 	}
@@ -297,8 +294,8 @@ func (b *Bench) Look(tb testing.TB) {
 	}
 }
 
-// Settle waits until the keyspace is consistent and without leftovers, and reports what is not. Consequences of the end
-// of a flow, such as the work of a keeper, may still be in progress when its result is known.
+// Settle waits until the keyspace is consistent and without leftovers, and reports the violations otherwise. A flow's
+// result may be known before a keeper has performed all consequences of the flow's end.
 func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 	tb.Helper()
 	patience := Patience / 4
@@ -317,7 +314,7 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 			tb.Errorf("the keyspace is not in order:\n%v", report.Err())
 			return s
 		}
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at the keyspace
+		time.Sleep(20 * time.Millisecond) // nolint:forbidigo // between two readings of the keyspace
 	}
 }
 
@@ -341,8 +338,9 @@ func (b *Bench) Wipe(tb testing.TB) {
 	}
 }
 
-// Eventually waits up to Patience for a condition, which returns what is missing, or "" when it holds. A failure shows
-// the last two different texts: the last one may only say that the test's time is up.
+// Eventually waits up to Patience for a condition. The condition returns a description of the missing event, or "" when
+// it holds. A failure shows the last two different texts, since the last one may only report that the test's time is
+// up.
 func Eventually(tb testing.TB, condition func() string) {
 	tb.Helper()
 	EventuallyWithin(tb, Patience, condition)

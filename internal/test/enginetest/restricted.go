@@ -21,8 +21,8 @@ const restrictedVariable = "FLOWFABRIC_TEST_RESTRICTED"
 
 const usersPassword = "of no use outside of tests"
 
-// NewRestricted opens the engine as a user that has the rights of an application on its own prefix. Another one, with
-// those of a deployer, has loaded the library before.
+// NewRestricted opens the engine as a user with an application's rights on its own prefix. Another user, with a
+// deployer's rights, has loaded the library before.
 func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	shared := URL(tb, kind)
@@ -39,10 +39,10 @@ func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCo
 	deployer := AddUser(tb, operators, shared, "deployer-of-"+prefix, prefix, enginecore.DeployerRules)
 	c.Prefix, c.Partitions = prefix, cmp.Or(c.Partitions, 4)
 	deploying := c
-	deploying.Contract = nil // contract mode loads no library
-	engine, err := runtime.Open(Context(tb), deployer, deploying)
+	deploying.Backend = engine.ContractBackend{} // contract mode loads no library
+	deployed, err := runtime.Open(Context(tb), deployer, deploying)
 	require.NoError(tb, err)
-	require.NoError(tb, engine.Close())
+	require.NoError(tb, deployed.Close())
 	b := Open(tb, kind, AddUser(tb, operators, shared, prefix, prefix, enginecore.ApplicationRules), prefix, c)
 	b.operators = operators
 	return b

@@ -93,13 +93,13 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 		}
 		require.Equal(t, enginecore.FlowOpen, s())
 		d.Complete(d.Claim(other.last, 0), "done")
-		require.Equal(t, enginecore.FlowCompleted, s(), "nobody needed the one that was cancelled")
+		require.Equal(t, enginecore.FlowCompleted, s(), "no node needed the cancelled one")
 		b.Check(t, invariant.AnyTime)
 	})
 }
 
 // A cancel that is owed and listed nowhere is listed again, and dispatched.
-func TestOwedCancelIsFound(t *testing.T) {
+func TestUnlistedSiblingCancelIsRepaired(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)

@@ -96,7 +96,7 @@ func (c *Client) perform(ctx context.Context, call Call) (Outcome, error) {
 	return Outcome{}, fmt.Errorf("no such call: %s", call.Kind)
 }
 
-// outcome returns that of a signal.
+// outcome returns the outcome of a signal.
 func outcome(r fabrictype.SignalResult, existed bool) Outcome {
 	return Outcome{Code: Code(r.Outcome), First: Code(r.First), Existed: existed}
 }

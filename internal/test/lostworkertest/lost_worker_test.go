@@ -50,7 +50,7 @@ func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench)) {
 }
 
 // A function that kills its process fails, and the others of the process do not.
-func TestOthersSurviveAPoison(t *testing.T) {
+func TestPoison_OtherRunsSucceed(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -72,7 +72,7 @@ func TestOthersSurviveAPoison(t *testing.T) {
 
 // A program that crashes soon after each of its starts fails nothing: a run loses two workers, and then it waits for
 // one that lives.
-func TestCrashLoopFailsNothing(t *testing.T) {
+func TestCrashLoop_RunWaitsForWorker(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -92,14 +92,14 @@ func TestCrashLoopFailsNothing(t *testing.T) {
 	})
 }
 
-// mortal claims an execution as a worker that never renews, and reports what the reply says.
+// mortal claims an execution as a worker that never renews its lease, and checks the reply.
 type mortal struct {
 	isNew, alone bool
 	leased       int
 	suspect      bool
 }
 
-// once claims once. It returns how the reply differs from what it should be, and an empty text if it does not.
+// once claims once. It returns the difference between the reply and the expected one, and an empty text if there is none.
 func (m mortal) once(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], instance string) string {
 	t.Helper()
 	core := engine.ConnOf(b.Engine.Internal())
@@ -130,8 +130,8 @@ func (m mortal) claim(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], 
 	enginetest.Eventually(t, func() string { return m.once(t, b, run, instance) })
 }
 
-// Who may take over, and how often: a new worker only what was lost once, a worker in company no suspect, and one
-// worker at a time is asked to be alone for one.
+// Rules of take-overs: a new worker takes only executions that were lost once, a worker with other running executions
+// takes no suspect, and the engine asks one worker at a time to run nothing else for a suspect.
 func TestTakeOvers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -158,7 +158,7 @@ func TestTakeOvers(t *testing.T) {
 }
 
 // A function that must not run twice fails when its worker is lost.
-func TestNoLostWorker(t *testing.T) {
+func TestLostWorkers_ZeroFailsNode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -176,7 +176,7 @@ func TestNoLostWorker(t *testing.T) {
 
 // An execution that an operator takes from its workers has lost none of them: a worker of any age takes it over at
 // once.
-func TestRevokedLeasesAreNoLosses(t *testing.T) {
+func TestRevokedLeasesDoNotCountAsLost(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -204,10 +204,10 @@ func TestRevokedLeasesAreNoLosses(t *testing.T) {
 	})
 }
 
-// A run says of a node that has lost workers how many they are, since when it is held back, and when it is tried next.
-// It is held back from the end of the lease on, which it also says before a keeper has marked the lease: a late keeper
-// changes neither.
-func TestWhyItIsHeldBack(t *testing.T) {
+// The description of a node that has lost workers contains their number, the time since which the node is delayed, and
+// the time of its next attempt. The delay begins at the end of the lease, also before a keeper has marked the lease: a
+// late keeper changes neither time.
+func TestLostWorkers_ReasonAndNextAttempt(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

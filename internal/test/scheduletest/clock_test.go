@@ -100,8 +100,8 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 	b.Settle(t)
 }
 
-// A keeper notices by itself that the clock was set back, says so, and goes on with schedules that it has put off:
-// those whose next time lies ahead, and those of which somebody began to start a run.
+// A keeper notices that the clock was set back, logs it, and continues with schedules that it has postponed: schedules
+// with a next time far ahead, and schedules with a fire that another keeper has begun to start.
 func TestKeeperNoticesClockSetBack(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)

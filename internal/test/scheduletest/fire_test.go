@@ -101,7 +101,7 @@ func TestEachFireOnce(t *testing.T) {
 			i := r.IntN(len(keepers))
 			require.NoError(t, keepers[i].Stop())
 			keepers[i] = b.Keeper(t)
-			// What a keeper has begun counts as begun long ago, whether it still lives or not.
+			// The test dates begun fires back, whether or not their keepers still live.
 			l.editState(t, func(state map[string]any) {
 				waiting, _ := state["waiting"].([]any)
 				for _, fire := range waiting {

@@ -138,8 +138,8 @@ func (l *fixture) onceEach(t *testing.T) {
 
 func (l *fixture) worker(t *testing.T) { l.Worker(t, l.def.Handlers()) }
 
-// schedule makes the schedule "s". It fires every hour unless the config says otherwise, so that only what a test moves
-// happens.
+// schedule makes the schedule "s". It fires every hour unless the config contains other times, so that only fires of
+// the test happen.
 func (l *fixture) schedule(t *testing.T, config runtime.ScheduleConfig) *fabrictype.Schedule {
 	t.Helper()
 	d, err := runtime.Schedule(enginetest.Context(t), l.Client, "s", l.def, job{Name: "nightly"}, l.config(config))

@@ -53,9 +53,9 @@ func TestOverlapQueue(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) { queueFires(t, b) })
 }
 
-// Keepers are told of the end of a run: the next one starts before they would look again. The clock is the test's own,
-// so that a slow machine makes nothing late.
-func TestOverlapQueueIsToldOfEnds(t *testing.T) {
+// The engine notifies keepers of the end of a run: the next one starts before their next sweep. The clock is the test's
+// own, so that a slow machine delays nothing.
+func TestOverlapQueue_StartsAtEndOfRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestOverlapAllow(t *testing.T) {
 	})
 }
 
-// The jitter puts a fire off, by the same time on every keeper; the run is that of the time by the timetable.
+// The jitter delays a fire, by the same duration on every keeper; the run is named by the time in the timetable.
 func TestJitter(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -175,7 +175,7 @@ func TestJitter(t *testing.T) {
 }
 
 // A manually triggered run counts as the previous run.
-func TestTriggerMeetsOpenRun(t *testing.T) {
+func TestTriggeredRunCountsForOverlap(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	synctest.Test(t, func(t *testing.T) { // a slow machine makes nothing late
@@ -197,7 +197,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 			require.Equal(t, ids[0], d.LastRun)
 		}
 		_, err := b.Client.TriggerSchedule(ctx, "s")
-		require.NoError(t, err, "while it is written nobody knows whether the first run has ended")
+		require.NoError(t, err, "when it is written, the end of the first run is unknown")
 		_, err = b.Client.TriggerSchedule(ctx, "s")
 		require.ErrorIs(t, err, runtime.ErrScheduleFull)
 		begun := time.Now()
@@ -218,13 +218,13 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 			return d.Started == 4 && d.LastRunState == fabrictype.RunSucceeded
 		})
 		require.Len(t, l.runs(), 4, fmt.Sprint(l.runs()))
-		require.Less(t, time.Since(begun), 28*time.Second, "a keeper has been told to watch the run")
+		require.Less(t, time.Since(begun), 28*time.Second, "a keeper has been notified to watch the run")
 		l.onceEach(t)
 		b.Settle(t)
 	})
 }
 
-// Where the policy starts nothing, whoever triggers the schedule is told so.
+// If the policy starts no run, the trigger returns this outcome.
 func TestTriggerSkipped(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

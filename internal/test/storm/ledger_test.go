@@ -54,7 +54,7 @@ func (d *diary) hold(ctx context.Context, e entry, coinsNeeded int64, work func(
 	return errors.Join(err, r.Settle(ctx, 0))
 }
 
-// spend reports what counts once for a node, however often its function runs.
+// spend reports usage that counts once for a node, however often its function runs.
 func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
 	if amount == 0 {
 		return nil
@@ -91,7 +91,7 @@ func (j *checker) settleLedger(ctx context.Context, s *storm) {
 	require.NoError(j.t, err)
 	got := state.Amount(spending).Spent - s.spent
 	s.spent += got
-	assert.GreaterOrEqual(j.t, got, sum(counted), "what was counted is in the budget")
+	assert.GreaterOrEqual(j.t, got, sum(counted), "acknowledged usage is in the budget")
 	assert.LessOrEqual(j.t, got, sum(asked), "nothing is in the budget twice")
 	assert.Zero(j.t, state.Amount(coins).Spent)
 	j.tallies["spent"], j.tallies["refused coins"] = int(got), state.Breaches
@@ -200,7 +200,7 @@ func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
 	}
 }
 
-// span is what lies after one time and not after another, by the engine's clock.
+// span is the time after from until to, by the engine's clock.
 type span struct{ from, to time.Time }
 
 // paused reports whether the schedule may have been paused at a time.

@@ -39,8 +39,8 @@ type Attempt struct {
 }
 
 // Init begins the attempt at an execution that a call sent at sentAt has leased from a shard. It keeps claimed, which
-// must not be changed any more. The context of the attempt is derived from the base of the run. The caller calls Cancel
-// when the attempt has ended.
+// the caller must not change afterwards. The context of the attempt is derived from the base of the run. The caller
+// calls Cancel when the attempt has ended.
 func (a *Attempt) Init(run *Shared, from dispatch.LaneShard, claimed *enginerpc.ClaimedExecution, sentAt time.Time) {
 	a.Run, a.Shard, a.Source, a.Claimed, a.Begun = run, from, from, claimed, time.Now()
 	// A claim from a shard can lease executions of all partitions that share the order of its lane.
@@ -106,7 +106,7 @@ func (a *Attempt) Reported(kind completion.Kind, r *completion.Report) {
 	if r.Err != nil {
 		a.OutcomeUnknown.Store(true)
 		if lease.IsFence(r.Err) {
-			a.Awaited.Store(true) // perhaps: the engine may have ended the execution meanwhile
+			a.Awaited.Store(true) // perhaps: the engine may have ended the execution in the meantime
 		}
 		lost := unreported[kind]
 		a.Log(slog.LevelWarn, lost.event, lost.message, slog.Any("error", r.Err))
@@ -135,9 +135,9 @@ func (a *Attempt) TellReturned() {
 	})
 }
 
-// KeepsLease reports whether the worker still holds the lease, by the time at which it asked for it, and ends the
-// context of an attempt that has lost it. The process may have been stopped since: nothing else has noticed then that
-// another worker may have the execution.
+// KeepsLease reports whether the worker still holds the lease, counted from the time at which it requested it, and
+// ends the context of an attempt that has lost it. This check detects that the process was stopped for a while, so
+// that another worker may have the execution.
 func (a *Attempt) KeepsLease() bool {
 	if a.LeaseEnded() {
 		a.Cancel(engine.ErrLeaseLost)
@@ -169,8 +169,8 @@ func (a *Attempt) RetryUntilKnown(ctx context.Context, send func() error) error 
 	return err
 }
 
-// RunAgain reopens a settled task so that its function can run again, unless its context has ended meanwhile.
-// In that case release reports whether the execution is to be released because the worker stops.
+// RunAgain reopens a settled task so that its function can run again, unless its context has ended in the meantime. In
+// that case release reports whether the caller has to release the execution because the worker stops.
 func (a *Attempt) RunAgain() (again, release bool) {
 	// A goroutine that ended the context while the task was settled left the report to this task.
 	a.Settled.Store(false)

@@ -35,7 +35,7 @@ type useKey struct {
 // useResult is the result of one entry.
 type useResult struct {
 	use enginerpc.BudgetUse
-	// owed are the tasks that follow from the entry and that its caller carries out.
+	// owed are the tasks that follow from the entry and that its caller performs.
 	owed []string
 	// gate and closed are the version and the state of the budget's gate after the call. gateChanged is set
 	// for one entry of a call that changed the gate.

@@ -120,8 +120,8 @@ func (u *Use) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]strin
 	return names, nil
 }
 
-// send sends one entry to a budget and carries out the tasks that follow from it. It returns a
-// *activity.BudgetError if the engine refused the entry.
+// send sends one entry to a budget and performs the tasks that follow from it. It returns a *activity.BudgetError if
+// the engine refused the entry.
 func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseBudgetEntry) error {
 	p, err := u.attempt.Run.Core.Partitioning().BudgetPartition(b.ID)
 	if err != nil {
@@ -222,8 +222,8 @@ func (u *Use) publishElsewhere(update submit.GateUpdate) {
 	})
 }
 
-// reportBreach carries out the task of a breach, and calls the OnBudget function of the worker. If carrying
-// it out fails, a keeper does it.
+// reportBreach performs the task of a breach, and calls the OnBudget function of the worker. If the task fails, a
+// keeper performs it.
 func (u *Use) reportBreach(
 	ctx context.Context, b *submit.StoredBudget, p enginecore.Partition, text string, e enginerpc.UseBudgetEntry,
 	use enginerpc.BudgetUse,

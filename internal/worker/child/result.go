@@ -19,8 +19,8 @@ import (
 // skippedOutcome is the outcome of an execution that was skipped.
 const skippedOutcome = string(flow.Skipped)
 
-// zeroResult returns the result of a node whose flow returns none: the encoded zero value, of whichever type. Codecs
-// other than JSON get no bytes, which is the zero value of a message, a text and a list of bytes.
+// zeroResult returns the result of a node whose flow returns none: the encoded zero value of its type. Codecs other
+// than JSON get no bytes, which is the zero value of a message, a text and a list of bytes.
 func (c *childRun) zeroResult() ([]byte, error) {
 	codec := flowgraph.StoredCodec
 	if c.planned == nil {

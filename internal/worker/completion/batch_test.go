@@ -108,7 +108,7 @@ func (*refusingCalls) Complete(context.Context, enginerpc.CompleteCall) (enginer
 
 // A result that the engine refuses as too large is a failure of the attempt. The executions that the call with several
 // completions has leased all the same are not lost.
-func TestRefusedResult(t *testing.T) {
+func TestRefusedResultKeepsLeasedExecutions(t *testing.T) {
 	t.Parallel()
 	surplus := []enginerpc.ClaimedExecution{{ExecutionID: "other"}}
 	c := &Completer{

@@ -40,13 +40,13 @@ type Task struct {
 	refused bool
 	// asked receives a value when current has to be performed.
 	asked chan struct{}
-	// owesReturn is set while the engine may wait until the program no longer works on the task, which has ended; left is
-	// set when the program has reported that.
+	// owesReturn is set while the engine may wait until the program no longer works on the task, which has ended; left
+	// is set when the program has reported that.
 	owesReturn, left atomic.Bool
 
 	mu sync.Mutex
-	// current is the settlement that was asked for last; nil before, and after the engine refused one. mu guards it and
-	// over, which is set when the task has ended otherwise.
+	// current is the last settlement that the program requested; nil before, and after the engine refused one. mu
+	// guards it and over, which is set when the task has ended otherwise.
 	current *settlement
 	over    error
 }
@@ -92,8 +92,8 @@ func (h *Task) offer(to chan<- *Task, closing <-chan struct{}) (taken bool, reas
 }
 
 // await waits until a task that was taken may be handed out. It reports whether it may; the error is the cause of ctx.
-// All ways to a task end here: one whose context or lease has ended since it was leased is not handed out, because
-// another worker may run it by now. The process may have been stopped meanwhile.
+// Every task passes here: a task whose context or lease has ended since it was leased is not handed out, because
+// another worker may run it by now. The process may have been stopped in between.
 func (h *Task) await(ctx context.Context) (bool, error) {
 	select {
 	case <-h.begun:
@@ -177,7 +177,7 @@ func prepare(ctx context.Context, run Run, t *task.Task) (h *Task, end func(), e
 	return h, func() { stop(); cancel() }, nil
 }
 
-// serve carries out settlements until the task has ended.
+// serve performs settlements until the task has ended.
 func (h *Task) serve() {
 	ended := h.ctx.Done()
 	var stopping <-chan time.Time
@@ -208,14 +208,14 @@ func (h *Task) serve() {
 	}
 }
 
-// contextEnded ends a task whose context has ended, unless the program has asked for a settlement before. It reports
+// contextEnded ends a task whose context has ended, unless the program has requested a settlement before. It reports
 // whether the task has ended.
 func (h *Task) contextEnded(cause error) bool {
 	h.mu.Lock()
 	asked := h.current != nil
 	h.mu.Unlock()
 	if asked && !errors.Is(cause, engine.ErrLeaseLost) {
-		return false // it is carried out first
+		return false // the settlement is performed first
 	}
 	h.end(cause, completion.Outcome{})
 	return true
@@ -229,7 +229,7 @@ func (h *Task) end(cause error, o completion.Outcome) {
 	if o.Kind == completion.KindDropped {
 		o = t.OutcomeOf(nil, cause) // settles the attempt
 		t.Report(o, 0)
-		// The program may still work: it says that it does not when it settles or drops the task.
+		// The program may still work: it reports that it has stopped when it settles or drops the task.
 		h.owesReturn.Store(t.Awaited.Swap(false))
 		if h.left.Load() {
 			h.returned()
@@ -240,7 +240,7 @@ func (h *Task) end(cause error, o completion.Outcome) {
 	h.finish(cause)
 }
 
-// finish records how the task has ended and answers a settlement that was asked for too late.
+// finish records how the task has ended and answers a settlement that was requested too late.
 func (h *Task) finish(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -17,7 +17,7 @@ const handoverPatience = time.Second
 // Handover hands the tasks of a worker to callers of Next. NewHandover makes one.
 type Handover struct {
 	Offers chan *Task
-	// places has a value for each task that the program holds or that a call of Next waits for.
+	// places contains a value for each task that the program holds or that a call of Next waits for.
 	places chan struct{}
 	// begun is closed when run is set, closing when the worker hands out no more tasks.
 	begun   chan struct{}
@@ -131,7 +131,7 @@ func (h *Handover) next(ctx context.Context) (*Task, error) {
 	return nil, err
 }
 
-// TakeGranted leases the execution of a grant and returns its task. If the grant cannot be used any more, the error
+// TakeGranted leases the execution of a grant and returns its task. If the grant can no longer be used, the error
 // matches admission.ErrNoGrant.
 func (h *Handover) TakeGranted(ctx context.Context, grant admission.IssuedGrant) (*Task, error) {
 	run, err := h.enter(ctx)

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
-// settlement is an end of a task that the program asks for. err and report are valid when done is closed.
+// settlement is an end of a task that the program requests. err and report are valid when done is closed.
 type settlement struct {
 	outcome completion.Outcome
 	done    chan struct{}
@@ -81,7 +81,7 @@ func (h *Task) settle(ctx context.Context, o completion.Outcome) (completion.Rep
 	}
 }
 
-// carryOut carries out the settlement that was asked for. It reports whether the task has ended.
+// carryOut performs the requested settlement. It reports whether the task has ended.
 func (h *Task) carryOut() bool {
 	h.mu.Lock()
 	s, t := h.current, h.task

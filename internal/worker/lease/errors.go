@@ -15,7 +15,7 @@ const (
 	ClaimPause = 200 * time.Millisecond
 )
 
-// IsFence reports whether an error says that the caller does not hold the lease of the execution.
+// IsFence reports whether an error means that the caller does not hold the lease of the execution.
 func IsFence(err error) bool {
 	for _, code := range []enginecore.Code{
 		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, enginecore.ErrLeaseExpired,

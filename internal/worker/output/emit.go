@@ -138,7 +138,7 @@ func (e *emitter) finish() {
 	defer e.mu.Unlock()
 	for e.fault == nil && len(e.unsent) > 0 {
 		ctx, cancel := e.attempt.Reporting()
-		_ = e.wait(ctx) // the lease may have been renewed meanwhile
+		_ = e.wait(ctx) // the lease may have been renewed in the meantime
 		cancel()
 		if len(e.unsent) > 0 && e.attempt.LeaseEnded() {
 			e.attempt.Cancel(engine.ErrLeaseLost)

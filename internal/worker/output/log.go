@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// A batch of lines becomes a frame when it has so many lines or bytes, or after logPause.
+	// A batch of lines becomes a frame when it has logBatchLines or logBatchBytes, or after logPause.
 	logBatchLines = 100
 	logBatchBytes = 32 << 10
 	logPause      = 250 * time.Millisecond
@@ -33,7 +33,7 @@ type LogConfig struct {
 }
 
 // logOutput gathers the lines that the function of a task logs, and emits them as frames. The zero value is ready once
-// its output is set. Nothing is made before the function asks for its logger.
+// its output is set. Its parts are created when the function first uses its logger.
 type logOutput struct {
 	output *Output
 

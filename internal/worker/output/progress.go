@@ -98,7 +98,8 @@ func (p *progressReports) finish() {
 	}
 }
 
-// recordProgress sends one progress report and reports whether the engine has it. An error is logged at debug level.
+// recordProgress sends one progress report and reports whether the engine has stored it. An error is logged at debug
+// level.
 func recordProgress(a *attempt.Attempt, report *progress) bool {
 	ctx, cancel := a.Reporting()
 	defer cancel()

@@ -26,7 +26,7 @@ type knownRate struct {
 // rateFresh is how long a worker relies on whether a limit counts starts, which operators can change.
 const rateFresh = time.Second
 
-// maxKnownRates bounds the limits of which a worker knows that; beyond, it asks those again that it forgets.
+// maxKnownRates bounds the limits of which a worker caches that; it requests it again for limits that it has dropped.
 const maxKnownRates = 1024
 
 // maxCachedLimits bounds the limits in the cache; each claim of the worker carries all of them.

@@ -63,7 +63,7 @@ type Config struct {
 	Instance enginecore.WorkerInstanceID
 	// Manual leaves the renewal of leases to the program.
 	Manual bool
-	// Liveness records when the engine has answered, resting that the worker looks for it less often.
+	// Liveness records when the engine has answered, Resting that the worker checks less often that it is reachable.
 	Liveness *observe.Liveness
 	Resting  *atomic.Bool
 }
@@ -192,8 +192,8 @@ func (b *Manager) snapshot() map[enginecore.Partition][]*attempt.Attempt {
 	return held
 }
 
-// Cancel ends the context of a task whose execution the engine has ended, as the control message says. If the task is
-// unknown, the cancellation is kept for it.
+// Cancel ends the context of a task whose execution the engine has ended, with the cause in the control message. If
+// the task is unknown, the cancellation is kept for it.
 func (b *Manager) Cancel(m enginerpc.CancelMessage) {
 	cause := causeOf(m)
 	b.mu.Lock()
@@ -219,8 +219,8 @@ func (b *Manager) Await(m enginerpc.AwaitedMessage) {
 	b.remember(m.LeaseID, earlyCancel{awaited: true})
 }
 
-// causeOf returns the cause of contexts that a control message ends. The reason of a cancel is a text of its caller,
-// whatever it reads like.
+// causeOf returns the cause for contexts that a control message ends. The reason of a cancel is only a text of its
+// caller, even if it equals a reason of the engine.
 func causeOf(m enginerpc.CancelMessage) error {
 	switch m.Kind {
 	case engine.StopRevoked:
@@ -234,7 +234,7 @@ func causeOf(m enginerpc.CancelMessage) error {
 }
 
 // remember keeps a cancellation for a task that has not arrived. When there are too many, those older than a lease are
-// dropped. It needs the lock.
+// dropped. The caller holds the lock.
 func (b *Manager) remember(lease enginecore.LeaseID, order earlyCancel) {
 	now := time.Now()
 	if len(b.early) >= maxEarly {
@@ -322,7 +322,7 @@ func (b *Manager) Keep(ctx context.Context) {
 			if idle++; !b.isIdle() {
 				idle = 0
 			}
-			// Both can block for as long as a server is unavailable; the checks continue meanwhile.
+			// Both can block for as long as a server is unavailable; the checks continue during that time.
 			renewing.Go(func() { b.renew(ctx) })
 			if touching.CompareAndSwap(false, true) {
 				renewing.Go(func() {
@@ -345,7 +345,7 @@ func (b *Manager) RenewSoon() {
 const (
 	// restAfter is the number of renewals in a row without anything to renew after which a worker rests.
 	restAfter = 9
-	// RestingLooks is the number of leases between two looks for the engine while a worker rests.
+	// RestingLooks is the number of lease durations between two checks of the engine while a worker rests.
 	RestingLooks = 3
 )
 
@@ -389,8 +389,8 @@ func (b *Manager) rest(ctx context.Context) {
 	}
 }
 
-// untilLook returns how long a resting worker waits before it looks for the engine: a bit longer than reports are apart
-// by the default lease, from the last answer on, but at least a lease.
+// untilLook returns how long a resting worker waits before it checks the engine: a bit longer than the interval of
+// reports with the default lease, counted from the last answer, but at least a lease.
 func (b *Manager) untilLook() time.Duration {
 	return max(b.ttl, RestingLooks*b.ttl+b.ttl/2-b.Liveness.Silence())
 }

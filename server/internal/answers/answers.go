@@ -36,7 +36,7 @@ func Source(ctx context.Context, named string) (string, error) {
 // maxText bounds the names of an answer in its entry of the audit log, in bytes.
 const maxText = 256
 
-// Answer is a signal as the audit log has it.
+// Answer describes a signal for the audit log.
 type Answer struct {
 	// Wait names the wait: FLOW/RUN/NODE, or the id of an execution outside runs.
 	Wait string

@@ -38,7 +38,7 @@ const (
 	kindOther     = "other"
 )
 
-// stated is an error with a reply of its own.
+// stated is an error with its own reply.
 type stated struct {
 	status int
 	body   any

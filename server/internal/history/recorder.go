@@ -19,9 +19,9 @@ const (
 	// mostBudgets is how many budgets, including budgets of runs, may be listed for each sample. An engine with more
 	// budgets is queried for them less often, in proportion.
 	mostBudgets = 1000
-	// share bounds the time that reading takes: at most one part of so many.
+	// share bounds the time that reading takes: at most one part in share.
 	share = 50
-	// readTimeout bounds how long the engine is asked for one sample.
+	// readTimeout bounds the time of reading one sample from the engine.
 	readTimeout = 10 * time.Second
 )
 

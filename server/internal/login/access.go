@@ -24,7 +24,7 @@ type Refusal struct {
 	Code, Detail string
 }
 
-// Refuse returns why the principal may not call an operation, or nil. Every door of the server asks it.
+// Refuse returns why the principal may not call an operation, or nil. Every route of the server calls it.
 func (p Principal) Refuse(d Demand, readOnly bool) *Refusal {
 	switch {
 	case len(p.Rights) == 0:

@@ -92,8 +92,8 @@ func (o *OIDC) principal(c claims) (name string, groups []string, err error) {
 	return name, groups, err
 }
 
-// verifiedEmail refuses an address of which the provider says anything but that it has verified it: anybody can claim
-// one. Providers that say nothing verify all addresses.
+// verifiedEmail refuses an address if the provider sends email_verified with any value but true: anybody can claim an
+// address. Providers that do not send it verify all addresses.
 func (c claims) verifiedEmail() error {
 	said, given := c["email_verified"]
 	if given && string(said) != "true" {

@@ -91,7 +91,7 @@ func TestIDTokensAreForThisClient(t *testing.T) {
 
 // A principal with the name of a group is not a member of the group, and a group with the name of a principal does not
 // have the principal's rights.
-func TestNameOfAGroupIsNoMembership(t *testing.T) {
+func TestGroupNameIsNotMembership(t *testing.T) {
 	t.Parallel()
 	grants := []Grant{{MatchGroup: "ops-admins", Role: api.Admin}, {MatchName: "ann", Role: api.Operator}}
 	for _, c := range []struct {

@@ -89,7 +89,8 @@ func FuzzCookie(f *testing.F) {
 	})
 }
 
-// FuzzReturnPath asks to return to any address after a login: it is one of this server, below its home.
+// FuzzReturnPath requests to return to any address after a login: the result is an address of this server, below its
+// home.
 func FuzzReturnPath(f *testing.F) {
 	for _, seed := range []string{
 		"/console/runs?x=1", "//evil.example/console/", "/console/../../x", "/\\evil.example", "https://evil.example/console/", "/console/\r\nSet-Cookie: x=y", "/console//evil.example",

@@ -14,7 +14,7 @@ const (
 	// requests. Each ID token with an unknown key needs a request, also a forged one.
 	keysEvery  = 10 * time.Second
 	keysAtOnce = 2
-	// discoveryPause is how long a provider is not asked again that did not answer.
+	// discoveryPause is the time after which a provider that did not answer is queried again.
 	discoveryPause = 5 * time.Second
 )
 

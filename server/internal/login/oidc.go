@@ -84,8 +84,8 @@ type flight struct {
 	Expires  time.Time `json:"e"`
 }
 
-// NewOIDC returns the login. The provider is asked when a browser logs in, not before. home is the path to which
-// browsers return; store has the sessions.
+// NewOIDC returns the login. It queries the provider only when a browser logs in. home is the path to which browsers
+// return; store has the sessions.
 func NewOIDC(config OIDCConfig, home string, store *serverstore.Store) (*OIDC, error) {
 	redirect, err := url.Parse(config.RedirectURL)
 	if err != nil {
@@ -102,7 +102,7 @@ func NewOIDC(config OIDCConfig, home string, store *serverstore.Store) (*OIDC, e
 	return o, err
 }
 
-// found returns the provider, which it asks for its addresses and keys the first time.
+// found returns the provider. The first call requests its addresses and keys.
 func (o *OIDC) found() (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -214,7 +214,7 @@ func (o *OIDC) Begin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, o.exchange(provider).AuthCodeURL(f.State, options...), http.StatusFound)
 }
 
-// local returns a path of this server to return to, whatever a link says.
+// local returns a path of this server to return to, for any path in a link.
 func (o *OIDC) local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, o.home) ||

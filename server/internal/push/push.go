@@ -26,7 +26,7 @@ var (
 	ErrURL = errors.New("the server sends no tasks to this URL")
 )
 
-// Tasks carries out operations of tasks as the principal of the context.
+// Tasks performs operations of tasks as the principal of the context.
 type Tasks interface {
 	ClaimTask(context.Context, *api.ClaimTaskInput) (*api.ClaimedTask, error)
 	RenewTask(context.Context, *api.TaskInput) (*api.RenewedTask, error)
@@ -65,7 +65,7 @@ type Registry struct {
 	workers map[key]*worker
 }
 
-// key identifies a registration: each principal has names of its own. The owner is the ID of the principal: one of
+// key identifies a registration: each principal has its own names. The owner is the ID of the principal: one of
 // another kind of login may have the same name.
 type key struct{ owner, name string }
 

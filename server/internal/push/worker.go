@@ -128,7 +128,7 @@ func (w *worker) succeeded() {
 	w.about.Sent++
 }
 
-// send posts a task, renews its lease meanwhile, and reports the answer.
+// send posts a task, renews its lease until the answer arrives, and reports the answer.
 func (w *worker) send(ctx context.Context, task *api.Task) {
 	sending, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -174,7 +174,7 @@ type answer struct {
 	later bool
 }
 
-// errBadAnswer is the error of an answer that says nothing about the task.
+// errBadAnswer is the error of an answer without a usable action.
 var errBadAnswer = errors.New("the worker's answer cannot be used")
 
 // post sends a task. The error matches errBadAnswer if the worker has had it.
@@ -216,7 +216,7 @@ func (w *worker) post(ctx context.Context, task *api.Task) (answer, error) {
 	return read(text)
 }
 
-// read reads an answer, which says exactly one thing.
+// read parses an answer, which contains exactly one action.
 func read(text []byte) (answer, error) {
 	var a answer
 	if err := activityspec.CheckJSON(text); err != nil {

@@ -36,7 +36,7 @@ type meaning struct {
 // meanings has the errors of operations; the first that matches counts.
 var meanings = []meaning{
 	{login.ErrEnded, http.StatusUnauthorized, "unauthorized", false},
-	// Of an error that has this one, nothing else counts: the call was carried out.
+	// An error that matches this one gets no other meaning: the call was executed.
 	{enginecore.ErrNotReplicated, http.StatusServiceUnavailable, "not_replicated", true},
 	{login.ErrForbidden, http.StatusForbidden, "forbidden", false},
 	{runtime.ErrRunNotFound, http.StatusNotFound, "run_not_found", false},
@@ -179,7 +179,7 @@ func ProblemOf(err error) (p api.Problem, logged bool) {
 		false), true
 }
 
-// bodyProblem says why a body was not read.
+// bodyProblem returns the problem for a body that was not read.
 func bodyProblem(err error) api.Problem {
 	var large *http.MaxBytesError
 	switch {
@@ -213,7 +213,7 @@ func problemOfModel(m *huma.ErrorModel) *api.Problem {
 	return &p
 }
 
-// faultOf converts a fault with a place such as body.items[3].tags or query.limit.
+// faultOf converts a fault with a location such as body.items[3].tags or query.limit.
 func faultOf(e *huma.ErrorDetail) api.ProblemFault {
 	fault := api.ProblemFault{Message: e.Message}
 	in, rest, _ := strings.Cut(e.Location, ".")

@@ -110,7 +110,7 @@ func digestOf(r *http.Request, body []byte) [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// end stores the reply, unless the request was not carried out.
+// end stores the reply, unless the request was not executed.
 func (r *Router) end(ctx context.Context, request serverstore.Request, done *recorder) {
 	var reply []byte
 	if done.status >= http.StatusOK && done.status < http.StatusMultipleChoices {
@@ -172,8 +172,8 @@ func (k *keptReply) write(
 	_, _ = w.Write(k.Body)
 }
 
-// checkRun returns an error if the reply says that a run was started which has been purged since. Of several runs, each
-// that has been purged says so in the reply.
+// checkRun returns an error if the reply reports the start of a run which has been purged since. In a reply with
+// several runs, checkRun marks each purged one.
 func (k *keptReply) checkRun(
 	ctx context.Context, op api.Operation, gone func(ctx context.Context, flow, run string) (bool, error),
 ) error {

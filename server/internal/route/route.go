@@ -44,7 +44,7 @@ type Config struct {
 type Router struct {
 	api   huma.API
 	store *serverstore.Store
-	// gone reports whether a run is not there any more.
+	// gone reports whether a run no longer exists.
 	gone    func(ctx context.Context, flow, run string) (bool, error)
 	config  Config
 	streams *bounds.Pool
@@ -86,8 +86,8 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 	return r
 }
 
-// formats returns the formats of bodies. Replies are without the errors of writing them: who asked has gone, and huma
-// would panic. Requests that readers of JSON take in different ways are refused, when huma reads them the first time.
+// formats returns the formats of bodies. Errors of writing a reply are ignored: the client has left, and huma would
+// panic. Requests that readers of JSON take in different ways are refused, when huma reads them the first time.
 func formats(from map[string]huma.Format) map[string]huma.Format {
 	out := map[string]huma.Format{}
 	for name, f := range from {
@@ -246,7 +246,7 @@ func plainJSON(ctx huma.Context, next func(huma.Context)) {
 // failed logs an error that the caller did not cause, and returns the problem.
 func (r *Router) failed(ctx context.Context, op api.Operation, err error) error {
 	if ended := context.Cause(ctx); errors.Is(ended, login.ErrEnded) && ctx.Err() != nil {
-		err = ended // which is why the operation failed
+		err = ended // this ended the operation
 	}
 	p, logged := ProblemOf(err)
 	if logged {

@@ -19,7 +19,7 @@ func (s *Service) RotateSecrets(ctx context.Context, in *api.RotateSecretsInput)
 	return &api.RotatedSecrets{Rotated: r.Rotated + r.Unchanged, Failed: len(r.Failed)}, nil
 }
 
-// graceOf returns the grace of a rotation, a day unless the request says otherwise.
+// graceOf returns the grace of a rotation, a day by default.
 func graceOf(d fabrictype.Duration) time.Duration {
 	if d.Duration == 0 {
 		return 24 * time.Hour

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// signalOf returns the signal of a request, from the source that answers.Source says.
+// signalOf returns the signal of a request, with the source that answers.Source returns.
 func signalOf(ctx context.Context, b *api.SignalBody) (signal runtime.Signal, err error) {
 	signal = runtime.Signal{
 		Name: b.Name, Category: b.Category, CorrelationID: b.CorrelationID,
@@ -49,7 +49,7 @@ func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*fabri
 	return replied(answered(in.Flow, in.Run, in.Body.Node, &signal).Send(ctx, s.client.Internal(), send))
 }
 
-// answered is the answer to a wait of a run as the audit log has it.
+// answered describes an answer to a wait of a run for the audit log.
 func answered(flow, run, node string, signal *runtime.Signal) answers.Answer {
 	return answers.Answer{Wait: flow + "/" + run + "/" + node, Signal: signal.Name, Source: signal.Source}
 }

@@ -31,7 +31,7 @@ func (s *Service) GetFlowStatistics(ctx context.Context, in *api.FlowStatisticsI
 		}
 		err := s.addRun(ctx, &t, r)
 		if errors.Is(err, runtime.ErrRunNotFound) || errors.Is(err, enginecore.ErrFlowNotFound) {
-			continue // it was purged meanwhile
+			continue // it was purged in the meantime
 		} else if err != nil {
 			return nil, err
 		}

@@ -141,7 +141,8 @@ func isTimeLimit(err error) bool {
 		errors.Is(err, runtime.ErrHeartbeatTimeout)
 }
 
-// settle carries out a settlement of the task of a token. One that has ended in this way gets the answer again.
+// settle performs a settlement of the task of a token. If the task has ended with the same settlement, it returns the
+// same answer again.
 func (s *Service) settle(
 	ctx context.Context, token string, how taskpool.Settlement, do func(*taskpool.Task) (taskpool.Answer, error),
 ) (taskpool.Answer, error) {

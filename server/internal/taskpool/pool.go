@@ -235,7 +235,7 @@ func (p *Pool) Claim(ctx context.Context, spec Spec) (instance string, t *Task, 
 	return instance, nil, err
 }
 
-// whyStopped says why a worker hands out no more tasks.
+// whyStopped returns the reason why a worker hands out no more tasks.
 func (p *Pool) whyStopped(w *worker) error {
 	p.mu.Lock()
 	closing := p.closing
@@ -306,7 +306,7 @@ func (p *Pool) Stop() {
 	}
 }
 
-// Settlement says how a caller has ended a task.
+// Settlement is the way in which a caller has ended a task.
 type Settlement string
 
 // Settlements.
@@ -334,7 +334,7 @@ type Over struct {
 	Cause error
 }
 
-// Error says how the task has ended.
+// Error returns how the task has ended.
 func (o *Over) Error() string {
 	if o.Settlement == "" {
 		return o.Cause.Error()
@@ -359,8 +359,8 @@ type Task struct {
 	worker  *worker
 	unwatch func() bool
 
-	// The mutex of the pool guards the rest. over is set once nothing but the end is kept: the pool has another Task
-	// then. inEnded and inWhole are its places in the lists of the pool, since endedAt.
+	// The mutex of the pool guards the rest. over is set once only the end is kept: the pool has another Task then.
+	// inEnded and inWhole are its elements in the lists of the pool, since endedAt.
 	over             *Over
 	inEnded, inWhole *list.Element
 	endedAt          time.Time
@@ -381,8 +381,8 @@ func (t *Task) Settled(how Settlement, answer Answer, err error) {
 	}
 }
 
-// overBy returns the end of a task whose context has ended by the cause, whatever is called; nil if a settlement of it
-// may be under way.
+// overBy returns the end of a task whose context has ended by the cause, regardless of further calls; nil if a
+// settlement of it may be under way.
 func overBy(cause error) *Over {
 	for _, end := range []error{
 		runtime.ErrLeaseLost, runtime.ErrCancelled, runtime.ErrDeadline, runtime.ErrStartToClose,

@@ -29,8 +29,8 @@ func requireHarmless(t *testing.T, text string) {
 	require.False(t, strings.ContainsFunc(text, hidden), "%q", text)
 }
 
-// Nothing that an activity, a client or an error says is a command to the terminal, in whatever form it is printed.
-func TestNothingIsACommandToTheTerminal(t *testing.T) {
+// Text of activities, clients and errors does not control the terminal, in any format in which it is printed.
+func TestOutputEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)
 	ctx := enginetest.Context(t)

@@ -13,7 +13,7 @@ import (
 var update = flag.Bool("update", false, "write the pages of the commands and the transcript anew")
 
 // The committed pages of the documentation equal the generated ones.
-func TestPagesOfTheDocumentation(t *testing.T) {
+func TestCommandPagesAreCurrent(t *testing.T) {
 	t.Parallel()
 	const dir = "../../../../docs/reference/command"
 	pages := MarkdownPages(Tree())

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-func TestOperatorsDay(t *testing.T) {
+func TestOperatorRepairsFailedRun(t *testing.T) {
 	eachWay(t, func(t *testing.T, x terminal) {
 		ctx, b := enginetest.Context(t), x.b
 		works := false
@@ -210,7 +210,7 @@ func TestAnswer(t *testing.T) {
 }
 
 // Tables show the first elements; output for programs is complete unless they set a limit.
-func TestOnlyTablesAreCut(t *testing.T) {
+func TestListsCutOnlyTables(t *testing.T) {
 	t.Parallel()
 	x := onEngine(t, embeddedBench(t))
 	ctx := enginetest.Context(t)
@@ -373,7 +373,7 @@ func TestLimitsAndBudgets(t *testing.T) {
 }
 
 // Settings of a budget that are not given remain as they are, also settings that a flow has declared.
-func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
+func TestBudgetSetKeepsOtherSettings(t *testing.T) {
 	eachWay(t, func(t *testing.T, x terminal) {
 		ctx := enginetest.Context(t)
 		tenant := fabrictype.BudgetRef{Name: "tenant", Key: "t9"}
@@ -407,7 +407,7 @@ func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
 		require.Len(t, b.Amounts, 2)
 
 		_, _, stderr := x.run("budget", "set", "new", "--hard", "usd=1")
-		require.Contains(t, stderr, "There was no such budget yet")
+		require.Contains(t, stderr, "The budget did not exist")
 		require.Contains(t, x.fails(exitUsage, "budget", "set", "new", "--effect", "explode"), "none of fail, block and cancel")
 	})
 }

@@ -115,7 +115,7 @@ func TestTopOnATerminal(t *testing.T) {
 }
 
 // On a terminal, destructive commands ask for confirmation first.
-func TestQuestionOnATerminal(t *testing.T) {
+func TestDestructiveCommandAsksOnTerminal(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)
 	x := onEngine(t, b)
@@ -140,7 +140,7 @@ func TestQuestionOnATerminal(t *testing.T) {
 }
 
 // A picture that is higher than the terminal is cut.
-func TestScreenIsCut(t *testing.T) {
+func TestScreenCutsPictureToTerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	s := &screen{to: &out, size: func() (int, int) { return 10, 4 }}

@@ -131,7 +131,7 @@ func TestServerReadsTheEnvironment(t *testing.T) {
 }
 
 // Addresses and engines that cannot be served are refused.
-func TestServingIsChecked(t *testing.T) {
+func TestServeRefusesInvalidConfig(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
 	x.where.URL = ""
