@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/contractcheck"
 )
 
-// The page has the table of what contract mode serves and refuses.
+// The page has the table of the features that contract mode serves and refuses.
 func TestFeaturesOnThePage(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/operations/contract-mode.md")
@@ -46,7 +46,7 @@ type feature struct {
 	how, functions string
 }
 
-// by says what carries the feature out, or why it is refused, with the functions by name.
+// by returns the part that performs the feature, or the reason of its refusal, with the functions by name.
 func (f feature) by() string {
 	var parts []string
 	if f.how != "" {
