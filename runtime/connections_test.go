@@ -394,7 +394,7 @@ func TestWatch_ContinuesAfterSilentConnection(t *testing.T) {
 		prefix := enginetest.NewPrefix()
 		b := enginetest.Open(t, kind, server.URL(), prefix)
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+"?write_timeout=300ms", prefix)
-		runtime.HoldWatches(far.Engine, 200*time.Millisecond)
+		enginetest.HoldWatches(t, far.Engine, 200*time.Millisecond)
 		ctx := enginetest.Context(t)
 		f := flow.New[int, int]("waits")
 		flow.Return(f, flow.Waitpoint[int](f, "asks"))

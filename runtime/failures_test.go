@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -178,8 +179,8 @@ func TestManyFailures(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		failed := failure(t, err)
-		require.Len(t, failed.Failures, runtime.MaxFailures)
-		require.Equal(t, others+1-runtime.MaxFailures, failed.OmittedFailures)
+		require.Len(t, failed.Failures, submit.MaxFailures)
+		require.Equal(t, others+1-submit.MaxFailures, failed.OmittedFailures)
 		require.True(t, slices.IsSortedFunc(failed.Failures, func(a, b runtime.NodeFailure) int { return a.At.Compare(b.At) }))
 		require.Equal(t, failed.Failures[0].Node, failed.Node)
 		require.Equal(t, "no "+failed.Node, failed.Reason)
@@ -188,11 +189,11 @@ func TestManyFailures(t *testing.T) {
 		require.NoError(t, err)
 		earlier := 0
 		for _, n := range d.Nodes {
-			if n.CompletedAt.Before(failed.Failures[runtime.MaxFailures-1].At) {
+			if n.CompletedAt.Before(failed.Failures[submit.MaxFailures-1].At) {
 				earlier++
 			}
 		}
-		require.Less(t, earlier, runtime.MaxFailures, "no earlier one is left out")
+		require.Less(t, earlier, submit.MaxFailures, "no earlier one is left out")
 		b.Settle(t)
 	})
 }

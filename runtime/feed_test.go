@@ -199,7 +199,7 @@ func TestStream_EndsWithItsRun(t *testing.T) {
 			return n, nil
 		}, activity.Retry(activity.Fixed{Delay: time.Millisecond}))
 		def := oneNode(t, "quiet", quiet)
-		runtime.HoldWatches(b.Engine, time.Hour)
+		enginetest.HoldWatches(t, b.Engine, time.Hour)
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
 		run, err := runtime.Start(ctx, b.Client, def, 1)

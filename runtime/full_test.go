@@ -336,7 +336,7 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 		waited <- err
 	}()
 	enginetest.Eventually(t, func() string {
-		if n, _ := runtime.KeepersSeen(ctx, b.Engine); n == 0 {
+		if n, _ := enginetest.KeepersSeen(ctx, t, b.Engine); n == 0 {
 			return "the keeper does not listen"
 		}
 		return ""
@@ -346,7 +346,7 @@ func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, ref
 	require.NoError(t, keeper.Stop())
 	if b.Kind != testserver.Embedded { // which refuses reads as well
 		enginetest.Eventually(t, func() string {
-			if n, known := runtime.KeepersSeen(ctx, b.Engine); n != 0 || !known {
+			if n, known := enginetest.KeepersSeen(ctx, t, b.Engine); n != 0 || !known {
 				return "the channel of keepers is still subscribed"
 			}
 			return ""

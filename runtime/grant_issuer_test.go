@@ -21,6 +21,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -133,7 +134,7 @@ func TestGrantRequests(t *testing.T) {
 			"no lane":       func(r *runtime.GrantRequest) { r.Lane = "" },
 			"no worker":     func(r *runtime.GrantRequest) { r.Instance = "" },
 			"no time":       func(r *runtime.GrantRequest) { r.TTL = 0 },
-			"too long":      func(r *runtime.GrantRequest) { r.TTL = runtime.MaxGrantTTL + 1 },
+			"too long":      func(r *runtime.GrantRequest) { r.TTL = admission.MaxGrantTTL + 1 },
 			"comma":         func(r *runtime.GrantRequest) { r.Capabilities = []string{"a,b"} },
 			"unicode space": func(r *runtime.GrantRequest) { r.Capabilities = []string{"a\u2003b"} },
 			"empty":         func(r *runtime.GrantRequest) { r.Capabilities = []string{""} },

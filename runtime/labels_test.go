@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -44,7 +45,7 @@ func TestLabelsThatCannotBeShown(t *testing.T) {
 		require.ErrorContains(t, err, "source")
 		require.Error(t, b.Client.PauseLane(ctx, "lane"+bad, ""), "%q", bad)
 	}
-	long := runtime.WithActor(strings.Repeat("x", runtime.MaxActor+1))
+	long := runtime.WithActor(strings.Repeat("x", engine.MaxActor+1))
 	_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithID("new"), long)
 	require.ErrorContains(t, err, "it has 257 bytes, at most 256 are allowed")
 	require.Equal(t, before, contents(t, ctx, b))

@@ -214,13 +214,13 @@ func TestHotStandbys(t *testing.T) {
 		others := make([]*enginetest.Bench, 7)
 		for i := range others {
 			others[i] = enginetest.Open(t, kind, b.URL, b.Prefix)
-			runtime.AnnounceStandbyEvery(others[i].Engine, 100*time.Millisecond)
+			enginetest.AnnounceStandbyEvery(t, others[i].Engine, 100*time.Millisecond)
 			others[i].KeepingWorker(t, []activity.Handler{once})
 		}
 		following := func(want int64) {
 			t.Helper()
 			enginetest.Eventually(t, func() string {
-				if n, _ := runtime.KeepersSeen(t.Context(), b.Engine); n != want {
+				if n, _ := enginetest.KeepersSeen(t.Context(), t, b.Engine); n != want {
 					return fmt.Sprintf("%d keepers follow the heartbeats", n)
 				}
 				return ""
@@ -245,7 +245,7 @@ func TestHotStandbys(t *testing.T) {
 func TestMissingKeeperIsLogged(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
-		runtime.LookForKeepersEvery(b.Engine, 5*time.Millisecond)
+		enginetest.LookForKeepersEvery(t, b.Engine, 5*time.Millisecond)
 		noop := activity.New("noop", func(context.Context, int) (int, error) { return 0, nil })
 		first, second := working(t, b, b.Worker, noop), working(t, b, b.Worker, noop)
 		enginetest.Eventually(t, func() string {
@@ -266,7 +266,7 @@ func TestKeepersAreSeen(t *testing.T) {
 		seen := func(want int64) {
 			t.Helper()
 			enginetest.Eventually(t, func() string {
-				if n, known := runtime.KeepersSeen(t.Context(), b.Engine); n != want || !known {
+				if n, known := enginetest.KeepersSeen(t.Context(), t, b.Engine); n != want || !known {
 					return fmt.Sprintf("%d keepers are seen, %t", n, known)
 				}
 				return ""
@@ -296,7 +296,7 @@ func TestKeepersThatMayNotBeCounted(t *testing.T) {
 		require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "SETUSER", user, "on", ">secret", "~*", "&*", "+@all", "-pubsub").Build()).Error())
 		defer func() { require.NoError(t, core.Do(ctx, core.B().Arbitrary("ACL", "DELUSER", user).Build()).Error()) }()
 		own := enginetest.Open(t, kind, fmt.Sprintf("%s://%s:secret@%s", kind, user, testserver.Shared(t, kind).Addr()), b.Prefix)
-		_, known := runtime.KeepersSeen(ctx, own.Engine)
+		_, known := enginetest.KeepersSeen(ctx, t, own.Engine)
 		require.False(t, known)
 		once := failsOnce("once")
 		own.KeepingWorker(t, []activity.Handler{once})

@@ -99,7 +99,7 @@ func TestStreamFaults(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		runtime.HoldWatches(b.Engine, time.Hour) // a read ends early by its context
+		enginetest.HoldWatches(t, b.Engine, time.Hour) // a read ends early by its context
 		quiet := activity.New("quiet", func(_ context.Context, n int) (int, error) { return n, nil })
 		run, err := runtime.Start(ctx, b.Client, oneNode(t, "quiet", quiet), 1)
 		require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -31,7 +32,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 			"control":   "two\nlines",
 			"c1":        "a\u009bb",
 			"not UTF-8": "a\xff",
-			"long":      strings.Repeat("x", runtime.MaxReason+1),
+			"long":      strings.Repeat("x", engine.MaxReason+1),
 		}
 		for name, text := range bad {
 			by := runtime.WithActor(text)
@@ -67,8 +68,8 @@ func TestBadTextsAreRefused(t *testing.T) {
 			}
 		}
 		require.Equal(t, before, partitionKeys(t, b), "nothing has been written")
-		long := strings.Repeat("ë", runtime.MaxReason/2)
-		require.NoError(t, run.Cancel(ctx, long, runtime.WithActor(strings.Repeat("x", runtime.MaxActor))))
+		long := strings.Repeat("ë", engine.MaxReason/2)
+		require.NoError(t, run.Cancel(ctx, long, runtime.WithActor(strings.Repeat("x", engine.MaxActor))))
 		_, err = run.Result(ctx)
 		require.Equal(t, long, failure(t, err).Reason)
 	})
@@ -96,7 +97,7 @@ func TestAnyTextIsAFailure(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		reason := failure(t, err).Reason
-		require.LessOrEqual(t, len(reason), runtime.MaxReason+40)
+		require.LessOrEqual(t, len(reason), engine.MaxReason+40)
 		require.True(t, strings.HasPrefix(reason, "panic: ëëë"))
 		require.True(t, strings.HasSuffix(reason, "ë… (2097159 bytes)"), reason[len(reason)-40:])
 		b.Settle(t)

@@ -234,7 +234,7 @@ func TestTokensNeverShow(t *testing.T) {
 		require.Contains(t, shown, "[token]")
 		for _, token := range tokens {
 			require.NotContains(t, shown, token.Reveal())
-			require.NotContains(t, shown, runtime.EngineToken(t, token))
+			require.NotContains(t, shown, enginetest.TokenSecret(t, token))
 		}
 	})
 }
