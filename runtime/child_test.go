@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -67,7 +68,7 @@ func runChild() int {
 		fmt.Println("begun")
 		select {}
 	})
-	sum := adder()
+	sum := fixture.Adder()
 	if id := os.Getenv(childStartVariable); id != "" {
 		def, err := killFlow(a, sum)
 		client, clientErr := runtime.NewClient(e)
