@@ -28,7 +28,7 @@ import (
 // Option configures Run.
 type Option func(*config)
 
-// config is what the options set.
+// config has the settings of the options.
 type config struct {
 	patience    time.Duration
 	worker      runtime.WorkerConfig
@@ -37,31 +37,30 @@ type config struct {
 
 // By default an assertion waits for longer than any sleep or wait may last: for maxPatience of virtual time. Idle time
 // is skipped, but a test may have schedules, or runs that are stuck, whose years would take very long: after each
-// patiencePeriod it gives up once the engine has executed so many commands that the test will hardly be waiting for a
-// timer.
+// patiencePeriod it gives up once the engine has executed more commands than a wait for a timer needs.
 const (
 	maxPatience         = 12 * 366 * 24 * time.Hour
 	patiencePeriod      = 30 * 24 * time.Hour
 	maxPatienceCommands = 500_000
 )
 
-// Patience sets how long an assertion waits for what it asserts, in virtual time. It is not the time that the test
-// takes. By default an assertion waits for as long as it takes: it fails when 12 years have passed, or at least 30
-// days in which the engine has executed 500,000 commands.
+// Patience sets how long an assertion waits for its condition, in virtual time. It is not the time that the test takes.
+// By default an assertion waits as long as necessary: it fails when 12 years have passed, or at least 30 days in which
+// the engine has executed 500,000 commands.
 func Patience(limit time.Duration) Option { return func(c *config) { c.patience = limit } }
 
 // Worker configures the workers. Lanes and capabilities of the flows under test are added to its own. The keeper of
 // workers is left out: Run starts another.
 func Worker(w runtime.WorkerConfig) Option { return func(c *config) { c.worker = w } }
 
-// Propagators are those of the engine under test: what they take from the context of a start is in the contexts of the
-// functions (runtime.OpenConfig.Propagators). Start of this package has no context of the test; runtime.Start with
-// T.Client does. Used more than once, it adds.
+// Propagators are the propagators of the engine under test: they copy values from the context of a start to the
+// contexts of the functions (runtime.OpenConfig.Propagators). Start of this package has no context of the test;
+// runtime.Start with T.Client does. Used more than once, it adds.
 func Propagators(list ...interceptor.Propagator) Option {
 	return func(c *config) { c.propagators = append(c.propagators, list...) }
 }
 
-// T is the test in a bubble, with an engine of its own. Its methods may be called by several goroutines of the bubble;
+// T is the test in a bubble, with a separate engine. Its methods may be called by several goroutines of the bubble;
 // those that end the test at a failure belong to the goroutine of the test, as for testing.T.
 type T struct {
 	testing.TB
@@ -78,7 +77,7 @@ type T struct {
 	resting atomic.Bool
 }
 
-// Run runs a test with an engine of its own and a virtual clock, which begins at midnight UTC, 1 January 2000. All
+// Run runs a test with a separate engine and a virtual clock, which begins at midnight UTC, 1 January 2000. All
 // goroutines that the test starts must have ended when it returns: the bubble panics otherwise. The test must not call
 // methods of the outer t. To run in parallel with others, call t.Parallel before.
 func Run(t *testing.T, test func(t *T), opts ...Option) {
@@ -107,7 +106,7 @@ func (t *T) run(test func(t *T)) {
 	t.checkFakes()
 }
 
-// place is the engine under test: that of this process, or a server.
+// place is the engine under test: the engine of this process, or a server.
 type place struct {
 	store  *embedded.Engine // nil for a server
 	url    string
@@ -181,7 +180,7 @@ func (t *T) connect(l *link) (*runtime.Engine, error) {
 	return runtime.Open(context.Background(), t.place.url, config)
 }
 
-// noteError fails the test with an error, except that of an engine that was closed on purpose.
+// noteError fails the test with an error, except the error of an engine that was closed on purpose.
 func (t *T) noteError(what string, err error) {
 	if err != nil && !errors.Is(err, enginecore.ErrClosed) {
 		t.Errorf("flowtest: %s: %v", what, err)
@@ -194,8 +193,8 @@ func (t *T) Client() *runtime.Client { return t.client }
 // Engine returns the engine under test.
 func (t *T) Engine() *runtime.Engine { return t.engine }
 
-// Advance lets time pass: everything that is due meanwhile happens at its time. It returns when nothing happens any
-// more without more time.
+// Advance lets time pass: everything that is due until then happens at its time. It returns when nothing more happens
+// without more time.
 func (t *T) Advance(d time.Duration) {
 	t.Helper()
 	switch {
@@ -208,7 +207,7 @@ func (t *T) Advance(d time.Duration) {
 	t.rest()
 }
 
-// rest waits until nothing happens any more without more time, unless another goroutine of the test does already.
+// rest waits until nothing more happens without more time, unless another goroutine of the test does already.
 func (t *T) rest() {
 	if t.virtual && t.resting.CompareAndSwap(false, true) {
 		defer t.resting.Store(false)
@@ -216,13 +215,13 @@ func (t *T) rest() {
 	}
 }
 
-// Virtual reports whether the clock of the test is virtual: in all tests but those of Engines on servers.
+// Virtual reports whether the clock of the test is virtual: in all tests except tests of Engines on servers.
 func (t *T) Virtual() bool { return t.virtual }
 
-// settleFor is how long what follows from an event may take: messages wait for company, and workers for their turns.
+// settleFor is how long the consequences of an event may take: messages are batched, and workers wait for their turns.
 const settleFor = 50 * time.Millisecond
 
-// soon reports whether a condition holds now or when everything has happened that follows from what has happened.
+// soon reports whether a condition holds now or when all consequences of earlier events have happened.
 func (t *T) soon(holds func() bool) bool {
 	if t.rest(); holds() {
 		return true
@@ -248,7 +247,7 @@ func (t *T) settled(holds func() bool) bool {
 	return false
 }
 
-// bounded returns a context that ends when an assertion has waited long enough. Its cause says how long that was.
+// bounded returns a context that ends when an assertion has waited long enough. Its cause has that time.
 func (t *T) bounded() (context.Context, context.CancelFunc) {
 	if limit := t.config.patience; limit > 0 {
 		return context.WithTimeoutCause(context.Background(), limit, impatience{fmt.Sprint("not within ", limit)})
@@ -276,7 +275,7 @@ func (t *T) bounded() (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// commandLine is what the engine says of a command: how often it was executed.
+// commandLine matches the engine's line about a command, with how often it was executed.
 var commandLine = regexp.MustCompile(`cmdstat_[a-z|]+:calls=(\d+)`)
 
 // commandCount returns how many commands the engine has executed; 0 if it does not answer.
@@ -295,13 +294,13 @@ const (
 	year = 366 * day
 )
 
-// impatience is why an assertion has ended without what it waited for.
+// impatience is the reason why an assertion has ended before its condition held.
 type impatience struct{ words string }
 
 // Error returns how long the assertion has waited.
 func (e impatience) Error() string { return e.words }
 
-// logTail keeps what the engine's users log, and shows its end when a test fails.
+// logTail keeps the log lines of the engine's users, and shows its end when a test fails.
 type logTail struct {
 	mu    sync.Mutex
 	lines []string

@@ -104,7 +104,7 @@ func (r *TestRun) mustEnd(want fabrictype.RunState) *TestRun {
 	return r
 }
 
-// ending says how a wait for the result ended.
+// ending describes how a wait for the result ended.
 func (r *TestRun) ending(err error) string {
 	if err == nil {
 		return "the run has succeeded"
@@ -180,7 +180,7 @@ func (r *TestRun) events() (list []enginerpc.FlowEvent) {
 	return list
 }
 
-// describe returns how the run stands.
+// describe returns the description of the run.
 func (r *TestRun) describe() *runtime.RunDescription {
 	r.t.Helper()
 	d, err := r.Describe(context.Background())
@@ -190,8 +190,8 @@ func (r *TestRun) describe() *runtime.RunDescription {
 	return d
 }
 
-// await waits until a condition of the run holds, which it looks at after each event of a node, or of all nodes if
-// there is no name, and at the end of the run. The condition returns a text when it can hold no more.
+// await waits until a condition of the run holds, which it checks after each event of a node, or of all nodes if the
+// name is empty, and at the end of the run. The condition returns a text when it can no longer hold.
 func (r *TestRun) await(what, node string, holds func(*runtime.RunDescription) (bool, string)) *runtime.RunDescription {
 	r.t.Helper()
 	look := func() (*runtime.RunDescription, bool) {
@@ -250,7 +250,7 @@ func (r *TestRun) Node(name string) *TestNode {
 	return &TestNode{r, name}
 }
 
-// Description returns how the node stands.
+// Description returns the present description of the node.
 func (n *TestNode) Description() fabrictype.Node {
 	n.run.t.Helper()
 	return n.of(n.run.describe())
@@ -302,7 +302,7 @@ func (n *TestNode) ends(want fabrictype.NodeState) *TestNode {
 	return n
 }
 
-// Is asserts the state that the node has without more time: it skips no more than what messages take.
+// Is asserts the state that the node has now: it skips only the time that messages take.
 func (n *TestNode) Is(state fabrictype.NodeState) *TestNode {
 	n.run.t.Helper()
 	var is fabrictype.NodeState

@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "360-e438f6b1d2eb8939"
+const build = "361-8d9258a12bba20de"

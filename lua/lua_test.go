@@ -11,8 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
-// TestFilesAreListed keeps a new folder from being forgotten: what stands in none of those that are named is not in the
-// library.
+// TestFilesAreListed fails for a file in a folder that is not listed: such a file is not in the library.
 func TestFilesAreListed(t *testing.T) {
 	t.Parallel()
 	var present []string
@@ -79,7 +78,8 @@ func TestContractSourceHasNoCompositeCalls(t *testing.T) {
 	}
 }
 
-// What a full server refuses is chosen: everything else that writes goes on there, so it must add little.
+// The functions that a full server refuses are chosen explicitly: all other functions that write still run there, so
+// they must add little data.
 func TestFunctionsRefusedWhenFull(t *testing.T) {
 	t.Parallel()
 	want := []string{

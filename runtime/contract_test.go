@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -152,7 +154,7 @@ func TestContractCancel(t *testing.T) {
 func TestContractWatchToTheEnd(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
-	b := enginetest.WithStoppedClock(t, runtime.OpenConfig{Contract: &runtime.ContractConfig{}})
+	b := enginetest.WithStoppedClock(t, runtime.OpenConfig{Backend: contract.Backend(contract.Config{})})
 	ctx := enginetest.Context(t)
 	a := fixture.AddOne()
 	run, err := runtime.Start(ctx, b.Client, fixture.ChainOf(t, a, 2), 1)

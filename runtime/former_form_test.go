@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/lua"
 )
 
-// formerRun is a run as protocol 1 stored it: each node under an id of its own.
+// formerRun is a run as protocol 1 stored it: each node under a separate id.
 type formerRun struct {
 	FlowID     enginecore.FlowID                 `json:"flow_id"`
 	Executions map[string]enginecore.ExecutionID `json:"executions"`

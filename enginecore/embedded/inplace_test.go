@@ -24,8 +24,8 @@ var inPlaceLibrary = lib("change", `
 	return {before, part, middle, redis.call('GET', KEYS[1])}`,
 	"set", "redis.call('SETRANGE', KEYS[1], ARGV[1], ARGV[2]) redis.call('APPEND', KEYS[1], ARGV[3]) return redis.call('STRLEN', KEYS[1])")
 
-// TestInPlaceChanges_KeepCopies changes strings in place: what was read or copied before stays as it was, within a function and a
-// transaction, too.
+// TestInPlaceChanges_KeepCopies changes strings in place: values that were read or copied before stay unchanged, also
+// within a function and a transaction.
 func TestInPlaceChanges_KeepCopies(t *testing.T) {
 	e := open(t, Options{Library: inPlaceLibrary})
 	c := connect(t, e)
@@ -54,7 +54,7 @@ func TestInPlaceChanges_KeepCopies(t *testing.T) {
 	require.NotEqual(t, before, c.must(t, "DUMP", "moved"))
 }
 
-// TestSetRangeLimits extends strings up to what a server accepts. Nothing of what is refused is stored.
+// TestSetRangeLimits extends strings up to the maximum of a server. A refused command stores nothing.
 func TestSetRangeLimits(t *testing.T) {
 	c := connect(t, open(t, Options{}))
 	const tooLong = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"
@@ -90,8 +90,8 @@ func TestRangesDoNotCopy(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size), "%d calls took as much as a single copy", 3*calls)
 }
 
-// TestInPlaceChanges_SurviveReload changes strings in place in a directory: they are the same after the log, or a snapshot and the log
-// behind it, have been read again.
+// TestInPlaceChanges_SurviveReload changes strings in place in a directory: they are the same after a reload from the
+// log, or from a snapshot and the log after it.
 func TestInPlaceChanges_SurviveReload(t *testing.T) {
 	for _, limit := range []int64{1 << 40, 4 << 10} {
 		o := Options{Dir: t.TempDir(), Library: inPlaceLibrary, Fsync: FsyncNever, LogLimit: limit}

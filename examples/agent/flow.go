@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// Names that others use to find what the flow has.
+// Names by which others find parts of the flow.
 const (
 	flowName   = "agent"
 	turnsNode  = "turns"  // of the flow
@@ -32,9 +32,9 @@ const (
 )
 
 const (
-	// maxTurns bounds how often the model is asked.
+	// maxTurns bounds how often the model is called.
 	maxTurns = 12
-	// approvalTime is how long a person may take before the call is escalated; it goes on waiting.
+	// approvalTime is how long a person may take before the call is escalated; it continues to wait.
 	approvalTime = 24 * time.Hour
 )
 
@@ -46,7 +46,7 @@ type Conversation struct {
 // Answer is the result of a run.
 type Answer struct {
 	Text string `json:"text"`
-	// Calls are the tool calls in the order in which they were carried out.
+	// Calls are the tool calls in the order of their execution.
 	Calls []Called `json:"calls"`
 }
 
@@ -63,11 +63,11 @@ type Decision struct {
 	By       string `json:"by"`
 }
 
-// decisionSchema is what a Decision must be, before the run goes on.
+// decisionSchema is the schema that a Decision must satisfy before the run continues.
 var decisionSchema = json.RawMessage(`{"type":"object","required":["approved","by"],
 	"properties":{"approved":{"type":"boolean"},"by":{"type":"string","minLength":1}}}`)
 
-// ToolInput is the input of a node that carries out a call.
+// ToolInput is the input of a node that executes a call.
 type ToolInput struct {
 	Call ToolCall `json:"call"`
 	// Decision is nil for a call that needs none.
@@ -80,7 +80,7 @@ type RecordInput struct {
 	Results      []Message    `json:"results"`
 }
 
-// agent has what its activities need: a model and tools.
+// agent has the dependencies of its activities: a model and tools.
 type agent struct {
 	client *modelClient
 	tools  map[string]tool
@@ -98,7 +98,7 @@ func newAgent(client *modelClient, tools map[string]tool) *agent {
 
 var retry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 10 * time.Second, Attempts: 4})
 
-// Flow declares the agent: turns until the model asks for no more tools.
+// Flow declares the agent: turns until the model requests no more tools.
 func (a *agent) Flow(budget int64) (*flow.Definition[string, Answer], error) {
 	model := activity.New("agent.model", a.Model, retry, activity.StartToClose(5*time.Minute))
 	plan := activity.New("agent.plan", a.Plan)
@@ -132,8 +132,8 @@ func Begin(_ context.Context, question string) (Conversation, error) {
 	}}, nil
 }
 
-// Model asks the model for its next message. The reply is a step, so an attempt after a lost worker does not ask again,
-// and its usage is reported once for the turn, whichever attempt reports it.
+// Model requests the next message of the model. The reply is a step, so an attempt after a lost worker does not repeat
+// the request, and its usage is reported once for the turn, whichever attempt reports it.
 func (a *agent) Model(ctx context.Context, c Conversation) (Conversation, error) {
 	reply, err := activity.Step(ctx, "complete", func(ctx context.Context) (Reply, error) {
 		reply, err := a.client.complete(ctx, c.Messages, a.specs(), func(text string) error {
@@ -215,7 +215,7 @@ func (a *agent) planCall(
 		flow.Field("decision", decision)))
 }
 
-// Call carries out a tool call. What the model has done wrong is a result, which the model reads.
+// Call executes a tool call. A mistake of the model is a result, which the model reads.
 func (a *agent) Call(_ context.Context, in ToolInput) (Message, error) {
 	result := func(text string) (Message, error) {
 		return Message{Role: roleTool, Content: clip(text, maxResult), ToolCallID: in.Call.ID}, nil
@@ -253,7 +253,7 @@ func Record(_ context.Context, in RecordInput) (Conversation, error) {
 	return in.Conversation, nil
 }
 
-// Done reports whether the model has answered: its last message asks for no tool.
+// Done reports whether the model has answered: its last message requests no tool.
 func Done(_ context.Context, c Conversation) (bool, error) {
 	return c.last().Role == roleAssistant && len(c.last().ToolCalls) == 0, nil
 }

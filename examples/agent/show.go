@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// show prints what happens in a run, and answers its approvals.
+// show prints the events of a run, and answers its approvals.
 type show struct {
 	client *runtime.Client
 	run    *runtime.RunRef
@@ -20,7 +20,7 @@ type show struct {
 	lines  *bufio.Scanner // answers of a person; nil when the program approves
 }
 
-// pollEvery is the interval of looks for new turns and approvals.
+// pollEvery is the interval of checks for new turns and approvals.
 const pollEvery = 100 * time.Millisecond
 
 // follow shows turns and answers approvals until the run is over and shown.
@@ -89,7 +89,7 @@ func (s *show) turn(ctx context.Context, t fabrictype.Turn) error {
 	return nil
 }
 
-// approvals answers what the run waits for.
+// approvals answers the open waits of the run.
 func (s *show) approvals(ctx context.Context) error {
 	waits, err := s.run.Waitpoints(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *show) answer(a Answer) {
 	fmt.Fprintf(s.out, "\nAnswer: %s\n", a.Text)
 }
 
-// budget prints what the run has used.
+// budget prints the usage of the run.
 func (s *show) budget(ctx context.Context) error {
 	state, err := s.client.Budget(ctx, budgetOf(s.run))
 	if err != nil {

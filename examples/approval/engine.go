@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -29,7 +30,10 @@ func openEngine(ctx context.Context, o options, stderr io.Writer) (*runtime.Engi
 	if o.verbose {
 		level = slog.LevelDebug
 	}
-	config := runtime.OpenConfig{Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))}
+	config := runtime.OpenConfig{
+		Logger:  slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		Backend: contract.Backend(contract.Config{}),
+	}
 	if o.engine != "" {
 		engine, err := runtime.Open(ctx, o.engine, config)
 		if err != nil {
@@ -76,12 +80,12 @@ func withEngine(ctx context.Context, p program, o options, use func(*runtime.Eng
 	return errors.Join(err, engine.Close())
 }
 
-// withClient is withEngine for what needs the client only.
+// withClient is withEngine for functions that need the client only.
 func withClient(ctx context.Context, p program, o options, use func(*runtime.Client) error) error {
 	return withEngine(ctx, p, o, func(_ *runtime.Engine, client *runtime.Client) error { return use(client) })
 }
 
-// share lets other processes reach the engine, if it is in this one, until ctx ends. There is no authentication, so it
+// share lets other processes reach the engine, if it is in this one, until ctx ends. It has no authentication, so it
 // listens on this machine only.
 func share(ctx context.Context, engine *runtime.Engine, o options) error {
 	if engine.Embedded() == nil || o.listen == "" {

@@ -59,7 +59,7 @@ Deploys a small web site when two people agree.
 
 `
 
-// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp when help was asked for and given.
+// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{
 		site: "approval-site", escalation: 15 * time.Minute, listen: "127.0.0.1:0", pagesAddress: "127.0.0.1:0",
@@ -119,7 +119,7 @@ func (o *options) parse(args []string, help io.Writer) error {
 	return errors.Join(o.setVersion(words), o.check())
 }
 
-// setVersion takes the words beside the flags.
+// setVersion reads the arguments after the flags.
 func (o *options) setVersion(words []string) error {
 	switch {
 	case len(words) > 1 || len(words) == 1 && o.command.args == "":

@@ -18,7 +18,7 @@ type display struct {
 	redraw bool
 	begun  time.Time
 	drawn  int               // lines on the terminal that the next drawing replaces
-	shown  map[string]string // what was last written about a node, by its name
+	shown  map[string]string // the last line about a node, by its name
 	silent bool              // the engine did not answer the last time
 }
 
@@ -117,7 +117,7 @@ func (d *display) draw(s *runtime.RunDescription) {
 	fmt.Fprint(d.out, b.String())
 }
 
-// describe returns the text beside the gauge of a node.
+// describe returns the text next to the gauge of a node.
 func describe(n fabrictype.Node) string {
 	if n.State == active && n.Attempts == 1 && n.Message != "" {
 		return n.Message

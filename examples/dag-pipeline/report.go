@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Edition is a finished census, as the flow returns it. The files are written by the process that asked for the census:
-// the nodes may run on other machines, and a finished census that is asked for again gives its files again.
+// Edition is a finished census, as the flow returns it. The files are written by the process that requested the census:
+// the nodes may run on other machines, and a second request for a finished census writes its files again.
 type Edition struct {
 	Ranking Ranking `json:"ranking"`
 	Report  string  `json:"report"` // Markdown
@@ -87,7 +87,8 @@ func writeBroken(b *strings.Builder, r Ranking) {
 	}
 }
 
-// code writes a text as code in a cell of a table. Sources contain anything, so what would end the cell is replaced.
+// code writes a text as code in a cell of a table. Sources contain anything, so characters that would end the cell are
+// replaced.
 func code(text string) string {
 	if text == "" {
 		return ""

@@ -135,5 +135,5 @@ func TestDisplay(t *testing.T) {
 	screen.Reset()
 	state.Nodes[1].State = fabrictype.NodeSucceeded
 	d.show(state)
-	require.True(t, strings.HasPrefix(screen.String(), "\x1b[3A"), "draws over what it drew: %q", screen.String())
+	require.True(t, strings.HasPrefix(screen.String(), "\x1b[3A"), "draws over its last output: %q", screen.String())
 }

@@ -17,8 +17,8 @@ const (
 // errNoAnswer leaves open whether the card was charged.
 var errNoAnswer = errors.New("the bank does not answer")
 
-// Bank keeps accounts in memory. A repeated call for an order changes nothing more, and an order that was refunded
-// cannot be charged any more. Its methods may be called by several goroutines.
+// Bank keeps accounts in memory. A repeated call for an order changes nothing more, and an order that was refunded can
+// no longer be charged. Its methods may be called by several goroutines.
 type Bank struct {
 	mu       sync.Mutex
 	accounts map[string]Cents // by card
@@ -62,7 +62,7 @@ func (b *Bank) Charge(order, card string, amount Cents) error {
 	return nil
 }
 
-// Refund closes the order, pays back what was charged for it, and returns that amount.
+// Refund closes the order, pays its charge back, and returns that amount.
 func (b *Bank) Refund(order string) Cents {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +78,7 @@ func (b *Bank) Refund(order string) Cents {
 	return p.amount
 }
 
-// Charged returns what was charged for an order, refunded or not.
+// Charged returns the charge of an order, refunded or not.
 func (b *Bank) Charged(order string) Cents {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// report is what has become of an order.
+// report is the outcome of an order.
 type report struct {
 	order Order
-	why   string // it was not carried out
+	why   string // it was not shipped
 }
 
 // printReports writes a line for each order.

@@ -241,7 +241,7 @@ func passwordHint(text string) string {
 	case strings.HasPrefix(text, "NOAUTH"):
 		return " (no password was given; a URL carries one as redis://:password@host)"
 	case strings.HasPrefix(text, "WRONGPASS"):
-		return " (what stands alone before the @ of a URL is the user; a password alone is redis://:password@host)"
+		return " (text alone before the @ of a URL is the user; a password alone is redis://:password@host)"
 	}
 	return ""
 }

@@ -112,7 +112,7 @@ type replicator struct {
 	Replication
 
 	mu sync.Mutex
-	// places has the address of the primary of each partition, by hash tag, as far as it is known.
+	// places has the known addresses of the primaries of partitions, by hash tag.
 	places map[string]string
 	// histories has the replication id of the primary of each partition in the last barrier. A primary gets a new one
 	// when it takes over and when it restarts.
@@ -211,7 +211,7 @@ func refused(m message) bool {
 }
 
 // errPrimaryChanged is returned when another server has replaced the one that answered.
-var errPrimaryChanged = errors.New("another server has become the primary meanwhile, or the same one was restarted")
+var errPrimaryChanged = errors.New("another server has become the primary, or the primary was restarted")
 
 // notReplicated returns the error of a call that was executed but not confirmed. It contains the cause as text alone:
 // an error that matches ErrUnavailable would mean that nothing has happened.
@@ -360,7 +360,7 @@ func (r *replicator) join(ctx context.Context, tag string, replicas int) roundRe
 	return mine.reply
 }
 
-// place returns the address and the client of the server that is taken for the primary of a partition.
+// place returns the address and the client of the presumed primary of a partition.
 func (r *replicator) place(tag string) (string, rueidis.Client) {
 	nodes := r.conn.client.Nodes()
 	if node := nodes[r.places[tag]]; node != nil {
@@ -439,7 +439,7 @@ func (b *barrier) carryOut(now *round) {
 	r := b.replicator
 	node := r.conn.client.Nodes()[b.address]
 	if node == nil {
-		now.reply.err = fmt.Errorf("%w: %s is not a server any more", enginecore.ErrUnavailable, b.address)
+		now.reply.err = fmt.Errorf("%w: %s is no longer a server", enginecore.ErrUnavailable, b.address)
 		return
 	}
 	piece := min(barrierPiece, r.Timeout)

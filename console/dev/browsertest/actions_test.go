@@ -84,7 +84,8 @@ func TestActionsOfARun(t *testing.T) {
 		w.see("dialog[open]")
 		require.True(t, evaluate[bool](w, `document.querySelector("dialog .destroy").disabled`), "the id must be typed first")
 		w.fill("confirm", "CLM-2")
-		// The page of the run may ask for it once more before it gives way to the list, and is told that it is gone.
+		// The page of the run may request it once more before the list replaces it, and gets an error since the run
+		// does not exist.
 		w.tolerate()
 		w.press("Purge run")
 		w.see(`tr[data-run="CLM-1"]`)
@@ -126,7 +127,7 @@ func TestFork(t *testing.T) {
 	})
 }
 
-// What ran again is compared with what it did before.
+// The page of a rerun compares the nodes that ran again with their earlier attempts.
 func TestRunPageComparesReruns(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
@@ -150,7 +151,7 @@ func TestRunPageComparesReruns(t *testing.T) {
 		w.await(`[...document.querySelectorAll('tr[data-node="settle"] .st')].map((e) => e.textContent).join() === "Failed,Succeeded"`)
 		w.shows("card_declined")
 
-		// What is kept of former times: attempts with their logs, and answers. Results are not.
+		// Data of earlier attempts is kept: their logs, and answers. Results are not.
 		w.click(`[data-former="review"]`)
 		w.see(`[data-former-of="review"] [data-wait="closed"]`)
 		w.await(`[...document.querySelectorAll("[data-former-of=review] .json")].map((e) => e.textContent.match(/fail|fine/)?.[0]).join() === "fail,fine,fine"`)

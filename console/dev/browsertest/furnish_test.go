@@ -49,7 +49,7 @@ func (p *place) spend(t *testing.T, amounts ...int) {
 	}
 }
 
-// queue lets nodes wait: in a lane that nobody serves, by turns of their tenants, and for the places of a limit.
+// queue lets nodes wait: in a lane without workers, by turns of their tenants, and for permits of a limit.
 func (p *place) queue(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()

@@ -36,7 +36,7 @@ func (p *place) asks(t *testing.T, id, input string) *runtime.Run[json.RawMessag
 	return run
 }
 
-// about returns what the inbox shows of an input: the names and values of its fields, without those of groups.
+// about returns the fields of an input in the inbox: their names and values, without fields of groups.
 func (w *window) about() map[string]string {
 	w.t.Helper()
 	w.see(".fields")
@@ -45,7 +45,8 @@ func (w *window) about() map[string]string {
 		.map(([name, value]) => [name, value.textContent]))`)
 }
 
-// What an ask is about is shown as fields with the digits, the order and the words of its JSON, and on demand as JSON.
+// The inbox shows the input of a waitpoint as fields with the digits, the order and the words of its JSON, and on
+// demand as JSON.
 func TestInboxFields(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
@@ -137,8 +138,8 @@ func TestNumbersOfASchema(t *testing.T) {
 	})
 }
 
-// Who may not read payloads sees neither fields nor the choice of them, but what was answered; who may see some flows
-// only may not see the audit log, and is not offered the list of answers.
+// A user without the right to read payloads sees neither fields nor the choice of them, but does see answers. A user
+// with rights to some flows only may not read the audit log, and has no list of answers.
 func TestInboxOfAViewer(t *testing.T) {
 	const admin = "secret-of-the-admin"
 	p := newPlace(t, "embedded", func(c *server.Config) { c.Tokens, c.AdminToken = true, admin })

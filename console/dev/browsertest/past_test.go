@@ -34,7 +34,7 @@ func (p *place) sampled(t *testing.T, path string, most int) {
 	})
 }
 
-// What happened in the last hour is there when a page is opened: lanes, budgets and the lag of keepers.
+// A newly opened page shows the last hour: lanes, budgets and the lag of keepers.
 func TestPagesShowTheLastHour(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start(func(c *server.Config) { c.SampleEvery = 200 * time.Millisecond })

@@ -59,8 +59,8 @@ func TestLimitPageListsHoldersAndWaiting(t *testing.T) {
 	})
 }
 
-// Who spends most of budgets that runs have of their own is listed, and what is left of a shared one is drawn. Two people
-// who change it do not overwrite each other.
+// The page of a flow's budgets lists the runs with the highest usage, and the page of a shared budget draws its
+// remaining amount. Two people who change a budget do not overwrite each other.
 func TestBudgetPageListsSpending(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()

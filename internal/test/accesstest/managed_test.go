@@ -40,7 +40,7 @@ func TestManagedServer(t *testing.T) {
 		w.Start(t, b)
 		w.Finish(t, b)
 		require.NoError(t, b.Engine.Check(ctx))
-		notSeen(t, b, "CONFIG GET", "who hears a channel")
+		notSeen(t, b, "CONFIG GET", "the subscribers of a channel")
 		b.Settle(t)
 		require.NotContains(t, b.Log(), "level=ERROR")
 		b.Client.Close()
@@ -49,7 +49,7 @@ func TestManagedServer(t *testing.T) {
 		report, err := backup.Write(ctx, server.URL(), filepath.Join(t.TempDir(), "backup"), backup.Config{Prefix: prefix})
 		require.NoError(t, err)
 		require.Len(t, report.NotSeen, 1)
-		require.Contains(t, report.NotSeen[0], "who hears the channels")
+		require.Contains(t, report.NotSeen[0], "the subscribers of the channels")
 	})
 }
 
@@ -88,6 +88,6 @@ func TestUserOfAManagedServer(t *testing.T) {
 		w.Start(t, b)
 		w.Finish(t, b)
 		require.NoError(t, b.Engine.Check(enginetest.Context(t)))
-		notSeen(t, b, "CONFIG GET", "who hears a channel")
+		notSeen(t, b, "CONFIG GET", "the subscribers of a channel")
 	})
 }

@@ -66,7 +66,7 @@ var stateTable = []state{
 		promote: 1|OK|not_yet_due
 		evaluate: 1|OK|eligible
 		release: 0|not_blocked_by_deps`},
-	{"behind its dependencies", func(b *bench) held {
+	{"blocked by its dependencies", func(b *bench) held {
 		e := b.staged(b.create(), b.create())
 		b.apply(e)
 		return never(e.down)
@@ -232,7 +232,7 @@ var stateTable = []state{
 }
 
 // nodeReplies are the replies that are others for nodes of runs, by state: edges lead to them in their own flow.
-var nodeReplies = map[string]string{"behind its dependencies": "apply: 1|OK|2"}
+var nodeReplies = map[string]string{"blocked by its dependencies": "apply: 1|OK|2"}
 
 // lapsed returns a lease that has expired, but is not marked as expired.
 func (b *bench) lapsed() held {

@@ -352,7 +352,7 @@ func (x *twins) wakeUp(node int) {
 		})
 	case 1:
 		delay := pick(x.r, 0, time.Millisecond)
-		x.both("go on "+name, func(s *twinSide) wire {
+		x.both("resume "+name, func(s *twinSide) wire {
 			return wireOf(x.bench, enginerpc.ResumeExecutionCall{
 				WaitpointID: s.wait[node], LaneID: s.lane, ExecutionID: s.ids[node], ResumeDelay: delay,
 			})

@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
 		"internal/recordtext", "internal/timetable", "lua", "fabrictype", "internal/admission", "internal/bulkjob",
-		"internal/contractmode", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
+		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
 		"internal/explain", "internal/inspect",
 		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
@@ -59,7 +59,7 @@ var mayImport = map[string][]string{
 	"internal/queryurl":  {},
 	"internal/auditlink": {"fabrictype"},
 	"admin": {
-		"internal/contractmode", "internal/engine", "internal/keeper",
+		"internal/engine", "internal/keeper",
 		"enginecore", "internal/activityspec", "internal/auditlink", "internal/contractsignal", "internal/enginerpc",
 		"internal/hashrecord", "internal/keeperlag",
 		"internal/recordtext", "runtime", "fabrictype",
@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	},
 	"internal/worker": {
 		"fabrictype",
-		"activity", "enginecore", "internal/admission", "internal/contractmode", "internal/dispatch",
+		"activity", "enginecore", "internal/admission", "internal/contractnode", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/engine/retry", "internal/sleep", "internal/enginerpc",
 		"internal/submit", "internal/worker/attempt",
 		"internal/worker/budget", "internal/worker/completion", "internal/worker/held", "internal/worker/journal",
@@ -171,11 +171,18 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/sleep",
 		"internal/submit",
 	},
-	"internal/contractmode": {
+	// Contract mode: its backend is above the rooms that it shares with the whole library. No room imports it.
+	"contract": {"contract/internal/backend", "internal/engine"},
+	"contract/internal/backend": {
 		"internal/eventkind",
-		"activity", "enginecore", "internal/activityspec", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
+		"activity", "enginecore", "internal/activityspec", "internal/contractcheck", "internal/contractnode",
+		"internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
 		"internal/engine", "internal/engine/batching", "internal/engine/feeds", "internal/engine/observe",
 		"internal/engine/retry", "internal/sleep", "internal/submit", "fabrictype",
+	},
+	"internal/contractcheck": {"enginecore", "internal/activityspec", "internal/flowgraph"},
+	"internal/contractnode": {
+		"enginecore", "internal/engine", "internal/enginerpc", "internal/hashrecord", "internal/submit",
 	},
 	"internal/admission": {
 		"enginecore", "internal/activityspec", "internal/enginerpc", "internal/hashrecord", "internal/stablehash",
@@ -273,12 +280,12 @@ var mayImport = map[string][]string{
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},
-	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
-	"examples/dag-pipeline":     {"fabrictype", "activity", "enginecore", "flow", "runtime"},
+	"examples/approval":         {"contract", "activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
+	"examples/dag-pipeline":     {"contract", "fabrictype", "activity", "enginecore", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
-		"fabrictype",
+		"fabrictype", "contract",
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
 		"internal/test/...", "lua", "runtime",

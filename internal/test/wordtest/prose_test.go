@@ -33,12 +33,13 @@ var tics = []struct {
 	{regexp.MustCompile(`(?i)\b(somebody|nobody|whoever)\b`), "the user, no caller, another worker"},
 }
 
-// fixed are phrases that contain a tic in its proper sense.
+// fixed are phrases that contain a tic in its proper sense, or as the name of a column.
 var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no\s+(longer|more than|less than)\b|` +
-	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b`)
+	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b|` +
+	`every, behind, summary`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 279, "tests": 188, "lua": 12, "docs": 97}
+var agreed = map[string]int{"go": 80, "tests": 0, "lua": 0, "docs": 0}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
 // FLOWFABRIC_PROSE lists the tics below a folder: FLOWFABRIC_PROSE=lua/frame.
@@ -184,14 +185,17 @@ func eachLine(file string, split func(lines []string, visit func(line int, text 
 	return nil
 }
 
-// luaComments joins comments of lines in a row.
+// declared are the parts of a header that declare names of the wire or of the stored form.
+var declared = regexp.MustCompile(`^ @(reply|record|error|beside|piece|group) .*|^ @(column|bit) +\w+ +\w+|^ @call +\w+\([^)]*\)`)
+
+// luaComments joins comments of lines in a row, without declarations.
 func luaComments(lines []string, visit func(line int, text string)) {
 	var group []string
 	for i, line := range append(lines, "") {
 		_, text, found := strings.Cut(line, "--")
 		if found && strings.Count(line[:strings.Index(line, "--")], "'")%2 == 0 {
 			if alone := strings.TrimSpace(line[:strings.Index(line, "--")]) == ""; alone {
-				group = append(group, text)
+				group = append(group, declared.ReplaceAllString(text, ""))
 				continue
 			}
 			visit(i+1, text)
