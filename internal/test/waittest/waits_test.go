@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// picky is a type whose decoding says more than its schema.
+// picky is a type whose decoding is stricter than its schema.
 type picky struct{}
 
 func (*picky) UnmarshalJSON([]byte) error { return errors.New("not today") }
