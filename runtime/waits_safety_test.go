@@ -71,7 +71,7 @@ func contents(t *testing.T, ctx context.Context, b *enginetest.Bench) string {
 }
 
 // Tokens that give no right all get the same answer, and change nothing.
-func TestTokensThatGiveNoRight(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	def := waiter(t, "guarded")
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -109,7 +109,7 @@ func TestTokensThatGiveNoRight(t *testing.T) {
 	})
 }
 
-func TestSignalsThatCannotBeSent(t *testing.T) {
+func TestInvalidSignalsAreRefused(t *testing.T) {
 	t.Parallel()
 	def := waiter(t, "strict")
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
