@@ -86,7 +86,7 @@ func (g *keyedFlow) results(t *testing.T, runs ...*runtime.Run[int]) {
 	}
 }
 
-// AtOnce runs of a key are open; another one is refused with the name of one of them, and nothing of it is written.
+// A key has AtOnce open runs; another one is refused with the name of one of them, and nothing of it is written.
 func TestKeyReject(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

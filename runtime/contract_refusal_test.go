@@ -177,7 +177,7 @@ func TestContractPrefix(t *testing.T) {
 	require.ErrorContains(t, err, `Prefix "mine": in contract mode it is "ff"`)
 }
 
-// A program that does not import package contract is told to, before anything is dialled.
+// A program that does not import package contract gets an error that names the import, before anything is dialled.
 func TestContractNeedsItsBackend(t *testing.T) {
 	t.Parallel()
 	for _, url := range []string{"embedded:?contract=15", "valkey://127.0.0.1:1?contract=15"} {
