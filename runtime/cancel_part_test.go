@@ -39,7 +39,7 @@ func awaitState(t testing.TB, run *runtime.Run[string], node string, want fabric
 	})
 }
 
-func TestCancelPendingSparesWhatRuns(t *testing.T) {
+func TestCancelPending_SparesRunningNodes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -300,7 +300,7 @@ func TestContractDirectory(t *testing.T) {
 }
 
 // A worker that cannot read the results of upstreams reads them again; it does not take them for missing.
-func TestContractInputsThatCannotBeRead(t *testing.T) {
+func TestContractWorker_RetriesUnreadableInputs(t *testing.T) {
 	t.Parallel()
 	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := enginetest.ContractServer(t, kind)

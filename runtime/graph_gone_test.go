@@ -50,7 +50,7 @@ func removeGraphs(t *testing.T, b *enginetest.Bench, n int) (restore func()) {
 // An operator has deleted graphs whose runs are open. Completions, renewals, claims and reads of these runs fail with
 // an error that names the graph and the run. Other runs start, keep their leases and end. Once the graphs are back, all
 // runs continue.
-func TestGraphIsGone(t *testing.T) {
+func TestDeletedGraphs_LeaveOtherRunsAlone(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})

@@ -120,7 +120,7 @@ func TestSmallTenantTakesTurns(t *testing.T) {
 
 // A completion hands on to the next node of its run only as long as nothing in the lane comes before it, in whatever partition
 // that waits.
-func TestHandoffGivesWay(t *testing.T) {
+func TestHandoff_YieldsToThePrecedingNode(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
 		u := fixture.NewLineUp(t, b)
@@ -231,7 +231,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 }
 
 // An execution in the set of a single partition is claimed there, also without a repair.
-func TestOwnSetIsClaimed(t *testing.T) {
+func TestPartitionSetIsClaimed(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), fixture.NewLedger()

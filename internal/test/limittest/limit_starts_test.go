@@ -192,7 +192,7 @@ func TestRateOfHeldTasks(t *testing.T) {
 }
 
 // A rate that an operator sets for a limit that is declared without one counts starts, too.
-func TestRateThatWasSet(t *testing.T) {
+func TestRateOfAnOperatorCountsStarts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

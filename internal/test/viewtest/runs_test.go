@@ -251,7 +251,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 }
 
 // A call reads a bounded number of runs, and returns a cursor for the rest.
-func TestLookingForRareRunsIsBounded(t *testing.T) {
+func TestSearchForRareRunsIsBounded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -17,7 +17,7 @@ import (
 
 // Labels with control characters for a terminal, or with bytes that are not text, are refused before anything is
 // written, and the error names the label.
-func TestLabelsThatCannotBeShown(t *testing.T) {
+func TestLabelsWithControlCharactersAreRefused(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)

@@ -288,7 +288,7 @@ func TestKeepersAreSeen(t *testing.T) {
 }
 
 // If the server may not be queried, it is not known whether there are keepers, and no reason mentions them.
-func TestKeepersThatMayNotBeCounted(t *testing.T) {
+func TestKeepersSeen_WithoutTheRight(t *testing.T) {
 	t.Parallel()
 	fixture.OnServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)

@@ -23,7 +23,7 @@ import (
 )
 
 // Tokens that give no right all get the same answer, and change nothing.
-func TestTokensThatGiveNoRight(t *testing.T) {
+func TestInvalidTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	def := fixture.Waiter(t, "guarded")
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -61,7 +61,7 @@ func TestTokensThatGiveNoRight(t *testing.T) {
 	})
 }
 
-func TestSignalsThatCannotBeSent(t *testing.T) {
+func TestInvalidSignalsAreRefused(t *testing.T) {
 	t.Parallel()
 	def := fixture.Waiter(t, "strict")
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
