@@ -36,7 +36,7 @@ var engineSuites = []string{
 }
 
 // longest are the packages that take longest. They begin first, or the end would wait for them.
-var longest = []string{"runtime", "bench", "internal/test/enginetest", "internal/test/childtest", "internal/test/contracttest"}
+var longest = []string{"runtime", "internal/test/viewtest", "bench", "internal/test/enginetest", "internal/test/childtest", "internal/test/contracttest"}
 
 // slow are the packages that unit leaves out: they execute whole runs, write files and sync them, compare with another
 // implementation, disturb servers, or measure.
