@@ -11,9 +11,9 @@ import (
 )
 
 // Backend answers the calls that clients, workers and keepers make to every engine. The native backend sends each call
-// as one composite function of the whole library; the backend of contract mode combines ff_* functions. [Library]
-// has the calls that only the native backend answers, [Stepwise] those of contract mode. Both backends return the
-// errors of package enginecore.
+// as one composite function of the whole library; the backend of contract mode combines ff_* functions. Calls that
+// only some backends support are in separate interfaces, see [Capability]. Both backends return the errors of package
+// enginecore.
 type Backend interface {
 	CancelFlow(context.Context, enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error)
 	FlowResult(context.Context, enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error)

@@ -15,7 +15,8 @@ import (
 // purgeCalls answers the first call for a large run. A keeper removes the rest before the second one, and the id has another run,
 // which is open or has ended.
 type purgeCalls struct {
-	engine.Library
+	engine.Backend
+	engine.RunControl
 	closedAt time.Time
 	other    error
 	calls    []enginerpc.PurgeFlowCall

@@ -28,7 +28,7 @@ func TestCompletionOverflow(t *testing.T) {
 // manyCompletions answers calls with several completions: it refuses some completions, and leases and offers
 // executions for others.
 type manyCompletions struct {
-	engine.Library
+	engine.Backend
 	refused    map[enginecore.ExecutionID]bool
 	executions []enginerpc.ClaimedExecution
 	candidates []enginerpc.Candidate

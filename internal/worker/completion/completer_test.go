@@ -22,7 +22,7 @@ import (
 // fullCalls refuses reports of the end of an attempt until a given time, or until the context of the call
 // ends.
 type fullCalls struct {
-	engine.Library
+	engine.Backend
 	until    time.Time
 	tries    int
 	repeated bool // of the last try
