@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -33,14 +34,14 @@ func commandCalls(t *testing.T, b *enginetest.Bench) map[string]int {
 	return calls
 }
 
-// An idle keeper and an idle worker ask for all partitions with few commands in each poll interval, however many
-// partitions there are, also while many of them wait for something that is far off.
+// An idle keeper and an idle worker query all partitions with few commands in each poll interval, however many
+// partitions there are, also while many executions wait for events in the far future.
 func TestContractIdleCost(t *testing.T) {
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			b := enginetest.NewContract(t, kind, runtime.OpenConfig{Partitions: 256})
 			ctx := enginetest.Context(t)
-			a := addOne()
+			a := fixture.AddOne()
 			b.Keeper(t)
 			b.Worker(t, []activity.Handler{a})
 			perPoll := func(polls int) (sum float64, by map[string]int) {

@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -50,7 +51,7 @@ func (x *lossy) carriedOut(t *testing.T, what string, is func() bool) time.Time 
 func TestLostBulkJobs(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
-		x.start(t, []activity.Handler{addOne()})
+		x.start(t, []activity.Handler{fixture.AddOne()})
 		ctx := enginetest.Context(t)
 		f := flow.New[int, int]("waits")
 		flow.Return(f, flow.Waitpoint[int](f, "answer"))
@@ -74,12 +75,12 @@ func TestLostBulkJobs(t *testing.T) {
 	})
 }
 
-// A rerun whose caller is gone is led on when the message that says so is lost, with the next sweep of a keeper, and
-// its nodes run with the next sweep of a worker after that when the wake-up is lost too.
+// A rerun whose caller is gone is continued when its message is lost, with the next sweep of a keeper, and its nodes
+// run with the next sweep of a worker after that when the wake-up is lost too.
 func TestLostRerunSteps(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
-		work := addOne()
+		work := fixture.AddOne()
 		x.start(t, []activity.Handler{work})
 		ctx := enginetest.Context(t)
 		f := flow.New[int, int]("wide")
@@ -114,11 +115,11 @@ func TestLostRerunSteps(t *testing.T) {
 	})
 }
 
-// A worker drains when the message that asks for it is lost, with its next report.
+// A worker drains when the message with the request is lost, with its next report.
 func TestLostDrains(t *testing.T) {
 	t.Parallel()
 	eachExactlyLossy(t, func(t *testing.T, x *lossy) {
-		x.start(t, []activity.Handler{addOne()})
+		x.start(t, []activity.Handler{fixture.AddOne()})
 		ctx := enginetest.Context(t)
 		x.lost.LoseChannels(workerChannel)
 		list, err := x.Client.Workers(ctx)
@@ -136,9 +137,9 @@ func TestLostDrains(t *testing.T) {
 	})
 }
 
-// An execution that a worker has set aside, because it does not know the activity, is run by a worker that knows it
-// when the message is lost, with that worker's next look. The first worker may set it aside once more then, with a
-// message that arrives.
+// An execution that a worker could not run, because it does not know the activity, is run by a worker that knows it
+// when the message is lost, with that worker's next sweep. The first worker may try it once more then, with a message
+// that arrives.
 func TestLostSetAsides(t *testing.T) {
 	t.Parallel()
 	eachExactlyLossy(t, func(t *testing.T, x *lossy) {
@@ -151,16 +152,16 @@ func TestLostSetAsides(t *testing.T) {
 		})
 		x.Keeper(t)
 		x.Worker(t, []activity.Handler{rare, block}, runtime.WorkerConfig{Concurrency: 1})
-		startOne(enginetest.Context(t), t, x, single(t, block))
+		startOne(enginetest.Context(t), t, x, fixture.Single(t, block))
 		<-busy
-		x.Worker(t, []activity.Handler{addOne()})
+		x.Worker(t, []activity.Handler{fixture.AddOne()})
 		time.Sleep(time.Hour) //nolint:forbidigo // by the virtual clock
 		ctx := enginetest.Context(t)
 		var asides atomic.Int64
 		x.lost.Lose(func(channel, text string) bool {
 			return strings.HasPrefix(channel, wakeChannels) && strings.HasPrefix(text, "aside") && asides.Add(1) == 1
 		})
-		run := startOne(ctx, t, x, single(t, rare))
+		run := startOne(ctx, t, x, fixture.Single(t, rare))
 		x.lostSome(t, wakeChannels)
 		close(free)
 		begun := time.Now()

@@ -80,7 +80,7 @@ type OpenConfig struct {
 	// Replication makes calls wait until replicas of the server have their writes. Defaults to none, which costs
 	// nothing: a failover can then take back writes that were acknowledged in the last moments before it.
 	Replication Replication
-	// Keeper configures the keeper that the workers of this engine share. NewKeeper has a config of its own.
+	// Keeper configures the keeper that the workers of this engine share. NewKeeper has its own config.
 	Keeper KeeperConfig
 	// Backend makes contract mode available, which a URL with ?contract=15 selects; the value is contract.Backend of
 	// package contract. It has no effect on other URLs. Defaults to none: Open refuses URLs with ?contract=15.

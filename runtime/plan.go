@@ -42,7 +42,7 @@ type PlannedCall struct {
 	Subject string `json:"subject"`
 	// Refused is the feature for which contract mode refuses the call, in the words of its error; empty if it does not.
 	Refused string `json:"refused,omitempty"`
-	// NeedsGroups says that contract mode sends the call only to servers whose library has the edge-group functions.
+	// NeedsGroups reports that contract mode sends the call only to servers whose library has the edge-group functions.
 	NeedsGroups bool `json:"needs_groups,omitempty"`
 }
 

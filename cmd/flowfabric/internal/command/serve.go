@@ -155,7 +155,7 @@ func (a *App) keeperCommand() *cobra.Command {
 	var where connect.Where
 	var lanes []string
 	c := a.standalone(spec{
-		use: "keeper", short: "Run a keeper of an engine: what is due by time, repair, retention",
+		use: "keeper", short: "Run a keeper of an engine: due times, repair, retention",
 		check: func([]string) (err error) {
 			if where, err = a.engineURL(); err == nil {
 				err = where.Check()
