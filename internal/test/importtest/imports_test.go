@@ -197,6 +197,7 @@ var mayImport = map[string][]string{
 	"internal/engine": {
 		"internal/eventkind",
 		"activity", "enginecore", "enginecore/embedded", "internal/activityspec", "internal/auditlink",
+		"internal/contractcheck",
 		"internal/engine/batching", "internal/engine/feeds", "internal/engine/observe", "internal/engine/transport",
 		"internal/enginerpc", "internal/errordetail", "internal/flowgraph", "internal/hashrecord",
 		"internal/recordtext", "internal/sleep", "fabrictype",
