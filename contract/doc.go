@@ -16,5 +16,5 @@
 // Each step of a run is a separate call in contract mode. Runs are therefore slower, and other programs can observe a
 // step that is half done; workers and keepers repeat every step until it is complete. Start refuses a flow with a
 // construct that the contract lacks, before it writes anything, with runtime.ErrNotInContract. The page
-// docs/operations/contract-mode.md lists the constructs and the differences.
+// docs/contract/contract-mode.md lists the constructs and the differences.
 package contract

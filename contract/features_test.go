@@ -13,7 +13,7 @@ import (
 // The page has the table of the features that contract mode serves and refuses.
 func TestFeaturesMatchPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/operations/contract-mode.md")
+	page, err := os.ReadFile("../docs/contract/contract-mode.md")
 	require.NoError(t, err)
 	var table strings.Builder
 	table.WriteString("| feature | in contract mode | by, or why not |\n| --- | --- | --- |\n")
@@ -58,7 +58,7 @@ func (f feature) by() string {
 	return strings.Join(parts, ", ")
 }
 
-// features are the rows of the table in docs/operations/contract-mode.md.
+// features are the rows of the table in docs/contract/contract-mode.md.
 func features() []feature {
 	return []feature{
 		{

@@ -79,7 +79,7 @@ func table() string {
 // The page of the routes of the contract lists them with their rights.
 func TestTableOfContractRoutes(t *testing.T) {
 	t.Parallel()
-	const page, begin, end = "../docs/reference/contract-api.md", "<!-- routes -->\n", "<!-- end -->\n"
+	const page, begin, end = "../docs/contract/contract-api.md", "<!-- routes -->\n", "<!-- end -->\n"
 	text, err := os.ReadFile(page)
 	require.NoError(t, err)
 	head, rest, found := strings.Cut(string(text), begin)

@@ -25,7 +25,7 @@
 // # Constructs without a counterpart
 //
 // Package contractcheck names the constructs of flows that the contract lacks; SubmitFlow refuses flows with them. The
-// page docs/operations/contract-mode.md lists all operations and describes the differences for users.
+// page docs/contract/contract-mode.md lists all operations and describes the differences for users.
 //
 // Events are composed from records, and deadlines apply to each node. Only the worker enforces start-to-close and
 // heartbeat timeouts.

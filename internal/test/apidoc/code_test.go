@@ -67,7 +67,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 		statements:   `f := flow.New[string, string]("f")`,
 	},
 	"docs/concepts/order.md":           {declarations: "type Order struct{}\ntype Receipt struct{}"},
-	"docs/operations/contract-mode.md": {},
+	"docs/contract/contract-mode.md":   {},
 	"docs/operations/keeper.md":        {},
 	"docs/operations/observability.md": {statements: "var worker *runtime.Worker\nvar keeper *runtime.Keeper"},
 	"docs/reference/admin.md":          {},
