@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
+	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
 )
@@ -56,23 +56,23 @@ func checkOrigin(origin string) error {
 	return nil
 }
 
-// contract returns the routes under /v1.
-func (s *Server) contract(stopping context.Context) (*contractapi.Handler, error) {
+// contractRoutes returns the routes under /v1.
+func (s *Server) contractRoutes(stopping context.Context) (*contract.Handler, error) {
 	c := &s.config.Contract
-	config := contractapi.Config{
+	config := contract.Config{
 		Engine: s.config.Engine, Logger: s.config.Logger, ReadOnly: s.config.ReadOnly, StreamOps: c.StreamOps,
 		SecretGrace: c.SecretGrace, Stopping: stopping,
 	}
 	if s.config.MeterProvider != nil {
 		config.Meter = s.config.MeterProvider.Meter(meterName)
 	}
-	return contractapi.New(config)
+	return contract.New(config)
 }
 
 // mountContract adds the routes under /v1 to the mux, with the logins in front.
-func (s *Server) mountContract(mux *http.ServeMux, routes *contractapi.Handler) {
-	guarded := contractapi.Problems(s.identify(s.limitRate(plainOnly(routes))))
-	mux.Handle(contractapi.Prefix+"/", contractapi.CORS(slices.Clone(s.config.Contract.Origins), guarded))
+func (s *Server) mountContract(mux *http.ServeMux, routes *contract.Handler) {
+	guarded := contract.Problems(s.identify(s.limitRate(plainOnly(routes))))
+	mux.Handle(contract.Prefix+"/", contract.CORS(slices.Clone(s.config.Contract.Origins), guarded))
 }
 
 // plainOnly refuses bodies that are encoded. The routes themselves check the type.

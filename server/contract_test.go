@@ -22,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
-	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
+	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 	"github.com/flowfabric/flowfabric-go/server/prometheus"
 )
 
@@ -218,7 +218,7 @@ func TestContractPartitions(t *testing.T) {
 		p.vars["f"] = flow
 		p.execution("here", at.Index)
 		p.execution("e", uint16(p.core.Partitioning().Flow))
-		for _, r := range contractapi.Routes() {
+		for _, r := range contract.Routes() {
 			path := strings.NewReplacer("/executions/{id}", "/executions/$e$", "{id}", "$f$", "{index}", "0", "{worker}", "w",
 				"{waitpoint}", "$uuid$").Replace(r.Pattern)
 			body := ""

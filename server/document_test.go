@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
+	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
 	"github.com/flowfabric/flowfabric-go/server/internal/typescript"
 )
@@ -88,7 +88,7 @@ func TestTableOfContractRoutes(t *testing.T) {
 	require.True(t, found)
 	var b strings.Builder
 	b.WriteString("\n| route | operation | right |\n| --- | --- | --- |\n")
-	for _, r := range contractapi.Routes() {
+	for _, r := range contract.Routes() {
 		fmt.Fprintf(&b, "| %s `%s` | %s | %s |\n", r.Method, r.Pattern, r.Operation, r.Right)
 	}
 	b.WriteString("\n")

@@ -26,7 +26,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
-	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
+	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 )
 
 // answered is the reply to a request.
@@ -295,7 +295,7 @@ func TestEveryContractRouteNeedsItsRight(t *testing.T) {
 	p := newPlace(t, withProxy)
 	readOnly := newPlaceOn(t, p.bench, func(c *server.Config) { withProxy(c); c.ReadOnly = true })
 	id := string(enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily}))
-	for _, r := range contractapi.Routes() {
+	for _, r := range contract.Routes() {
 		path := strings.NewReplacer("/executions/{id}", "/executions/"+id, "{id}", uuid.NewString(), "{index}", "0", "{worker}", "w",
 			"{waitpoint}", uuid.NewString()).Replace(r.Pattern)
 		require.Equal(t, http.StatusUnauthorized, p.raw(r.Method, path, "", nil).status, r.Operation)

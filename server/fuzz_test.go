@@ -29,7 +29,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
-	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
+	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 )
 
 // quietPlace is a place without workers and keepers: only requests change its engine.
@@ -334,7 +334,7 @@ func FuzzContractRequests(f *testing.F) {
 	d, err := b.Client.Run("order", "there").Describe(enginetest.Context(f))
 	require.NoError(f, err)
 	ids := []string{d.Nodes[0].ExecutionID, d.FlowID}
-	routes := contractapi.Routes()
+	routes := contract.Routes()
 	for i, route := range routes {
 		for which := range uint8(3) {
 			f.Add(uint16(i), which, "x", "limit=1&cursor=0&wait_ms=1", []byte(`{"worker_id":"w","lane_id":"default","grant_ttl_ms":1000}`), uint8(0))

@@ -20,7 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/console"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/netbound"
-	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
+	"github.com/flowfabric/flowfabric-go/server/internal/contract"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
@@ -93,12 +93,12 @@ func New(config Config) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
-	contract, err := s.contract(s.stopping)
+	contracted, err := s.contractRoutes(s.stopping)
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
-	s.handler = s.routes(mux, contract)
+	s.handler = s.routes(mux, contracted)
 	s.sampling.Go(func() { operations.Sample(s.stopping) })
 	s.sampling.Go(func() { s.guard.Run(s.stopping) })
 	return s, nil
@@ -122,7 +122,7 @@ func (s *Server) OpenAPI() []byte { return s.document }
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // routes adds the routes outside the operations, and the handlers around operations.
-func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler) http.Handler {
+func (s *Server) routes(operations *http.ServeMux, contracted *contract.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
 	s.operations = withProblems(operations)
@@ -144,7 +144,7 @@ func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler
 		mux.Handle("POST /auth/logout", crossOrigin.Handler(http.HandlerFunc(s.oidc.Logout)))
 	}
 	if !s.config.Contract.Off {
-		s.mountContract(mux, contract)
+		s.mountContract(mux, contracted)
 	}
 	if s.config.Metrics != nil {
 		mux.Handle("GET /metrics", s.identify(s.limitRate(viewersOnly(s.config.Metrics))))

@@ -173,6 +173,7 @@ var mayImport = map[string][]string{
 	},
 	// Contract mode: its backend is above the rooms that it shares with the whole library. No room imports it.
 	"contract": {"contract/internal/backend", "internal/engine"},
+	"contract/internal/contracttest": {},
 	"contract/internal/backend": {
 		"internal/eventkind",
 		"activity", "enginecore", "internal/activityspec", "internal/contractcheck", "internal/contractnode",

@@ -36,7 +36,7 @@ var engineSuites = []string{
 }
 
 // longest are the packages that take longest. They begin first, or the end would wait for them.
-var longest = []string{"runtime", "internal/test/viewtest", "bench", "internal/test/enginetest", "internal/test/childtest", "internal/test/contracttest"}
+var longest = []string{"runtime", "internal/test/viewtest", "bench", "internal/test/enginetest", "internal/test/childtest", "contract/internal/contracttest"}
 
 // slow are the packages that unit leaves out: they execute whole runs, write files and sync them, compare with another
 // implementation, disturb servers, or measure.
@@ -50,7 +50,7 @@ var ofSources = []string{"codegen/...", "internal/test/apidoc", "internal/test/i
 
 // sequential are the packages that make one call after the other, or measure: the race detector finds nothing in them.
 var sequential = []string{
-	"bench", "lua", "internal/test/conformance/...", "internal/test/contracttest", "internal/test/enginetest",
+	"bench", "lua", "internal/test/conformance/...", "contract/internal/contracttest", "internal/test/enginetest",
 	"internal/test/sizetest",
 }
 

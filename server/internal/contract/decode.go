@@ -1,4 +1,4 @@
-package contractapi
+package contract
 
 import (
 	"encoding/json"
