@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -134,7 +135,7 @@ func TestContractStream(t *testing.T) {
 			}
 			return n, nil
 		})
-		def := oneNode(t, "chatty", chatty)
+		def := fixture.OneNode(t, "chatty", chatty)
 		x.Worker(t, def.Handlers())
 		run, err := runtime.Start(x.ctx, x.Client, def, 5)
 		require.NoError(t, err)
@@ -153,7 +154,7 @@ func TestContractWorkerCapabilities(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		id := x.create("pass", `{"routing_requirements":{"required_capabilities":["gpu"]}}`)
 		s := enginetest.NewGrantIssuer(t, x.Engine)
-		_, err := s.ClaimForWorker(x.ctx, requestFor("weak"))
+		_, err := s.ClaimForWorker(x.ctx, fixture.RequestFor("weak"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
 		require.Equal(t, enginecore.PublicRateLimited, x.execution(id).State)
 		keys, client := x.core.Keys(), x.core.Client()
@@ -163,7 +164,7 @@ func TestContractWorkerCapabilities(t *testing.T) {
 			return list
 		}
 		require.Empty(t, workers())
-		w := x.Worker(t, []activity.Handler{passing("pass")}, runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu"}})
+		w := x.Worker(t, []activity.Handler{fixture.Passing("pass")}, runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu"}})
 		x.awaitState(id, enginecore.PublicCompleted)
 		require.Len(t, workers(), 1)
 		capabilities, err := client.Do(x.ctx, client.B().Get().
@@ -189,10 +190,10 @@ func TestContractRateQuota(t *testing.T) {
 			ids = append(ids, id)
 		}
 		s := enginetest.NewGrantIssuer(t, x.Engine)
-		_, err = s.ClaimForWorker(x.ctx, requestFor("w"))
+		_, err = s.ClaimForWorker(x.ctx, fixture.RequestFor("w"))
 		require.NoError(t, err)
 		// The head of the lane may be the execution that is already granted.
-		_, err = s.ClaimForWorker(x.ctx, requestFor("w"))
+		_, err = s.ClaimForWorker(x.ctx, fixture.RequestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
 		blocked := 0
 		for _, id := range ids {

@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -35,7 +36,7 @@ func TestSilentServerDelaysItsPartitionsOnly(t *testing.T) {
 	core := engine.ConnOf(b.Engine.Internal())
 	serverOf := func(p enginecore.Partition) *testserver.Server { return cluster.Owner(t, cluster.SlotOf(t, p.Tag())) }
 	silent := serverOf(core.Partitioning().Of(enginecore.FlowFamily)[0])
-	def := single(t, passing("work"))
+	def := fixture.Single(t, fixture.Passing("work"))
 	start := func() enginecore.Partition {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
+	"github.com/flowfabric/flowfabric-go/internal/test/fixture"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -174,7 +175,7 @@ func TestExecutionsOutsideRunsWakeWorkers(t *testing.T) {
 		f.link(up, down)
 		b.Keeper(t)
 		b.Worker(t, []activity.Handler{f.handler()}, runtime.OnlyMessages(runtime.WorkerConfig{}))
-		heard(f.ctx, t, b, "wake", 1)
+		fixture.Heard(f.ctx, t, b, "wake", 1)
 
 		id := f.create(0)
 		f.starts(id)

@@ -286,7 +286,7 @@ var mayImport = map[string][]string{
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
 		"fabrictype", "contract",
-		"internal/engine",
+		"internal/engine", "internal/keeper",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
 		"internal/test/...", "lua", "runtime",
 	},
