@@ -2,4 +2,4 @@
 
 package lua
 
-const build = "361-8d9258a12bba20de"
+const build = "362-4c576e83688529fa"
