@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -77,7 +78,7 @@ func (c *Client) setBudget(
 	}
 	var flowID enginecore.FlowID
 	if ref.Run != "" {
-		flowID = enginecore.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
+		flowID = keyspace.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
 	}
 	b := submit.NewStoredBudget(c.session.Namespace, spec, submit.BudgetRef(ref), flowID)
 	// Whether the run has nodes that stand for other runs is not known here.
@@ -132,13 +133,13 @@ func setBudgetEntry(actor string, ref BudgetRef, onlyNew bool, b submit.StoredBu
 // findBudget tells where a budget lives.
 func (c *Client) findBudget(
 	ctx context.Context, ref BudgetRef,
-) (engine.BudgetStore, enginecore.Partition, enginecore.BudgetID, error) {
+) (engine.BudgetStore, keyspace.Partition, enginecore.BudgetID, error) {
 	core, err := offered[engine.BudgetStore](ctx, c)
 	if err != nil {
-		return core, enginecore.Partition{}, "", err
+		return core, keyspace.Partition{}, "", err
 	}
 	if err := ref.check(c.session.Namespace); err != nil {
-		return core, enginecore.Partition{}, "", err
+		return core, keyspace.Partition{}, "", err
 	}
 	id := submit.BudgetRef(ref).ID(c.session.Namespace)
 	p, err := c.session.Core.Partitioning().BudgetPartition(id)
@@ -164,7 +165,7 @@ func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
 }
 
 func (c *Client) resetBudget(
-	ctx context.Context, core engine.BudgetStore, p enginecore.Partition, id enginecore.BudgetID,
+	ctx context.Context, core engine.BudgetStore, p keyspace.Partition, id enginecore.BudgetID,
 ) error {
 	now, err := c.session.Core.Now(ctx)
 	if err != nil {
@@ -203,7 +204,7 @@ func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
 }
 
 func (c *Client) removeBudget(
-	ctx context.Context, core engine.BudgetStore, p enginecore.Partition, id enginecore.BudgetID,
+	ctx context.Context, core engine.BudgetStore, p keyspace.Partition, id enginecore.BudgetID,
 ) error {
 	for {
 		reply, err := core.RemoveBudget(ctx, enginerpc.RemoveBudgetCall{Partition: p, BudgetID: id})
@@ -252,8 +253,8 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 	}
 	byID := make(map[enginecore.BudgetID]BudgetState) // a listing in pages may show one twice
 	for i := range c.session.Core.Partitioning().Budget {
-		call := enginerpc.ListBudgetsCall{Partition: enginecore.Partition{
-			Family: enginecore.BudgetFamily, Index: uint16(i),
+		call := enginerpc.ListBudgetsCall{Partition: keyspace.Partition{
+			Family: keyspace.BudgetFamily, Index: uint16(i),
 		}}
 		for {
 			reply, err := core.ListBudgets(ctx, call)
@@ -307,7 +308,7 @@ func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 }
 
 // updateOf is what a budget's gate says now.
-func updateOf(e *engine.Session, p enginecore.Partition, b enginerpc.BudgetState) submit.GateUpdate {
+func updateOf(e *engine.Session, p keyspace.Partition, b enginerpc.BudgetState) submit.GateUpdate {
 	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}
 	if !b.Wide {
 		n.Flow = readBudgetState(b).FlowID

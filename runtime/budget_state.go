@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -33,7 +34,7 @@ type BudgetRef struct {
 func (r BudgetRef) String() string { return submit.BudgetRef(r).String() }
 
 // check reports what is wrong with a reference in a namespace.
-func (r BudgetRef) check(namespace enginecore.Namespace) error {
+func (r BudgetRef) check(namespace keyspace.Namespace) error {
 	err := activityspec.CheckName(r.Name)
 	switch {
 	case err != nil:
@@ -43,7 +44,7 @@ func (r BudgetRef) check(namespace enginecore.Namespace) error {
 		err = fmt.Errorf("the Run %.80q: Flow must be set, too", r.Run)
 	case r.FlowID != "" && r.Run == "":
 		err = fmt.Errorf("the FlowID %.80q: Flow and Run must be set, too", r.FlowID)
-	case r.FlowID != "" && r.FlowID != enginecore.FlowIDFor(namespace, r.Flow, r.Run):
+	case r.FlowID != "" && r.FlowID != keyspace.FlowIDFor(namespace, r.Flow, r.Run):
 		err = fmt.Errorf("the FlowID %.80q: is not that of run %s of flow %s", r.FlowID, r.Run, r.Flow)
 	case len(r.Key) > submit.MaxLimitKey:
 		err = fmt.Errorf("the Key has %d bytes, at most %d are allowed", len(r.Key), submit.MaxLimitKey)

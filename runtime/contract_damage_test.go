@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -34,10 +35,10 @@ func TestContractDelayedSignal(t *testing.T) {
 			Execution: id, Waitpoint: w.WaitpointID, Token: w.WaitpointToken, Name: "go", ResumeDelay: time.Millisecond,
 		})
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicDelayed, x.execution(id).State)
+		require.Equal(t, fabrictype.NodeDelayed, x.execution(id).State)
 		x.Keeper(t)
-		x.awaitState(id, enginecore.PublicWaiting)
-		require.Equal(t, "attempt_interrupted", string(x.execution(id).Attempt), "it goes on in the same attempt")
+		x.awaitState(id, fabrictype.NodeWaiting)
+		require.Equal(t, "attempt_interrupted", x.execution(id).Attempt, "it goes on in the same attempt")
 		requireRunTimesOut(t, x.Bench, x.ctx)
 		require.NotContains(t, x.Log(), "keeper.item_failed")
 		client := x.core.Client()
@@ -164,7 +165,7 @@ func TestContractLanesOfOthers(t *testing.T) {
 			require.NoError(t, err)
 			return id
 		}
-		x.awaitState(delayed("created"), enginecore.PublicWaiting)
+		x.awaitState(delayed("created"), fabrictype.NodeWaiting)
 
 		flaky := activity.New("flaky", func(ctx context.Context, n int) (int, error) {
 			if info, _ := activity.Info(ctx); info.Attempt == 1 {
@@ -181,7 +182,7 @@ func TestContractLanesOfOthers(t *testing.T) {
 			InputPayload: []byte("1"), DelayUntil: time.Now().Add(20 * time.Millisecond), PartitionID: "{fp:0}",
 		}})
 		require.NoError(t, err)
-		x.awaitState(id, enginecore.PublicCompleted)
+		x.awaitState(id, fabrictype.NodeSucceeded)
 		require.Equal(t, 1, x.execution(id).Retries)
 
 		x.Keeper(t, runtime.KeeperConfig{Lanes: []string{"of a keeper"}})
@@ -244,16 +245,16 @@ func TestContractHiddenExecutions(t *testing.T) {
 		tpu := create(many, "plain", needs("tpu"))
 		x.Worker(t, []activity.Handler{plain})
 		for range 3 {
-			x.awaitState(x.create("plain", ""), enginecore.PublicCompleted)
+			x.awaitState(x.create("plain", ""), fabrictype.NodeSucceeded)
 		}
-		require.Equal(t, enginecore.PublicWaiting, x.execution(gpu).State, "a worker of the contract offers it")
+		require.Equal(t, fabrictype.NodeWaiting, x.execution(gpu).State, "a worker of the contract offers it")
 		enginetest.Eventually(t, func() string {
-			if e := x.execution(tpu); string(e.Eligibility) != "blocked_by_route" {
-				return string(e.Eligibility)
+			if e := x.execution(tpu); e.Eligibility != "blocked_by_route" {
+				return e.Eligibility
 			}
 			return ""
 		})
 		x.Worker(t, []activity.Handler{plain}, runtime.WorkerConfig{Capabilities: []string{"tpu"}})
-		x.awaitState(tpu, enginecore.PublicCompleted)
+		x.awaitState(tpu, fabrictype.NodeSucceeded)
 	})
 }

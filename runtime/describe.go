@@ -17,6 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/explain"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -378,7 +379,7 @@ func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.NodeKind
 
 // nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to
 // fail.
-func (c *Client) nameFailure(ctx context.Context, p enginecore.Partition, d *RunDescription) error {
+func (c *Client) nameFailure(ctx context.Context, p keyspace.Partition, d *RunDescription) error {
 	if d.FailedNode == "" || d.graph == nil {
 		return nil
 	}

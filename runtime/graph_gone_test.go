@@ -13,8 +13,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -94,7 +94,7 @@ func TestGraphIsGone(t *testing.T) {
 		<-begun
 		behind := start(single(t, pass), "behind")
 
-		require.ErrorContains(t, <-faded, string(enginecore.ErrGraphUnknown))
+		require.ErrorContains(t, <-faded, string(errorcode.GraphUnknown))
 		before, err := kept.Describe(ctx)
 		require.NoError(t, err)
 		enginetest.Eventually(t, func() string {
@@ -109,7 +109,7 @@ func TestGraphIsGone(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			for line := range strings.Lines(b.Log()) {
 				if strings.Contains(line, "event=result.not_committed") && strings.Contains(line, "run=completing") {
-					require.Contains(t, line, enginecore.ErrGraphUnknown)
+					require.Contains(t, line, errorcode.GraphUnknown)
 					return ""
 				}
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -158,7 +159,7 @@ func TestClaimAcrossPartitions(t *testing.T) {
 		taken, partitions := make(map[enginecore.ExecutionID]bool), make(map[string]bool)
 		for claim := 0; len(taken) < runs; claim++ {
 			call := enginerpc.ClaimCall{
-				Partition: enginecore.Partition{Family: enginecore.FlowFamily, Index: uint16(claim)},
+				Partition: keyspace.Partition{Family: keyspace.FlowFamily, Index: uint16(claim)},
 				ClaimRequest: enginerpc.ClaimRequest{
 					LaneID: activity.DefaultLane, WorkerID: "w", WorkerInstanceID: "w", ClaimID: uuid.NewString(), Count: each,
 					LeaseTTL: time.Minute, Kinds: "\nwork\n",
@@ -201,7 +202,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 			u.start(t, fair, strconv.Itoa(i%3), "fair")
 			u.start(t, one, "", "plain")
 		}
-		home := enginecore.Partition{Family: enginecore.FlowFamily}
+		home := keyspace.Partition{Family: keyspace.FlowFamily}
 		set := keys.LaneEligible(home, activity.DefaultLane)
 		waiting, err := client.Do(u.ctx, client.B().Zrangebyscore().Key(set).Min("(-inf").Max("+inf").Withscores().Build()).AsZScores()
 		require.NoError(t, err)
@@ -213,7 +214,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 			require.NoError(t, client.Do(u.ctx, client.B().Del().Key(key).Build()).Error())
 		}
 		for _, x := range waiting[:runs] {
-			p, err := enginecore.ExecutionID(x.Member).Partition()
+			p, err := keyspace.PartitionOf(enginecore.ExecutionID(x.Member))
 			require.NoError(t, err)
 			own := client.B().Zadd().Key(keys.LaneEligible(p, activity.DefaultLane)).ScoreMember().ScoreMember(x.Score, x.Member)
 			require.NoError(t, client.Do(u.ctx, own.Build()).Error())
@@ -235,8 +236,8 @@ func TestOwnSetIsClaimed(t *testing.T) {
 		ctx, core, l := enginetest.Context(t), engine.ConnOf(b.Engine.Internal()), newLedger()
 		client, keys := core.Client(), core.Keys()
 		startAt(ctx, t, b, l.flow(t, "one", 1, false), "one", 7, "")
-		home := enginecore.Partition{Family: enginecore.FlowFamily}
-		at := enginecore.Partition{Family: enginecore.FlowFamily, Index: 7}
+		home := keyspace.Partition{Family: keyspace.FlowFamily}
+		at := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}
 		set, own := keys.LaneEligible(home, activity.DefaultLane), keys.LaneEligible(at, activity.DefaultLane)
 		require.NoError(t, client.Do(ctx, client.B().Rename().Key(set).Newkey(own).Build()).Error())
 		b.Worker(t, []activity.Handler{l.work}, runtime.Sweeping(runtime.WorkerConfig{}, 100*time.Millisecond))

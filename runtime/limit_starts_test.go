@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
@@ -264,7 +264,7 @@ func TestReservedPlaces(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
-		id := enginecore.QuotaIDFor("test", "reserved", "")
+		id := keyspace.QuotaIDFor("test", "reserved", "")
 		partition, err := p.core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		p.call = enginerpc.ExchangeCall{
@@ -300,7 +300,7 @@ func TestUnusedPlaceAfterAStart(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
-		id := enginecore.QuotaIDFor("test", "late", "")
+		id := keyspace.QuotaIDFor("test", "late", "")
 		partition, err := p.core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		p.call = enginerpc.ExchangeCall{
@@ -337,7 +337,7 @@ func TestWindowsOfDifferentLength(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
-		id := enginecore.QuotaIDFor("test", "lengths", "")
+		id := keyspace.QuotaIDFor("test", "lengths", "")
 		partition, err := p.core.Partitioning().QuotaPartition(id)
 		require.NoError(t, err)
 		declare := func(n int64, per time.Duration) {

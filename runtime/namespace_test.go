@@ -18,6 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -396,10 +397,10 @@ func TestNamespacesAreApart(t *testing.T) {
 		}
 		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
 		// Ids follow from names, so whoever knows these knows those.
-		id := enginecore.FlowIDFor("theirs", x.flow, x.run)
+		id := keyspace.FlowIDFor("theirs", x.flow, x.run)
 		p, err := engine.ConnOf(ours.Engine.Internal()).FlowPartition(id)
 		require.NoError(t, err)
-		x.wait = runtime.Waitpoint{ExecutionID: enginecore.NodeExecutionID(p, id, 1), ID: enginecore.WaitpointIDFor(id, "ok")}
+		x.wait = runtime.Waitpoint{ExecutionID: keyspace.NodeExecutionID(p, id, 1), ID: keyspace.WaitpointIDFor(id, "ok")}
 		view := func() []any {
 			c := theirs.Client
 			described, err := c.Run(x.flow, x.run).Describe(ctx)
@@ -446,7 +447,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		w := openWaits(t, ctx, run, 1)[0]
 		before := contents(t, ctx, b)
 		unknown := w
-		unknown.ExecutionID = enginecore.NewExecutionID(enginecore.Partition{Family: enginecore.FlowFamily})
+		unknown.ExecutionID = keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily})
 		for _, end := range []func(*runtime.RunRef, runtime.Waitpoint) error{
 			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.ResumeWait(ctx, w, 0) },
 			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.CancelWait(ctx, w, "") },
@@ -458,7 +459,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 			}
 			require.ErrorIs(t, end(run.RunRef, unknown), enginecore.ErrExecutionNotFound)
 		}
-		p, err := w.ExecutionID.Partition()
+		p, err := keyspace.PartitionOf(w.ExecutionID)
 		require.NoError(t, err)
 		_, err = engine.ConnOf(b.Engine.Internal()).EndWait(ctx, enginerpc.EndWaitCall{
 			Partition: p, ExecutionID: w.ExecutionID,

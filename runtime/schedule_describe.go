@@ -13,6 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/schedule"
 )
 
@@ -139,7 +140,7 @@ func (c *Client) Schedules(ctx context.Context) iter.Seq2[*ScheduleDescription, 
 
 // yieldSchedules yields those of a partition.
 func (c *Client) yieldSchedules(
-	ctx context.Context, p enginecore.Partition, yield func(*ScheduleDescription, error) bool,
+	ctx context.Context, p keyspace.Partition, yield func(*ScheduleDescription, error) bool,
 ) (bool, error) {
 	call := enginerpc.ListSchedulesCall{Partition: p}
 	for {
@@ -159,7 +160,7 @@ func (c *Client) yieldSchedules(
 			if err != nil {
 				return false, err
 			}
-			if r.State.Deleting || enginecore.Namespace(r.Spec.Namespace) != c.session.Namespace {
+			if r.State.Deleting || keyspace.Namespace(r.Spec.Namespace) != c.session.Namespace {
 				continue
 			}
 			d, err := c.describeSchedule(ctx, r, nil)

@@ -133,7 +133,7 @@ func TestTaskCancel(t *testing.T) {
 		require.NoError(t, h.next().Cancel(h.ctx, "superseded"))
 		state, err := operator.ExecutionState(h.ctx, id)
 		require.NoError(t, err)
-		require.Equal(t, enginecore.PublicCancelled, state)
+		require.Equal(t, fabrictype.NodeCancelled, state)
 		b.Settle(t)
 	})
 }

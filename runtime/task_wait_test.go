@@ -58,7 +58,7 @@ func TestTaskWaitForChildren(t *testing.T) {
 		require.Equal(t, string(child), first.Info().ExecutionID)
 		state, err := operator.ExecutionState(h.ctx, parent)
 		require.NoError(t, err)
-		require.NotEqual(t, enginecore.PublicActive, state)
+		require.NotEqual(t, fabrictype.NodeActive, state)
 		require.NoError(t, first.Complete(h.ctx, []byte("of the child")))
 		again := h.next()
 		require.Equal(t, string(parent), again.Info().ExecutionID)

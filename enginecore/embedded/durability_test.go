@@ -137,7 +137,7 @@ func TestTornTail(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, Options{Dir: dir, Library: pairLibrary})
 	for i := range 4 {
-		if _, err := e.FCall(context.Background(), "pair", nil, []string{strconv.Itoa(i), "v"}); err != nil {
+		if _, err := e.fcall(context.Background(), "pair", nil, []string{strconv.Itoa(i), "v"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,7 +183,7 @@ func TestTornTail(t *testing.T) {
 			t.Fatalf("%d bytes: halves %s and %s, want %d", size, l, r, whole)
 		}
 		// Writing goes on behind the cut.
-		if _, err := e.FCall(context.Background(), "pair", nil, []string{"new", "v"}); err != nil {
+		if _, err := e.fcall(context.Background(), "pair", nil, []string{"new", "v"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Close(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // ContractConfig sets how often contract mode reads what other programs have done: Poll for due and eligible
@@ -57,7 +58,7 @@ type contract struct {
 	searched searchCursors
 
 	mu         sync.Mutex
-	reconciled map[enginecore.Partition]reconcileState
+	reconciled map[keyspace.Partition]reconcileState
 }
 
 var _ interface {
@@ -80,7 +81,7 @@ func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) 
 	config.Reconcile = cmp.Or(config.Reconcile, DefaultReconcileInterval)
 	c := &contract{
 		session: e, core: e.Core, keys: e.Core.Keys(), client: e.Client, logger: e.Logger, config: config,
-		reconciled: make(map[enginecore.Partition]reconcileState),
+		reconciled: make(map[keyspace.Partition]reconcileState),
 	}
 	c.waitWorker = enginecore.WorkerInstanceID("flowfabric-waits-" + uuid.NewString())
 	_, err := c.readClock(ctx)
@@ -92,7 +93,7 @@ func NewContract(ctx context.Context, e *engine.Session, config ContractConfig) 
 func (c *contract) PollEvery() time.Duration { return c.config.Poll }
 
 // Claimable returns the key of the lane's index of eligible executions.
-func (c *contract) Claimable(p enginecore.Partition, lane enginecore.LaneID) []string {
+func (c *contract) Claimable(p keyspace.Partition, lane enginecore.LaneID) []string {
 	return []string{c.keys.LaneEligible(p, lane)}
 }
 
@@ -165,7 +166,7 @@ func (c *contract) hmget(key string, fields []string) rueidis.Completed {
 
 // members returns the members of a flow, in no order.
 func (c *contract) members(
-	ctx context.Context, p enginecore.Partition, id enginecore.FlowID,
+	ctx context.Context, p keyspace.Partition, id enginecore.FlowID,
 ) ([]enginecore.ExecutionID, error) {
 	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.FlowMembers(p, id)).Build())
 	if err != nil {

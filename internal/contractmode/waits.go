@@ -16,7 +16,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // Marks at the beginning of what a wait has brought: one payload, a list of signals, a timeout.
@@ -147,7 +149,7 @@ func (c *contract) suspend(ctx context.Context, call enginerpc.SuspendCall) (eng
 		suspension.TimeoutAt = c.now().Add(call.Timeout)
 	}
 	reply, err := c.core.SuspendExecution(ctx, suspension)
-	if errors.Is(err, enginecore.ErrPendingWaitpointExpired) {
+	if errors.Is(err, errorcode.PendingWaitpointExpired) {
 		// Its token does not count any more, so the wait begins with a token of its own.
 		suspension.UsePendingWaitpoint = false
 		reply, err = c.core.SuspendExecution(ctx, suspension)
@@ -170,7 +172,7 @@ func (c *contract) suspend(ctx context.Context, call enginerpc.SuspendCall) (eng
 
 // suspendedBySelf reports whether a refusal shows that this same lease has suspended the execution before: the epoch
 // belongs to it.
-func suspendedBySelf(err error, epoch enginecore.LeaseEpoch, attempt enginecore.AttemptID) bool {
+func suspendedBySelf(err error, epoch enginecore.LeaseEpoch, attempt keyspace.AttemptID) bool {
 	var refusal *enginecore.Error
 	return errors.As(err, &refusal) && refusal.Code == enginecore.ErrExecutionNotActive &&
 		refusal.Detail("lifecycle_phase") == "suspended" && refusal.Detail("attempt_id") == string(attempt) &&
@@ -218,7 +220,7 @@ func (c *contract) OpenWaitpoint(
 func (c *contract) WaitResult(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex, step string, collect bool,
 ) ([]byte, error) {
-	p, err := id.Partition()
+	p, err := keyspace.PartitionOf(id)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +268,7 @@ type takenSignal struct {
 // brought returns what a wait has brought that was resumed: the payload that an operator gave, or that of the last
 // signal that counted, or all of those.
 func (c *contract) brought(
-	ctx context.Context, p enginecore.Partition, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID,
+	ctx context.Context, p keyspace.Partition, id enginecore.ExecutionID, waitpoint enginecore.WaitpointID,
 	collect bool,
 ) ([]byte, error) {
 	mark := []byte{markPayload}
@@ -325,7 +327,7 @@ func takenIDs(state map[string]string, log []rueidis.XRangeEntry) []enginecore.S
 
 // readTaken reads signals with their payloads.
 func (c *contract) readTaken(
-	ctx context.Context, p enginecore.Partition, ids []enginecore.SignalID,
+	ctx context.Context, p keyspace.Partition, ids []enginecore.SignalID,
 ) ([]takenSignal, error) {
 	fields := []string{
 		"signal_name", "signal_category", "source_type", "source_identity", "correlation_id", "accepted_at",

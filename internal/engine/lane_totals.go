@@ -9,13 +9,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
 // LaneTotals returns the number of executions of each lane by state, added up over all partitions and sorted by lane.
 // The time since which a lane is paused is that of the first partition that has one. It fails if any partition does.
 // Its cost is one call for each partition, however many runs there are: the counts change with the executions.
 func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error) {
-	replies, err := InAllPartitions(ctx, s, func(p enginecore.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
+	replies, err := InAllPartitions(ctx, s, func(p keyspace.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
 	if err != nil {
 		return nil, fmt.Errorf("list lanes: %w", err)
 	}
@@ -57,7 +58,7 @@ func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 // InAllPartitions makes one call in every flow partition and returns the replies of those that succeeded. The error
 // joins those of the others. In contract mode it is ErrNotInContract, and nothing is sent.
 func InAllPartitions[R any, C enginerpc.Call[R]](
-	ctx context.Context, s *Session, callFor func(enginecore.Partition) C,
+	ctx context.Context, s *Session, callFor func(keyspace.Partition) C,
 ) ([]R, error) {
 	if !Has[CompositeLibrary](s.Backend) {
 		return nil, ErrNotInContract

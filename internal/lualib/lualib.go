@@ -1,11 +1,13 @@
-package lua
+// Package lualib assembles the files of folder lua to the engine's function library.
+package lualib
 
 import (
-	"embed"
 	"io/fs"
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/flowfabric/flowfabric-go/lua"
 )
 
 // Name is the name under which the library is loaded.
@@ -42,11 +44,8 @@ const (
 	compositeRegister = "composite/generated/register.gen.lua"
 )
 
-//go:embed frame generated execution waiting graph limits composite
-var sources embed.FS
-
-// Files lists the files of the library in the order in which they are assembled, by their paths in this directory.
-func Files() []string { return Order(sources) }
+// Files lists the files of the library in the order in which they are assembled, by their paths in folder lua.
+func Files() []string { return Order(lua.Files()) }
 
 // Order lists the files of the library that a file system holds, in the order in which they are assembled.
 func Order(files fs.FS) []string {
@@ -84,7 +83,7 @@ var (
 
 func embedded(contract bool) string {
 	// Every listed file is embedded, which a test checks; there is no other way for this to fail.
-	source, _ := Assemble(sources, contract)
+	source, _ := Assemble(lua.Files(), contract)
 	return source
 }
 
