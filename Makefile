@@ -129,7 +129,7 @@ peers: ## Compare with asynq, go-workflows, River and Temporal on this machine (
 .PHONY: bench-console
 bench-console: servers ## Measure how quick the console is in a browser, and fail when it is too slow
 	cd console/dev && GOWORK="$(CURDIR)/go.work" FLOWFABRIC_TIMES=1 FLOWFABRIC_TEST_ENGINES=embedded \
-	$(GO) test ./browsertest -count=1 -v -run 'TestLargeRun|TestManyRuns|TestOneWindowSeesTheOther' | grep -E '^ +[a-z_]+\.go|^(---|ok|FAIL|PASS)'
+	$(GO) test ./browsertest -count=1 -v -run 'TestLargeRun|TestManyRuns|TestWindowsShareActions' | grep -E '^ +[a-z_]+\.go|^(---|ok|FAIL|PASS)'
 
 .PHONY: soak
 soak: servers ## An hour of all engines at once under faults, at a bounded rate (TIME=3m for less)

@@ -77,7 +77,7 @@ func TestOptions(t *testing.T) {
 	activityspec.OptionsOf(a.Internal()).Capabilities[0] = "changed"
 	a.Aliases()[0] = "changed"
 	if activityspec.OptionsOf(a.Internal()).Capabilities[0] != "gpu" || a.Aliases()[0] != "old" {
-		t.Error("what the methods return is shared with the activity")
+		t.Error("the results of the methods are shared with the activity")
 	}
 }
 

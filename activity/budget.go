@@ -3,8 +3,8 @@ package activity
 import (
 	"context"
 	"fmt"
-	"math"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
@@ -153,29 +153,10 @@ func (r *Reservation) Release(ctx context.Context) error {
 	return nil
 }
 
-// BudgetAmount is the state of one dimension of a budget.
-type BudgetAmount struct {
-	// Budget and Key identify the budget; Key is empty for a budget without one.
-	Budget, Key string
-	Dimension   string
-	// Spent is the usage reported and settled since the last reset, Reserved the sum of reservations.
-	Spent, Reserved int64
-	// Hard and Soft are the limits; 0 is none.
-	Hard, Soft int64
-}
-
-// Remaining is the amount that can still be used or reserved: never negative, and math.MaxInt64 without a hard limit.
-func (a BudgetAmount) Remaining() int64 {
-	if a.Hard == 0 {
-		return math.MaxInt64
-	}
-	return max(0, a.Hard-a.Spent-a.Reserved)
-}
-
 // Budgets returns the state of the run's budgets, ordered by budget and dimension. Other nodes may use them
 // concurrently, so it helps to choose how to work; only reservations prevent exceeding a limit. It is empty for a run
 // without budgets and outside a worker.
-func Budgets(ctx context.Context) ([]BudgetAmount, error) {
+func Budgets(ctx context.Context) ([]fabrictype.BudgetAmount, error) {
 	budgets, ok := activitycontext.BudgetsFrom(ctx)
 	if !ok {
 		return nil, nil
@@ -184,11 +165,7 @@ func Budgets(ctx context.Context) ([]BudgetAmount, error) {
 	if err != nil {
 		return nil, fmt.Errorf("budgets: %w", err)
 	}
-	list := make([]BudgetAmount, len(amounts))
-	for i, a := range amounts {
-		list[i] = BudgetAmount(a)
-	}
-	return list, nil
+	return amounts, nil
 }
 
 func checkUsage(what string, u activitycontext.Usage) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/activity/activitytest"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func TestBudgetOutsideWorker(t *testing.T) {
@@ -22,7 +23,7 @@ func TestBudgetOutsideWorker(t *testing.T) {
 	amounts, err := activity.Budgets(ctx)
 	require.NoError(t, err)
 	require.Empty(t, amounts)
-	require.EqualValues(t, math.MaxInt64, activity.BudgetAmount{}.Remaining())
+	require.EqualValues(t, math.MaxInt64, fabrictype.BudgetAmount{}.Remaining())
 }
 
 func TestBadUsage(t *testing.T) {
@@ -60,8 +61,8 @@ func TestStepsKeepABudget(t *testing.T) {
 	require.True(t, activity.IsNonRetryable(err))
 	require.NoError(t, r.Settle(ctx, 3))
 	require.NoError(t, r.Settle(ctx, 3))
-	require.Equal(t, activity.BudgetAmount{Budget: "test", Dimension: "tokens", Spent: 5, Hard: 10}, env.Used("tokens"))
+	require.Equal(t, fabrictype.BudgetAmount{Budget: "test", Dimension: "tokens", Spent: 5, Hard: 10}, env.Used("tokens"))
 	amounts, err := activity.Budgets(ctx)
 	require.NoError(t, err)
-	require.Equal(t, []activity.BudgetAmount{env.Used("tokens")}, amounts)
+	require.Equal(t, []fabrictype.BudgetAmount{env.Used("tokens")}, amounts)
 }

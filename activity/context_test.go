@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
-// worker records what the helpers hand on.
+// worker records the calls of the helpers.
 type worker struct {
 	info    activitycontext.Info
 	lost    bool

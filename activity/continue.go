@@ -19,7 +19,7 @@ import (
 // The state must have the type of the function's input, and at most MaxStep bytes in the activity's codec; otherwise
 // the node fails without a retry. Forgetting and state are recorded in one atomic step: a lost worker neither repeats a
 // step of a past generation nor loses the state. Each generation has the retries and the timeouts of the activity;
-// Generation and NodeDescription.Generation of package runtime count them. The deadline of the run bounds all of them
+// Generation and Node.Generation of package runtime count them. The deadline of the run bounds all of them
 // together.
 //
 // Waitpoints that were opened ahead of waits which have not begun stay open, with their tokens and the signals that

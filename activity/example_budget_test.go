@@ -19,7 +19,7 @@ func Answer(ctx context.Context, question string) (string, error) {
 	return answer, budget.Settle(ctx, used)
 }
 
-// A unit test gives the function a budget; in a worker it has that of its run's flow.
+// A unit test gives the function a budget; in a worker it has the budget of its run's flow.
 func ExampleReserve() {
 	env := activitytest.New()
 	env.SetBudget("tokens", 100)

@@ -8,10 +8,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Price is what programs that declare flows share with the worker.
+// Price is the declaration that programs share with the worker.
 var Price = activity.Declare[string, int]("price", activity.StartToClose(time.Second))
 
-// Shop is what the worker has besides: what its functions need.
+// Shop has the dependencies of the worker's functions.
 type Shop struct{ Prices map[string]int }
 
 // Price is a method with the types of the declaration.

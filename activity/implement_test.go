@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// prices is what a function needs.
+// prices has the dependency of a function.
 type prices map[string]int
 
 func (p prices) price(_ context.Context, item string) (int, error) { return p[item], nil }

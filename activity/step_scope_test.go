@@ -57,8 +57,8 @@ func TestStepInStep(t *testing.T) {
 	require.Equal(t, "prices, more prices, rates, more rates, customers", got)
 }
 
-// What cannot be told apart in the next run of the function is refused.
-func TestStepsThatCannotBeToldApart(t *testing.T) {
+// Steps that the next run of the function could not distinguish are refused.
+func TestAmbiguousStepsAreRefused(t *testing.T) {
 	t.Parallel()
 	within := func(inner func(outer, ctx context.Context) error) error {
 		ctx := activitytest.New().Context(context.Background())
@@ -132,7 +132,7 @@ func TestNameInUse(t *testing.T) {
 	close(end)
 	require.NoError(t, <-first)
 	_, err = fetch(ctx, "second")
-	require.NoError(t, err, "one behind the other they have an order")
+	require.NoError(t, err, "one after the other they have an order")
 
 	_, err = activity.Await[int](ctx, "wait")
 	_, waits := activity.Suspended(err)

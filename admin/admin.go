@@ -38,8 +38,8 @@ type Client struct {
 	tails  *atomic.Int32 // calls of TailStream that wait
 }
 
-// New returns a client of an open engine. It sends nothing. The engine stays open until the client was used for the
-// last time. The error matches ErrInvalid, there is no engine, or enginecore.ErrClosed.
+// New returns a client of an open engine. It sends nothing. The engine must stay open until the client was used for the
+// last time. The error matches ErrInvalid for a missing engine, or enginecore.ErrClosed.
 func New(e *runtime.Engine) (*Client, error) {
 	core := engine.ConnOf(e.Internal())
 	if core == nil {
@@ -54,10 +54,10 @@ func New(e *runtime.Engine) (*Client, error) {
 // defaultActor is who acts unless As says otherwise.
 const defaultActor = "admin"
 
-// As returns a client whose actions are recorded as those of the actor in the audit log, which runtime.Client.Audit
-// reads: at most 256 bytes without control characters, otherwise the actions return an error. The empty text is
-// "admin". Executions and flows that are created, signals, and usage are no actions of operators and are not in that
-// log.
+// As returns a client whose actions are recorded under the name of the actor in the audit log, which
+// runtime.Client.Audit reads: at most 256 bytes without control characters, otherwise the actions return an error. The
+// empty text is "admin". The log does not record created executions and flows, signals, and usage, which are not
+// actions of operators.
 func (c *Client) As(actor string) *Client {
 	other := *c
 	other.actor = actor
@@ -126,7 +126,7 @@ func (c *Client) read(ctx context.Context, commands ...rueidis.Completed) ([]rue
 	return results, nil
 }
 
-// readError gives the error of a read the meaning that those of calls have.
+// readError wraps the error of a read as the errors of calls are wrapped.
 func readError(ctx context.Context, err error) error {
 	if ended := enginerpc.Unanswered(ctx, err); ended != nil {
 		return fmt.Errorf("read: %w", ended)

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// desk is an engine with an admin client and what is needed of a worker.
+// desk is an engine with an admin client and the methods of a worker that the tests need.
 type desk struct {
 	*admin.Client
 	*enginetest.Program
@@ -133,7 +133,7 @@ func TestExecutionOverItsLife(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThere(t *testing.T) {
+func TestUnknownIDsAreNotFound(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		id := enginecore.ExecutionID("{fp:0}:" + uuid.NewString())
@@ -164,7 +164,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestArgumentsThatMakeNoSense(t *testing.T) {
+func TestInvalidArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {
 		long := strings.Repeat("x", 300)
@@ -313,7 +313,7 @@ func TestFlowStepByStep(t *testing.T) {
 	})
 }
 
-// What a cancel leaves to the keepers ends without its caller.
+// The keepers complete a cancelled flow without its caller.
 func TestCancelledFlowIsEndedByKeepers(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, b *enginetest.Bench) {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What an operator does is in the audit log with the name of the actor, and so is what has failed.
+// The actions of an operator are in the audit log with the name of the actor, also those that failed.
 func TestActionsAreAudited(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -30,7 +30,7 @@ const maxDimensions = 64
 type BudgetSpec struct {
 	// ID is the id of the budget. Defaults to a random one.
 	ID enginecore.BudgetID
-	// ScopeType and ScopeID name what the budget is for; the engine only stores them.
+	// ScopeType and ScopeID name the subject of the budget; the engine only stores them.
 	ScopeType, ScopeID string
 	// EnforcementMode, OnHardLimit and OnSoftLimit are stored for other tools. They default to "strict", "fail" and
 	// "warn".

@@ -6,8 +6,8 @@
 // To start flows, wait for their results, and describe, cancel, rerun or find runs, use package runtime, which handles
 // whole graphs. This package is for operators' tools, for repair, and for programs that share data with other tools.
 //
-// A call is atomic only if its comment says so. Other calls read several records one after another, and may return a
-// change in part. Times are those of the server's clock.
+// A call is atomic only if its comment states it. Other calls read several records one after another, and may return a
+// change in part. Times are by the server's clock.
 //
 // # Errors
 //

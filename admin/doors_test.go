@@ -48,7 +48,7 @@ func TestLimitsAreRefused(t *testing.T) {
 }
 
 // An execution of a partition that the deployment does not have is refused: no worker and no keeper would look there.
-func TestPartitionsThatAreNotThere(t *testing.T) {
+func TestUnknownPartitionsAreRefused(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		id := keyspace.NewExecutionID(keyspace.Partition{
@@ -154,7 +154,7 @@ func TestCancelWithLease(t *testing.T) {
 	})
 }
 
-// Calls of TailStream that wait are counted, and one too many is told so.
+// Calls of TailStream that wait are counted, and one too many returns an error.
 func TestTailsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, enginetest.New(t, testserver.Embedded))
@@ -179,7 +179,7 @@ func TestTailsAreBounded(t *testing.T) {
 		return ""
 	})
 	frames, err = d.TailStream(d.ctx, id, 0, "", admin.MaxTailWait, 1)
-	require.NoError(t, err, "what is there is returned at once")
+	require.NoError(t, err, "existing frames are returned at once")
 	require.Len(t, frames.Frames, 1)
 	stop()
 	waiting.Wait()

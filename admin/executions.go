@@ -22,8 +22,8 @@ import (
 
 // ExecutionSpec describes an execution for CreateExecution.
 type ExecutionSpec struct {
-	// ID is the id of the execution. Defaults to a random one, in the partition of Flow or, without Flow, in that of
-	// the lane.
+	// ID is the id of the execution. Defaults to a random one, in the partition of Flow or, without Flow, in the
+	// partition of the lane.
 	ID enginecore.ExecutionID
 	// Flow places an execution without an ID in the partition of this flow, so that AddExecution can make it a member.
 	Flow enginecore.FlowID
@@ -186,7 +186,7 @@ type Execution struct {
 	Outcome string
 	// Attempt is the state of the latest attempt, such as running_attempt; none before the first.
 	Attempt string
-	// BlockingDetail describes in English what the execution waits for.
+	// BlockingDetail describes in English why the execution waits.
 	BlockingDetail string
 	// AttemptIndex is the index of the current or last attempt, counted from 0. Attempts counts the attempts that were
 	// started, Retries those after a failure, Reclaims those after the loss of a worker, and Replays the resets after
@@ -347,7 +347,7 @@ func valueOf(ctx context.Context, answer rueidis.RedisResult) ([]byte, bool, err
 // sourceOperator is the source of a cancel that needs no lease.
 const sourceOperator = "operator_override"
 
-// cancelFields are what a cancel needs to know beforehand.
+// cancelFields are the fields that a cancel reads beforehand.
 var cancelFields = []string{"lane_id", "current_attempt_index", "current_worker_instance_id", "current_waitpoint_id"}
 
 // CancelExecution cancels an execution in any state, in one atomic step. It does not check who holds the lease. For a
@@ -369,8 +369,8 @@ type ExecutionCancel struct {
 	// Source is who asks, for the record, such as "worker": at most 128 bytes without white space and control
 	// characters. Defaults to "operator_override", which needs no lease.
 	Source string
-	// Lease and Epoch are those of the running attempt that is cancelled. They are compared unless Source is
-	// "operator_override" or both are unset, and are given together.
+	// Lease and Epoch are the lease and the epoch of the running attempt that is cancelled. They are compared unless
+	// Source is "operator_override" or both are unset, and are given together.
 	Lease enginecore.LeaseID
 	Epoch enginecore.LeaseEpoch
 }

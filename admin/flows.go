@@ -176,7 +176,7 @@ type FlowInfo struct {
 	Namespace string
 	// State is open, completed, failed or cancelled.
 	State string
-	// Members and Edges count those of the graph; Revision counts its changes.
+	// Members and Edges count the members and edges of the graph; Revision counts its changes.
 	Members, Edges int
 	Revision       int64
 	// CancelReason and CancelPolicy are set when the flow was cancelled.
@@ -239,7 +239,7 @@ const (
 	CancelAll CancelPolicy = "cancel_all"
 	// CancelPending cancels the members that do not run. Other FlowFabric servers cancel no member.
 	CancelPending CancelPolicy = "cancel_pending"
-	// CancelFlowOnly marks the flow as cancelled and leaves its members alone, except those of a managed flow.
+	// CancelFlowOnly marks the flow as cancelled and leaves its members alone, except the members of a managed flow.
 	CancelFlowOnly CancelPolicy = "flow_only"
 )
 
@@ -284,8 +284,8 @@ func (c *Client) CancelFlow(ctx context.Context, id enginecore.FlowID, how FlowC
 	return cancelled, nil
 }
 
-// tellKeepers tells the keepers that something is due in the partition of a flow. It is a hint: without it, they look
-// some seconds later.
+// tellKeepers notifies the keepers of due work in the partition of a flow. It is a hint: without it, they read the
+// partition some seconds later.
 func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	p, err := c.flowPartition(id)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// FuzzParseCursor reads any text as a cursor. What is accepted names a partition that there is, and the cursor of what
-// was read is read as the same.
+// FuzzParseCursor reads any text as a cursor. An accepted cursor names an existing partition, and its text is parsed as
+// the same cursor.
 func FuzzParseCursor(f *testing.F) {
 	partitions := make([]keyspace.Partition, 16)
 	for i := range partitions {

@@ -18,7 +18,8 @@ var ErrUnknownKeeperTask = keeper.ErrUnknownTask
 
 // KeeperTask describes one kind of a keeper's work.
 type KeeperTask struct {
-	// Name is the name of the task in RunKeeperTask, runtime.KeeperStats, metrics and logs, for example "lease_expiry".
+	// Name is the name of the task in RunKeeperTask, fabrictype.KeeperStats, metrics and logs, for example
+	// "lease_expiry".
 	Name string
 	// Summary describes the task in a sentence.
 	Summary string
@@ -47,12 +48,11 @@ func (c *Client) KeeperTasks() []KeeperTask {
 	return tasks
 }
 
-// KeeperLag returns how far keepers are behind, by the name of each task that works by time: for how long the oldest of
-// what it does has been due, by the engine's clock; zero when nothing is due. A keeper does most things when they are
-// due, and finds the others within about half a minute. It reads the oldest entry of each index in all partitions,
-// which are not of one moment.
+// KeeperLag returns how late keepers are, by the name of each task that works by time: for how long its oldest work has
+// been due, by the engine's clock; zero when nothing is due. A keeper does most work when it is due, and finds the rest
+// within about half a minute. KeeperLag reads the oldest entry of each index in all partitions, at different moments.
 //
-// The error is that of ctx, or matches enginecore.ErrUnavailable or enginecore.ErrUnauthorized.
+// The error is the cause of ctx, or matches enginecore.ErrUnavailable or enginecore.ErrUnauthorized.
 func (c *Client) KeeperLag(ctx context.Context) (map[string]time.Duration, error) {
 	read, err := keeperlag.Read(ctx, c.core, 0)
 	if err != nil {
@@ -85,8 +85,8 @@ type KeeperTaskReport struct {
 }
 
 // RunKeeperTask runs one keeper task in all partitions and all namespaces until nothing is due, whether or not keepers
-// run. A partition in which a step fails is skipped; the others continue. The config should be that of the deployment's
-// keepers, because it determines retention.
+// run. A partition in which a step fails is skipped; the others continue. The config should equal the config of the
+// deployment's keepers, because it determines retention.
 //
 // The report is valid also with an error, which joins the errors of the partitions. The error is ErrUnknownKeeperTask
 // for a task that does not exist or that contract mode lacks, and matches runtime.ErrInvalid for an invalid config;

@@ -19,7 +19,7 @@ func (d *desk) lags() map[string]time.Duration {
 	return all
 }
 
-// The lag of a task is that of the oldest thing in all partitions, until a keeper has done it.
+// The lag of a task is the lag of its oldest due work in all partitions, until a keeper has done it.
 func TestKeeperLag(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -27,7 +27,7 @@ func TestKeeperLag(t *testing.T) {
 		for task, lag := range d.lags() {
 			require.Zero(t, lag, task)
 			_, err := d.RunKeeperTask(d.ctx, task, runtime.KeeperConfig{})
-			require.NoError(t, err, "the lag is that of a task of keepers")
+			require.NoError(t, err, "keepers have a task of this name")
 		}
 		client, p := d.core.Client(), keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}
 		due := client.B().Zadd().Key(d.core.Keys().IndexAttemptTimeout(p)).ScoreMember().ScoreMember(1, "nothing").Build()
@@ -40,7 +40,7 @@ func TestKeeperLag(t *testing.T) {
 	})
 }
 
-// Delays have an index in each lane. What is due counts from when it was due.
+// Delays have an index in each lane. The lag counts from the end of the delay.
 func TestKeeperLagOfDelays(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)

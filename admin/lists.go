@@ -55,8 +55,8 @@ type ExecutionQuery struct {
 	// has all partitions keeps the eligible index of a lane for all of them in partition 0.
 	Partition *int
 	// InOrder lists the index in the order in which workers claim: by priority, then age. It requires Index to be
-	// IndexEligible, and Partition. A page is what the index holds at that moment from a rank on, so executions that
-	// enter or leave it meanwhile may be missing or returned twice.
+	// IndexEligible, and Partition. A page has the entries of the index at that moment from a rank on, so executions
+	// that enter or leave it between pages may be missing or returned twice.
 	InOrder bool
 	// WithTags sets Execution.Tags, which costs one more read per execution.
 	WithTags bool
@@ -156,7 +156,7 @@ func (c *Client) Executions(ctx context.Context, q ExecutionQuery) iter.Seq2[Exe
 	})
 }
 
-// all yields what pages hold, one after the other.
+// all yields the elements of pages, one page after the other.
 func all[T any](page func(cursor string) ([]T, string, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for cursor := ""; ; {
@@ -287,8 +287,8 @@ func (c *Client) readExecutions(ctx context.Context, q ExecutionQuery, ids []str
 	return found, nil
 }
 
-// findNodes reads those of the executions that are nodes of runs and returns them, as far as they are wanted, and the
-// ids of the others.
+// findNodes reads the executions that are nodes of runs. It returns those that the query selects, and the ids of the
+// executions that are not nodes.
 func (c *Client) findNodes(
 	ctx context.Context, q ExecutionQuery, ids []string,
 ) (found []Execution, others []string, err error) {

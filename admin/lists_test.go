@@ -36,7 +36,7 @@ func (d *desk) executions(q admin.ExecutionQuery, limit int, meanwhile func()) m
 	}
 }
 
-func TestListsByWhatIsWanted(t *testing.T) {
+func TestListsSelectByQuery(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, d *desk, _ *enginetest.Bench) {
 		flow, _, err := d.CreateFlow(d.ctx, admin.FlowSpec{Kind: "build"})
@@ -97,7 +97,7 @@ func TestListsByWhatIsWanted(t *testing.T) {
 			require.Equal(t, len(members), page.Flows[0].Members)
 		}
 		for range d.Flows(d.ctx, admin.FlowQuery{Kind: "other"}) {
-			t.Error("there is no such flow")
+			t.Error("no flow has this kind")
 		}
 		for _, err := range d.Members(d.ctx, enginecore.FlowID(uuid.NewString())) {
 			require.NoError(t, err)

@@ -24,7 +24,7 @@ func isNode(id enginecore.ExecutionID) bool {
 	return len(uuid) == 36 && uuid[14] == '8' && !strings.HasSuffix(uuid, "0000")
 }
 
-// nodeRecord is what is read of a node.
+// nodeRecord has the fields of a node that were read.
 type nodeRecord struct {
 	fields hashrecord.Record
 	tags   map[string]string
@@ -84,8 +84,8 @@ func (c *Client) nodeResult(ctx context.Context, id enginecore.ExecutionID) ([]b
 	return []byte(result), has, nil
 }
 
-// isOfIndex reports whether a node is what an index lists that has no nodes of runs. known is false for an index that
-// has them.
+// isOfIndex reports whether a node belongs to an index that lists no nodes of runs. known is false for an index that
+// lists them.
 func (i Index) isOfIndex(e Execution) (is, known bool) {
 	switch i {
 	case IndexActive:
@@ -98,7 +98,7 @@ func (i Index) isOfIndex(e Execution) (is, known bool) {
 	return false, false
 }
 
-// nodesCursor begins the cursor of a page of nodes, which come behind all other executions: "nodes.<partition>.<rest>".
+// nodesCursor begins the cursor of a page of nodes, which follow all other executions: "nodes.<partition>.<rest>".
 const nodesCursor = "nodes."
 
 // nodeIDs lists nodes from a cursor on, about limit of them.

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -28,7 +29,7 @@ func TestExecutionNamesItsRun(t *testing.T) {
 		check := func() {
 			described, err := run.Describe(d.ctx)
 			require.NoError(t, err)
-			e, err := d.Execution(d.ctx, described.Nodes[0].ExecutionID)
+			e, err := d.Execution(d.ctx, enginecore.ExecutionID(described.Nodes[0].ExecutionID))
 			require.NoError(t, err)
 			require.Equal(t, []string{"charge", "shop", "order 7"}, []string{e.Node, e.FlowName, e.Run})
 		}

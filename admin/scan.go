@@ -24,7 +24,7 @@ type source struct {
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
-	// glance is how many partitions are looked at in one go for the next one that holds something.
+	// glance is how many partitions one read checks for the next one that is not empty.
 	glance = 64
 )
 
@@ -70,11 +70,11 @@ func (c *Client) scanPlaces(
 	return ids, from.text(s.partitions[at]), places, nil
 }
 
-// place is where a scan of a set goes on. Its cursor means something to one run of one server only: another one keeps
-// the same set in another order.
+// place is the position at which a scan of a set continues. Its cursor is valid for one run of one server only: another
+// one keeps the same set in another order.
 type place struct {
 	cursor uint64
-	server string // "" when it does not tell
+	server string // "" when it is not known
 }
 
 // text is "<partition>.<cursor>.<server>".
@@ -99,7 +99,7 @@ func parseCursor(text string, partitions []keyspace.Partition) (at int, from pla
 	return at, from, nil
 }
 
-// glimpse tells of some partitions which held something when they were looked at.
+// glimpse records which of some partitions had entries when they were read.
 type glimpse struct {
 	from   int
 	filled []bool
@@ -139,8 +139,7 @@ func (c *Client) look(ctx context.Context, s source, seen *glimpse, from int) er
 	return nil
 }
 
-// scanOne goes on with the scan of one set, or begins anew where another server, or another run of it, has the set by
-// now.
+// scanOne continues the scan of one set, or begins anew when another server, or another run of it, has the set by now.
 func (c *Client) scanOne(
 	ctx context.Context, s source, p keyspace.Partition, from place, count int,
 ) (found []string, next place, err error) {
@@ -174,8 +173,8 @@ const (
 	readPause    = 50 * time.Millisecond
 )
 
-// passes tells whether a read may be tried again: the connection is gone, the server is not ready, or it said that a
-// slot has gone elsewhere or is about to, which a connection that is kept to one server gets to hear.
+// passes reports whether a read may be tried again: the connection is gone, the server is not ready, or it replied that
+// a slot has moved or is about to, which a connection to one fixed server receives as an error.
 func passes(err error) bool {
 	server, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -220,7 +219,7 @@ func (c *Client) scanOn(
 		return entry.Elements, next, nil
 	}
 	members := entry.Elements[:0]
-	for i := 0; i < len(entry.Elements); i += 2 { // scores stand between
+	for i := 0; i < len(entry.Elements); i += 2 { // members and scores alternate
 		members = append(members, entry.Elements[i])
 	}
 	return members, next, nil

@@ -38,11 +38,11 @@ type SecretRotation struct {
 	Failed map[string]error
 }
 
-// RotateSecret makes a secret the one that signs tokens, in every partition, each in an atomic step of its own. Tokens
+// RotateSecret makes a secret the one that signs tokens, in every partition, each in a separate atomic step. Tokens
 // signed with the previous secret stay valid for the grace time.
 //
-// When partitions fail, the error wraps that of the first one, and SecretRotation.Failed lists all; repeat the call
-// with the same secret to continue. A secret id that is known with another secret is refused with
+// When partitions fail, the error wraps the error of the first one, and SecretRotation.Failed lists all; repeat the
+// call with the same secret to continue. A secret id that is known with another secret is refused with
 // enginecore.ErrRotationConflict.
 func (c *Client) RotateSecret(ctx context.Context, secret Secret, grace time.Duration) (SecretRotation, error) {
 	if grace < 0 {

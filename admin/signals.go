@@ -27,7 +27,7 @@ type Signal struct {
 	// Category, SourceType and SourceIdentity are recorded with the signal. They default to "operator", "admin" and
 	// "admin".
 	Category, SourceType, SourceIdentity string
-	// Payload is what the waiting execution receives.
+	// Payload is passed to the waiting execution.
 	Payload []byte
 	// CorrelationID is recorded with the signal.
 	CorrelationID string
@@ -41,7 +41,7 @@ type Signal struct {
 
 // Delivery is the engine's reply to a signal.
 type Delivery struct {
-	// ID is the id of the signal; for a duplicate, that of the first delivery.
+	// ID is the id of the signal; for a duplicate, the id of the first delivery.
 	ID enginecore.SignalID
 	// Duplicate reports whether a signal with the same idempotency key was delivered before, so that nothing was
 	// changed.

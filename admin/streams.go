@@ -176,7 +176,7 @@ func (c *Client) awaitFramesOn(
 	limit int64,
 ) ([]Frame, error) {
 	wire, release := c.client.Dedicate()
-	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	// The client library ignores ctx while a blocking command waits; closing the connection ends it.
 	stop := context.AfterFunc(ctx, wire.Close)
 	defer func() {
 		if !stop() {
@@ -215,7 +215,7 @@ func (c *Client) framesAfter(
 	return frames, nil
 }
 
-// closed tells whether the stream of an attempt has ended.
+// closed reads whether the stream of an attempt has ended.
 func (c *Client) closed(
 	ctx context.Context, id enginecore.ExecutionID, attempt enginecore.AttemptIndex,
 ) (Frames, error) {

@@ -42,7 +42,7 @@ const maxMatchers = 1000
 
 // Waitpoints returns the open waitpoints of an execution with their tokens, sorted by id. It uses several reads, and
 // may return a change in part. A pending waitpoint of another FlowFabric tool is returned only once its wait begins.
-// The error wraps enginecore.ErrExecutionNotFound. runtime.RunRef.Waitpoints returns those of a run.
+// The error wraps enginecore.ErrExecutionNotFound. For the waitpoints of a run, use runtime.RunRef.Waitpoints.
 func (c *Client) Waitpoints(ctx context.Context, id enginecore.ExecutionID) ([]Waitpoint, error) {
 	list, err := c.waitpoints(ctx, id)
 	return list, of(err, "waitpoints of", "execution", string(id))

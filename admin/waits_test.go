@@ -85,9 +85,9 @@ func TestSignalsToRunsAreChecked(t *testing.T) {
 			}
 			return ""
 		})
-		open, err := d.Waitpoints(d.ctx, waits[0].ExecutionID)
+		open, err := d.Waitpoints(d.ctx, enginecore.ExecutionID(waits[0].ExecutionID))
 		require.NoError(t, err)
-		signal := admin.Signal{Execution: waits[0].ExecutionID, Waitpoint: waits[0].ID, Token: open[0].Token, Name: "go"}
+		signal := admin.Signal{Execution: enginecore.ExecutionID(waits[0].ExecutionID), Waitpoint: enginecore.WaitpointID(waits[0].ID), Token: open[0].Token, Name: "go"}
 		for _, bad := range []string{`{"text":1}`, `7`, ``, `not json`} {
 			signal.Payload = []byte(bad)
 			_, err = d.DeliverSignal(d.ctx, signal)

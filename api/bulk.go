@@ -6,7 +6,7 @@ import (
 
 // Operations of bulk jobs.
 var (
-	ListBulkJobs = call[Empty, Page[fabrictype.BulkJob]](Operation{
+	ListBulkJobs = call[Empty, fabrictype.Page[fabrictype.BulkJob]](Operation{
 		Name: "list-bulk-jobs", Group: "bulk", Method: "GET", Path: "/bulk", Right: View, Effect: Reads,
 		Summary: "List the bulk jobs",
 	})
@@ -44,7 +44,7 @@ type BulkInput struct {
 		EveryRun bool                  `json:"every_run,omitempty" doc:"Required if the query selects all runs."`
 		Action   fabrictype.BulkAction `json:"action"`
 		ID       string                `json:"id,omitempty" doc:"Id of the job; the same job again with the same id has no further effect."`
-		Rate     float64               `json:"rate,omitempty" minimum:"0" doc:"Most runs a second; 0 is no bound."`
+		Rate     float64               `json:"rate,omitempty" minimum:"0" doc:"Most runs a second; 0 sets no bound."`
 		Most     int                   `json:"most,omitempty" minimum:"0" doc:"Most runs; 0 is all."`
 	}
 }

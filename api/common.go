@@ -1,40 +1,16 @@
 package api
 
 import (
-	"fmt"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"net/url"
-	"time"
 )
 
-// Duration is a length of time. Its text is that of Go, such as "1h30m" or "250ms".
-type Duration struct{ time.Duration }
-
-// MarshalText implements encoding.TextMarshaler.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	if err != nil {
-		return fmt.Errorf("duration %q: must be a number with a unit, such as 90s or 1h30m", text)
-	}
-	d.Duration = parsed
-	return nil
-}
-
-// Values is a query as parameters of the URL, beside those that the input names. Operation.Query says which query it
-// is.
+// Values is a query as parameters of the URL, in addition to the parameters that the input names. Operation.Query names
+// the query.
 type Values = url.Values
 
 // Empty is the reply of operations that return nothing.
 type Empty struct{}
-
-// Page is a page of a list.
-type Page[T any] struct {
-	Items []T `json:"items"`
-	// Next is the cursor of the next page; empty on the last one. A page may have no items and still have a next one.
-	Next string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one."`
-}
 
 // Events is a page of a stream, the reply to a request that does not accept server-sent events.
 type Events[T any] struct {
@@ -53,10 +29,10 @@ type Paging struct {
 
 // Follow are the parameters of a stream.
 type Follow struct {
-	After       string   `query:"after" doc:"Cursor after which to begin; empty for the beginning."`
-	LastEventID string   `header:"Last-Event-ID" doc:"The same for server-sent events; it takes precedence."`
-	Wait        Duration `query:"wait" doc:"How long a request for JSON waits for the first item, at most 30s."`
-	Limit       int      `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items of a page of JSON."`
+	After       string              `query:"after" doc:"Cursor after which to begin; empty for the beginning."`
+	LastEventID string              `header:"Last-Event-ID" doc:"The same for server-sent events; it takes precedence."`
+	Wait        fabrictype.Duration `query:"wait" doc:"How long a request for JSON waits for the first item, at most 30s."`
+	Limit       int                 `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Most items of a page of JSON."`
 }
 
 // Cursor returns the cursor after which to begin.
@@ -77,7 +53,7 @@ type Problem struct {
 	Type     string `json:"type" doc:"Always about:blank; code identifies the problem."`
 	Title    string `json:"title"`
 	Status   int    `json:"status"`
-	Detail   string `json:"detail,omitempty" doc:"What is wrong, in English."`
+	Detail   string `json:"detail,omitempty" doc:"Description of the fault, in English."`
 	Instance string `json:"instance,omitempty" doc:"Id of the request, which the server's log has too."`
 	// Code identifies the problem for programs.
 	Code string `json:"code" doc:"Identifies the problem for programs, such as run_not_found."`

@@ -1,9 +1,9 @@
 // Package api is the HTTP API of a FlowFabric server as a table: each operation with its method, path, input, output,
-// right and effect, and the JSON forms of what they take and return.
+// right and effect, and the JSON forms of its input and output.
 //
-// Everything that speaks the API is made from the table: the routes and the OpenAPI document of package server, the
-// typed client of package httpclient, the tools that the command offers to language models, and the table of rights in
-// the documentation.
+// Every part that uses the API is made from the table: the routes and the OpenAPI document of package server, the typed
+// client of package httpclient, the tools that the command offers to language models, and the table of rights in the
+// documentation.
 //
 // # Inputs
 //

@@ -1,10 +1,13 @@
 package api
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"time"
+)
 
 // Operations of executions: the records of the engine, of whatever program.
 var (
-	ListExecutions = call[ListExecutionsInput, Page[Execution]](Operation{
+	ListExecutions = call[ListExecutionsInput, fabrictype.Page[Execution]](Operation{
 		Name: "list-executions", Group: "executions", Method: "GET", Path: "/executions", Right: View, Effect: Reads,
 		Summary: "List executions, in no particular order",
 	})
@@ -23,7 +26,7 @@ type ListExecutionsInput struct {
 	Lane   string   `query:"lane" doc:"Only executions of this lane."`
 	States []string `query:"state" doc:"Only executions in these public states."`
 	FlowID string   `query:"flow_id" doc:"Only members of the flow with this id."`
-	Index  string   `query:"index" doc:"Only what is in this index of the lane, such as eligible."`
+	Index  string   `query:"index" doc:"Only executions in this index of the lane, such as eligible."`
 	Tags   []string `query:"tag,explode" doc:"Only executions with this tag, key=value; may be given several times."`
 }
 
@@ -47,7 +50,7 @@ type Execution struct {
 	Phase          string            `json:"phase,omitempty"`
 	Ownership      string            `json:"ownership,omitempty"`
 	Eligibility    string            `json:"eligibility,omitempty"`
-	Detail         string            `json:"detail,omitempty" doc:"What the execution waits for."`
+	Detail         string            `json:"detail,omitempty" doc:"Reason why the execution waits."`
 	Attempts       int               `json:"attempts"`
 	Retries        int               `json:"retries,omitempty"`
 	Reclaims       int               `json:"reclaims,omitempty"`

@@ -6,7 +6,7 @@ import (
 
 // Operations of flows.
 var (
-	ListFlows = call[Empty, Page[fabrictype.Flow]](Operation{
+	ListFlows = call[Empty, fabrictype.Page[fabrictype.Flow]](Operation{
 		Name: "list-flows", Group: "flows", Method: "GET", Path: "/flows", Right: View, Effect: Reads, Bound: true,
 		Summary: "List the published flows",
 	})

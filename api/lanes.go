@@ -1,10 +1,13 @@
 package api
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"time"
+)
 
 // Operations of lanes and activities.
 var (
-	ListLanes = call[Empty, Page[Lane]](Operation{
+	ListLanes = call[Empty, fabrictype.Page[fabrictype.Lane]](Operation{
 		Name: "list-lanes", Group: "lanes", Method: "GET", Path: "/lanes", Right: View, Effect: Reads,
 		Summary: "List the lanes with the work that waits in them",
 	})
@@ -17,7 +20,7 @@ var (
 		Right: View, Effect: Reads,
 		Summary: "Show how many nodes waited and ran in a lane during the last hour",
 	})
-	ListPauses = call[Empty, Page[Pause]](Operation{
+	ListPauses = call[Empty, fabrictype.Page[fabrictype.Pause]](Operation{
 		Name: "list-pauses", Group: "lanes", Method: "GET", Path: "/pauses", Right: View, Effect: Reads,
 		Summary: "List the paused lanes and activities",
 	})
@@ -75,39 +78,7 @@ type ActivityReasonInput struct {
 	}
 }
 
-// Lane is the state of a lane.
-type Lane struct {
-	Name        string      `json:"name"`
-	PausedAt    time.Time   `json:"paused_at,omitzero"`
-	PausedBy    string      `json:"paused_by,omitempty"`
-	PauseReason string      `json:"pause_reason,omitempty"`
-	Eligible    int         `json:"eligible" doc:"Nodes that wait for a worker."`
-	Delayed     int         `json:"delayed"`
-	Active      int         `json:"active"`
-	Suspended   int         `json:"suspended"`
-	Blocked     LaneBlocked `json:"blocked"`
-	Oldest      time.Time   `json:"oldest,omitzero" doc:"Creation of the oldest node that waits for a worker."`
-}
-
-// LaneBlocked counts nodes by what they wait for.
-type LaneBlocked struct {
-	Dependencies int `json:"dependencies"`
-	Budget       int `json:"budget"`
-	Quota        int `json:"quota"`
-	Route        int `json:"route" doc:"No worker has registered the activity or offers the capabilities."`
-	Operator     int `json:"operator"`
-}
-
-// Pause is a paused lane or activity.
-type Pause struct {
-	Lane     string    `json:"lane,omitempty"`
-	Activity string    `json:"activity,omitempty"`
-	Since    time.Time `json:"since"`
-	By       string    `json:"by,omitempty"`
-	Reason   string    `json:"reason,omitempty"`
-}
-
-// LaneHistory is what waited and ran in a lane during the last hour, or since the server began.
+// LaneHistory has the numbers of waiting and running nodes of a lane during the last hour, or since the server began.
 type LaneHistory struct {
 	Samples []LaneSample `json:"samples" doc:"The oldest first; none of a lane that the server has not met."`
 }

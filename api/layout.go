@@ -6,7 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-// Operations that place graphs for drawing, and what lists and comparisons of runs show.
+// Operations that place graphs for drawing, and those for lists and comparisons of runs.
 var (
 	GetRunLayout = call[GetRunLayoutInput, RunLayout](Operation{
 		Name: "get-run-layout", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/layout",
@@ -18,12 +18,12 @@ var (
 		Right: View, Effect: Reads, Bound: true,
 		Summary: "Place the graph of a published flow for drawing",
 	})
-	ExplainRuns = call[ExplainRunsInput, Page[RunNow]](Operation{
+	ExplainRuns = call[ExplainRunsInput, fabrictype.Page[RunNow]](Operation{
 		Name: "explain-runs", Group: "observe", Method: "POST", Path: "/runs/explain",
 		Right: View, Effect: Reads, Bound: true,
 		Summary: "Name the node that needs attention most in each of up to 100 runs, and why",
 	})
-	CompareRuns = call[CompareRunsInput, RunComparison](Operation{
+	CompareRuns = call[CompareRunsInput, fabrictype.RunDiff](Operation{
 		Name: "compare-runs", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}/compare",
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Compare a run with another one: states, results and durations of their nodes",
@@ -42,7 +42,7 @@ type Layout struct {
 type PlacedNode struct {
 	Node    string `json:"node"`
 	Kind    string `json:"kind"`
-	Text    string `json:"text,omitempty" doc:"What the node does: its activity, or what it waits for."`
+	Text    string `json:"text,omitempty" doc:"The activity of the node, or the event that it waits for."`
 	Join    string `json:"join,omitempty" doc:"How many upstreams it needs, such as 2 of 3; absent for all of them."`
 	Finally bool   `json:"finally,omitempty" doc:"It runs however the run ends."`
 	X       int    `json:"x"`
@@ -60,7 +60,7 @@ type PlacedEdge struct {
 	Points []int `json:"points"`
 }
 
-// GetRunLayoutInput says what is placed.
+// GetRunLayoutInput selects the run and the states.
 type GetRunLayoutInput struct {
 	RunName
 	States bool `query:"states" doc:"With the states of the nodes."`
@@ -95,21 +95,21 @@ type RunNamed struct {
 	Run  string `json:"run"`
 }
 
-// RunNow is what happens in a run at present.
+// RunNow is the present activity of a run.
 type RunNow struct {
 	Flow  string `json:"flow"`
 	Run   string `json:"run"`
 	State string `json:"state"`
-	// ClosedAt, PausedAt and Nodes are those of Run.
-	ClosedAt time.Time  `json:"closed_at,omitzero"`
-	PausedAt time.Time  `json:"paused_at,omitzero"`
-	Nodes    NodeCounts `json:"nodes"`
+	// ClosedAt, PausedAt and Nodes are as in Run.
+	ClosedAt time.Time             `json:"closed_at,omitzero"`
+	PausedAt time.Time             `json:"paused_at,omitzero"`
+	Nodes    fabrictype.NodeCounts `json:"nodes"`
 	// Node needs attention most; empty for a run that is over.
 	Node string `json:"node,omitempty"`
-	// NodeState is its state, Waiting why it waits, if it does, and Wait what for, if it is for signals.
+	// NodeState is its state, Waiting the reason why it waits, if it does, and Wait the wait, if it is for signals.
 	NodeState string                  `json:"node_state,omitempty"`
 	Waiting   *fabrictype.Explanation `json:"waiting,omitempty"`
-	Wait      *Wait                   `json:"wait,omitempty"`
+	Wait      *fabrictype.Wait        `json:"wait,omitempty"`
 	// Message is its progress, or the reason for which the run failed.
 	Message string `json:"message,omitempty"`
 	// Waits counts nodes by the reason of their wait.
@@ -121,42 +121,4 @@ type CompareRunsInput struct {
 	RunName
 	OtherFlow string `query:"other_flow" doc:"Flow of the other run; the same one if it is absent."`
 	OtherRun  string `query:"other_run" required:"true" doc:"Id of the other run."`
-}
-
-// RunComparison compares two runs, by what they are at present.
-type RunComparison struct {
-	A RunSide `json:"a"`
-	B RunSide `json:"b"`
-	// Input, Result and Graph report whether these differ.
-	Input  bool       `json:"input_differs"`
-	Result bool       `json:"result_differs"`
-	Graph  bool       `json:"graph_differs"`
-	Nodes  []NodeDiff `json:"nodes"`
-}
-
-// RunSide is one of two runs.
-type RunSide struct {
-	Flow   string            `json:"flow"`
-	Run    string            `json:"run"`
-	State  string            `json:"state"`
-	Took   Duration          `json:"took,omitzero"`
-	Input  *fabrictype.Value `json:"input,omitempty"`
-	Result *fabrictype.Value `json:"result,omitempty"`
-}
-
-// NodeDiff compares a node of two runs. A or B is absent where the graph does not have it.
-type NodeDiff struct {
-	Node    string    `json:"node"`
-	A       *NodeSide `json:"a,omitempty"`
-	B       *NodeSide `json:"b,omitempty"`
-	Differs []string  `json:"differs,omitempty" doc:"State, result, reason, or parts of the declaration."`
-}
-
-// NodeSide is a node in one of two runs.
-type NodeSide struct {
-	State    string            `json:"state"`
-	Attempts int               `json:"attempts"`
-	Took     Duration          `json:"took,omitzero"`
-	Result   *fabrictype.Value `json:"result,omitempty"`
-	Reason   string            `json:"reason,omitempty"`
 }

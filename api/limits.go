@@ -1,14 +1,17 @@
 package api
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"time"
+)
 
 // Operations of limits.
 var (
-	ListLimits = call[Empty, Page[Limit]](Operation{
+	ListLimits = call[Empty, fabrictype.Page[fabrictype.Limit]](Operation{
 		Name: "list-limits", Group: "limits", Method: "GET", Path: "/limits", Right: View, Effect: Reads,
 		Summary: "List the limits",
 	})
-	GetLimit = call[LimitInput, Limit](Operation{
+	GetLimit = call[LimitInput, fabrictype.Limit](Operation{
 		Name: "get-limit", Group: "limits", Method: "GET", Path: "/limits/{limit}", Right: View, Effect: Reads,
 		Summary: "Show a limit; its ETag is for changes",
 	})
@@ -16,7 +19,7 @@ var (
 		Name: "get-limit-use", Group: "limits", Method: "GET", Path: "/limits/{limit}/use", Right: View, Effect: Reads,
 		Summary: "Show which nodes hold places of a limit, and which wait for one",
 	})
-	SetLimit = call[SetLimitInput, Limit](Operation{
+	SetLimit = call[SetLimitInput, fabrictype.Limit](Operation{
 		Name: "set-limit", Group: "limits", Method: "PUT", Path: "/limits/{limit}", Right: Operate, Effect: Changes,
 		Summary: "Set a limit in place of the one that flows declare",
 	})
@@ -42,32 +45,19 @@ type SetLimitInput struct {
 	LimitInput
 	Conditional
 	Body struct {
-		AtMost int      `json:"at_most,omitempty" minimum:"0" doc:"Functions that begin within any time of the length per; 0 is no bound."`
-		Per    Duration `json:"per,omitzero"`
-		AtOnce int      `json:"at_once,omitempty" minimum:"0" doc:"Executions at a time; 0 is no bound."`
+		AtMost int                 `json:"at_most,omitempty" minimum:"0" doc:"Functions that begin within any time of the length per; 0 sets no bound."`
+		Per    fabrictype.Duration `json:"per,omitzero"`
+		AtOnce int                 `json:"at_once,omitempty" minimum:"0" doc:"Executions at a time; 0 sets no bound."`
 	}
-}
-
-// Limit is the state of a limit.
-type Limit struct {
-	Name    string   `json:"name"`
-	Key     string   `json:"key,omitempty"`
-	AtMost  int      `json:"at_most,omitempty"`
-	Per     Duration `json:"per,omitzero"`
-	AtOnce  int      `json:"at_once,omitempty"`
-	Set     bool     `json:"set" doc:"An operator has set it."`
-	Running int      `json:"running"`
-	Started int      `json:"started" doc:"Starts within the last per, and permits reserved for one."`
-	Waiting int      `json:"waiting"`
 }
 
 // Operations of budgets.
 var (
-	ListBudgets = call[Empty, Page[Budget]](Operation{
+	ListBudgets = call[Empty, fabrictype.Page[fabrictype.Budget]](Operation{
 		Name: "list-budgets", Group: "budgets", Method: "GET", Path: "/budgets", Right: View, Effect: Reads,
 		Summary: "List the budgets",
 	})
-	GetBudget = call[BudgetInput, Budget](Operation{
+	GetBudget = call[BudgetInput, fabrictype.Budget](Operation{
 		Name: "get-budget", Group: "budgets", Method: "GET", Path: "/budgets/{budget}", Right: View, Effect: Reads,
 		Summary: "Show a budget; its ETag is for changes",
 	})
@@ -81,7 +71,7 @@ var (
 		Right: View, Effect: Reads,
 		Summary: "Show how much was spent of a budget during the last hour",
 	})
-	SetBudget = call[SetBudgetInput, Budget](Operation{
+	SetBudget = call[SetBudgetInput, fabrictype.Budget](Operation{
 		Name: "set-budget", Group: "budgets", Method: "PUT", Path: "/budgets/{budget}", Right: Operate, Effect: Changes,
 		Summary: "Set the limits of a budget",
 	})
@@ -116,29 +106,12 @@ type SetBudgetInput struct {
 	Body BudgetSettings
 }
 
-// BudgetSettings are all that can be set of a budget. What is not given is removed.
+// BudgetSettings are all settings of a budget. Absent ones are removed.
 type BudgetSettings struct {
-	Hard       map[string]int64 `json:"hard,omitempty" doc:"Hard limit of each dimension; 0 is none."`
-	Soft       map[string]int64 `json:"soft,omitempty" doc:"Soft limit of each dimension; 0 is none."`
-	ResetEvery Duration         `json:"reset_every,omitzero" doc:"How often what is spent becomes 0; never if absent."`
-	Effect     string           `json:"effect,omitempty" doc:"What a hard limit does: fail, block or cancel; fail if absent."`
-}
-
-// Budget is the state of a budget.
-type Budget struct {
-	Name         string         `json:"name"`
-	Key          string         `json:"key,omitempty"`
-	Flow         string         `json:"flow,omitempty"`
-	Run          string         `json:"run,omitempty"`
-	Effect       string         `json:"effect,omitempty"`
-	ResetEvery   Duration       `json:"reset_every,omitzero"`
-	ResetsAt     time.Time      `json:"resets_at,omitzero"`
-	Set          bool           `json:"set" doc:"An operator has set its limits."`
-	UsedUp       string         `json:"used_up,omitempty" doc:"Why nodes that use it do not start."`
-	Amounts      []BudgetAmount `json:"amounts"`
-	Breaches     int            `json:"breaches"`
-	SoftBreaches int            `json:"soft_breaches"`
-	Resets       int            `json:"resets"`
+	Hard       map[string]int64    `json:"hard,omitempty" doc:"Hard limit of each dimension; 0 is none."`
+	Soft       map[string]int64    `json:"soft,omitempty" doc:"Soft limit of each dimension; 0 is none."`
+	ResetEvery fabrictype.Duration `json:"reset_every,omitzero" doc:"Interval after which the usage becomes 0; never if absent."`
+	Effect     string              `json:"effect,omitempty" doc:"Effect of a hard limit: fail, block or cancel; fail if absent."`
 }
 
 // BudgetHistory is how much was spent of a budget during the last hour, or since the server began.
@@ -150,13 +123,4 @@ type BudgetHistory struct {
 type BudgetSample struct {
 	At    time.Time        `json:"at"`
 	Spent map[string]int64 `json:"spent" doc:"By dimension."`
-}
-
-// BudgetAmount is the state of one dimension of a budget.
-type BudgetAmount struct {
-	Dimension string `json:"dimension"`
-	Spent     int64  `json:"spent"`
-	Reserved  int64  `json:"reserved"`
-	Hard      int64  `json:"hard,omitempty"`
-	Soft      int64  `json:"soft,omitempty"`
 }

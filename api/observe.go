@@ -6,9 +6,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-// Operations that look at all runs and at the deployment.
+// Operations on all runs and on the deployment.
 var (
-	CountRuns = call[CountRunsInput, Page[fabrictype.RunCount]](Operation{
+	CountRuns = call[CountRunsInput, fabrictype.Page[fabrictype.RunCount]](Operation{
 		Name: "count-runs", Group: "observe", Method: "GET", Path: "/counts",
 		Right: View, Effect: Reads, Bound: true, Query: QueryRuns,
 		Summary: "Count runs by flow, state and hour",
@@ -17,7 +17,7 @@ var (
 		Name: "follow-feed", Group: "observe", Method: "GET", Path: "/feed", Right: View, Effect: Reads, Bound: true,
 		Summary: "Follow the events of all runs",
 	})
-	ListAudit = call[ListAuditInput, Page[fabrictype.AuditEntry]](Operation{
+	ListAudit = call[ListAuditInput, fabrictype.Page[fabrictype.AuditEntry]](Operation{
 		Name: "list-audit", Group: "observe", Method: "GET", Path: "/audit", Right: View, Effect: Reads,
 		Summary: "List changes and their authors, the latest first",
 	})
@@ -25,7 +25,7 @@ var (
 		Name: "inspect", Group: "observe", Method: "GET", Path: "/inspection", Right: View, Effect: Reads,
 		Summary: "Find problems that can lose or stop work",
 	})
-	ListKeeperTasks = call[Empty, Page[KeeperTask]](Operation{
+	ListKeeperTasks = call[Empty, fabrictype.Page[KeeperTask]](Operation{
 		Name: "list-keeper-tasks", Group: "observe", Method: "GET", Path: "/keeper-tasks", Right: View, Effect: Reads,
 		Summary: "List the tasks of keepers",
 	})
@@ -42,7 +42,7 @@ func observeOperations() []Entry {
 
 // CountRunsInput says how runs are counted.
 type CountRunsInput struct {
-	By    []string `query:"by" enum:"flow,state,hour" doc:"What to group by; absent for one count."`
+	By    []string `query:"by" enum:"flow,state,hour" doc:"Fields to group by; absent for one count."`
 	Query Values   `json:"-"`
 }
 
@@ -59,24 +59,24 @@ type ListAuditInput struct {
 	Paging
 	Actor  string    `query:"actor"`
 	Action string    `query:"action"`
-	Name   string    `query:"name" doc:"What was changed."`
+	Name   string    `query:"name" doc:"Name of the changed object."`
 	From   time.Time `query:"from"`
 	Before time.Time `query:"before"`
 }
 
 // KeeperTask is one kind of a keeper's work.
 type KeeperTask struct {
-	Name    string   `json:"name"`
-	Summary string   `json:"summary"`
-	Every   Duration `json:"every" doc:"Longest time between two steps in a partition."`
+	Name    string              `json:"name"`
+	Summary string              `json:"summary"`
+	Every   fabrictype.Duration `json:"every" doc:"Longest time between two steps in a partition."`
 	// Lag is there for tasks that work by time.
 	Lag *KeeperLag `json:"lag,omitempty"`
 }
 
-// KeeperLag is how far keepers are behind with a task: for how long the oldest thing has been due.
+// KeeperLag is how late keepers are with a task: for how long its oldest work has been due.
 type KeeperLag struct {
-	Behind  Duration   `json:"behind"`
-	Minutes []Duration `json:"minutes" doc:"The worst of each minute, the latest last."`
+	Behind  fabrictype.Duration   `json:"behind"`
+	Minutes []fabrictype.Duration `json:"minutes" doc:"The worst of each minute, the latest last."`
 }
 
 // KeeperTaskInput names the task that an operation is about.
@@ -86,12 +86,12 @@ type KeeperTaskInput struct {
 
 // KeeperTaskReport is the result of a keeper task.
 type KeeperTaskReport struct {
-	Task       string           `json:"task"`
-	Partitions int              `json:"partitions"`
-	Steps      int              `json:"steps"`
-	Done       int64            `json:"done"`
-	Lag        Duration         `json:"lag"`
-	Remaining  int              `json:"remaining"`
-	Repaired   map[string]int64 `json:"repaired,omitempty"`
-	Took       Duration         `json:"took"`
+	Task       string              `json:"task"`
+	Partitions int                 `json:"partitions"`
+	Steps      int                 `json:"steps"`
+	Done       int64               `json:"done"`
+	Lag        fabrictype.Duration `json:"lag"`
+	Remaining  int                 `json:"remaining"`
+	Repaired   map[string]int64    `json:"repaired,omitempty"`
+	Took       fabrictype.Duration `json:"took"`
 }

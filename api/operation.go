@@ -7,7 +7,7 @@ import (
 // Prefix begins the path of every operation.
 const Prefix = "/api/v1"
 
-// Effect says what an operation does to stored data.
+// Effect is the effect of an operation on stored data.
 type Effect string
 
 // Effects of operations.
@@ -16,11 +16,11 @@ const (
 	Reads Effect = "reads"
 	// Changes changes something that can be changed again.
 	Changes Effect = "changes"
-	// Destroys removes something for good, or ends work that cannot go on.
+	// Destroys removes something for good, or ends work that cannot continue.
 	Destroys Effect = "destroys"
 )
 
-// Right is what a principal must be allowed to do in order to call an operation.
+// Right is the permission that a principal needs to call an operation.
 type Right string
 
 // Rights. Roles are sets of them.
@@ -48,7 +48,7 @@ type Operation struct {
 	Name string
 	// Group is the subject that the operation belongs to, such as "runs".
 	Group string
-	// Method is the HTTP method. Path begins behind Prefix; names of parameters are in braces.
+	// Method is the HTTP method. Path begins after Prefix; names of parameters are in braces.
 	Method, Path string
 	// Summary is one line of English.
 	Summary string
@@ -64,10 +64,10 @@ type Operation struct {
 	// Credential reports whether the reply has a credential: it is not stored, so the operation takes no
 	// Idempotency-Key.
 	Credential bool
-	// Query names the query whose parameters the operation takes beside those of its input: QueryRuns, QueryWaits or
-	// empty.
+	// Query names the query whose parameters the operation takes in addition to the parameters of its input: QueryRuns,
+	// QueryWaits or empty.
 	Query string
-	// Input is the type of the input, Output that of the reply, or of the events of a stream.
+	// Input is the type of the input, Output the type of the reply, or of the events of a stream.
 	Input, Output reflect.Type
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"strconv"
 	"time"
 )
@@ -16,7 +17,7 @@ var (
 		Right: Work, Effect: Changes,
 		Summary: "Let the server send tasks to a URL, for some time",
 	})
-	ListPushWorkers = call[Empty, Page[PushWorker]](Operation{
+	ListPushWorkers = call[Empty, fabrictype.Page[PushWorker]](Operation{
 		Name: "list-push-workers", Group: "tasks", Method: "GET", Path: "/push-workers", Right: View, Effect: Reads,
 		Summary: "List the URLs to which this server sends tasks",
 	})
@@ -35,7 +36,7 @@ type PushWorkerInput struct {
 // RemovePushWorkerInput names a registration, which is the principal's own unless it says whose it is.
 type RemovePushWorkerInput struct {
 	PushWorkerInput
-	Principal string `query:"principal" maxLength:"256" doc:"Whose registration it is, as list-push-workers has it; absent for the caller. Those of others need the right administer."`
+	Principal string `query:"principal" maxLength:"256" doc:"Whose registration it is, as list-push-workers has it; absent for the caller. The registrations of others need the right administer."`
 	Login     string `query:"login" maxLength:"32" doc:"How that principal has logged in, as list-push-workers has it."`
 }
 
@@ -43,14 +44,14 @@ type RemovePushWorkerInput struct {
 type RegisterPushWorkerInput struct {
 	PushWorkerInput
 	Body struct {
-		URL          string   `json:"url" maxLength:"2048" doc:"Where tasks are sent. The configuration of the server says which hosts are allowed."`
-		Secret       string   `json:"secret" minLength:"32" maxLength:"256" doc:"Key of the signatures, at least 32 characters, known to server and worker only."`
-		Activities   []string `json:"activities" minItems:"1" maxItems:"256"`
-		Lanes        []string `json:"lanes,omitempty" maxItems:"64" doc:"Absent for the lane default."`
-		Capabilities []string `json:"capabilities,omitempty" maxItems:"256"`
-		Slots        int      `json:"slots,omitempty" minimum:"0" maximum:"1000" doc:"Most tasks at a time; absent for 16."`
-		Lease        Duration `json:"lease,omitzero" doc:"As with claim-task; absent for 30s."`
-		Lasts        Duration `json:"lasts,omitzero" doc:"How long tasks are sent unless the worker registers again, 1s to 24h; absent for 1h."`
+		URL          string              `json:"url" maxLength:"2048" doc:"Where tasks are sent. The configuration of the server lists the allowed hosts."`
+		Secret       string              `json:"secret" minLength:"32" maxLength:"256" doc:"Key of the signatures, at least 32 characters, known to server and worker only."`
+		Activities   []string            `json:"activities" minItems:"1" maxItems:"256"`
+		Lanes        []string            `json:"lanes,omitempty" maxItems:"64" doc:"Absent for the lane default."`
+		Capabilities []string            `json:"capabilities,omitempty" maxItems:"256"`
+		Slots        int                 `json:"slots,omitempty" minimum:"0" maximum:"1000" doc:"Most tasks at a time; absent for 16."`
+		Lease        fabrictype.Duration `json:"lease,omitzero" doc:"As with claim-task; absent for 30s."`
+		Lasts        fabrictype.Duration `json:"lasts,omitzero" doc:"How long tasks are sent unless the worker registers again, 1s to 24h; absent for 1h."`
 	}
 }
 
@@ -83,8 +84,8 @@ func SignPush(secret string, at time.Time, body []byte) string {
 	return "v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// PushAnswer is what a worker answers at once to a pushed task: exactly one field is set. With status 202 and no body,
-// it reports by the token of the task later, and renews the lease until then.
+// PushAnswer is the immediate answer of a worker to a pushed task: exactly one field is set. With status 202 and no
+// body, it reports by the token of the task later, and renews the lease until then.
 type PushAnswer struct {
 	Complete *PushResult      `json:"complete,omitempty"`
 	Fail     *FailTaskBody    `json:"fail,omitempty"`

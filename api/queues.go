@@ -8,14 +8,14 @@ type LaneQueueInput struct {
 	Places int `query:"places" minimum:"1" maximum:"50" default:"20" doc:"Most places of each partition."`
 }
 
-// LaneQueue is what waits for a worker in a lane.
+// LaneQueue has the nodes that wait for a worker in a lane.
 type LaneQueue struct {
 	Lane       string           `json:"lane"`
 	Waiting    int              `json:"waiting" doc:"Nodes that wait for a worker."`
 	Partitions []PartitionQueue `json:"partitions" doc:"One on a single server. Workers of a cluster take the partitions in turn; the order is exact within each."`
 }
 
-// PartitionQueue is what waits in one partition of a lane.
+// PartitionQueue has the nodes that wait in one partition of a lane.
 type PartitionQueue struct {
 	Partition int           `json:"partition"`
 	Waiting   int           `json:"waiting"`

@@ -8,7 +8,7 @@ import (
 
 // Operations of runs.
 var (
-	ListRuns = call[ListRunsInput, Page[Run]](Operation{
+	ListRuns = call[ListRunsInput, fabrictype.Page[fabrictype.Run]](Operation{
 		Name: "list-runs", Group: "runs", Method: "GET", Path: "/runs",
 		Right: View, Effect: Reads, Bound: true, Query: QueryRuns,
 		Summary: "Find runs",
@@ -23,7 +23,7 @@ var (
 		Right: Operate, Effect: Changes, Bound: true,
 		Summary: "Start many runs of a published flow; each is started whole or not at all",
 	})
-	GetRun = call[GetRunInput, RunDetail](Operation{
+	GetRun = call[GetRunInput, fabrictype.RunDetail](Operation{
 		Name: "get-run", Group: "runs", Method: "GET", Path: "/runs/{flow}/{run}",
 		Right: View, Effect: Reads, Bound: true,
 		Summary: "Describe a run, its nodes, and the reasons why nodes wait",
@@ -112,32 +112,6 @@ type ListRunsInput struct {
 	Query Values `json:"-"`
 }
 
-// Run is a run in a list.
-type Run struct {
-	Flow       string            `json:"flow"`
-	Run        string            `json:"run"`
-	State      string            `json:"state" doc:"running, succeeded, failed, cancelled or expired"`
-	CreatedAt  time.Time         `json:"created_at"`
-	StartsAt   time.Time         `json:"starts_at,omitzero" doc:"When a run that was started for later begins."`
-	ClosedAt   time.Time         `json:"closed_at,omitzero" doc:"When its last node ended."`
-	PausedAt   time.Time         `json:"paused_at,omitzero"`
-	FailedNode string            `json:"failed_node,omitempty" doc:"The node that failed first."`
-	Nodes      NodeCounts        `json:"nodes"`
-	Tags       map[string]string `json:"tags,omitempty"`
-	Key        string            `json:"key,omitempty" doc:"Key that bounds the arrival of runs."`
-	Queued     bool              `json:"queued,omitempty" doc:"The run waits in the queue of its key."`
-}
-
-// NodeCounts counts the nodes of a run by outcome. Those that are not listed succeeded.
-type NodeCounts struct {
-	All       int `json:"all"`
-	Open      int `json:"open"`
-	Failed    int `json:"failed,omitempty"`
-	Cancelled int `json:"cancelled,omitempty"`
-	Expired   int `json:"expired,omitempty"`
-	Skipped   int `json:"skipped,omitempty"`
-}
-
 // StartRunInput starts a run.
 type StartRunInput struct {
 	Flow string `path:"flow" doc:"Name of a published flow."`
@@ -149,50 +123,50 @@ type StartRunInput struct {
 
 // NewRun is a run that is to be started.
 type NewRun struct {
-	ID       string            `json:"id,omitempty" doc:"Id of the run, 1 to 256 bytes; a random one if it is absent. The same id and input again is the same run."`
-	Input    json.RawMessage   `json:"input,omitempty" doc:"Input of the flow, checked against its schema."`
-	Tags     map[string]string `json:"tags,omitempty"`
-	Priority *int              `json:"priority,omitempty"`
-	Deadline Duration          `json:"deadline,omitzero" doc:"Longest time from start to end, instead of that of the flow."`
-	StartAt  time.Time         `json:"start_at,omitzero" doc:"When the run begins; absent for at once."`
-	Delay    Duration          `json:"delay,omitzero" doc:"Begin after this time instead of at once."`
-	Memo     json.RawMessage   `json:"memo,omitempty" doc:"A note for people, any JSON of at most 16 KiB."`
-	Key      *StartKey         `json:"key,omitempty" doc:"Few runs of the flow with this key are open at a time."`
-	Throttle *StartThrottle    `json:"throttle,omitempty" doc:"Few runs of the flow with this key start within a time."`
-	Debounce *StartDebounce    `json:"debounce,omitempty" doc:"One run for all calls with this key that come close to each other."`
+	ID       string              `json:"id,omitempty" doc:"Id of the run, 1 to 256 bytes; a random one if it is absent. The same id and input again is the same run."`
+	Input    json.RawMessage     `json:"input,omitempty" doc:"Input of the flow, checked against its schema."`
+	Tags     map[string]string   `json:"tags,omitempty"`
+	Priority *int                `json:"priority,omitempty"`
+	Deadline fabrictype.Duration `json:"deadline,omitzero" doc:"Longest time from start to end, instead of the flow's deadline."`
+	StartAt  time.Time           `json:"start_at,omitzero" doc:"When the run begins; absent for at once."`
+	Delay    fabrictype.Duration `json:"delay,omitzero" doc:"Begin after this time instead of at once."`
+	Memo     json.RawMessage     `json:"memo,omitempty" doc:"A note for people, any JSON of at most 16 KiB."`
+	Key      *StartKey           `json:"key,omitempty" doc:"Few runs of the flow with this key are open at a time."`
+	Throttle *StartThrottle      `json:"throttle,omitempty" doc:"Few runs of the flow with this key start within a time."`
+	Debounce *StartDebounce      `json:"debounce,omitempty" doc:"One run for all calls with this key that come close to each other."`
 }
 
 // StartKey is a key of runs of a flow, of which few are open at a time: runtime.WithKey.
 type StartKey struct {
-	Key       string   `json:"key" doc:"1 to 256 bytes, such as a customer or a file."`
-	AtOnce    int      `json:"at_once,omitempty" doc:"How many runs may be open, up to 1000; absent for one, or for any number with unique_for alone."`
-	WhenTaken string   `json:"when_taken,omitempty" enum:"reject,queue,join,cancel" doc:"What becomes of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or replaces the oldest. Absent for reject."`
-	UniqueFor Duration `json:"unique_for,omitzero" doc:"For this time after its start, the first run of the key is returned, also when it is over."`
+	Key       string              `json:"key" doc:"1 to 256 bytes, such as a customer or a file."`
+	AtOnce    int                 `json:"at_once,omitempty" doc:"How many runs may be open, up to 1000; absent for one, or for any number with unique_for alone."`
+	WhenTaken string              `json:"when_taken,omitempty" enum:"reject,queue,join,cancel" doc:"Treatment of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or replaces the oldest. Absent for reject."`
+	UniqueFor fabrictype.Duration `json:"unique_for,omitzero" doc:"For this time after its start, the first run of the key is returned, also when it is over."`
 }
 
 // StartThrottle says how many runs of a key start within a time: runtime.WithThrottle.
 type StartThrottle struct {
-	Key    string   `json:"key,omitempty" doc:"Absent for all runs of the flow that are started with a throttle without a key."`
-	Starts int      `json:"starts" doc:"How many runs start in any span of the length per, 1 to 10000."`
-	Per    Duration `json:"per"`
+	Key    string              `json:"key,omitempty" doc:"Absent for all runs of the flow that are started with a throttle without a key."`
+	Starts int                 `json:"starts" doc:"How many runs start in any span of the length per, 1 to 10000."`
+	Per    fabrictype.Duration `json:"per"`
 	// Also are further windows, all of which must have room.
-	Also   []StartWindow `json:"also,omitempty" doc:"Further numbers and times in which there must be room, up to 7: 100 an hour beside 10 a minute."`
+	Also   []StartWindow `json:"also,omitempty" doc:"Further numbers and times in which there must be room, up to 7: 100 an hour in addition to 10 a minute."`
 	Reject bool          `json:"reject,omitempty" doc:"Refuse a run that would be one too many with throttled, instead of starting it later."`
 }
 
 // StartWindow is how many runs start in any span of a length.
 type StartWindow struct {
-	Starts int      `json:"starts" doc:"1 to 10000."`
-	Per    Duration `json:"per"`
+	Starts int                 `json:"starts" doc:"1 to 10000."`
+	Per    fabrictype.Duration `json:"per"`
 }
 
 // StartDebounce makes one run of calls that come close to each other: runtime.Debounce.
 type StartDebounce struct {
-	Key       string   `json:"key" doc:"1 to 256 bytes."`
-	Quiet     Duration `json:"quiet" doc:"The run starts when no call has come for this time."`
-	AtMost    Duration `json:"at_most,omitzero" doc:"It starts at the latest this time after the first call; absent for ten times quiet."`
-	Collect   bool     `json:"collect,omitempty" doc:"The input of the run is the list of those of the calls, instead of the last one."`
-	MaxInputs int      `json:"max_inputs,omitempty" doc:"Most inputs that are collected, up to 10000; absent for 1000."`
+	Key       string              `json:"key" doc:"1 to 256 bytes."`
+	Quiet     fabrictype.Duration `json:"quiet" doc:"The run starts when no call has come for this time."`
+	AtMost    fabrictype.Duration `json:"at_most,omitzero" doc:"It starts at the latest this time after the first call; absent for ten times quiet."`
+	Collect   bool                `json:"collect,omitempty" doc:"The input of the run is the list of the inputs of the calls, instead of the last one."`
+	MaxInputs int                 `json:"max_inputs,omitempty" doc:"Most inputs that are collected, up to 10000; absent for 1000."`
 }
 
 // StartSignal is a signal to a wait of a run that is started if it does not exist: runtime.StartOrSignal.
@@ -228,8 +202,8 @@ type StartedRun struct {
 	Run  string `json:"run"`
 	// Existed reports whether the run was there before: the reply has status 200 then, not 201.
 	Existed bool `json:"existed,omitempty"`
-	// Delivery is what became of the signal of the request.
-	Delivery *Delivery `json:"delivery,omitempty"`
+	// Delivery is the outcome of the signal of the request.
+	Delivery *fabrictype.SignalResult `json:"delivery,omitempty"`
 }
 
 // GetRunInput says how much of a run is described.
@@ -245,7 +219,7 @@ type GetRunInput struct {
 // GetResultInput says how long to wait for the end of a run.
 type GetResultInput struct {
 	RunName
-	Wait Duration `query:"wait" doc:"How long to wait for the end, at most 30s."`
+	Wait fabrictype.Duration `query:"wait" doc:"How long to wait for the end, at most 30s."`
 }
 
 // Result is how a run ended.
@@ -286,11 +260,11 @@ type CancelRunInput struct {
 	}
 }
 
-// RerunInput selects what runs again.
+// RerunInput selects the nodes that run again.
 type RerunInput struct {
 	RunName
 	Body struct {
-		Scope string `json:"scope" enum:"failed,from,all" doc:"What did not succeed; a node and everything behind it; everything."`
+		Scope string `json:"scope" enum:"failed,from,all" doc:"Nodes that did not succeed; a node and its downstreams; all nodes."`
 		Node  string `json:"node,omitempty" doc:"The node of scope from."`
 	}
 }
@@ -317,51 +291,4 @@ type MoveStartInput struct {
 	Body struct {
 		StartAt time.Time `json:"start_at"`
 	}
-}
-
-// RunDetail is the state of a run at one moment.
-type RunDetail struct {
-	Flow         string            `json:"flow"`
-	Run          string            `json:"run"`
-	FlowID       string            `json:"flow_id"`
-	State        string            `json:"state"`
-	FailedNode   string            `json:"failed_node,omitempty"`
-	Reason       string            `json:"reason,omitempty"`
-	Category     string            `json:"category,omitempty"`
-	StartedBy    string            `json:"started_by,omitempty"`
-	CancelReason string            `json:"cancel_reason,omitempty"`
-	CancelledBy  string            `json:"cancelled_by,omitempty"`
-	CreatedAt    time.Time         `json:"created_at"`
-	StartsAt     time.Time         `json:"starts_at,omitzero"`
-	ClosedAt     time.Time         `json:"closed_at,omitzero"`
-	DeadlineAt   time.Time         `json:"deadline_at,omitzero"`
-	Memo         json.RawMessage   `json:"memo,omitempty"`
-	Overdue      Duration          `json:"overdue,omitzero" doc:"How far the run is past its deadline without having expired."`
-	NoKeeper     bool              `json:"no_keeper,omitempty" doc:"Something is overdue and no keeper is connected."`
-	PausedAt     time.Time         `json:"paused_at,omitzero"`
-	PausedBy     string            `json:"paused_by,omitempty"`
-	PauseReason  string            `json:"pause_reason,omitempty"`
-	Reruns       int               `json:"reruns,omitempty"`
-	LastRerun    *Rerun            `json:"last_rerun,omitempty"`
-	Schedule     string            `json:"schedule,omitempty"`
-	FireAt       time.Time         `json:"fire_at,omitzero"`
-	Parent       string            `json:"parent,omitempty" doc:"Execution of the node whose child run it is."`
-	Key          string            `json:"key,omitempty" doc:"Key that bounds the arrival of runs."`
-	QueuePlace   int               `json:"queue_place,omitempty" doc:"Place in the queue of the key, from 1 on."`
-	ForkedFrom   string            `json:"forked_from,omitempty" doc:"Id of the run that this one is a fork of."`
-	KeptNodes    int               `json:"kept_nodes,omitempty" doc:"Nodes whose results the fork has kept."`
-	OpenNodes    int               `json:"open_nodes"`
-	Budgets      []Budget          `json:"budgets,omitempty"`
-	Input        *fabrictype.Value `json:"input,omitempty"`
-	Result       *fabrictype.Value `json:"result,omitempty"`
-	Nodes        []Node            `json:"nodes"`
-	Next         string            `json:"next,omitempty" doc:"Cursor of the next page of nodes."`
-}
-
-// Rerun is how a run was run again the last time.
-type Rerun struct {
-	At    time.Time `json:"at"`
-	By    string    `json:"by,omitempty"`
-	Scope string    `json:"scope"`
-	Nodes int       `json:"nodes"`
 }

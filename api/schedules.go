@@ -8,26 +8,26 @@ import (
 
 // Operations of schedules.
 var (
-	ListSchedules = call[Empty, Page[Schedule]](Operation{
+	ListSchedules = call[Empty, fabrictype.Page[fabrictype.Schedule]](Operation{
 		Name: "list-schedules", Group: "schedules", Method: "GET", Path: "/schedules", Right: View, Effect: Reads,
 		Summary: "List the schedules",
 	})
-	GetSchedule = call[GetScheduleInput, Schedule](Operation{
+	GetSchedule = call[GetScheduleInput, fabrictype.Schedule](Operation{
 		Name: "get-schedule", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}",
 		Right: View, Effect: Reads,
 		Summary: "Describe a schedule with its last fires",
 	})
-	ListFires = call[ListFiresInput, Page[time.Time]](Operation{
+	ListFires = call[ListFiresInput, fabrictype.Page[time.Time]](Operation{
 		Name: "list-fires", Group: "schedules", Method: "GET", Path: "/schedules/{schedule}/fires",
 		Right: View, Effect: Reads,
 		Summary: "List the next times of a schedule, or its next times with another timing",
 	})
-	SetSchedule = call[SetScheduleInput, Schedule](Operation{
+	SetSchedule = call[SetScheduleInput, fabrictype.Schedule](Operation{
 		Name: "set-schedule", Group: "schedules", Method: "PUT", Path: "/schedules/{schedule}",
 		Right: Operate, Effect: Changes,
 		Summary: "Create a schedule of a published flow, or replace the one of that name",
 	})
-	EditSchedule = call[EditScheduleInput, Schedule](Operation{
+	EditSchedule = call[EditScheduleInput, fabrictype.Schedule](Operation{
 		Name: "edit-schedule", Group: "schedules", Method: "PATCH", Path: "/schedules/{schedule}",
 		Right: Operate, Effect: Changes,
 		Summary: "Change the given settings of a schedule, and keep the others",
@@ -90,21 +90,21 @@ type ListFiresInput struct {
 	ScheduleInput
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"10" doc:"Most times; fewer if the schedule ends before."`
 	// Cron or Every asks for the times of another timing, of a schedule that need not be there.
-	Cron       string    `query:"cron" doc:"List the times of this expression instead of those of the schedule."`
-	TimeZone   string    `query:"time_zone" doc:"Time zone of cron."`
-	Every      Duration  `query:"every" doc:"List the times of this interval instead of those of the schedule."`
-	StartingAt time.Time `query:"starting_at" doc:"Earliest time of cron or every."`
-	EndingAt   time.Time `query:"ending_at" doc:"Latest time of cron or every."`
+	Cron       string              `query:"cron" doc:"List the times of this expression instead of the schedule's times."`
+	TimeZone   string              `query:"time_zone" doc:"Time zone of cron."`
+	Every      fabrictype.Duration `query:"every" doc:"List the times of this interval instead of the schedule's times."`
+	StartingAt time.Time           `query:"starting_at" doc:"Earliest time of cron or every."`
+	EndingAt   time.Time           `query:"ending_at" doc:"Latest time of cron or every."`
 }
 
 // Timing is when a schedule fires. Exactly one of Cron and Every is given.
 type Timing struct {
-	Cron       string    `json:"cron,omitempty" doc:"Expression of five fields, or @hourly, @daily, @weekly, @monthly, @yearly."`
-	TimeZone   string    `json:"time_zone,omitempty" doc:"IANA name of the time zone of cron; UTC if it is absent."`
-	Every      Duration  `json:"every,omitzero" doc:"Interval between fires, at least 1s."`
-	StartingAt time.Time `json:"starting_at,omitzero" doc:"Earliest fire."`
-	EndingAt   time.Time `json:"ending_at,omitzero" doc:"Latest fire."`
-	Jitter     Duration  `json:"jitter,omitzero" doc:"Bound of the delay of each fire."`
+	Cron       string              `json:"cron,omitempty" doc:"Expression of five fields, or @hourly, @daily, @weekly, @monthly, @yearly."`
+	TimeZone   string              `json:"time_zone,omitempty" doc:"IANA name of the time zone of cron; UTC if it is absent."`
+	Every      fabrictype.Duration `json:"every,omitzero" doc:"Interval between fires, at least 1s."`
+	StartingAt time.Time           `json:"starting_at,omitzero" doc:"Earliest fire."`
+	EndingAt   time.Time           `json:"ending_at,omitzero" doc:"Latest fire."`
+	Jitter     fabrictype.Duration `json:"jitter,omitzero" doc:"Bound of the delay of each fire."`
 }
 
 // SetScheduleInput is a whole schedule.
@@ -114,27 +114,27 @@ type SetScheduleInput struct {
 		Flow  string          `json:"flow" doc:"Name of a published flow."`
 		Input json.RawMessage `json:"input,omitempty" doc:"Input of the runs, checked against the schema of the flow."`
 		Timing
-		CatchUp       Duration          `json:"catch_up,omitzero" doc:"How far back missed fires are made up; 1h if it is absent."`
-		Overlap       string            `json:"overlap,omitempty" doc:"What a fire does while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent."`
-		QueueLimit    int               `json:"queue_limit,omitempty" minimum:"0" doc:"Most fires that wait with overlap queue."`
-		StartPaused   bool              `json:"start_paused,omitempty" doc:"A new schedule begins paused."`
-		PauseReason   string            `json:"pause_reason,omitempty"`
-		FireTimeField string            `json:"fire_time_field,omitempty" doc:"Field of the input that is set to the time of the fire."`
-		Tags          map[string]string `json:"tags,omitempty"`
+		CatchUp       fabrictype.Duration `json:"catch_up,omitzero" doc:"How far back missed fires are made up; 1h if it is absent."`
+		Overlap       string              `json:"overlap,omitempty" doc:"Treatment of a fire while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent."`
+		QueueLimit    int                 `json:"queue_limit,omitempty" minimum:"0" doc:"Most fires that wait with overlap queue."`
+		StartPaused   bool                `json:"start_paused,omitempty" doc:"A new schedule begins paused."`
+		PauseReason   string              `json:"pause_reason,omitempty"`
+		FireTimeField string              `json:"fire_time_field,omitempty" doc:"Field of the input that is set to the time of the fire."`
+		Tags          map[string]string   `json:"tags,omitempty"`
 	}
 }
 
-// EditScheduleInput has what changes of a schedule. What is absent stays; a timing replaces the whole timing.
+// EditScheduleInput has the changes of a schedule. Absent fields stay; a timing replaces the whole timing.
 type EditScheduleInput struct {
 	ScheduleInput
 	Body struct {
-		Timing        *Timing           `json:"timing,omitempty" doc:"Replaces all that says when the schedule fires."`
-		Input         json.RawMessage   `json:"input,omitempty"`
-		CatchUp       *Duration         `json:"catch_up,omitempty"`
-		Overlap       *string           `json:"overlap,omitempty"`
-		QueueLimit    *int              `json:"queue_limit,omitempty"`
-		FireTimeField *string           `json:"fire_time_field,omitempty"`
-		Tags          map[string]string `json:"tags,omitempty" doc:"Replaces all tags."`
+		Timing        *Timing              `json:"timing,omitempty" doc:"Replaces the whole timetable of the schedule."`
+		Input         json.RawMessage      `json:"input,omitempty"`
+		CatchUp       *fabrictype.Duration `json:"catch_up,omitempty"`
+		Overlap       *string              `json:"overlap,omitempty"`
+		QueueLimit    *int                 `json:"queue_limit,omitempty"`
+		FireTimeField *string              `json:"fire_time_field,omitempty"`
+		Tags          map[string]string    `json:"tags,omitempty" doc:"Replaces all tags."`
 	}
 }
 
@@ -151,57 +151,4 @@ type BackfillScheduleInput struct {
 // Backfilled is the result of a backfill.
 type Backfilled struct {
 	Times int `json:"times" doc:"Times of the interval whose runs keepers start."`
-}
-
-// Backfill is a backfill that is not finished.
-type Backfill struct {
-	From    time.Time `json:"from" doc:"The next time."`
-	Until   time.Time `json:"until"`
-	Overlap string    `json:"overlap"`
-}
-
-// Schedule is the state of a schedule.
-type Schedule struct {
-	Name         string            `json:"name"`
-	Flow         string            `json:"flow"`
-	Cron         string            `json:"cron,omitempty"`
-	TimeZone     string            `json:"time_zone,omitempty"`
-	Every        Duration          `json:"every,omitzero"`
-	StartingAt   time.Time         `json:"starting_at,omitzero"`
-	EndingAt     time.Time         `json:"ending_at,omitzero"`
-	Jitter       Duration          `json:"jitter,omitzero"`
-	CatchUp      Duration          `json:"catch_up,omitzero"`
-	Overlap      string            `json:"overlap,omitempty"`
-	QueueLimit   int               `json:"queue_limit,omitempty"`
-	Tags         map[string]string `json:"tags,omitempty"`
-	CreatedAt    time.Time         `json:"created_at"`
-	UpdatedAt    time.Time         `json:"updated_at,omitzero"`
-	PausedAt     time.Time         `json:"paused_at,omitzero"`
-	PauseReason  string            `json:"pause_reason,omitempty"`
-	NextFire     time.Time         `json:"next_fire,omitzero"`
-	LastFire     time.Time         `json:"last_fire,omitzero"`
-	LastRun      string            `json:"last_run,omitempty"`
-	LastRunFlow  string            `json:"last_run_flow,omitempty"`
-	LastRunState string            `json:"last_run_state,omitempty"`
-	Backfills    []Backfill        `json:"backfills,omitempty"`
-	Waiting      int               `json:"waiting,omitempty" doc:"Fires whose runs have not been started yet."`
-	Started      int64             `json:"started"`
-	Skipped      int64             `json:"skipped"`
-	Missed       int64             `json:"missed"`
-	Failed       int64             `json:"failed"`
-	History      []Fire            `json:"history,omitempty"`
-	Input        *fabrictype.Value `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
-}
-
-// Fire is a fire of a schedule, or several in a row that were missed.
-type Fire struct {
-	At        time.Time `json:"at"`
-	Until     time.Time `json:"until,omitzero"`
-	Count     int64     `json:"count"`
-	DoneAt    time.Time `json:"done_at,omitzero"`
-	Outcome   string    `json:"outcome"`
-	Flow      string    `json:"flow,omitempty"`
-	Run       string    `json:"run,omitempty"`
-	Reason    string    `json:"reason,omitempty"`
-	Triggered bool      `json:"triggered,omitempty"`
 }

@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"time"
+)
 
 // Operations of the server itself.
 var (
@@ -8,7 +11,7 @@ var (
 		Name: "get-server", Group: "server", Method: "GET", Path: "/server", Right: View, Effect: Reads, Bound: true,
 		Summary: "Describe the server and the principal that calls",
 	})
-	ListTokens = call[Empty, Page[Token]](Operation{
+	ListTokens = call[Empty, fabrictype.Page[Token]](Operation{
 		Name: "list-tokens", Group: "server", Method: "GET", Path: "/tokens", Right: Administer, Effect: Reads,
 		Summary: "List the tokens, without their secrets",
 	})
@@ -22,7 +25,7 @@ var (
 		Right: Administer, Effect: Destroys,
 		Summary: "Delete a token; it ends at once",
 	})
-	ListSessions = call[ListSessionsInput, Page[Session]](Operation{
+	ListSessions = call[ListSessionsInput, fabrictype.Page[Session]](Operation{
 		Name: "list-sessions", Group: "server", Method: "GET", Path: "/sessions", Right: Administer, Effect: Reads,
 		Summary: "List the sessions of browsers that have logged in",
 	})
@@ -44,12 +47,12 @@ func serverOperations() []Entry {
 
 // ServerInfo describes a server and the principal that calls it.
 type ServerInfo struct {
-	Version   string    `json:"version"`
-	Namespace string    `json:"namespace"`
-	Engine    string    `json:"engine" doc:"embedded, in memory, or the scheme of its URL"`
-	ReadOnly  bool      `json:"read_only,omitempty"`
-	Heartbeat Duration  `json:"heartbeat" doc:"time between two comments of a stream in which nothing happens"`
-	Principal Principal `json:"principal"`
+	Version   string              `json:"version"`
+	Namespace string              `json:"namespace"`
+	Engine    string              `json:"engine" doc:"embedded, in memory, or the scheme of its URL"`
+	ReadOnly  bool                `json:"read_only,omitempty"`
+	Heartbeat fabrictype.Duration `json:"heartbeat" doc:"time between two comments of a stream in which nothing happens"`
+	Principal Principal           `json:"principal"`
 }
 
 // Principal is who calls the server, with their rights.
@@ -92,7 +95,7 @@ func (r Role) Rights() []Right {
 type Token struct {
 	Name      string    `json:"name"`
 	Role      Role      `json:"role" enum:"viewer,operator,admin,worker"`
-	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights beside those of the role."`
+	Rights    []Right   `json:"rights,omitempty" enum:"approve,payloads:read,work" doc:"Rights in addition to the rights of the role."`
 	Flows     string    `json:"flows,omitempty" doc:"Pattern of the flows that it may see and act on, such as billing-*; absent for all."`
 	CreatedAt time.Time `json:"created_at"`
 	CreatedBy string    `json:"created_by,omitempty"`
@@ -102,11 +105,11 @@ type Token struct {
 // CreateTokenInput describes a new token.
 type CreateTokenInput struct {
 	Body struct {
-		Name    string   `json:"name" minLength:"1" maxLength:"128" doc:"Stands in URLs: no white space, control characters and slashes, and neither . nor .."`
-		Role    Role     `json:"role" enum:"viewer,operator,admin,worker"`
-		Rights  []Right  `json:"rights,omitempty" enum:"approve,payloads:read,work"`
-		Flows   string   `json:"flows,omitempty" maxLength:"256"`
-		Expires Duration `json:"expires,omitzero" doc:"How long it is valid; absent for ever."`
+		Name    string              `json:"name" minLength:"1" maxLength:"128" doc:"Is part of URLs: no white space, control characters and slashes, and neither . nor .."`
+		Role    Role                `json:"role" enum:"viewer,operator,admin,worker"`
+		Rights  []Right             `json:"rights,omitempty" enum:"approve,payloads:read,work"`
+		Flows   string              `json:"flows,omitempty" maxLength:"256"`
+		Expires fabrictype.Duration `json:"expires,omitzero" doc:"How long it is valid; absent for ever."`
 	}
 }
 
@@ -145,7 +148,7 @@ type SessionInput struct {
 // RotateSecretsInput says how long old tokens stay valid.
 type RotateSecretsInput struct {
 	Body struct {
-		Grace Duration `json:"grace,omitzero" doc:"How long tokens signed with the old secret are valid; absent for a day."`
+		Grace fabrictype.Duration `json:"grace,omitzero" doc:"How long tokens signed with the old secret are valid; absent for a day."`
 	}
 }
 

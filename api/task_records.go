@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Operations by which a task writes beside its outcome: its log, the budgets of its run, and its steps.
+// Operations by which a task writes in addition to its outcome: its log, the budgets of its run, and its steps.
 var (
 	AppendLogs = call[AppendLogsInput, Empty](Operation{
 		Name: "append-logs", Group: "tasks", Method: "POST", Path: "/tasks/{task}/logs", Right: Work, Effect: Changes,
@@ -42,7 +42,7 @@ type TaskLine struct {
 	At      time.Time       `json:"at,omitzero" doc:"When it was logged; without it, the time of the request."`
 }
 
-// ReportUsageInput is what a task has used.
+// ReportUsageInput is the usage of a task.
 type ReportUsageInput struct {
 	TaskInput
 	Body struct {
@@ -53,7 +53,7 @@ type ReportUsageInput struct {
 
 // ReportedUsage says whether the usage fits into the budgets of the run.
 type ReportedUsage struct {
-	Exceeded *ExceededBudget `json:"exceeded,omitempty" doc:"The budget whose hard limit the usage would exceed: it has not counted it. Fail the task with the category budget to do what the budget says."`
+	Exceeded *ExceededBudget `json:"exceeded,omitempty" doc:"The budget whose hard limit the usage would exceed: it has not counted it. Fail the task with the category budget for the effect that the budget defines."`
 }
 
 // ExceededBudget is a budget into which an amount does not fit.

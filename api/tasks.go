@@ -55,16 +55,16 @@ func taskOperations() []Entry {
 	}
 }
 
-// ClaimTaskInput says who claims, and what.
+// ClaimTaskInput has the names of the worker and of the activities that it claims.
 type ClaimTaskInput struct {
 	Body struct {
-		Worker       string   `json:"worker" minLength:"1" maxLength:"128" doc:"Name of the process that claims. It is unique to the process, such as host and process id."`
-		Activities   []string `json:"activities" minItems:"1" maxItems:"256" doc:"Names of the activities that the worker carries out."`
-		Lanes        []string `json:"lanes,omitempty" maxItems:"64" doc:"Lanes that the worker serves; absent for the lane default."`
-		Capabilities []string `json:"capabilities,omitempty" maxItems:"256" doc:"What the worker offers to nodes that require some."`
-		Slots        int      `json:"slots,omitempty" minimum:"0" maximum:"10000" doc:"Most tasks of this worker at a time; absent for 16."`
-		Lease        Duration `json:"lease,omitzero" doc:"How long a task stays with the worker without renewal, 300ms to 1h; absent for 30s."`
-		Wait         Duration `json:"wait,omitzero" doc:"How long to wait for a task, at most 30s."`
+		Worker       string              `json:"worker" minLength:"1" maxLength:"128" doc:"Name of the process that claims. It is unique to the process, such as host and process id."`
+		Activities   []string            `json:"activities" minItems:"1" maxItems:"256" doc:"Names of the activities that the worker runs."`
+		Lanes        []string            `json:"lanes,omitempty" maxItems:"64" doc:"Lanes that the worker serves; absent for the lane default."`
+		Capabilities []string            `json:"capabilities,omitempty" maxItems:"256" doc:"Capabilities that the worker offers to nodes that require some."`
+		Slots        int                 `json:"slots,omitempty" minimum:"0" maximum:"10000" doc:"Most tasks of this worker at a time; absent for 16."`
+		Lease        fabrictype.Duration `json:"lease,omitzero" doc:"How long a task stays with the worker without renewal, 300ms to 1h; absent for 30s."`
+		Wait         fabrictype.Duration `json:"wait,omitzero" doc:"How long to wait for a task, at most 30s."`
 	}
 }
 
@@ -80,7 +80,7 @@ type Task struct {
 	// Token names the task and proves that the caller holds its lease. Each claim has another one.
 	Token      string                      `json:"token" doc:"Names the task in requests, and proves that the caller holds its lease."`
 	LeaseEnds  time.Time                   `json:"lease_ends_at" doc:"When the task is lost unless its lease is renewed, by the clock of the server."`
-	LeaseLeft  Duration                    `json:"lease_left" doc:"The same as a time from now, for programs with another clock."`
+	LeaseLeft  fabrictype.Duration         `json:"lease_left" doc:"The same as a time from now, for programs with another clock."`
 	Flow       string                      `json:"flow,omitempty" doc:"Absent for an execution outside runs."`
 	Run        string                      `json:"run,omitempty"`
 	Node       string                      `json:"node,omitempty"`
@@ -91,7 +91,7 @@ type Task struct {
 	LeaseEpoch int64                       `json:"lease_epoch" doc:"Grows with each lease of the node: a fencing token for other systems."`
 	Deadline   time.Time                   `json:"deadline,omitzero" doc:"When the attempt ends at the latest."`
 	Tags       map[string]string           `json:"tags,omitempty"`
-	Input      json.RawMessage             `json:"input" doc:"What the flow composes for the node from its upstreams."`
+	Input      json.RawMessage             `json:"input" doc:"The input, which the flow composes for the node from its upstreams."`
 	Signals    []fabrictype.ReceivedSignal `json:"signals,omitempty" doc:"The signals that ended the last wait of the attempt."`
 }
 
@@ -100,7 +100,7 @@ type TaskInput struct {
 	Task string `path:"task" maxLength:"128" doc:"Token of the task."`
 }
 
-// TaskState is how a task stands.
+// TaskState is the state of a task's lease.
 type TaskState string
 
 // States of tasks.
@@ -115,10 +115,10 @@ const (
 
 // RenewedTask is the state of a task after its lease was to be renewed.
 type RenewedTask struct {
-	State     TaskState `json:"state" enum:"held,cancelled,timed_out" doc:"held: go on. Otherwise stop; what is reported is refused."`
-	Reason    string    `json:"reason,omitempty"`
-	LeaseEnds time.Time `json:"lease_ends_at,omitzero"`
-	LeaseLeft Duration  `json:"lease_left,omitzero"`
+	State     TaskState           `json:"state" enum:"held,cancelled,timed_out" doc:"held: continue. Otherwise stop; reports are refused."`
+	Reason    string              `json:"reason,omitempty"`
+	LeaseEnds time.Time           `json:"lease_ends_at,omitzero"`
+	LeaseLeft fabrictype.Duration `json:"lease_left,omitzero"`
 }
 
 // CompleteTaskInput has the result of a task.
@@ -137,11 +137,11 @@ type FailTaskInput struct {
 
 // FailTaskBody is the failure of a task.
 type FailTaskBody struct {
-	Reason       string       `json:"reason" minLength:"1" doc:"What went wrong, in English."`
-	Category     string       `json:"category,omitempty" doc:"Kind of failure, by which retry policies choose."`
-	NonRetryable bool         `json:"non_retryable,omitempty" doc:"No other attempt can succeed; otherwise the retry policy of the node decides."`
-	RetryAfter   Duration     `json:"retry_after,omitzero" doc:"Pause before the next attempt in place of that of the policy."`
-	Details      []TaskDetail `json:"details,omitempty" maxItems:"16" doc:"Named errors, for errors.As of Go programs."`
+	Reason       string              `json:"reason" minLength:"1" doc:"Reason of the failure, in English."`
+	Category     string              `json:"category,omitempty" doc:"Kind of failure, by which retry policies choose."`
+	NonRetryable bool                `json:"non_retryable,omitempty" doc:"No other attempt can succeed; otherwise the retry policy of the node decides."`
+	RetryAfter   fabrictype.Duration `json:"retry_after,omitzero" doc:"Pause before the next attempt in place of the policy's pause."`
+	Details      []TaskDetail        `json:"details,omitempty" maxItems:"16" doc:"Named errors, for errors.As of Go programs."`
 }
 
 // TaskDetail is a named error of a failure.
@@ -150,12 +150,12 @@ type TaskDetail struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// FailedTask says what follows a failure.
+// FailedTask reports whether another attempt follows a failure.
 type FailedTask struct {
 	Retries bool `json:"retries" doc:"Another attempt follows."`
 }
 
-// SuspendTaskInput says for what a task waits.
+// SuspendTaskInput has the wait of a task.
 type SuspendTaskInput struct {
 	TaskInput
 	Body SuspendTaskBody
@@ -163,16 +163,16 @@ type SuspendTaskInput struct {
 
 // SuspendTaskBody is the wait of a task. Without any field, one signal of any name ends it.
 type SuspendTaskBody struct {
-	Signals   []string        `json:"signals,omitempty" maxItems:"64" doc:"Names of the signals that count; absent if all do."`
-	All       bool            `json:"all,omitempty" doc:"One signal of each name is required."`
-	Needed    int             `json:"needed,omitempty" minimum:"0" doc:"Number of signals that end the wait; absent for 1."`
-	Decisive  []string        `json:"decisive,omitempty" maxItems:"64" doc:"Names of which one signal ends the wait at once."`
-	Timeout   Duration        `json:"timeout,omitzero"`
-	OnTimeout string          `json:"on_timeout,omitempty" enum:"fail,cancel,expire,resume,escalate" doc:"What follows the timeout; required with one."`
-	Title     string          `json:"title,omitempty"`
-	Question  string          `json:"question,omitempty"`
-	Audience  []string        `json:"audience,omitempty"`
-	Schema    json.RawMessage `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
+	Signals   []string            `json:"signals,omitempty" maxItems:"64" doc:"Names of the signals that count; absent if all do."`
+	All       bool                `json:"all,omitempty" doc:"One signal of each name is required."`
+	Needed    int                 `json:"needed,omitempty" minimum:"0" doc:"Number of signals that end the wait; absent for 1."`
+	Decisive  []string            `json:"decisive,omitempty" maxItems:"64" doc:"Names of which one signal ends the wait at once."`
+	Timeout   fabrictype.Duration `json:"timeout,omitzero"`
+	OnTimeout string              `json:"on_timeout,omitempty" enum:"fail,cancel,expire,resume,escalate" doc:"Effect of the timeout; required with one."`
+	Title     string              `json:"title,omitempty"`
+	Question  string              `json:"question,omitempty"`
+	Audience  []string            `json:"audience,omitempty"`
+	Schema    json.RawMessage     `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
 }
 
 // SuspendedTask has the token of a wait.

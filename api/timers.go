@@ -1,6 +1,9 @@
 package api
 
-import "time"
+import (
+	"github.com/flowfabric/flowfabric-go/fabrictype"
+	"time"
+)
 
 // Operations of timers, turns and live values.
 var (
@@ -14,12 +17,12 @@ var (
 		Right: Operate, Effect: Changes, Bound: true,
 		Summary: "End the sleep of a node now",
 	})
-	ListTurns = call[NodeInput, Page[Turn]](Operation{
+	ListTurns = call[NodeInput, fabrictype.Page[fabrictype.Turn]](Operation{
 		Name: "list-turns", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/turns",
 		Right: View, Effect: Reads, Bound: true,
 		Summary: "List the turns of a loop",
 	})
-	GetLiveValue = call[LiveValueInput, LiveValue](Operation{
+	GetLiveValue = call[LiveValueInput, fabrictype.LiveValue](Operation{
 		Name: "get-live-value", Group: "nodes", Method: "GET", Path: "/runs/{flow}/{run}/nodes/{node}/values/{key}",
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "Show a value that the function of a node has published",
@@ -35,14 +38,6 @@ type MoveTimerInput struct {
 	Body struct {
 		Until time.Time `json:"until" doc:"When the sleep ends."`
 	}
-}
-
-// Turn is one turn of a loop.
-type Turn struct {
-	Turn  int    `json:"turn" doc:"Counted from 1."`
-	Flow  string `json:"flow"`
-	Run   string `json:"run"`
-	State string `json:"state"`
 }
 
 // LiveValueInput names a value of a node.

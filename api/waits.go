@@ -3,37 +3,36 @@ package api
 import (
 	"encoding/json"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"time"
 )
 
 // Operations of waits.
 var (
-	ListWaits = call[ListWaitsInput, Page[Wait]](Operation{
+	ListWaits = call[ListWaitsInput, fabrictype.Page[fabrictype.Wait]](Operation{
 		Name: "list-waits", Group: "waits", Method: "GET", Path: "/waits",
 		Right: View, Effect: Reads, Bound: true, Query: QueryWaits,
 		Summary: "List the open waits of all runs",
 	})
-	ListRunWaits = call[ListRunWaitsInput, Page[Wait]](Operation{
+	ListRunWaits = call[ListRunWaitsInput, fabrictype.Page[fabrictype.Wait]](Operation{
 		Name: "list-run-waits", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits",
 		Right: View, Effect: Reads, Bound: true,
 		Summary: "List the waits of a run and its child runs",
 	})
-	SignalRun = call[SignalRunInput, Delivery](Operation{
+	SignalRun = call[SignalRunInput, fabrictype.SignalResult](Operation{
 		Name: "signal-run", Group: "waits", Method: "POST", Path: "/runs/{flow}/{run}/signals",
 		Right: Approve, Effect: Changes, Bound: true,
 		Summary: "Answer a wait of a run, by node and step",
 	})
-	SignalToken = call[SignalTokenInput, Delivery](Operation{
+	SignalToken = call[SignalTokenInput, fabrictype.SignalResult](Operation{
 		Name: "signal-token", Group: "waits", Method: "POST", Path: "/signals",
 		Right: Approve, Effect: Changes, Bound: true,
 		Summary: "Answer a wait by its token",
 	})
-	GetTokenWait = call[TokenInput, Wait](Operation{
+	GetTokenWait = call[TokenInput, fabrictype.Wait](Operation{
 		Name: "get-token-wait", Group: "waits", Method: "POST", Path: "/waits/by-token",
 		Right: Approve, Effect: Reads, Bound: true,
 		Summary: "Describe the wait that a token belongs to",
 	})
-	ListSignals = call[WaitInput, Page[fabrictype.ReceivedSignal]](Operation{
+	ListSignals = call[WaitInput, fabrictype.Page[fabrictype.ReceivedSignal]](Operation{
 		Name: "list-signals", Group: "waits", Method: "GET", Path: "/runs/{flow}/{run}/waits/{wait}/signals",
 		Right: ReadPayloads, Effect: Reads, Bound: true,
 		Summary: "List the signals that a wait has received",
@@ -64,30 +63,6 @@ type ListWaitsInput struct {
 type ListRunWaitsInput struct {
 	RunName
 	Closed bool `query:"closed" doc:"With those that are over; only open ones if it is absent."`
-}
-
-// Wait is a place at which a run waits for signals.
-type Wait struct {
-	ID        string            `json:"id"`
-	Flow      string            `json:"flow"`
-	Run       string            `json:"run"`
-	Node      string            `json:"node"`
-	Step      string            `json:"step,omitempty" doc:"Name of the wait in the activity; absent for a waitpoint node."`
-	State     string            `json:"state" doc:"pending, open or closed"`
-	OpenedAt  time.Time         `json:"opened_at,omitzero"`
-	TimeoutAt time.Time         `json:"timeout_at,omitzero"`
-	OnTimeout string            `json:"on_timeout,omitempty"`
-	Escalated bool              `json:"escalated,omitempty" doc:"The timeout has passed and the wait continues."`
-	Signals   []string          `json:"signals,omitempty" doc:"Names of the signals that count; absent if all do."`
-	All       bool              `json:"all,omitempty" doc:"One signal of each name is required."`
-	Distinct  bool              `json:"distinct,omitempty" doc:"Only one signal of each source counts."`
-	Needed    int               `json:"needed"`
-	Received  int               `json:"received"`
-	Title     string            `json:"title,omitempty"`
-	Question  string            `json:"question,omitempty"`
-	Audience  []string          `json:"audience,omitempty"`
-	Schema    json.RawMessage   `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
-	Tags      map[string]string `json:"tags,omitempty"`
 }
 
 // SignalBody is a signal.
@@ -124,14 +99,6 @@ type TokenInput struct {
 	Body struct {
 		Token string `json:"token"`
 	}
-}
-
-// Delivery is what became of a signal.
-type Delivery struct {
-	Outcome  string `json:"outcome" doc:"accepted, resumed, duplicate, closed or expired"`
-	SignalID string `json:"signal_id,omitempty"`
-	First    string `json:"first,omitempty" doc:"Outcome of the first delivery of a duplicate."`
-	Counts   bool   `json:"counts" doc:"The signal counts towards the end of the wait."`
 }
 
 // WaitName names a wait of a run by its id.

@@ -6,7 +6,7 @@ import (
 
 // Operations of workers.
 var (
-	ListWorkers = call[Empty, Page[fabrictype.Worker]](Operation{
+	ListWorkers = call[Empty, fabrictype.Page[fabrictype.Worker]](Operation{
 		Name: "list-workers", Group: "workers", Method: "GET", Path: "/workers", Right: View, Effect: Reads,
 		Summary: "List the live workers",
 	})

@@ -19,9 +19,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-// A flood from more addresses than are remembered keeps nobody out, takes bounded memory, and does not free those that
-// have used up much.
-func TestFloodKeepsNobodyOut(t *testing.T) {
+// A flood from more addresses than the limiter remembers blocks no newcomer, takes bounded memory, and does not reset
+// addresses that have used up their limit.
+func TestLimiter_AdmitsNewcomersInAFlood(t *testing.T) {
 	t.Parallel()
 	l := newLimiter(2*time.Second, 30)
 	now := time.Unix(1_000_000, 0)
@@ -60,8 +60,8 @@ func TestLimiterKeepsNoLongKeys(t *testing.T) {
 	}
 }
 
-// slowly sends the head of a request and a part of its body over a connection that stays open, and gives what comes
-// back, until the server closes the connection.
+// slowly sends the head of a request and a part of its body over a connection that stays open, and returns the reply,
+// until the server closes the connection.
 func slowly(t *testing.T, server *httptest.Server, method, path, rest string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", server.Listener.Addr().String())
@@ -129,7 +129,7 @@ func status(h *Handler, r *http.Request) int {
 	return w.Code
 }
 
-// What a browser says of the page that a form comes from must not name another site.
+// The headers of a browser about the page of a form must not name another site.
 func TestOriginOfForms(t *testing.T) {
 	t.Parallel()
 	h, err := newHandler(outcome(fabrictype.SignalAccepted), []Option{quiet})
@@ -143,7 +143,7 @@ func TestOriginOfForms(t *testing.T) {
 		{nil, 200},
 		{map[string]string{"Origin": "http://ops.example.com"}, 200},
 		{map[string]string{"Origin": "https://OPS.example.com"}, 200},
-		{map[string]string{"Origin": "null"}, 200}, // what browsers say of a page without referrers
+		{map[string]string{"Origin": "null"}, 200}, // browsers send this for a page without referrers
 		{map[string]string{"Origin": "https://evil.example"}, 403},
 		{map[string]string{"Origin": "http://sub.ops.example.com"}, 403},
 		{map[string]string{"Origin": "http://ops.example.com:8443"}, 403},
@@ -157,8 +157,8 @@ func TestOriginOfForms(t *testing.T) {
 	}
 }
 
-// By https, a cookie that another host of the domain has planted is not looked at, so the seal that belongs to it is
-// good for nothing.
+// Over https, the handler ignores a cookie that another host of the domain has planted, so the seal that belongs to it
+// is worthless.
 func TestPlantedCookie(t *testing.T) {
 	t.Parallel()
 	key := Key([]byte(strings.Repeat("k", 32)))

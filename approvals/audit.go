@@ -24,15 +24,15 @@ const (
 // record writes an answer into the audit log, delivers it, and records that it was not taken if so.
 type record func(
 	ctx context.Context, token activity.Token, answer auditlink.Entry, deliver delivery,
-) (runtime.SignalResult, error)
+) (fabrictype.SignalResult, error)
 
 // delivery sends the signal of an answer.
-type delivery func() (runtime.SignalResult, error)
+type delivery func() (fabrictype.SignalResult, error)
 
 // unrecorded delivers without an engine's audit log.
 func unrecorded(
 	_ context.Context, _ activity.Token, _ auditlink.Entry, deliver delivery,
-) (runtime.SignalResult, error) {
+) (fabrictype.SignalResult, error) {
 	return deliver()
 }
 
@@ -55,7 +55,7 @@ func (h *Handler) auditEntry(r *http.Request, d Decision) auditlink.Entry {
 func recordIn(client *runtime.Client) record {
 	return func(
 		ctx context.Context, token activity.Token, answer auditlink.Entry, deliver delivery,
-	) (result runtime.SignalResult, err error) {
+	) (result fabrictype.SignalResult, err error) {
 		w, err := client.Waitpoint(ctx, token)
 		switch {
 		case errors.Is(err, runtime.ErrNotInContract):

@@ -11,9 +11,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Each answer by a link is in the audit log: who answered, what, of which wait, how they were identified and from
-// where; one that changed nothing has its reason beside it. Answers to a wait that is over, and links that are none,
-// leave no entry.
+// The audit log has an entry for each answer by a link: the visitor, the answer, the wait, the way of identification
+// and the address; an answer that changed nothing has its reason, too. Answers to a wait that is over, and invalid
+// links, leave no entry.
 func TestAnswersAreAudited(t *testing.T) {
 	t.Parallel()
 	def := gate(t)

@@ -68,7 +68,7 @@ func (s *site) visit(t *testing.T) *visit {
 	return &visit{t: t, site: s, client: &http.Client{Transport: client.Transport, Jar: jar}}
 }
 
-// answer is what came back.
+// answer is the reply of the site.
 type answer struct {
 	status int
 	header http.Header
@@ -92,7 +92,7 @@ func (v *visit) request(method, path string, body io.Reader) *http.Request {
 	return r
 }
 
-// open looks at a link.
+// open requests the page of a link.
 func (v *visit) open(path string) answer {
 	v.t.Helper()
 	return v.do(v.request(http.MethodGet, path, http.NoBody))

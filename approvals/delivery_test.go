@@ -38,7 +38,7 @@ func waiting(t *testing.T, ctx context.Context, b *enginetest.Bench, def *flow.D
 	return run, Path(waits[0].Token, "")
 }
 
-// One yes does not decide, one no does, and what they say is what the flow gets.
+// One approval does not decide, one rejection does, and the flow receives the votes.
 func TestPeopleDecide(t *testing.T) {
 	t.Parallel()
 	def := gate(t)
@@ -109,8 +109,8 @@ func TestOtherTokensGiveNoRight(t *testing.T) {
 	})
 }
 
-// An answer that comes after the time is told so.
-func TestTooLate(t *testing.T) {
+// An answer that comes after the timeout is refused with its own page.
+func TestLateAnswer_IsRefused(t *testing.T) {
 	t.Parallel()
 	def := gate(t, activity.Timeout(time.Second, activity.FailOnTimeout))
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

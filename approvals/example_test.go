@@ -22,7 +22,7 @@ var publish = activity.New("publish", func(_ context.Context, d approvals.Decisi
 	return fmt.Sprintf("%s by %s", d.Choice, d.By), nil
 })
 
-// A run waits for an answer, and somebody gives it in the browser, which an HTTP client stands for here.
+// A run waits for an answer, and a visitor gives it in the browser, which an HTTP client replaces here.
 func Example() {
 	ctx, quiet := context.Background(), slog.New(slog.DiscardHandler)
 	f := flow.New[string, string]("article")

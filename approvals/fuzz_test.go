@@ -38,9 +38,9 @@ func FuzzLink(f *testing.F) {
 // counted counts signals.
 type counted struct{ signals int }
 
-func (c *counted) Signal(context.Context, activity.Token, runtime.Signal) (runtime.SignalResult, error) {
+func (c *counted) Signal(context.Context, activity.Token, runtime.Signal) (fabrictype.SignalResult, error) {
 	c.signals++
-	return runtime.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
+	return fabrictype.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
 }
 
 // FuzzForm sends any form to a link, with any cookie. Nothing is signalled, since no form was given out with that

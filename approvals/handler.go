@@ -177,7 +177,7 @@ func (h *Handler) take(w http.ResponseWriter, r *http.Request, token activity.To
 
 // signaler is *runtime.Client.
 type signaler interface {
-	Signal(ctx context.Context, token activity.Token, s runtime.Signal) (runtime.SignalResult, error)
+	Signal(ctx context.Context, token activity.Token, s runtime.Signal) (fabrictype.SignalResult, error)
 }
 
 // patience is how long a visitor waits for the engine.
@@ -189,7 +189,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), patience)
 	defer cancel()
 	source := h.source(d)
-	delivery, err := h.record(ctx, token, h.auditEntry(r, d), func() (runtime.SignalResult, error) {
+	delivery, err := h.record(ctx, token, h.auditEntry(r, d), func() (fabrictype.SignalResult, error) {
 		return h.client.Signal(ctx, token, runtime.Signal{
 			Name: d.Choice, Payload: d, Source: source, IdempotencyKey: idempotencyKey(d.Choice, source),
 		})
@@ -226,7 +226,7 @@ func (h *Handler) deliver(w http.ResponseWriter, r *http.Request, token activity
 }
 
 // answer returns the page for the result of delivering a decision.
-func (h *Handler) answer(delivery runtime.SignalResult, d Decision) (int, page) {
+func (h *Handler) answer(delivery fabrictype.SignalResult, d Decision) (int, page) {
 	given := fmt.Sprintf("Your answer: %s.", h.label(d.Choice))
 	switch delivery.Outcome {
 	case fabrictype.SignalAccepted:

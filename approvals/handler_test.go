@@ -20,24 +20,24 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// signalFunc answers signals as a test wants. It serves for what an engine does not do on demand; what the pages say
-// about real deliveries is tested with real ones.
-type signalFunc func(runtime.Signal) (runtime.SignalResult, error)
+// signalFunc answers signals as a test requires, with outcomes that an engine does not produce on demand. The pages
+// about real deliveries are tested with an engine.
+type signalFunc func(runtime.Signal) (fabrictype.SignalResult, error)
 
-func (f signalFunc) Signal(_ context.Context, _ activity.Token, s runtime.Signal) (runtime.SignalResult, error) {
+func (f signalFunc) Signal(_ context.Context, _ activity.Token, s runtime.Signal) (fabrictype.SignalResult, error) {
 	return f(s)
 }
 
 // untouched fails the test when anything is signalled.
 func untouched(t *testing.T) signalFunc {
-	return func(s runtime.Signal) (runtime.SignalResult, error) {
+	return func(s runtime.Signal) (fabrictype.SignalResult, error) {
 		t.Errorf("signalled %q", s.Name)
-		return runtime.SignalResult{}, errors.New("not expected")
+		return fabrictype.SignalResult{}, errors.New("not expected")
 	}
 }
 
 func outcome(o fabrictype.SignalOutcome) signalFunc {
-	return func(runtime.Signal) (runtime.SignalResult, error) { return runtime.SignalResult{Outcome: o}, nil }
+	return func(runtime.Signal) (fabrictype.SignalResult, error) { return fabrictype.SignalResult{Outcome: o}, nil }
 }
 
 // wellFormed is the text of a token that belongs to nothing.
@@ -47,7 +47,7 @@ func wellFormed(last byte) string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-func TestLookingChangesNothing(t *testing.T) {
+func TestOpeningALink_SignalsNothing(t *testing.T) {
 	t.Parallel()
 	s := serve(t, untouched(t), Question(func(*http.Request, activity.Token) string { return "May <v2> go live?" }))
 	v := s.visit(t)
@@ -94,7 +94,7 @@ func TestFormOfAnotherBrowserIsNotTaken(t *testing.T) {
 		t.Helper()
 		require.Equal(t, http.StatusForbidden, page.status, what)
 		require.Contains(t, page.body, "Nothing was sent yet", what)
-		// What was entered is not lost.
+		// The fields keep the entered values.
 		require.Contains(t, page.body, `value="approve" required checked`, what)
 		require.Contains(t, page.body, `value="Ann &amp; Bob"`, what)
 		require.Contains(t, page.body, ">why not</textarea>", what)
@@ -154,19 +154,19 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 		{outcome(fabrictype.SignalDuplicate), http.StatusOK, "You have answered already"},
 		{outcome(fabrictype.SignalExpired), http.StatusGone, "It is too late"},
 		{outcome(fabrictype.SignalClosed), http.StatusConflict, "It is decided already"},
-		{func(runtime.Signal) (runtime.SignalResult, error) {
-			return runtime.SignalResult{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
+		{func(runtime.Signal) (fabrictype.SignalResult, error) {
+			return fabrictype.SignalResult{}, fmt.Errorf("signal: %w", runtime.ErrTooLarge)
 		}, http.StatusConflict, "No more answers are taken"},
-		{func(runtime.Signal) (runtime.SignalResult, error) {
-			return runtime.SignalResult{}, fmt.Errorf("%w: /comment: is missing", runtime.ErrInvalid)
+		{func(runtime.Signal) (fabrictype.SignalResult, error) {
+			return fabrictype.SignalResult{}, fmt.Errorf("%w: /comment: is missing", runtime.ErrInvalid)
 		}, http.StatusUnprocessableEntity, "/comment: is missing"},
 	} {
 		page := serve(t, c.signal).visit(t).send(path, "approve", "Ann", "")
 		require.Equal(t, c.status, page.status, c.says)
 		require.Contains(t, page.body, c.says)
 	}
-	broken := serve(t, signalFunc(func(runtime.Signal) (runtime.SignalResult, error) {
-		return runtime.SignalResult{}, errors.New("connection lost")
+	broken := serve(t, signalFunc(func(runtime.Signal) (fabrictype.SignalResult, error) {
+		return fabrictype.SignalResult{}, errors.New("connection lost")
 	}))
 	page := broken.visit(t).send(path, "approve", "Ann", "")
 	require.Equal(t, http.StatusServiceUnavailable, page.status)
@@ -177,8 +177,8 @@ func TestEveryOutcomeHasItsPage(t *testing.T) {
 // Malformed links and those that the engine knows nothing of look the same.
 func TestInvalidLinksLookTheSame(t *testing.T) {
 	t.Parallel()
-	s := serve(t, signalFunc(func(runtime.Signal) (runtime.SignalResult, error) {
-		return runtime.SignalResult{}, runtime.ErrInvalidToken
+	s := serve(t, signalFunc(func(runtime.Signal) (fabrictype.SignalResult, error) {
+		return fabrictype.SignalResult{}, runtime.ErrInvalidToken
 	}))
 	v := s.visit(t)
 	unknown := v.send("/"+wellFormed('1'), "approve", "Ann", "")
@@ -191,13 +191,13 @@ func TestInvalidLinksLookTheSame(t *testing.T) {
 	}
 }
 
-// What is sent names the visitor in the same way however the name is typed, and the same answer has the same key.
-func TestWhatIsSent(t *testing.T) {
+// A signal names the visitor in the same way however the name is typed, and the same answer has the same key.
+func TestSignals_NormaliseTheVisitor(t *testing.T) {
 	t.Parallel()
 	var sent []runtime.Signal
-	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.SignalResult, error) {
+	s := serve(t, signalFunc(func(s runtime.Signal) (fabrictype.SignalResult, error) {
 		sent = append(sent, s)
-		return runtime.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
+		return fabrictype.SignalResult{Outcome: fabrictype.SignalAccepted}, nil
 	}))
 	v := s.visit(t)
 	path := "/" + wellFormed('1')
@@ -217,9 +217,9 @@ func TestWhatIsSent(t *testing.T) {
 func TestIdentityOfTheHost(t *testing.T) {
 	t.Parallel()
 	var sent runtime.Signal
-	s := serve(t, signalFunc(func(s runtime.Signal) (runtime.SignalResult, error) {
+	s := serve(t, signalFunc(func(s runtime.Signal) (fabrictype.SignalResult, error) {
 		sent = s
-		return runtime.SignalResult{Outcome: fabrictype.SignalResumed}, nil
+		return fabrictype.SignalResult{Outcome: fabrictype.SignalResumed}, nil
 	}), Identity(func(r *http.Request) (string, bool) {
 		cookie, err := r.Cookie("session")
 		return "Ann@example.com", err == nil && cookie.Value == "good"
@@ -265,7 +265,7 @@ func TestLimits(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, page.status)
 	require.Equal(t, "3600", page.header.Get("Retry-After"))
 
-	// From elsewhere it may be looked at, but its answers are used up; another link's are not.
+	// From another address the page opens, but its answers are used up; another link's are not.
 	elsewhere := func(path string) answer {
 		r := v.request(http.MethodGet, path, http.NoBody)
 		r.Header.Set("From", path)

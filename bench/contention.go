@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -57,8 +58,8 @@ func startPool(ctx context.Context, s settings, count int) (*workerPool, error) 
 }
 
 // stats reads the counts of each worker.
-func (c *workerPool) stats() ([]runtime.WorkerStats, error) {
-	list := make([]runtime.WorkerStats, len(c.members))
+func (c *workerPool) stats() ([]fabrictype.WorkerStats, error) {
+	list := make([]fabrictype.WorkerStats, len(c.members))
 	for i, m := range c.members {
 		if _, err := io.WriteString(m.in, "\n"); err != nil {
 			return nil, err
@@ -117,7 +118,7 @@ type tally struct {
 	cost               stats
 }
 
-func tallyOf(before, after []runtime.WorkerStats) tally {
+func tallyOf(before, after []fabrictype.WorkerStats) tally {
 	var t tally
 	for i := range after {
 		executions := after[i].Executions - before[i].Executions

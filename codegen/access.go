@@ -239,7 +239,7 @@ func fillAccessPage(page, application, deployer string) (string, error) {
 	head, rest, begins := strings.Cut(page, accessBegin)
 	_, tail, ends := strings.Cut(rest, accessEnd)
 	if !begins || !ends {
-		return "", fmt.Errorf("%s: it lacks the marks between which the rules stand", accessPage)
+		return "", fmt.Errorf("%s: the marks around the rules are missing", accessPage)
 	}
 	line := func(user, more string) string {
 		return "```\nACL SETUSER " + user + " on resetkeys ~ff:* resetchannels &ff:* -@all " + application + more + "\n```\n"

@@ -67,7 +67,7 @@ func check(l *library, p *problems) {
 			}
 		}
 		if param := t.unescaped(); param != "" {
-			p.add(t.pos, "parameter %s of template %s is free text with other parts behind it: write {%s%s}", param,
+			p.add(t.pos, "parameter %s of template %s is free text with other parts after it: write {%s%s}", param,
 				t.name, param, escapedMark)
 		}
 	}
@@ -214,7 +214,7 @@ func checkReplies(l *library, f *function, p *problems) {
 	types := map[string]field{}
 	for i, r := range f.replies {
 		if r.form == replyRaw && len(f.replies) > 1 {
-			p.add(r.pos, "a raw reply stands alone")
+			p.add(r.pos, "a raw reply must be the only one")
 		}
 		if r.form != f.replies[0].form {
 			p.add(r.pos, "replies of one function have one form")
@@ -230,7 +230,7 @@ func checkReplies(l *library, f *function, p *problems) {
 		}
 		for _, o := range f.replies[:i] {
 			if o.status == r.status && len(o.fields) == len(r.fields) {
-				p.add(r.pos, "two replies %s with the same number of fields cannot be told apart", r.status)
+				p.add(r.pos, "two replies %s with the same number of fields cannot be distinguished", r.status)
 			}
 		}
 	}

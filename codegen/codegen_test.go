@@ -66,7 +66,7 @@ end
 		{"-- @summary  Does x.\n", "", "x.lua:4: function ff_x has no @summary"},
 		{"exec.core\n-- @arg", "exec.nothing\n-- @arg", "x.lua:6: unknown template exec.nothing"},
 		{"-- @template workers ", "-- @template queue ffx:{tag}:lane:{lane_id}:queue:{fair_key}\n-- @template workers ",
-			"x.lua:2: parameter lane_id of template queue is free text with other parts behind it"},
+			"x.lua:2: parameter lane_id of template queue is free text with other parts after it"},
 		{"-- @template workers ", "-- @template queue ffx:{tag}:lane:{lane_id:escaped}:queue:{fair_key}\n-- @template workers ", ""},
 		{"-- @template workers ", "-- @template lane ffx:{tag}:lane:{lane_id:twice}:queue\n-- @template workers ", "malformed parameter"},
 		{"core exec.core", "core workers", "x.lua:6: template workers has no {tag}"},
@@ -104,7 +104,7 @@ end
 	}
 }
 
-func TestScopes(t *testing.T) {
+func TestLuaScopes(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ text, want string }{
 		{"local a = {}\nfunction a.f() return a.f() end\n", ""},
@@ -139,8 +139,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestUnpacking runs the generated registrations in a Lua interpreter.
-func TestUnpacking(t *testing.T) {
+// TestRegistrationUnpacksArguments runs the generated registrations in a Lua interpreter.
+func TestRegistrationUnpacksArguments(t *testing.T) {
 	t.Parallel()
 	l := sampleLibrary(t)
 	state := gopherlua.NewState()

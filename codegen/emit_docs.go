@@ -211,11 +211,11 @@ func typeText(x field) string {
 
 // docTexts writes the part of the function reference about messages and texts.
 func docTexts(b *strings.Builder, l *library) {
-	b.WriteString("\n## Messages\n\nA value in a message or text ends where the text behind it begins, " +
-		"and contains nothing of the kind; the last value may be any text. " +
-		"What has a `?` is left out when it is empty, with the text before it. " +
-		"`{x:'text'}` stands for the text in quotes, or for nothing. " +
-		"Whoever receives a message that it does not know ignores it.\n\n" +
+	b.WriteString("\n## Messages\n\nA value in a message or text ends where the text after it begins, " +
+		"which it must not contain; the last value may be any text. " +
+		"A value with a `?` is omitted when it is empty, together with the text before it. " +
+		"`{x:'text'}` is the text in quotes, or nothing. " +
+		"A receiver ignores unknown messages.\n\n" +
 		"| Message | Channels | Text |\n| --- | --- | --- |\n")
 	for _, m := range l.forms {
 		if m.kind != formMessage && m.kind != formFrame {
@@ -230,7 +230,7 @@ func docTexts(b *strings.Builder, l *library) {
 		text := "`" + m.declared() + "`"
 		if m.kind == formFrame {
 			text = "`" + m.parts[0].literal +
-				" `, then messages of the channel, each behind its length in bytes and a blank"
+				" `, then messages of the channel, each after its length in bytes and a blank"
 		}
 		fmt.Fprintf(b, "| %s | %s | %s |\n", m.name, strings.Join(channels, ", "), text)
 	}
@@ -244,7 +244,7 @@ func docTexts(b *strings.Builder, l *library) {
 		case formDigits:
 			fmt.Fprintf(b, "| %s | one digit for each element: `%s` |\n", m.name, m.declared())
 		case formSet:
-			fmt.Fprintf(b, "| %s | a set: a line feed, then each `%s` with a line feed behind it |\n",
+			fmt.Fprintf(b, "| %s | a set: a line feed, then each `%s` followed by a line feed |\n",
 				m.name, m.declared())
 		}
 	}

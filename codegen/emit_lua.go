@@ -17,9 +17,9 @@ var keptKeyParams = map[string]bool{"lane_id": true, "flow_id": true, "worker_in
 func emitLuaKeys(l *library) string {
 	var b strings.Builder
 	b.WriteString(luaHeader)
-	b.WriteString("-- Each builder takes the call's context, which carries the place that it works in, and the parameters in order.\n")
-	b.WriteString("-- What begins many keys, and what is one by itself, is kept with the place when it is first used;\n")
-	b.WriteString("-- of one for a lane, a flow or a worker, the key that was used last.\n")
+	b.WriteString("-- Each builder takes the call's context, which contains its place, and the parameters in order.\n")
+	b.WriteString("-- The common beginnings of keys, and keys without parameters, are cached with the place at their first use;\n")
+	b.WriteString("-- of the keys for lanes, flows and workers, the last used one is cached.\n")
 	b.WriteByte('\n')
 	b.WriteString("local function keep(at, name, text)\n  at[name] = text\n  return text\nend\n")
 	for _, t := range l.templates {

@@ -163,7 +163,7 @@ func emitAppend(g *goSource, m *textForm) {
 func emitDigits(g *goSource, m *textForm) error {
 	digits, err := m.digits()
 	g.comment("",
-		fmt.Sprintf("The digits of the text %s, one character for each element: `%s`. What begins with + is added to another digit.",
+		fmt.Sprintf("The digits of the text %s, one character for each element: `%s`. Digits with + are added to another digit.",
 			m.name, m.shown()))
 	g.line("const (")
 	for _, d := range digits {
@@ -175,8 +175,8 @@ func emitDigits(g *goSource, m *textForm) error {
 
 func emitSet(g *goSource, m *textForm) {
 	g.comment("",
-		fmt.Sprintf("%sSet returns the text of a set: a line feed, then each element with a line feed behind it. "+
-			"The elements contain none.", m.goName()))
+		fmt.Sprintf("%sSet returns the text of a set: a line feed, then each element followed by a line feed. "+
+			"Elements must not contain line feeds.", m.goName()))
 	g.line("func %sSet(elements []string) string { return \"\\n\" + strings.Join(elements, \"\\n\") + \"\\n\" }\n",
 		m.goName())
 	g.line("// In%sSet reports whether a set that %sSet returned has an element.", m.goName(), m.goName())
@@ -217,7 +217,7 @@ func emitTextDecoder(g *goSource, m *textForm) {
 				assignment(declared), parts[i+1].literal, none)
 			from, declared = "part", " "
 		case m.kind == formMessage && !x.isFree() && !x.optional:
-			g.line("\ttext, _, _ = strings.Cut(text, \" \") // what later versions send behind it")
+			g.line("\ttext, _, _ = strings.Cut(text, \" \") // additions of later versions")
 		}
 		emitPartDecoder(g, x, from, none)
 	}

@@ -220,7 +220,7 @@ func (s *scopes) countLocals(list []ast.Stmt) {
 		if block, ok := x.(*ast.DoBlockStmt); ok {
 			if n := count(block.Stmts); shared+n > maxChunkLocals {
 				s.problems.add(s.position(x.Line()),
-					"%d locals beside the %d that all files share; the interpreter allows %d", n, shared, maxChunkLocals)
+					"%d locals in addition to the %d that all files share; the interpreter allows %d", n, shared, maxChunkLocals)
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func readSources(dir string) ([]sourceFile, error) {
 		return nil, err
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("folders in internal/lualib does not name that of %s", strings.Join(unknown, ", "))
+		return nil, fmt.Errorf("folders in internal/lualib does not contain the folder of %s", strings.Join(unknown, ", "))
 	}
 	var out []sourceFile
 	for _, name := range order {

@@ -8,9 +8,9 @@ import (
 	gopherlua "github.com/yuin/gopher-lua"
 )
 
-// TestBothSidesAgree feeds what Go sends for each function of the real library to the generated registration, and
-// compares every key and argument that the Lua function would see by name.
-func TestBothSidesAgree(t *testing.T) {
+// TestGoCallsMatchLuaRegistrations passes the keys and arguments that Go sends for each function of the real library to
+// the generated registration, and compares every key and argument that the Lua function would receive by name.
+func TestGoCallsMatchLuaRegistrations(t *testing.T) {
 	t.Parallel()
 	root, err := moduleRoot()
 	if err != nil {

@@ -135,7 +135,7 @@ func (r *rowLayout) take(pos position, word, name, rest string) error {
 	}
 	i := r.index(name)
 	if i < 0 {
-		return fmt.Errorf("there is no such column")
+		return fmt.Errorf("the column does not exist")
 	}
 	c := r.columns[i]
 	switch {
@@ -416,7 +416,7 @@ func fillRowPage(l *library, page string) (string, error) {
 	head, rest, begins := strings.Cut(page, rowBegin)
 	_, tail, ends := strings.Cut(rest, rowEnd)
 	if !begins || !ends {
-		return "", fmt.Errorf("%s: it lacks the marks between which the rows stand", rowPage)
+		return "", fmt.Errorf("%s: the marks around the rows are missing", rowPage)
 	}
 	var b strings.Builder
 	for _, r := range l.rows {

@@ -14,7 +14,7 @@ func TestFaultsOfRows(t *testing.T) {
 		"unknown type":         {"-- @column d word fourth\n", `x.lua:5: @column d: unknown type "word"`},
 		"twice":                {"-- @column a byte again\n", "x.lua:5: @column a: is declared twice"},
 		"values of a number":   {"-- @values a x y\n", "x.lua:5: @values a: the column is of type byte"},
-		"bit of nothing":       {"-- @bit d x what it means\n", "x.lua:5: @bit d: there is no such column"},
+		"bit of nothing":       {"-- @bit d x what it means\n", "x.lua:5: @bit d: the column does not exist"},
 		"piece with a gap":     {"-- @piece p a c\n", "x.lua:5: @piece p: c is not where it should be"},
 		"piece of no column":   {"-- @piece p a d\n", "x.lua:5: @piece p: d is not where it should be"},
 		"the same row twice":   {"\n-- @row r  Another\n", "x.lua:6: row r is declared twice"},

@@ -39,7 +39,7 @@ func takeStore(l *library, d *storeDecl, t tag, p *problems) *storeDecl {
 	case d == nil:
 		p.add(t.pos, "@call without a @store above it")
 	case m == nil:
-		p.add(t.pos, "@call needs name(parameters) and what the function does")
+		p.add(t.pos, "@call needs name(parameters) and a description of the function")
 	default:
 		d.calls = append(d.calls, storeCall{t.pos, m[1], strings.Fields(strings.ReplaceAll(m[2], ",", " "))})
 	}

@@ -152,7 +152,7 @@ func checkCircles(graph map[string]map[string]position, known [][]string, p *pro
 		p.add(position{files[0], 1}, "files use each other in a circle: %s", strings.Join(steps, "; "))
 	}
 	for _, c := range unseen {
-		p.add(position{"codegen/structure.go", 1}, "no circle any more: %s", strings.Join(c, ", "))
+		p.add(position{"codegen/structure.go", 1}, "no longer a circle: %s", strings.Join(c, ", "))
 	}
 }
 

@@ -57,7 +57,7 @@ func TestStructure(t *testing.T) {
 		{"a hook", "", nil, []string{"frame/a.lua", hook, "composite/hooks.lua", "function a.on_end() end\n"}},
 		{"a hook that is set to a function", "", nil, []string{
 			"frame/a.lua", hook, "composite/runs/b.lua", "function b.g() end\n", "composite/hooks.lua", "a.on_end = b.g\n"}},
-		{"a hook that nobody sets", "lua/frame/a.lua:2: hook a.on_end is set nowhere", nil, []string{"frame/a.lua", hook}},
+		{"a hook that is never set", "lua/frame/a.lua:2: hook a.on_end is set nowhere", nil, []string{"frame/a.lua", hook}},
 		{"a hook that is set elsewhere", "lua/composite/runs/b.lua:1: hook a.on_end is set outside lua/composite/hooks.lua", nil, []string{
 			"frame/a.lua", hook, "composite/runs/b.lua", "function a.on_end() end\n"}},
 		{"a hook that only composite files call", "lua/frame/a.lua:2: hook a.on_end is called by no file of the contract library", nil, []string{
@@ -70,7 +70,7 @@ func TestStructure(t *testing.T) {
 			"frame/a.lua", "function a.f() b.g() end\n", "graph/b.lua", "function b.g() a.f() end\n"}},
 		{"a known circle", "", [][]string{{"a", "b"}}, []string{
 			"frame/a.lua", "function a.f() b.g() end\n", "graph/b.lua", "function b.g() a.f() end\n"}},
-		{"a circle that is none any more", "no circle any more: a, b", [][]string{{"a", "b"}}, []string{
+		{"a removed circle", "no longer a circle: a, b", [][]string{{"a", "b"}}, []string{
 			"frame/a.lua", "function a.f() end\n"}},
 		{"a store", "", nil, stores("function b.read(hash, field) end\n", "function c.read(r) end\n", "s.read(at, 'x')")},
 		{"a store with functions of other modules", "", nil, append(stores(

@@ -250,7 +250,7 @@ func checkForms(l *library, p *problems) {
 				p.add(m.pos, "message %s: no template %s of a channel", m.name, channel)
 			}
 			if o := verbs[channel+" "+m.verb()]; o != nil {
-				p.add(m.pos, "messages %s and %s of %s cannot be told apart", o.name, m.name, channel)
+				p.add(m.pos, "messages %s and %s of %s cannot be distinguished", o.name, m.name, channel)
 			}
 			verbs[channel+" "+m.verb()] = m
 		}
@@ -270,9 +270,9 @@ func (m *textForm) checkParts(p *problems) {
 		case x.mark != "" && i > 0 && !last:
 			p.add(m.pos, "%s: the mark %s is neither first nor last", m.name, x.param)
 		case x.optional && (!last || i == 0 || m.parts[i-1].literal == ""):
-			p.add(m.pos, "%s: %s is optional and not the last part behind a text", m.name, x.param)
+			p.add(m.pos, "%s: %s is optional and not the last part after a text", m.name, x.param)
 		case x.mark == "" && !last && m.parts[i+1].literal == "" && m.parts[i+1].mark == "":
-			p.add(m.pos, "%s: nothing stands between %s and %s", m.name, x.param, m.parts[i+1].param)
+			p.add(m.pos, "%s: %s and %s are not separated", m.name, x.param, m.parts[i+1].param)
 		case slices.Contains([]valueKind{kindBool}, x.typ.kind) && x.mark == "":
 			p.add(m.pos, "%s: %s is a bool without a mark", m.name, x.param)
 		}

@@ -25,13 +25,13 @@ func TestTextsAreChecked(t *testing.T) {
 		{"", ""},
 		{"-- @message none channel.wake none {partition}\n", ""},
 		{"-- @message work channel.wake other {partition}\n", "x.lua:3: work is declared at x.lua:2 already"},
-		{"-- @message more channel.wake work {partition}\n", "x.lua:3: messages work and more of channel.wake cannot be told apart"},
+		{"-- @message more channel.wake work {partition}\n", "x.lua:3: messages work and more of channel.wake cannot be distinguished"},
 		{"-- @message here channel.gone here {id}\n", "x.lua:3: message here: no template channel.gone of a channel"},
 		{"-- @message here channel.wake here {id} {id}\n", "x.lua:3: here has two parameters id"},
 		{"-- @message here channel.wake\n", "x.lua:3: @message: needs a name, channels and a text"},
 		{"-- @text pause\n", "x.lua:3: @text: needs a name and a text"},
 		{"-- @text pause {since:date} {reason}\n", "x.lua:3: @text: unknown type date"},
-		{"-- @text pause {since:unix_ms}{reason}\n", "nothing stands between since and reason"},
+		{"-- @text pause {since:unix_ms}{reason}\n", "since and reason are not separated"},
 		{"-- @text pause {since?} {reason}\n", "since is optional and not the last part"},
 		{"-- @text pause {a} {b:'x'} {c}\n", "the mark b is neither first nor last"},
 		{"-- @text pause {a} {b:' x'}\n", ""},
@@ -53,7 +53,7 @@ func TestTextsAreChecked(t *testing.T) {
 	}
 }
 
-// luaPrelude declares what the generated functions need.
+// luaPrelude declares the functions and tables that the generated functions use.
 const luaPrelude = "message, encode, decode = {}, {}, {}\nfunction is_set(x) return x ~= nil and x ~= '' end\n"
 
 func allLuaTexts(l *library) string { return emitLuaTextsIf(l, func(string) bool { return true }) }
@@ -136,9 +136,9 @@ func realLibrary(t *testing.T) *library {
 	return l
 }
 
-// TestBothSidesAgreeOnTexts writes and reads the examples of all messages and texts in Lua. The tests of
+// TestLuaTextsMatchExamples writes and reads the examples of all messages and texts in Lua. The tests of
 // internal/enginerpc do the same in Go.
-func TestBothSidesAgreeOnTexts(t *testing.T) {
+func TestLuaTextsMatchExamples(t *testing.T) {
 	t.Parallel()
 	l := realLibrary(t)
 	state := gopherlua.NewState()
@@ -221,10 +221,10 @@ func TestChangesOfTextsOnTheWire(t *testing.T) {
 		{"message is gone", "@message none channel.wake none {partition}", "", "message none is gone"},
 		{"other word", "channel.wake none {", "channel.wake empty {", "message none was `none {partition}` and is `empty {partition}`"},
 		{"other order", "{partition} {mark}", "{mark} {partition}", "message work was"},
-		{"part behind free text", "{partition} {mark}", "{partition} {mark} {why?}", "message work was"},
+		{"part after free text", "{partition} {mark}", "{partition} {mark} {why?}", "message work was"},
 		{"required part", "none {partition}", "none {partition} {why}", "message none was"},
-		{"channel is gone", "work channel.wake", "work channel.due", "message work is not sent on ffx:wake:{lane_id} any more"},
-		{"channel has another name", "ffx:wake:", "ffx:awake:", "message work is not sent on ffx:wake:{lane_id} any more"},
+		{"channel is gone", "work channel.wake", "work channel.due", "message work is no longer sent on ffx:wake:{lane_id}"},
+		{"channel has another name", "ffx:wake:", "ffx:awake:", "message work is no longer sent on ffx:wake:{lane_id}"},
 		{"type", "since:unix_ms", "since:ms", "text pause was `{since:unix_ms} {reason:text}` and is `{since:ms} {reason:text}`"},
 		{"part of a text", "{reason}", "{reason} {by?}", "text pause was"},
 		{"end of an element", `{permits:int}\n`, `{permits:int};`, "list room was"},

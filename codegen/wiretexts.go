@@ -60,7 +60,7 @@ func brokenTexts(old map[string]*textForm, l *library) []string {
 		now := channelPatterns(l, after)
 		for _, channel := range before.channels {
 			if !slices.Contains(now, channel) {
-				out = append(out, fmt.Sprintf("%s %s is not sent on %s any more", before.kind.tag(), name, channel))
+				out = append(out, fmt.Sprintf("%s %s is no longer sent on %s", before.kind.tag(), name, channel))
 			}
 		}
 		if after.wire() != before.wire() && !after.extends(before) {

@@ -46,7 +46,7 @@ func TestPagesFindTheirRoot(t *testing.T) {
 	}
 }
 
-func TestStrangersAreNotFound(t *testing.T) {
+func TestUnknownPathsAreNotFound(t *testing.T) {
 	t.Parallel()
 	h := console.Handler(console.Config{})
 	for _, path := range []string{"/none", "/assets/none.js", "/assets/../handler.go"} {
@@ -57,7 +57,7 @@ func TestStrangersAreNotFound(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, w.Code, "pages are read only")
 }
 
-// The policy lets pages have nothing but what the handler serves, and nothing inline.
+// The policy allows pages to load only files of the handler, and nothing inline.
 func TestPolicyIsStrict(t *testing.T) {
 	t.Parallel()
 	h := console.Handler(console.Config{})

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Texts and controls stand out from every ground they are on, in both themes: 4.5 for text, 3 for lines that matter (WCAG
-// 2.2 AA).
+// Texts and controls contrast with every background that they are on, in both themes: 4.5 for text, 3 for lines that
+// matter (WCAG 2.2 AA).
 func TestContrasts(t *testing.T) {
 	t.Parallel()
 	sheet, err := os.ReadFile("src/style/tokens.css")

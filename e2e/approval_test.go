@@ -50,7 +50,7 @@ func start(t *testing.T, program string, args ...string) *process {
 	return p
 }
 
-// line waits for a line with a text in it, and returns what follows it.
+// line waits for a line that contains a text, and returns the rest of the line after the text.
 func (p *process) line(text string) string {
 	p.t.Helper()
 	late := time.After(patience)

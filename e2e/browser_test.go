@@ -29,7 +29,7 @@ func openBrowser(t *testing.T) *browser {
 			program = path
 		}
 	}
-	require.NotEmpty(t, program, "there is no browser: apt-get install chromium, or set CHROMIUM to its path")
+	require.NotEmpty(t, program, "no browser was found: apt-get install chromium, or set CHROMIUM to its path")
 	// Without a sandbox, which root cannot have, and root is who CI runs as. The browser sees pages of these tests
 	// only.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox)
@@ -77,7 +77,7 @@ func (b *browser) see(selector string) {
 	b.do(chromedp.WaitVisible(chromedp.CSS(selector)))
 }
 
-// answer fills the form in, sends it and waits for what comes.
+// answer fills the form in, sends it and waits for the next page.
 func (b *browser) answer(choice, who, comment string) {
 	b.t.Helper()
 	b.click(`input[value="` + choice + `"]`)
@@ -89,7 +89,7 @@ func (b *browser) answer(choice, who, comment string) {
 	b.do(chromedp.WaitNotPresent(chromedp.CSS("form")))
 }
 
-// text is what a part of the page shows.
+// text is the visible text of a part of the page.
 func (b *browser) text(selector string) string {
 	b.t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Text(chromedp.CSS(selector)))

@@ -33,9 +33,9 @@ const (
 type BulkAction struct {
 	Kind   BulkKind `json:"kind"`
 	Reason string   `json:"reason,omitempty"`
-	// Scope is "failed", "all", or "from " with the name of a node, as a runtime.RerunScope.
-	Scope    string `json:"scope,omitempty"`
-	Priority int    `json:"priority,omitempty"`
+	// Scope selects the nodes that run again.
+	Scope    RerunScope `json:"scope,omitempty"`
+	Priority int        `json:"priority,omitempty"`
 	// Signal is the name of the signal. Payload is JSON; nil is null.
 	Signal  string          `json:"signal,omitempty"`
 	Payload json.RawMessage `json:"payload,omitempty"`
@@ -47,7 +47,7 @@ type BulkJob struct {
 	Action BulkAction `json:"action"`
 	// Query selects the runs, as parameters of a URL: see runtime.ParseRunQuery.
 	Query string `json:"query"`
-	// Rate is the most runs a second on average, and Most the most runs; 0 is no bound.
+	// Rate is the most runs a second on average, and Most the most runs; 0 sets no bound.
 	Rate float64 `json:"rate,omitempty"`
 	Most int     `json:"most,omitempty"`
 	// Actor started the job.
@@ -91,15 +91,7 @@ type BulkPreview struct {
 	Runs   int              `json:"runs"`
 	States map[RunState]int `json:"states"`
 	// Sample are the first of them, at most 20, in the order in which a job would handle them.
-	Sample []BulkRun `json:"sample"`
+	Sample []Run `json:"sample"`
 	// More reports that there are more runs than were counted: at most 100,000, or as many as the job would handle.
 	More bool `json:"more,omitempty" doc:"There are more runs than were counted."`
-}
-
-// BulkRun is a run of a sample.
-type BulkRun struct {
-	Flow      string    `json:"flow"`
-	Run       string    `json:"run"`
-	State     RunState  `json:"state"`
-	CreatedAt time.Time `json:"created_at"`
 }

@@ -8,12 +8,12 @@
 // # States and kinds
 //
 // States, outcomes and kinds are typed strings with constants. A newer engine may have further ones, so a program
-// handles texts that it does not know. The texts of the JSON are those of the constants.
+// handles texts that it does not know. The JSON has the texts of the constants.
 //
 // # Times
 //
-// Times are those of the engine's clock unless the comment of a field names another one. The zero time means that the
-// time does not apply or is not known, and the JSON omits it.
+// Times are by the engine's clock unless the comment of a field names another one. The zero time means that the time
+// does not apply or is not known, and the JSON omits it.
 //
 // # Ids
 //

@@ -4,8 +4,9 @@ import "time"
 
 // EventKind is the kind of an event of a run or of one of its nodes. Programs ignore kinds that they do not know.
 //
-// Beside the constants, a run has these events: "flow_cancel_requested" and "flow_deadline", after which nothing starts
-// any more and running functions are asked to end, and "flow_reopened", when a node of a run that was over is replayed.
+// In addition to the constants, a run has these events: "flow_cancel_requested" and "flow_deadline", after which no
+// node starts and the contexts of running functions end, and "flow_reopened", when a node of a run that was over is
+// replayed.
 //
 // And a node has these: "sleeping", "timer_moved", "timer_ended" and "timer_skipped" of a sleep, with its end in
 // Detail, or the actor who skipped it; "resumed_by_operator" when ResumeWait ends a wait, with the actor;
@@ -26,7 +27,8 @@ const (
 	// EventRunRerun: nodes of a run that was over are run again; Detail is the scope.
 	EventRunRerun EventKind = "flow_rerun"
 	// EventBudgetSoft: more than the soft limit of a budget has been spent. EventBudgetHard: something was refused
-	// because of its hard limit. Node and Attempt are those of the report, Detail describes the budget.
+	// because of its hard limit. Node and Attempt identify the attempt that reported usage, Detail describes the
+	// budget.
 	EventBudgetSoft EventKind = "budget_soft"
 	EventBudgetHard EventKind = "budget_hard"
 	// A run ends with one of these. The text of EventRunSucceeded has the outcome of the run, flow.Succeeded, not its
@@ -85,7 +87,7 @@ type Event struct {
 	// Category is the category of the failure, such as activity.CategoryTimeout, of events of the kinds EventRetry,
 	// EventFailed and EventExpired.
 	Category string `json:"category,omitempty"`
-	// Percent and Message are those of EventProgress.
+	// Percent and Message are the arguments of EventProgress.
 	Percent float64 `json:"percent,omitempty"`
 	Message string  `json:"message,omitempty"`
 }
@@ -100,8 +102,8 @@ func (e Event) Ends() bool {
 }
 
 // FeedEvent is an event of the feed of all runs. The feed has the events of runs but for "flow_deadline" and
-// "flow_reopened", and of nodes those of waits: EventSuspended, EventSignalled, EventEscalated, EventWaitTimedOut and
-// "resumed_by_operator".
+// "flow_reopened", and of nodes the events of waits: EventSuspended, EventSignalled, EventEscalated, EventWaitTimedOut
+// and "resumed_by_operator".
 type FeedEvent struct {
 	// Cursor continues after the event. Only the HTTP API sets it; in Go, Feed.Cursor returns it.
 	Cursor string    `json:"cursor"`

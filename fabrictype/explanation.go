@@ -11,7 +11,7 @@ import (
 // The node waits for other nodes, runs or people:
 //   - "upstreams": nodes that it depends on have not ended; Names are those nodes.
 //   - "join": its join is not decided; Need more of the upstreams in Names have to succeed.
-//   - "settling": its upstreams have ended, and the engine carries out what follows.
+//   - "settling": its upstreams have ended, and the engine processes the consequences.
 //   - "child_run": the run of a map or sub-flow node has not ended; Subject is the run, Key its flow.
 //   - "signals": Have of Need signals have come; Names are the names that count, Until is the timeout.
 //   - "escalated": the time of the wait for signals was up, and the wait continues.
@@ -39,7 +39,7 @@ import (
 //   - "timer": the node sleeps until Until: it is a timer, or its function sleeps at the step Subject.
 //   - "delay": the node was delayed; Until is the end of the delay.
 //   - "start": the run starts at Until; see runtime.StartAt.
-//   - "queue": the run waits for its turn among those of the key Key; Have is its place in the queue, Subject a run
+//   - "queue": the run waits for its turn among the runs of the key Key; Have is its place in the queue, Subject a run
 //     that is open. See runtime.WithKey.
 //   - "retry": its last attempt failed; attempt Have of Need begins at Until, Detail is the failure.
 //   - "keeper_overdue": a keeper is late with Subject, which is another reason; Until is when it was due.

@@ -8,7 +8,7 @@ import (
 // Flow is a published flow.
 type Flow struct {
 	Name string `json:"name"`
-	// Hash is that of its graph, as flow.Definition.Hash returns it.
+	// Hash is the hash of its graph, as flow.Definition.Hash returns it.
 	Hash string `json:"hash"`
 	// Doc is the text of flow.Describe.
 	Doc string `json:"doc,omitempty"`

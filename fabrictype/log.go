@@ -15,7 +15,7 @@ type LogLine struct {
 	Attempt int `json:"attempt"`
 	// At is the time of the record by the worker's clock; zero if the record has none.
 	At time.Time `json:"at,omitzero"`
-	// Level and Message are those of the record.
+	// Level and Message are the level and the message of the record.
 	Level   slog.Level `json:"level"`
 	Message string     `json:"message"`
 	// Attrs are the attributes in JSON, an object; empty if there are none.

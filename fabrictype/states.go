@@ -25,7 +25,7 @@ const (
 // of these texts come from the FlowFabric contract and are wider than their word: see the constants.
 type NodeState string
 
-// States of nodes. Node.Waiting says what a node that has not ended waits for.
+// States of nodes. Node.Waiting explains why a node that has not ended waits.
 const (
 	// NodeWaiting: the node waits for a free worker, or for the end of a pause.
 	NodeWaiting NodeState = "waiting"
@@ -209,7 +209,7 @@ const (
 	FireFailed FireOutcome = "failed"
 )
 
-// OverlapPolicy determines what happens to a fire while the run that the schedule started last is open. Its text is
+// OverlapPolicy determines the treatment of a fire while the run that the schedule started last is open. Its text is
 // part of the stored form.
 type OverlapPolicy string
 

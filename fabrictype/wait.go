@@ -5,6 +5,48 @@ import (
 	"time"
 )
 
+// Wait is a place at which a run waits, or has waited, for signals.
+type Wait struct {
+	ID string `json:"id"`
+	// Flow and Run name the run that waits, which can be a child run of a map or sub-flow.
+	Flow   string `json:"flow"`
+	Run    string `json:"run"`
+	FlowID string `json:"flow_id,omitempty"`
+	// Node is the waitpoint node, or the node whose activity waits.
+	Node string `json:"node"`
+	// Step is the name of the wait in the activity, with "#2" and so on from the second call on; empty for a waitpoint
+	// node.
+	Step        string    `json:"step,omitempty" doc:"Name of the wait in the activity; absent for a waitpoint node."`
+	ExecutionID string    `json:"execution,omitempty"`
+	State       WaitState `json:"state" doc:"pending, open or closed"`
+	// OpenedAt is when the wait was opened.
+	OpenedAt time.Time `json:"opened_at,omitzero"`
+	// TimeoutAt is when OnTimeout, an activity.TimeoutBehavior, takes effect; for a pending wait, when it is closed.
+	// Both are empty without a timeout, and after an escalation (Escalated), when no timeout is left.
+	TimeoutAt time.Time `json:"timeout_at,omitzero"`
+	OnTimeout string    `json:"on_timeout,omitempty"`
+	// Escalated reports whether the timeout has passed with activity.Escalate, so that the wait continues.
+	Escalated bool `json:"escalated,omitempty" doc:"The timeout has passed and the wait continues."`
+	// Signals are the names of the signals that count; empty means that all names count.
+	Signals []string `json:"signals,omitempty" doc:"Names of the signals that count; absent if all do."`
+	// All reports whether one signal of each name is required; Distinct, whether only one signal of each source counts.
+	All      bool `json:"all,omitempty" doc:"One signal of each name is required."`
+	Distinct bool `json:"distinct,omitempty" doc:"Only one signal of each source counts."`
+	// Needed is the number of signals that end the wait, and Received how many of them have arrived. For a pending
+	// wait, Needed is 0, because the function has not set it yet, and Received counts all signals that are kept.
+	Needed   int `json:"needed"`
+	Received int `json:"received"`
+	// Title, Question and Audience are the question that is asked, and who is asked (activity.Title, Question and
+	// Audience).
+	Title    string   `json:"title,omitempty"`
+	Question string   `json:"question,omitempty"`
+	Audience []string `json:"audience,omitempty"`
+	// AnswerSchema is the JSON Schema that the payload of a signal must satisfy; nil if any payload does.
+	AnswerSchema json.RawMessage `json:"answer_schema,omitempty" doc:"JSON Schema that the payload of an answer must satisfy."`
+	// Tags are the tags of the run. Only lists over all runs and the wait of a token have them.
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
 // ReceivedSignal is a signal that a wait has received.
 type ReceivedSignal struct {
 	// ID identifies the signal in the engine.

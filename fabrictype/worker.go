@@ -44,7 +44,7 @@ func (w Worker) Drains() bool { return w.State == WorkerDraining || !w.DrainRequ
 
 // Build is a program by its build information. Fields that the build does not have are empty.
 type Build struct {
-	// Path and Version are those of the main module.
+	// Path and Version are the path and the version of the main module.
 	Path    string `json:"path,omitempty"`
 	Version string `json:"version,omitempty"`
 	// Revision is the commit in version control, Modified whether files had changed since.

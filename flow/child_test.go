@@ -43,8 +43,8 @@ func TestChildNodesAreStored(t *testing.T) {
 	require.Equal(t, def.Hash(), read.Hash())
 	each := read.Node("part").Sub.Node("each")
 	require.Equal(t, &flowgraph.MapSpec{MaxItems: 50, AtOnce: 3}, each.Map)
-	require.NotEqual(t, def.Hash(), mapAndSub(t, flow.ItemsAtOnce(4), flow.MaxMapItems(50)).Hash(), "what a sub-flow does counts")
-	require.Equal(t, "default", read.Node("part").Lane, "that of its first activity")
+	require.NotEqual(t, def.Hash(), mapAndSub(t, flow.ItemsAtOnce(4), flow.MaxMapItems(50)).Hash(), "the nodes of a sub-flow count")
+	require.Equal(t, "default", read.Node("part").Lane, "the lane of its first activity")
 
 	clone := read.Clone()
 	clone.Node("part").Sub.Node("each").Map.AtOnce = 9
@@ -116,7 +116,7 @@ func TestChildNodeFaults(t *testing.T) {
 	}
 }
 
-// Two activities of one name could not be told apart by a worker, in whichever flow they are.
+// A worker could not distinguish two activities of one name, in whichever flow they are.
 func TestSubFlowSharesNames(t *testing.T) {
 	other := activity.New("child.item", func(_ context.Context, n int) (int, error) { return n, nil })
 	f := flow.New[int, struct{}]("outer")

@@ -98,7 +98,7 @@ func TestConditionsAreStoredAndDrawn(t *testing.T) {
 	}
 }
 
-// What affects what a run does changes the hash.
+// Every change that affects the behaviour of a run changes the hash.
 func TestHashKnowsConditions(t *testing.T) {
 	t.Parallel()
 	str := ident[string]("str")
@@ -143,7 +143,7 @@ func TestHashKnowsConditions(t *testing.T) {
 	}
 }
 
-// conditionFaults are declarations with a fault each, and what Build says.
+// conditionFaults are declarations with a fault each, by the error of Build.
 var conditionFaults = map[string]func(*flow.Builder[string, none]){
 	`node "c": condition: bad condition: no node has it`: func(f *flow.Builder[string, none]) {
 		flow.When(f.Input(), "c", isLong)

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// upload is a file that somebody has sent.
+// upload is a file that a user has sent.
 type upload struct {
 	Size int      `json:"size"`
 	Kind fileKind `json:"kind"`

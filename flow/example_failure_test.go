@@ -12,7 +12,7 @@ import (
 
 var (
 	book = activity.New("trip.book", func(context.Context, string) (string, error) { return "", errors.New("full") })
-	tell = activity.New("trip.tell", func(context.Context, string) (bool, error) { return true, nil })
+	tell = activity.New("trip.note", func(context.Context, string) (bool, error) { return true, nil })
 )
 
 // A node for the case that another one fails; it is skipped when that one succeeds.
@@ -31,8 +31,8 @@ func ExampleOnFailure() {
 	// Output:
 	// trip: string -> string
 	//   0  hotel      trip.book  <- input
-	//   1  apologise  trip.tell  <- input, (on failure hotel)
-	//   1  clean-up   trip.tell  <- input, (always hotel)
+	//   1  apologise  trip.note  <- input, (on failure hotel)
+	//   1  clean-up   trip.note  <- input, (always hotel)
 	//   result: hotel
 }
 
@@ -52,7 +52,7 @@ func ExampleFailure_Err() {
 		}
 		return why.Reason, nil
 	}
-	// What a worker gives to the function of a node with flow.FailureOf(hotel) as its input.
+	// This is the input that a worker passes to the function of a node with flow.FailureOf(hotel).
 	text, _ := apologise(context.Background(), flow.Failure{
 		Node: "hotel", Outcome: flow.Failed, Reason: "Ritz is full",
 		Details: []activity.ErrorDetail{{Name: "trip.full", Value: []byte(`{"hotel":"Ritz"}`)}},

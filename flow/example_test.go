@@ -106,7 +106,7 @@ func ExampleBuilder_Build() {
 	// true
 }
 
-// What a node will get can be seen without running anything.
+// The input that a node will get can be computed without running anything.
 func ExampleDefinition_NodeInput() {
 	census, err := Census(2)
 	if err != nil {

@@ -155,7 +155,7 @@ type textual struct{}
 
 func (*textual) UnmarshalText([]byte) error { return nil }
 
-// clash has a field whose type shares its short name with that of another package.
+// clash has a field whose type shares its short name with a type of another package.
 type clash struct {
 	Number rand.Zipf `json:"number"`
 }

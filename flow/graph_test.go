@@ -38,8 +38,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// everything is a flow that uses each feature of the stored form. reverse declares what has no order the other way
-// round.
+// everything is a flow that uses each feature of the stored form. reverse reverses the order of unordered declarations.
 func everything(t testing.TB, reverse bool) *flow.Definition[Source, Summary] {
 	t.Helper()
 	tags := []flow.TagOption{flow.Tag("team.name", "a<b>&\"c\""), flow.Tag("app.tier", "é")}
@@ -113,7 +112,7 @@ func TestGoldenGraphIsReadAlike(t *testing.T) {
 	if g.Hash() != d.Hash() {
 		t.Error("another hash")
 	}
-	// encoding/json escapes <, > and & in what MarshalJSON returns; that must not matter.
+	// encoding/json escapes <, > and & in the result of MarshalJSON; that must not matter.
 	escaped, err := json.Marshal(flowgraph.Of(d.Internal()))
 	if err != nil {
 		t.Fatal(err)
@@ -138,7 +137,7 @@ func TestHashIgnoresOrder(t *testing.T) {
 	}
 }
 
-func TestHashSeesWhatMatters(t *testing.T) {
+func TestHash_ChangesWithEachField(t *testing.T) {
 	t.Parallel()
 	base := flowgraph.Of(everything(t, false).Internal())
 	seen := map[string]string{"": base.Hash()}
@@ -216,7 +215,7 @@ func TestDefinitionIsImmutable(t *testing.T) {
 	}
 	more, err := f.Build()
 	if err != nil || len(flowgraph.Of(more.Internal()).Nodes) != 2 {
-		t.Errorf("the builder cannot go on: %v", err)
+		t.Errorf("the builder cannot continue: %v", err)
 	}
 }
 
@@ -295,7 +294,7 @@ func handlerNames(list []activity.Handler) string {
 	return strings.Join(names, " ")
 }
 
-// Nodes take what their activity says unless they say otherwise.
+// Nodes have the options of their activity unless they set their own.
 func TestNodeOptionsReplaceTheActivitys(t *testing.T) {
 	t.Parallel()
 	a := ident[string]("str", activity.Lane("a"), activity.Priority(3), activity.StartToClose(time.Second), activity.Capabilities("gpu"))

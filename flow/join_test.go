@@ -140,7 +140,7 @@ func TestJoinFaults(t *testing.T) {
 		}, flowgraph.ErrJoin, []string{`join: bad join: 2 joins; a node has at most one`}},
 		"after besides": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, flow.AnyOf(a), flow.After(b)) },
 			flowgraph.ErrJoin, []string{`join: bad join: "b" besides the join; all upstreams of a node with a join belong to it, by their success`}},
-		"after beside after": {func(f builder, a, b flow.Ref[string]) {
+		"after next to after": {func(f builder, a, b flow.Ref[string]) {
 			flow.Node(f, "n", str, f.Input(), flow.AfterAny(a), flow.After(b))
 		}, flowgraph.ErrJoin, []string{`join: bad join: other upstreams are given besides; all upstreams of a node with a join belong to it`}},
 		"data besides": {func(f builder, a, b flow.Ref[string]) { flow.Node(f, "n", str, b, flow.AfterAny(a)) },

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// graphOf wraps the JSON of nodes into that of a graph.
+// graphOf wraps the JSON of nodes into the JSON of a graph.
 func graphOf(nodes ...string) string {
 	return `{"version":1,"name":"f","nodes":[` + strings.Join(nodes, ",") + `]}`
 }
@@ -77,10 +77,10 @@ func TestParseFaults(t *testing.T) {
 				t.Errorf("got %v, want %v: %s", err, tc.kind, tc.want)
 			}
 			if len(flow.Faults(err)) == 0 {
-				t.Errorf("%T is no fault", err)
+				t.Errorf("%T is not a fault", err)
 			}
 			if into := new(flowgraph.Graph); into.UnmarshalJSON([]byte(tc.data)) == nil || !reflect.DeepEqual(into, new(flowgraph.Graph)) {
-				t.Error("UnmarshalJSON takes it or leaves a part behind")
+				t.Error("UnmarshalJSON accepts it, or leaves a part of it")
 			}
 		})
 	}

@@ -45,7 +45,7 @@ func declare() (*flow.Definition[Source, Stats], error) {
 }
 `
 
-// What does not fit does not compile, and the message names both types.
+// Mismatched types do not compile, and the message names both types.
 func TestTyping(t *testing.T) {
 	t.Parallel()
 	check := typeChecker(t)
@@ -131,7 +131,7 @@ func TestImports(t *testing.T) {
 	allowed := map[string]bool{
 		module + "flow": true, module + "activity": true, module + "internal/activitycontext": true, module + "internal/recordtext": true,
 		module + "internal/activityspec": true, module + "internal/flowgraph": true, module + "internal/errordetail": true,
-		module + "internal/layout": true,
+		module + "internal/layout": true, module + "fabrictype": true,
 	}
 	seen := 0
 	for _, path := range goList(t, "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "../activity") {

@@ -75,7 +75,7 @@ func TestWaitpointGolden(t *testing.T) {
 	}
 	again.Node("approve").Wait.Signals[0] = "x"
 	if flowgraph.Of(d.Internal()).Node("approve").Wait.Signals[0] == "x" || again.Clone().Node("approve").Wait == again.Node("approve").Wait {
-		t.Error("copies share what is waited for")
+		t.Error("copies share the condition of their wait")
 	}
 }
 

@@ -19,7 +19,7 @@ type Call struct {
 	Attempt int
 	// Input and Result are encoded by the activity's codec. Result is nil while the function runs and after an error.
 	Input, Result []byte
-	// Err is what the function, its fake or the fault returned.
+	// Err is the error of the function, its fake or the fault.
 	Err error
 	// Began and Ended are times of the test's clock; Ended is zero while the function runs, and after a panic.
 	Began, Ended time.Time
@@ -28,13 +28,13 @@ type Call struct {
 // Decode decodes the input of a call that is encoded as JSON.
 func (c Call) Decode(target any) error { return json.Unmarshal(c.Input, target) }
 
-// recorder holds what a test has set up, and all calls.
+// recorder holds the fakes and faults of a test, and all calls.
 type recorder struct {
 	mu     sync.Mutex
 	calls  []*Call
 	fakes  map[string]*fake
 	faults []*fault
-	// effects are those of all calls, storm is what goes wrong besides the faults; nil for nothing.
+	// effects are the effects of all calls, storm adds random faults; nil for none.
 	effects []effect
 	storm   *storm
 }

@@ -36,7 +36,7 @@ func day(tb testing.TB) *flow.Definition[int, int] {
 	return def
 }
 
-// live runs the flow of a day and a schedule beside it, from one midnight to the next.
+// live runs the flow of a day and a schedule at the same time, from one midnight to the next.
 func live(t *flowtest.T, work, tick *flow.Definition[int, int]) {
 	t.Serve(tick)
 	_, err := runtime.Schedule(context.Background(), t.Client(), "ticks", tick, 1,
@@ -65,7 +65,7 @@ func tick(tb testing.TB) *flow.Definition[int, int] {
 // maxDayCalls bounds the calls of a day in which something is due a dozen times.
 const maxDayCalls = 120
 
-// realClock returns a function that tells the time outside of bubbles, also within one.
+// realClock returns a function that returns the time outside of bubbles, also within one.
 func realClock(t *testing.T) func() time.Time {
 	ask, tell := make(chan struct{}), make(chan time.Time)
 	go func() {
@@ -87,7 +87,7 @@ func TestDayCostsFewCalls(t *testing.T) {
 	now := realClock(t)
 	flowtest.Run(t, func(t *flowtest.T) {
 		work, tick := day(t), tick(t)
-		t.Advance(0) // the keeper has looked at all partitions once
+		t.Advance(0) // the keeper has read all partitions once
 		before, begun := t.Commands(), now()
 		live(t, work, tick)
 		took, after := now().Sub(begun), t.Commands()

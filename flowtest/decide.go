@@ -7,9 +7,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Decide makes a condition of a flow take a case, whatever its function says, from the next decision on: "true" or
-// "false" for a condition of flow.When, the name of a case or "default" for one of flow.Switch. With a name that is no
-// case the condition fails. A test whose flows do not have the condition fails at its end.
+// Decide makes a condition of a flow take a case, whatever its function returns, from the next decision on: "true" or
+// "false" for a condition of flow.When, the name of a case or "default" for one of flow.Switch. With a name that is not
+// a case the condition fails. A test whose flows do not have the condition fails at its end.
 func (t *T) Decide(flowName, condition, caseName string) {
 	t.Helper()
 	t.FakeName(flowgraph.ConditionActivity(flowName, condition), func(context.Context, []byte) (any, error) {
@@ -17,7 +17,8 @@ func (t *T) Decide(flowName, condition, caseName string) {
 	})
 }
 
-// isDecision reports whether the result of a node is the decision for what the function of a condition has returned.
+// isDecision reports whether the result of a node is the decision for the value that the function of a condition has
+// returned.
 func isDecision(stored, returned []byte) bool {
 	var decision struct {
 		Case   string

@@ -60,7 +60,7 @@ func TestDecide(t *testing.T) {
 	})
 }
 
-// Workers that die before and after a decision change nothing: one branch runs, and what cleans up has one effect.
+// Workers that die before and after a decision change nothing: one branch runs, and the cleanup has one effect.
 func TestStormOfConditions(t *testing.T) {
 	t.Parallel()
 	flowtest.Run(t, func(t *flowtest.T) {

@@ -1,8 +1,8 @@
 // Package flowtest tests flows by the real engine in milliseconds.
 //
 // Run gives a test an engine in memory with a keeper, a worker and a client, all of them unmodified, in a bubble of
-// package testing/synctest. Their clock is virtual: it stands still while anything is being done, and jumps to the next
-// moment at which something is due when nothing is. So a retry after an hour and a wait of a day take no time, and
+// package testing/synctest. Their clock is virtual: it does not advance while any goroutine runs, and jumps to the next
+// moment at which something is due when all are blocked. So a retry after an hour and a wait of a day take no time, and
 // durations are exact:
 //
 //	func TestRefund(t *testing.T) {
@@ -17,17 +17,17 @@
 //		})
 //	}
 //
-// # What runs
+// # Functions
 //
 // The worker runs the functions of the activities, except those that the test replaces: Fake by a function of the same
 // type, T.FakeName by name. A function that does real input or output must be replaced or reach something inside the
-// test: while it waits for a network, the virtual clock stands still.
+// test: while it waits for a network, the virtual clock does not advance.
 //
 // # Assertions
 //
-// An assertion waits for what it asserts: TestRun.MustSucceed and TypedRun.MustResult for the end of the run,
-// TestNode.Succeeded for the end of the node, TestNode.Waiting for the wait. Idle time is skipped meanwhile. A failure
-// ends the test and shows the run as a table.
+// An assertion waits for its condition: TestRun.MustSucceed and TypedRun.MustResult for the end of the run,
+// TestNode.Succeeded for the end of the node, TestNode.Waiting for the wait. Idle time is skipped. A failure ends the
+// test and shows the run as a table.
 //
 // # Beyond single runs
 //

@@ -15,13 +15,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What a test on a server waits for takes real time.
+// The waits of a test on a server take real time.
 const (
 	// serverPatience is how long an assertion waits by default.
 	serverPatience = time.Minute
 	// longestAdvance is the longest time that a test on a server lets pass.
 	longestAdvance = 10 * time.Second
-	// serverSettle is how long Is and Attempts wait for what messages bring about, on a machine that may be busy.
+	// serverSettle is how long Is and Attempts wait for the effects of messages, on a machine that may be busy.
 	serverSettle = 10 * time.Second
 )
 

@@ -28,10 +28,10 @@ func (t *T) Commands() map[string]int {
 	return counts
 }
 
-// CheckFakes does what Run does at its end.
+// CheckFakes checks the fakes as Run does at its end.
 func (t *T) CheckFakes() { t.checkFakes() }
 
-// ForgetFakes removes what the test has set up.
+// ForgetFakes removes the fakes and faults of the test.
 func (t *T) ForgetFakes() {
 	t.record.mu.Lock()
 	defer t.record.mu.Unlock()

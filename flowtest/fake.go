@@ -8,15 +8,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// fake stands for the function of an activity.
+// fake replaces the function of an activity.
 type fake struct {
 	invoke func(ctx context.Context, codec activity.Codec, input []byte) ([]byte, error)
 	named  bool // set by FakeName, whose name the compiler has not checked
 }
 
 // Fake replaces the function of an activity by another of the same type, for all nodes that run it, from the next call
-// on. It gets what the node gets, and its result is encoded as that of the function. It may be called again to change
-// the function.
+// on. It gets the input of the node, and its result is encoded as the function's would be. It may be called again to
+// change the function.
 func Fake[In, Out any](t *T, a *activity.Activity[In, Out], fn func(context.Context, In) (Out, error)) {
 	t.Helper()
 	if err := a.Err(); err != nil {
@@ -31,8 +31,8 @@ func Fake[In, Out any](t *T, a *activity.Activity[In, Out], fn func(context.Cont
 	})
 }
 
-// NamedFunc stands for the function of an activity whose Go types the test does not know. input is as the engine has
-// it. The result is encoded by the activity's codec.
+// NamedFunc replaces the function of an activity whose Go types the test does not know. input is as the engine has it.
+// The result is encoded by the activity's codec.
 type NamedFunc func(ctx context.Context, input []byte) (any, error)
 
 // Return is a function that returns a value.
@@ -69,7 +69,7 @@ func (t *T) setFake(
 }
 
 // checkFakes fails the test for each name of a fake that no activity of the test's flows has, and for each fault that
-// did not happen: the test would not prove what it seems to.
+// did not happen: such a test proves less than it appears to.
 func (t *T) checkFakes() {
 	t.Helper()
 	if t.Failed() {

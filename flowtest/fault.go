@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// Target is what a fault or a list of calls is about: an activity, or Named for the name of one; a Ref of package flow,
-// or Node for the name of a node.
+// Target selects the attempts of a fault or of a list of calls: an activity, or Named for the name of one; a Ref of
+// package flow, or Node for the name of a node.
 type Target interface{ Name() string }
 
 // Named is the target of the activity with that name.
@@ -68,7 +68,7 @@ func (w When) String() string {
 	return "attempt " + strings.Trim(strings.ReplaceAll(fmt.Sprint(w.attempts), " ", ", "), "[]")
 }
 
-// Fault is what goes wrong with an attempt.
+// Fault is a fault that a test injects into an attempt.
 type Fault struct {
 	what string
 	// before happens in place of the function if it returns an error, after happens when it has returned. Either may be
@@ -96,7 +96,7 @@ func Hang() Fault {
 	}}
 }
 
-// LoseWorker lets the worker of an attempt die when the function has done its work and before anybody is told, with
+// LoseWorker lets the worker of an attempt die when the function has returned and before its end is reported, with
 // everything else that runs on it. Another worker takes its place; it gets the executions when the leases of the dead
 // one are over (runtime.WorkerConfig.Lease).
 func LoseWorker() Fault {

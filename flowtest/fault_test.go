@@ -95,7 +95,7 @@ func TestHang(t *testing.T) {
 	})
 }
 
-// What ran on a worker that died runs on another one when the lease is over, and costs no retry.
+// The executions of a worker that died run on another one when the lease is over, which costs no retry.
 func TestLoseWorker(t *testing.T) {
 	t.Parallel()
 	flowtest.Run(t, func(t *flowtest.T) {
@@ -140,7 +140,7 @@ func TestTimeOut(t *testing.T) {
 	})
 }
 
-// A failed assertion says what was wrong and shows the run.
+// A failed assertion describes the mismatch and shows the run.
 func TestFailuresShowTheRun(t *testing.T) {
 	t.Parallel()
 	flowtest.Run(t, func(t *flowtest.T) {
@@ -172,7 +172,7 @@ func TestFailuresShowTheRun(t *testing.T) {
 	})
 }
 
-// A test that sets up what never happens proves less than it seems to.
+// A test with fakes or faults that are never used fails.
 func TestUselessFakesAndFaultsFail(t *testing.T) {
 	t.Parallel()
 	flowtest.Run(t, func(t *flowtest.T) {

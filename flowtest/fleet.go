@@ -32,7 +32,8 @@ type fleet struct {
 	members []*member
 	all     demand // of all flows so far
 	serial  int
-	// concurrency is that of workers that are started from now on; 0 is that of the test's config.
+	// concurrency is the concurrency of workers that are started from now on; 0 is the concurrency of the test's
+	// config.
 	concurrency int
 	ended       bool
 	leaving     sync.WaitGroup
@@ -50,19 +51,19 @@ type member struct {
 	left     chan struct{} // closed when the worker has ended
 }
 
-// demand is what flows need of workers.
+// demand has the handlers, lanes and capabilities that flows need of workers.
 type demand struct {
 	handlers     map[string]activity.Handler
 	lanes        map[string]bool
 	capabilities map[string]bool
 }
 
-// demandOf returns what a flow needs, with the flows inside it.
+// demandOf returns the demand of a flow, with the flows inside it.
 func demandOf(f Flow) demand {
 	d := demand{make(map[string]activity.Handler), make(map[string]bool), make(map[string]bool)}
 	for _, h := range f.Handlers() {
 		d.handlers[h.Name()] = h
-		// Those of plans are in no graph yet.
+		// Activities of plans are in no graph yet.
 		if lane := activityspec.OptionsOf(h.Internal()).Lane; lane != "" {
 			d.lanes[lane] = true
 		}
@@ -86,7 +87,7 @@ func (d *demand) addGraph(g *flowgraph.Graph) {
 	}
 }
 
-// covers reports whether a worker that serves d also serves what more needs.
+// covers reports whether a worker that serves d also serves more.
 func (d *demand) covers(more demand) bool {
 	return containsKeys(d.handlers, more.handlers) && containsKeys(d.lanes, more.lanes) &&
 		containsKeys(d.capabilities, more.capabilities)
@@ -106,7 +107,7 @@ func (d *demand) clone() demand {
 	return demand{maps.Clone(d.handlers), maps.Clone(d.lanes), maps.Clone(d.capabilities)}
 }
 
-// add adds what more needs. Its handlers replace those of the same names.
+// add adds the demand of more. Its handlers replace handlers of the same names.
 func (d *demand) add(more demand) {
 	if d.handlers == nil {
 		*d = demand{make(map[string]activity.Handler), make(map[string]bool), make(map[string]bool)}
@@ -116,8 +117,8 @@ func (d *demand) add(more demand) {
 	maps.Copy(d.capabilities, more.capabilities)
 }
 
-// Serve lets the workers run the activities of flows, whose runs the test does not begin by Start: those of schedules,
-// and those that other code starts.
+// Serve lets the workers run the activities of flows, whose runs the test does not begin by Start: runs of schedules,
+// and runs that other code starts.
 func (t *T) Serve(flows ...Flow) {
 	t.Helper()
 	for _, f := range flows {
@@ -141,7 +142,7 @@ func (f *fleet) areListed() bool {
 	})
 }
 
-// serve starts a worker for what none serves yet.
+// serve starts a worker for a demand that no worker serves yet.
 func (f *fleet) serve(more demand) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,7 +188,7 @@ func (f *fleet) start(serves demand) error {
 	f.members = append(f.members, m)
 	go func() {
 		defer close(m.left)
-		// What a worker that is cut off could not finish is what the test wanted.
+		// Errors of a worker that the test has cut off are expected.
 		if err := worker.Run(ctx); !m.link.isBroken() {
 			f.t.noteError(config.Name, err)
 		}
@@ -205,7 +206,7 @@ func union(list []string, set map[string]bool) []string {
 	return out
 }
 
-// handlers are what the worker registers: handlers that look for fakes and faults at each call.
+// handlers are the handlers that the worker registers: they search for fakes and faults at each call.
 func (m *member) handlers() []activity.Handler {
 	var list []activity.Handler
 	for _, name := range slices.Sorted(maps.Keys(m.serves.handlers)) {
@@ -231,8 +232,8 @@ func (m *member) lose() {
 	}
 }
 
-// scatter replaces all workers by a number of others that run one function at a time each, so that the death of one is
-// that of one attempt.
+// scatter replaces all workers by a number of others that run one function at a time each, so that the death of one
+// ends one attempt.
 func (f *fleet) scatter(number int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -25,8 +25,9 @@ func updating() bool {
 }
 
 // Golden compares the graph of a flow with the file testdata/NAME.flow, so that a change of the wiring is a visible
-// change of a file: the outline of the flow, and its hash, which also changes with what the outline does not show, such
-// as timeouts. It needs no engine, so the test need not be one of Run. "go test -flowtest.update" writes the file.
+// change of a file: the outline of the flow, and its hash, which also changes with options that the outline does not
+// show, such as timeouts. It needs no engine, so the test need not be one of Run. "go test -flowtest.update" writes the
+// file.
 func Golden(t testing.TB, f Flow) {
 	t.Helper()
 	text := fmt.Sprintf("%s\nhash %s\n", strings.TrimRight(f.Outline(), "\n"), f.Hash())

@@ -33,11 +33,11 @@ func TestSnapshot(t *testing.T) {
 		}
 		failure := failureOf(t, func() { run.Snapshot(other) })
 		if !strings.Contains(failure, "- undo: completed\n+ undo: skipped\n") {
-			t.Errorf("the failure does not show what differs: %s", failure)
+			t.Errorf("the failure does not show the difference: %s", failure)
 		}
 		missing := failureOf(t, func() { run.Snapshot(filepath.Join(t.TempDir(), "none.run")) })
 		if !strings.Contains(missing, "-flowtest.update") {
-			t.Errorf("the failure does not say what to do: %s", missing)
+			t.Errorf("the failure does not name the remedy: %s", missing)
 		}
 	})
 }

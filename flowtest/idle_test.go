@@ -16,8 +16,8 @@ import (
 // month is how long the runs of these tests wait.
 const month = 30 * 24 * time.Hour
 
-// maxIdleCommands bounds the commands of a month in which one thing waits: those of its beginning and its end, and a
-// few of the worker that comes to rest.
+// maxIdleCommands bounds the commands of a month in which one thing waits: the commands of its beginning and its end,
+// and a few of the worker that comes to rest.
 const maxIdleCommands = 2000
 
 var same = activity.New("idle.same", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -142,8 +142,8 @@ func checkIdle(t *flowtest.T, before map[string]int, took time.Duration) {
 	}
 }
 
-// What waits for an operator, for another run of its key, for a place in a limit or for its start costs nothing either,
-// nor do those who follow runs meanwhile.
+// A wait for an operator, for another run of its key, for a permit of a limit or for its start costs nothing either,
+// nor do callers that follow the runs.
 func TestIdleMonthOfOthers(t *testing.T) {
 	t.Parallel()
 	def := sleeps(t)

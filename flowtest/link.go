@@ -14,7 +14,7 @@ type link struct {
 	mu    sync.Mutex
 	isCut bool
 	conns map[*linkConn]struct{}
-	// losing are the executions of which the next report has its reply lost, with what is called then.
+	// losing are the executions of which the next report has its reply lost, with the function that is called then.
 	losing map[string]func()
 }
 
@@ -75,7 +75,7 @@ func (l *link) loses(request []byte) bool {
 	return false
 }
 
-// reports reports whether a request tells how an attempt ended.
+// reports reports whether a request reports the end of an attempt.
 func reports(request []byte) bool {
 	for _, call := range []string{"_complete", "_fail", "_suspend", "_await_child"} {
 		if bytes.Contains(request, []byte(call)) {

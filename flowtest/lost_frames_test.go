@@ -10,8 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flowtest"
 )
 
-// A worker that dies with frames it has not sent is lost as any other: what it has left to say is no failure of the
-// test.
+// A worker that dies with frames it has not sent is lost as any other: its unsent frames do not fail the test.
 func TestLostWorkerWithFrames(t *testing.T) {
 	t.Parallel()
 	talk := activity.New("talk", func(ctx context.Context, n int) (int, error) {

@@ -22,7 +22,7 @@ type receipt struct {
 
 var errUnreal = errors.New("the real function was called")
 
-// The activities of the flow under test. Their functions reach what a test must not reach.
+// The activities of the flow under test. Their functions return an error: a test must not reach the real services.
 var (
 	charge = activity.New("card.charge", func(context.Context, order) (receipt, error) { return receipt{}, errUnreal },
 		activity.Retry(activity.Fixed{Delay: 10 * time.Minute, Attempts: 3}), activity.StartToClose(time.Minute))
@@ -30,7 +30,7 @@ var (
 	undo = activity.New("card.undo", func(context.Context, order) (string, error) { return "", errUnreal })
 )
 
-// refund is approved by a person within two hours, charged, and mailed; what was charged is undone when the mail fails.
+// refund is approved by a person within two hours, charged, and mailed; the charge is undone when the mail fails.
 func refund(tb testing.TB) *flow.Definition[order, string] {
 	tb.Helper()
 	f := flow.New[order, string]("refund")

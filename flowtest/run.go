@@ -28,7 +28,7 @@ import (
 // Option configures Run.
 type Option func(*config)
 
-// config is what the options set.
+// config has the settings of the options.
 type config struct {
 	patience    time.Duration
 	worker      runtime.WorkerConfig
@@ -45,18 +45,18 @@ const (
 	maxPatienceCommands = 500_000
 )
 
-// Patience sets how long an assertion waits for what it asserts, in virtual time. It is not the time that the test
-// takes. By default an assertion waits for as long as it takes: it fails when 12 years have passed, or at least 30
-// days in which the engine has executed 500,000 commands.
+// Patience sets how long an assertion waits for its condition, in virtual time. It is not the time that the test takes.
+// By default an assertion waits as long as necessary: it fails when 12 years have passed, or at least 30 days in which
+// the engine has executed 500,000 commands.
 func Patience(limit time.Duration) Option { return func(c *config) { c.patience = limit } }
 
 // Worker configures the workers. Lanes and capabilities of the flows under test are added to its own. The keeper of
 // workers is left out: Run starts another.
 func Worker(w runtime.WorkerConfig) Option { return func(c *config) { c.worker = w } }
 
-// Propagators are those of the engine under test: what they take from the context of a start is in the contexts of the
-// functions (runtime.OpenConfig.Propagators). Start of this package has no context of the test; runtime.Start with
-// T.Client does. Used more than once, it adds.
+// Propagators are the propagators of the engine under test: they copy values from the context of a start to the
+// contexts of the functions (runtime.OpenConfig.Propagators). Start of this package has no context of the test;
+// runtime.Start with T.Client does. Used more than once, it adds.
 func Propagators(list ...interceptor.Propagator) Option {
 	return func(c *config) { c.propagators = append(c.propagators, list...) }
 }
@@ -107,7 +107,7 @@ func (t *T) run(test func(t *T)) {
 	t.checkFakes()
 }
 
-// place is the engine under test: that of this process, or a server.
+// place is the engine under test: the engine of this process, or a server.
 type place struct {
 	store  *embedded.Engine // nil for a server
 	url    string
@@ -181,7 +181,7 @@ func (t *T) connect(l *link) (*runtime.Engine, error) {
 	return runtime.Open(context.Background(), t.place.url, config)
 }
 
-// noteError fails the test with an error, except that of an engine that was closed on purpose.
+// noteError fails the test with an error, except the error of an engine that was closed on purpose.
 func (t *T) noteError(what string, err error) {
 	if err != nil && !errors.Is(err, enginecore.ErrClosed) {
 		t.Errorf("flowtest: %s: %v", what, err)
@@ -216,13 +216,13 @@ func (t *T) rest() {
 	}
 }
 
-// Virtual reports whether the clock of the test is virtual: in all tests but those of Engines on servers.
+// Virtual reports whether the clock of the test is virtual: in all tests except tests of Engines on servers.
 func (t *T) Virtual() bool { return t.virtual }
 
-// settleFor is how long what follows from an event may take: messages wait for company, and workers for their turns.
+// settleFor is how long the consequences of an event may take: messages are batched, and workers wait for their turns.
 const settleFor = 50 * time.Millisecond
 
-// soon reports whether a condition holds now or when everything has happened that follows from what has happened.
+// soon reports whether a condition holds now or when all consequences of earlier events have happened.
 func (t *T) soon(holds func() bool) bool {
 	if t.rest(); holds() {
 		return true
@@ -276,7 +276,7 @@ func (t *T) bounded() (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// commandLine is what the engine says of a command: how often it was executed.
+// commandLine matches the engine's line about a command, with how often it was executed.
 var commandLine = regexp.MustCompile(`cmdstat_[a-z|]+:calls=(\d+)`)
 
 // commandCount returns how many commands the engine has executed; 0 if it does not answer.
@@ -295,13 +295,13 @@ const (
 	year = 366 * day
 )
 
-// impatience is why an assertion has ended without what it waited for.
+// impatience is the reason why an assertion has ended before its condition held.
 type impatience struct{ words string }
 
 // Error returns how long the assertion has waited.
 func (e impatience) Error() string { return e.words }
 
-// logTail keeps what the engine's users log, and shows its end when a test fails.
+// logTail keeps the log lines of the engine's users, and shows its end when a test fails.
 type logTail struct {
 	mu    sync.Mutex
 	lines []string

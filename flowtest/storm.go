@@ -19,7 +19,7 @@ import (
 
 // StormConfig configures Storm.
 type StormConfig struct {
-	// Seed selects what goes wrong at which attempt. Equal seeds select the same.
+	// Seed selects the faults of each attempt. Equal seeds select the same.
 	Seed uint64
 	// Runs is how many runs the storm passes over at a time, 1 to 1,000. Defaults to 10.
 	Runs int
@@ -38,16 +38,16 @@ const (
 )
 
 // Storm runs a flow once without faults and then many times while workers die, connections break and replies are lost
-// at random attempts, and asserts that nothing of it shows in the end:
+// at random attempts, and asserts that the end does not differ:
 //
 //   - each run ends as the one without faults, and so does each node;
-//   - the result of a node is that of one of its calls;
-//   - each effect happens once: all calls for a node that tell of effects (T.Effect) use the same keys in the same
+//   - the result of a node was returned by one of its calls;
+//   - each effect happens once: all calls for a node that report effects (T.Effect) use the same keys in the same
 //     order, and no two nodes use one key.
 //
 // During the storm and after it there are four workers, which run one function at a time each. Fakes are set up before,
-// by Fake. A flow in which lost workers show by design, such as one with a deadline that is
-// shorter than a lease, fails. A failure names the seed.
+// by Fake. A flow in which lost workers show by design, such as one with a deadline that is shorter than a lease,
+// fails. A failure names the seed.
 func Storm[In, Out any](t *T, def *flow.Definition[In, Out], in In, config StormConfig) {
 	t.Helper()
 	config.Runs = cmp.Or(config.Runs, defaultStormRuns)
@@ -102,7 +102,7 @@ type effect struct {
 	attempt                          int
 }
 
-// fate is what the storm does at an attempt.
+// fate is the storm's fault at an attempt.
 type fate string
 
 const (
@@ -113,7 +113,7 @@ const (
 	broken     fate = "the connections broke"
 )
 
-// storm selects what goes wrong.
+// storm selects faults.
 type storm struct {
 	seed uint64
 
@@ -127,7 +127,7 @@ type stormDone struct {
 	fate      fate
 }
 
-// fateOf selects what goes wrong at an attempt. It does not depend on what else happens.
+// fateOf selects the fault of an attempt. It depends on nothing else.
 func (s *storm) fateOf(info activity.ExecutionInfo) fate {
 	if s == nil || info.Attempt > stormAttempts {
 		return spared
@@ -144,7 +144,7 @@ func (s *storm) fateOf(info activity.ExecutionInfo) fate {
 	return f
 }
 
-// told says what went wrong in a run.
+// The text has one line for each fault in a run.
 func (s *storm) told(run string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *storm) told(run string) string {
 	return text.String()
 }
 
-// tally counts what went wrong.
+// tally counts the faults.
 func (s *storm) tally() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +257,7 @@ func (r *TestRun) endings() map[string]string {
 	return ends
 }
 
-// afterStorm returns what is wrong with a run that has passed through a storm.
+// afterStorm returns the faults of a run that has passed through a storm.
 func (r *TestRun) afterStorm(want map[string]string) (faults []string) {
 	got := r.endings()
 	for name, state := range want {
@@ -278,7 +278,7 @@ func (r *TestRun) afterStorm(want map[string]string) (faults []string) {
 	return append(faults, r.t.record.changedKeys(r.ID())...)
 }
 
-// returned reports whether the result of a node is that of one of its calls. A node without calls has no function.
+// returned reports whether the result of a node was returned by one of its calls. A node without calls has no function.
 func (r *TestRun) returned(node string) bool {
 	stored, err := (&TestNode{r, node}).result()
 	if err != nil {

@@ -32,14 +32,14 @@ func TestStorm(t *testing.T) {
 				})
 				flowtest.Storm(t, refund(t), order{ID: 7}, flowtest.StormConfig{Seed: seed, Answer: approve})
 				if calls, runs := len(t.Calls(charge)), 11; calls <= runs {
-					t.Errorf("%d calls in %d runs: there was no storm", calls, runs)
+					t.Errorf("%d calls in %d runs: no storm took place", calls, runs)
 				}
 			})
 		})
 	}
 }
 
-// A storm finds effects that happen twice, because each call has a key of its own, and keys that stand for two effects.
+// A storm finds effects that happen twice, because each call has its own key, and keys that two effects share.
 func TestStormFindsRepeatedEffects(t *testing.T) {
 	t.Parallel()
 	flowtest.Run(t, func(t *flowtest.T) {

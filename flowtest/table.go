@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // decodeJSON decodes a value of which nothing may be left over.
@@ -55,7 +54,7 @@ func (r *TestRun) Table() string {
 }
 
 // attempts says how many attempts there were, and how many workers were lost.
-func attempts(n runtime.NodeDescription) string {
+func attempts(n fabrictype.Node) string {
 	if n.Reclaims > 0 {
 		return fmt.Sprintf("%d (%d lost)", n.Attempts, n.Reclaims)
 	}
@@ -78,7 +77,7 @@ func since(start, at time.Time) string {
 }
 
 // outcome is the result of a node, or why it has none.
-func (r *TestRun) outcome(n runtime.NodeDescription) string {
+func (r *TestRun) outcome(n fabrictype.Node) string {
 	switch {
 	case n.State == fabrictype.NodeSucceeded:
 		data, err := (&TestNode{r, n.Name}).result()
@@ -89,7 +88,7 @@ func (r *TestRun) outcome(n runtime.NodeDescription) string {
 	case n.State.Ended():
 		return shown([]byte(orDash(strings.TrimPrefix(n.Category+": "+n.Reason, ": "))))
 	}
-	return orDash(n.Why)
+	return orDash(n.Waiting.Sentence)
 }
 
 // shown is a value as a table shows it: in one line, and not too long.

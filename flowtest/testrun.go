@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -179,7 +180,7 @@ func (r *TestRun) events() (list []enginerpc.FlowEvent) {
 	return list
 }
 
-// describe returns how the run stands.
+// describe returns the description of the run.
 func (r *TestRun) describe() *runtime.RunDescription {
 	r.t.Helper()
 	d, err := r.Describe(context.Background())
@@ -189,8 +190,8 @@ func (r *TestRun) describe() *runtime.RunDescription {
 	return d
 }
 
-// await waits until a condition of the run holds, which it looks at after each event of a node, or of all nodes if
-// there is no name, and at the end of the run. The condition returns a text when it can hold no more.
+// await waits until a condition of the run holds, which it checks after each event of a node, or of all nodes if the
+// name is empty, and at the end of the run. The condition returns a text when it can no longer hold.
 func (r *TestRun) await(what, node string, holds func(*runtime.RunDescription) (bool, string)) *runtime.RunDescription {
 	r.t.Helper()
 	look := func() (*runtime.RunDescription, bool) {
@@ -243,26 +244,26 @@ type TestNode struct {
 func (r *TestRun) Node(name string) *TestNode {
 	r.t.Helper()
 	d := r.describe()
-	if !slices.ContainsFunc(d.Nodes, func(n runtime.NodeDescription) bool { return n.Name == name }) {
+	if !slices.ContainsFunc(d.Nodes, func(n fabrictype.Node) bool { return n.Name == name }) {
 		r.fatal(fmt.Sprintf("the run has no node %q", name))
 	}
 	return &TestNode{r, name}
 }
 
-// Description returns how the node stands.
-func (n *TestNode) Description() runtime.NodeDescription {
+// Description returns the present description of the node.
+func (n *TestNode) Description() fabrictype.Node {
 	n.run.t.Helper()
 	return n.of(n.run.describe())
 }
 
 // of returns the node's part of a description.
-func (n *TestNode) of(d *runtime.RunDescription) runtime.NodeDescription {
+func (n *TestNode) of(d *runtime.RunDescription) fabrictype.Node {
 	for _, node := range d.Nodes {
 		if node.Name == n.name {
 			return node
 		}
 	}
-	return runtime.NodeDescription{}
+	return fabrictype.Node{}
 }
 
 // Succeeded waits until the node has ended, and asserts that it has a result.
@@ -301,7 +302,7 @@ func (n *TestNode) ends(want fabrictype.NodeState) *TestNode {
 	return n
 }
 
-// Is asserts the state that the node has without more time: it skips no more than what messages take.
+// Is asserts the state that the node has now: it skips only the time that messages take.
 func (n *TestNode) Is(state fabrictype.NodeState) *TestNode {
 	n.run.t.Helper()
 	var is fabrictype.NodeState
@@ -337,7 +338,9 @@ func (n *TestNode) Result(target any) *TestNode {
 
 // result reads the encoded result.
 func (n *TestNode) result() ([]byte, error) {
-	data, found, err := n.run.t.admin.ExecutionResult(context.Background(), n.Description().ExecutionID)
+	data, found, err := n.run.t.admin.ExecutionResult(
+		context.Background(), enginecore.ExecutionID(n.Description().ExecutionID),
+	)
 	if err == nil && !found {
 		err = errors.New("there is none")
 	}

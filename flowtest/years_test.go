@@ -86,7 +86,7 @@ func TestWorkersOfALongTest(t *testing.T) {
 	}, flowtest.Worker(runtime.WorkerConfig{Concurrency: 1}))
 }
 
-// An assertion that nothing will fulfil says how long it has waited, also where runs of a schedule go on meanwhile.
+// An assertion that can never hold reports how long it has waited, also while runs of a schedule continue.
 func TestImpatience(t *testing.T) {
 	t.Parallel()
 	f := flow.New[int, int]("forever")

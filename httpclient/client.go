@@ -54,14 +54,15 @@ func New(address string, config Config) (*Client, error) {
 	return &Client{base: base, root: root, token: config.Token, http: client}, nil
 }
 
-// Call calls an operation. A refusal by the server is an *api.Problem, for errors.As; its Code says what is wrong.
+// Call calls an operation. A refusal by the server is an *api.Problem, for errors.As; its Code is the kind of the
+// refusal.
 func Call[In, Out any](ctx context.Context, c *Client, op api.Call[In, Out], in In) (*Out, error) {
 	out, _, err := CallWithETag(ctx, c, op, in)
 	return out, err
 }
 
-// CallWithETag is Call for a reply with an ETag, such as that of a limit or a budget: as IfMatch of a change it makes
-// the server refuse the change if the state is another one by then. The tag is empty if the reply has none.
+// CallWithETag is Call for a reply with an ETag, such as the state of a limit or a budget: as IfMatch of a change it
+// makes the server refuse the change if the state has changed by then. The tag is empty if the reply has none.
 func CallWithETag[In, Out any](ctx context.Context, c *Client, op api.Call[In, Out], in In) (*Out, string, error) {
 	reply, err := c.send(ctx, op.Operation, in)
 	if err != nil {
@@ -92,8 +93,8 @@ func readAll(reply *http.Response) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// Do calls an operation whose types are not known at compile time: the input is a value of op.Input, and the reply is
-// its JSON, that of an api.Events for a stream, {} for none. Errors are those of Call.
+// Do calls an operation whose types are not known at compile time: the input is a value of op.Input, and the result is
+// the JSON of the reply, of an api.Events for a stream, {} for none. The error is as for Call.
 func Do(ctx context.Context, c *Client, op api.Operation, in any) (json.RawMessage, error) {
 	reply, err := c.send(ctx, op, in)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 type tenantKey struct{}
 
-// runtime.Open refuses what no context could carry.
+// runtime.Open refuses propagators without a name or a key, or with a type that cannot be encoded.
 func TestCheckOfValues(t *testing.T) {
 	for want, p := range map[string]interceptor.Propagator{
 		"":                            interceptor.PropagateValue[string]("tenant", tenantKey{}),

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// A program offers the operations of its engine as tools that only read. A server of its own would use
+// A program offers the operations of its engine as tools that only read. A separate server would use
 // mcp.StdioTransport.
 func Example() {
 	ctx := context.Background()

@@ -12,6 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
@@ -67,8 +68,8 @@ func schemaOf(op api.Operation) (*jsonschema.Schema, error) {
 		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}},
 	}
 	options := &jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
-		reflect.TypeFor[api.Duration]():    {Type: "string", Description: "A duration such as 90s or 1h30m."},
-		reflect.TypeFor[json.RawMessage](): {Description: "Any JSON."},
+		reflect.TypeFor[fabrictype.Duration](): {Type: "string", Description: "A duration such as 90s or 1h30m."},
+		reflect.TypeFor[json.RawMessage]():     {Description: "Any JSON."},
 	}}
 	for _, a := range argumentsOf(op.Input, nil) {
 		var property *jsonschema.Schema

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// model is a client of the protocol, as a program with a language model has it.
+// model is a client of the protocol, like the client of a program with a language model.
 type model struct {
 	t       *testing.T
 	session *mcp.ClientSession
@@ -90,7 +90,7 @@ func (m *model) tools() map[string]*mcp.Tool {
 	return found
 }
 
-// Without a word about it, tools only read.
+// By default, tools only read.
 func TestToolsOnlyRead(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, mcpserver.Config{})
@@ -108,7 +108,7 @@ func TestToolsOnlyRead(t *testing.T) {
 }
 
 // A model that may change things starts a run, follows it, finds it and reads its values.
-func TestModelWorks(t *testing.T) {
+func TestModelRunsFlow(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, mcpserver.Config{Allow: api.Changes})
 	tools := m.tools()
@@ -137,7 +137,7 @@ func TestModelWorks(t *testing.T) {
 }
 
 // A model starts runs with a key, a throttle, a debounce or a signal, as requests over HTTP do, and its tools say how.
-func TestStartsOfModels(t *testing.T) {
+func TestModelStartsWithOptions(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, mcpserver.Config{Allow: api.Changes})
 	body := m.tools()["start-run"].InputSchema.(map[string]any)["properties"].(map[string]any)["body"].(map[string]any)

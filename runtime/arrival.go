@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -43,7 +44,7 @@ const (
 	maxDebounced = 10_000
 )
 
-// WhenTaken says what becomes of a run whose key has as many open runs as it may.
+// WhenTaken selects the treatment of a run whose key has as many open runs as it may.
 type WhenTaken string
 
 // The values of WhenTaken.
@@ -51,7 +52,7 @@ const (
 	// RejectRun does not start the run: Start returns a *KeyTakenError that names a run that is open.
 	RejectRun WhenTaken = "reject"
 	// QueueRun starts the run when its turn comes, in the order of the calls. The run exists, is listed with
-	// RunSummary.Queued, can be cancelled, and its deadline counts from its turn on. Up to 10,000 runs of a key wait;
+	// Run.Queued, can be cancelled, and its deadline counts from its turn on. Up to 10,000 runs of a key wait;
 	// Start returns ErrTooLarge for more.
 	QueueRun WhenTaken = "queue"
 	// JoinRun starts no run: Start returns the open one, whatever its input is, and Existed reports true.
@@ -61,24 +62,24 @@ const (
 	CancelRunning WhenTaken = "cancel"
 )
 
-// KeyPolicy says how many runs of a key may be open, and what becomes of others.
+// KeyPolicy defines how many runs of a key may be open, and the treatment of others.
 type KeyPolicy struct {
 	// AtOnce is how many runs of the key may be open at a time, up to 1,000; 0 is 1, unless only UniqueFor is set,
 	// when it is any number.
 	AtOnce int
-	// WhenTaken is what becomes of a run for which there is no place. The default is RejectRun.
+	// WhenTaken is the treatment of a run for which no place is free. The default is RejectRun.
 	WhenTaken WhenTaken
 	// UniqueFor makes Start return the last run of the key that was started with a UniqueFor, open or over, instead of
 	// another one, when that is not longer ago. Runs are remembered for the longest UniqueFor that calls for the key
-	// have had. 0 is not at all; at most ten years. A run that was purged is none any more: keep runs (flow.Retention)
-	// for at least that long.
+	// have had. 0 is not at all; at most ten years. A purged run no longer counts: keep runs (flow.Retention) for at
+	// least that long.
 	UniqueFor time.Duration
 }
 
 // WithKey gives the run a key, such as a customer or a file, by which few runs of the flow are open at a time. The
-// engine judges that in the step that starts the run, so calls that come at once cannot both have the last place. Runs
-// of one flow with one key share its places, whatever their policies are: a run counts the open ones against its own
-// AtOnce, and waits behind those in the queue.
+// engine decides that in the step that starts the run, so two concurrent calls cannot both get the last place. Runs of
+// one flow with one key share its places, whatever their policies are: a run counts the open ones against its own
+// AtOnce, and waits after the runs already in the queue.
 //
 // The engine chooses the id of the run, so WithKey does not go with WithID, StartAt and StartOrSignal. A flow with more
 // than 256 nodes without upstreams cannot have one. A rerun takes a place again, and fails with ErrKeyTaken without
@@ -118,8 +119,8 @@ type Throttle struct {
 	// years.
 	Starts int
 	Per    time.Duration
-	// Also are further numbers and times that must have room for a start, such as 100 an hour beside 10 a minute: up to
-	// 7, with Starts and Per alone.
+	// Also are further numbers and times that must have room for a start, such as 100 an hour in addition to 10 a
+	// minute: up to 7, with Starts and Per alone.
 	Also []Throttle
 	// Reject makes Start return a *ThrottledError for a run that would be one too many. By default the run exists, and
 	// starts as soon as it may: see RunDescription.StartsAt.
@@ -184,11 +185,11 @@ func checkSpan(name string, d time.Duration, zero bool) error {
 	return invalid("%s %s: must be %s to 10 years", name, d, least)
 }
 
-// startArrival is what an option says about the key of a run.
+// startArrival is the content of an option about the key of a run.
 type startArrival struct {
 	option, key string
 	fill        func(*enginerpc.SubmitArrival)
-	// faults are those of all options of this kind.
+	// faults are the faults of all options of this kind.
 	faults []error
 }
 
@@ -206,7 +207,7 @@ func (c *startConfig) addArrival(option, key string, fill func(*enginerpc.Submit
 	c.arrival = a
 }
 
-// checkArrival returns what of the key of a run does not go with the other options.
+// checkArrival returns the conflicts between the key of a run and the other options.
 func (c *startConfig) checkArrival() []error {
 	a := c.arrival
 	if a == nil {
@@ -222,8 +223,8 @@ func (c *startConfig) checkArrival() []error {
 	return faults
 }
 
-// placeRun chooses the id of a run that has none, for a run with a key in the partition of the key, and returns what
-// the engine has to know of that; nil for other runs.
+// placeRun chooses the id of a run that has none, for a run with a key in the partition of the key, and returns the key
+// and the policy for the engine; nil for other runs.
 func (c *Client) placeRun(flowName string, config *startConfig) (*enginerpc.SubmitArrival, error) {
 	a := config.arrival
 	switch {
@@ -254,58 +255,36 @@ func (c *Client) refTo(plan *submit.RunPlan) *RunRef {
 	return &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
 }
 
-// KeyState is what the runs of a flow with one key are at.
-type KeyState struct {
-	// Open are the runs that have places, the oldest first, and Queued those that wait for one, in their order: up to
-	// 200 of each. OpenCount and QueuedCount count all.
-	Open, Queued           []KeyedRun
-	OpenCount, QueuedCount int
-	// First is the run that KeyPolicy.UniqueFor makes Start return; nil without one.
-	First *KeyedRun
-	// Debounced is the run that gathers calls of Debounce, with its start; nil without one.
-	Debounced *KeyedRun
-	// Starts are the times of the last starts of WithThrottle, the latest first, up to 200: those that are still to
-	// come, too.
-	Starts []time.Time
-}
-
-// KeyedRun is one of the runs of a key.
-type KeyedRun struct {
-	Run string
-	// At is the start of a run that was put off, or debounced; when a queued or the first run was created; else zero.
-	At time.Time
-}
-
-// RunKey returns what the runs of a flow with a key are at, by one read. A key without runs has the zero state. In
-// contract mode the error is ErrNotInContract.
-func (c *Client) RunKey(ctx context.Context, flowName, key string) (KeyState, error) {
+// RunKey returns the open and the queued runs of a flow with a key, by one read. A key without runs has the zero state.
+// In contract mode the error is ErrNotInContract.
+func (c *Client) RunKey(ctx context.Context, flowName, key string) (fabrictype.KeyState, error) {
 	state, err := c.runKey(ctx, flowName, key)
 	if err != nil {
-		return KeyState{}, fmt.Errorf("key %.140q of flow %.140q: %w", key, flowName, err)
+		return fabrictype.KeyState{}, fmt.Errorf("key %.140q of flow %.140q: %w", key, flowName, err)
 	}
 	return state, nil
 }
 
-func (c *Client) runKey(ctx context.Context, flowName, key string) (KeyState, error) {
+func (c *Client) runKey(ctx context.Context, flowName, key string) (fabrictype.KeyState, error) {
 	store, err := offered[engine.RunKeys](ctx, c)
 	if err != nil {
-		return KeyState{}, err
+		return fabrictype.KeyState{}, err
 	}
 	if err := activityspec.CheckName(flowName); err != nil {
-		return KeyState{}, invalid("flow: %w", err)
+		return fabrictype.KeyState{}, invalid("flow: %w", err)
 	}
 	if err := engine.CheckText("key", key, maxKey); err != nil {
-		return KeyState{}, err
+		return fabrictype.KeyState{}, err
 	}
 	id, partition, err := c.submitter.KeyOf(flowName, key)
 	if err != nil {
-		return KeyState{}, err
+		return fabrictype.KeyState{}, err
 	}
 	reply, err := store.ReadRunKey(ctx, enginerpc.ReadRunKeyCall{Partition: partition, RunKeyID: id})
 	if err != nil {
-		return KeyState{}, err
+		return fabrictype.KeyState{}, err
 	}
-	state := KeyState{
+	state := fabrictype.KeyState{
 		Open: keyedRuns(reply.Open), Queued: keyedRuns(reply.Queued), OpenCount: int(reply.OpenCount),
 		QueuedCount: int(reply.QueuedCount), First: keyedRun(reply.First), Debounced: keyedRun(reply.Pending),
 	}
@@ -315,15 +294,15 @@ func (c *Client) runKey(ctx context.Context, flowName, key string) (KeyState, er
 	return state, nil
 }
 
-func keyedRuns(list []enginerpc.KeyedRun) []KeyedRun {
-	var runs []KeyedRun
+func keyedRuns(list []enginerpc.KeyedRun) []fabrictype.KeyedRun {
+	var runs []fabrictype.KeyedRun
 	for _, r := range list {
-		runs = append(runs, KeyedRun{Run: r.RunID, At: r.At})
+		runs = append(runs, fabrictype.KeyedRun{Run: r.RunID, At: r.At})
 	}
 	return runs
 }
 
-func keyedRun(list []enginerpc.KeyedRun) *KeyedRun {
+func keyedRun(list []enginerpc.KeyedRun) *fabrictype.KeyedRun {
 	if runs := keyedRuns(list); len(runs) > 0 {
 		return &runs[0]
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A start takes one call, and a bounded number of commands more with a key, a throttle or debounce. No other test runs
-// meanwhile, since the commands are those of the server that all tests share.
+// A start takes one call, and a bounded number of commands more with a key, a throttle or debounce. The test does not
+// run in parallel with others, since it counts the commands of the server that all tests share.
 func TestArrivalCost(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx, g := enginetest.Context(t), newKeyedFlow(t)

@@ -153,7 +153,7 @@ func TestDebouncesOfOneKey(t *testing.T) {
 	})
 }
 
-// A time for which a key is unique is that of the call that asks, whatever others have asked for before.
+// Each call decides by its own UniqueFor whether a key is unique, whatever UniqueFor earlier calls had.
 func TestUniqueTimesOfOneKey(t *testing.T) {
 	t.Parallel()
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {

@@ -110,7 +110,7 @@ func TestKeyReject(t *testing.T) {
 		require.ElementsMatch(t, []string{first.ID(), second.ID()}, []string{state.Open[0].Run, state.Open[1].Run})
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "gated"}, "", 0)
 		require.NoError(t, err)
-		require.Len(t, page.Runs, 3)
+		require.Len(t, page.Items, 3)
 		for _, n := range []int{1, 3, 4} {
 			g.open(n)
 		}
@@ -120,7 +120,7 @@ func TestKeyReject(t *testing.T) {
 		g.results(t, third)
 		state, err = b.Client.RunKey(ctx, "gated", "k")
 		require.NoError(t, err)
-		require.Equal(t, runtime.KeyState{}, state)
+		require.Equal(t, fabrictype.KeyState{}, state)
 		b.Settle(t)
 	})
 }
@@ -145,12 +145,12 @@ func TestKeyQueue(t *testing.T) {
 		waiting := d.Nodes[0].Waiting
 		require.Equal(t, waitreason.Queue, waiting.Reason)
 		require.Equal(t, runs[0].ID(), waiting.Subject)
-		require.Equal(t, fmt.Sprintf(`the run is number 2 in the queue of key "k", behind run %s`, runs[0].ID()), d.Nodes[0].Why)
+		require.Equal(t, fmt.Sprintf(`the run is number 2 in the queue of key "k", behind run %s`, runs[0].ID()), d.Nodes[0].Waiting.Sentence)
 		require.ErrorIs(t, runs[2].MoveStart(ctx, time.Time{}), runtime.ErrRunQueued)
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "gated"}, "", 0)
 		require.NoError(t, err)
 		queued := 0
-		for _, r := range page.Runs {
+		for _, r := range page.Items {
 			require.Equal(t, "k", r.Key)
 			require.Zero(t, r.StartsAt)
 			if r.Queued {
@@ -327,7 +327,7 @@ func TestKeyQuery(t *testing.T) {
 		}
 		g.open(1)
 		g.results(t, first)
-		require.NoError(t, second.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, second.Rerun(ctx, fabrictype.RerunAll))
 		g.open(2)
 		g.results(t, second)
 		g.open(4)
@@ -347,12 +347,12 @@ func TestKeyRerun(t *testing.T) {
 		first := g.start(t, b, 1, runtime.KeyPolicy{})
 		g.results(t, first)
 		second := g.start(t, b, 2, runtime.KeyPolicy{})
-		err := first.Rerun(ctx, runtime.RerunAll())
+		err := first.Rerun(ctx, fabrictype.RerunAll)
 		require.ErrorIs(t, err, runtime.ErrKeyTaken)
 		require.ErrorContains(t, err, second.ID())
 		g.open(2)
 		g.results(t, second)
-		err = first.Rerun(ctx, runtime.RerunAll())
+		err = first.Rerun(ctx, fabrictype.RerunAll)
 		require.NoError(t, err)
 		g.results(t, first)
 		b.Settle(t)
@@ -532,8 +532,8 @@ func TestDebounceCollect(t *testing.T) {
 	})
 }
 
-// What cannot be is refused with all faults, before anything is sent.
-func TestArrivalMisuse(t *testing.T) {
+// Invalid options are refused with all faults, before anything is sent.
+func TestArrivalOptions_AreValidated(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, g := enginetest.Context(t), newKeyedFlow(t)
@@ -571,13 +571,13 @@ func TestArrivalMisuse(t *testing.T) {
 		require.ErrorContains(t, err, "256 nodes without upstreams, got: 257")
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 		require.NoError(t, err)
-		require.Empty(t, page.Runs)
+		require.Empty(t, page.Items)
 		b.Settle(t)
 	})
 }
 
-// What a server has lost of the places and the queue of a key is entered again, and what is too much is removed.
-func TestKeyRepair(t *testing.T) {
+// A keeper enters lost permits and queued runs of a key again, and removes those that do not belong there.
+func TestKey_KeeperRepairsPermitsAndQueue(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, g := enginetest.Context(t), newKeyedFlow(t)
@@ -623,8 +623,8 @@ func TestKeyRepair(t *testing.T) {
 	})
 }
 
-// Contract mode refuses what the contract has no place for, before anything is written; batches and comparisons work.
-func TestArrivalInContract(t *testing.T) {
+// Contract mode refuses keys, throttles and debouncing before anything is written; batches and comparisons work.
+func TestArrivalOptions_AreRefusedInContractMode(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, g := enginetest.Context(t), newKeyedFlow(t)
@@ -642,7 +642,7 @@ func TestArrivalInContract(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "gated"}, "", 0)
 		require.NoError(t, err)
-		require.Empty(t, page.Runs)
+		require.Empty(t, page.Items)
 		b.Worker(t, []activity.Handler{g.act})
 		g.open(1)
 		g.open(2)
@@ -657,6 +657,6 @@ func TestArrivalInContract(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, diff.Input)
 		require.True(t, diff.Result)
-		require.True(t, diff.Nodes[0].Result)
+		require.Contains(t, diff.Nodes[0].Differs, "result")
 	})
 }

@@ -55,13 +55,13 @@ func TestAttemptsKeepStackAndBuild(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		worker := listed(ctx, t, b.Client, "one", number(1))[0]
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.NoError(t, w.Stop())
 		operator := b.Operator()
 		home := b.Prefix + ":ffx:{fp:0}:"
-		forget := operator.B().Del().Key(home+"worker_record:"+string(worker.Instance), home+"worker_reports").Build()
+		forget := operator.B().Del().Key(home+"worker_record:"+worker.Instance, home+"worker_reports").Build()
 		require.NoError(t, operator.Do(ctx, forget).Error())
 
 		got := attemptsOf(ctx, t, run)

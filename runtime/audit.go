@@ -46,11 +46,11 @@ type AuditQuery struct {
 	After string
 }
 
-// Audit yields the entries of the namespace's audit log that satisfy the query, the last one first: who has changed
-// limits, budgets, schedules, pauses of lanes and activities, workers, bulk jobs and secrets, and who purged runs. The
-// engine keeps about 10,000 entries of a namespace, for 90 days. What belongs to all namespaces, such as lanes, is in
-// the log of the namespace whose client has changed it. An error ends the sequence; in contract mode it matches
-// ErrNotInContract, and ErrCursor for a cursor that is none.
+// Audit yields the entries of the namespace's audit log that satisfy the query, the last one first: the actors of
+// changes to limits, budgets, schedules, pauses of lanes and activities, workers, bulk jobs and secrets, and of purges.
+// The engine keeps about 10,000 entries of a namespace, for 90 days. Changes to things that belong to all namespaces,
+// such as lanes, are in the log of the namespace whose client has made them. An error ends the sequence; in contract
+// mode it matches ErrNotInContract, and ErrCursor for an invalid cursor.
 func (c *Client) Audit(ctx context.Context, q AuditQuery) iter.Seq2[fabrictype.AuditEntry, error] {
 	return func(yield func(fabrictype.AuditEntry, error) bool) {
 		fail := func(err error) { yield(fabrictype.AuditEntry{}, fmt.Errorf("audit log: %w", err)) }
@@ -119,13 +119,13 @@ func (c *Client) actorName() string {
 	return cmp.Or(c.actor, "client")
 }
 
-// audited writes an entry into the audit log, then carries the action out, and notes its failure. In contract mode
-// there is no log. All of that goes through the interceptors of the client; those of an action on a run have seen it.
+// audited writes an entry into the audit log, then performs the action, and notes its failure. Contract mode has no
+// log. Both pass the interceptors of the client; the interceptors of an action on a run have seen it already.
 func (c *Client) audited(ctx context.Context, e fabrictype.AuditEntry, act func(context.Context) error) error {
 	return c.auditedCall(ctx, e, interceptor.ClientCall{}, act)
 }
 
-// auditedCall is audited with what interceptors see beside the entry.
+// auditedCall is audited with the other fields of the call for interceptors.
 func (c *Client) auditedCall(
 	ctx context.Context, e fabrictype.AuditEntry, call interceptor.ClientCall, act func(context.Context) error,
 ) error {
@@ -169,8 +169,8 @@ func audited(ctx context.Context, s *engine.Session, e fabrictype.AuditEntry, ac
 
 // answered sends a signal of an actor to a wait, with an entry in the audit log.
 func (c *Client) answered(
-	ctx context.Context, actor, wait string, s *Signal, send func(context.Context) (SignalResult, error),
-) (result SignalResult, err error) {
+	ctx context.Context, actor, wait string, s *Signal, send func(context.Context) (fabrictype.SignalResult, error),
+) (result fabrictype.SignalResult, err error) {
 	entry := fabrictype.AuditEntry{
 		Actor: actor, Action: auditlink.AnswerWait, Name: wait,
 		Detail: recordtext.Line(s.Name, activityspec.MaxSignalText) + ", by a client of the engine",

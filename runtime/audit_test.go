@@ -38,7 +38,7 @@ func TestAuditLog(t *testing.T) {
 		instance := listed(enginetest.Context(t), t, b.Client, "one", number(1))[0].Instance
 		c := b.Client.As("ann")
 		def := single(t, a)
-		budget := runtime.BudgetRef{Name: "money"}
+		budget := fabrictype.BudgetRef{Name: "money"}
 		run, err := runtime.Start(ctx, c, def, 1, runtime.WithID("r"))
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
@@ -85,7 +85,7 @@ func TestAuditLog(t *testing.T) {
 			}},
 			{auditlink.BackfillSchedule, "nightly", "2026-01-01T00:00:00Z to 2026-01-01T06:00:00Z", func() error {
 				from := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-				_, err := c.BackfillSchedule(ctx, "nightly", runtime.ScheduleBackfill{From: from, Until: from.Add(6 * time.Hour)})
+				_, err := c.BackfillSchedule(ctx, "nightly", fabrictype.Backfill{From: from, Until: from.Add(6 * time.Hour)})
 				return err
 			}},
 			{auditlink.PauseSchedule, "nightly", "audit", func() error { return c.PauseSchedule(ctx, "nightly", "audit") }},
@@ -108,7 +108,7 @@ func TestAuditLog(t *testing.T) {
 				_, err := c.StartBulkJob(ctx, runtime.RunQuery{Flow: "single", Text: "none"}, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, runtime.BulkOptions{ID: "job"})
 				return err
 			}},
-			{auditlink.DrainWorker, string(instance), "", func() error {
+			{auditlink.DrainWorker, instance, "", func() error {
 				return c.DrainWorker(ctx, instance)
 			}},
 			{auditlink.StopBulkJob, "job", "", func() error { return c.StopBulkJob(ctx, "job") }},
@@ -129,7 +129,7 @@ func TestAuditLog(t *testing.T) {
 		}())
 		_, err = runtime.Schedule(ctx, c, "same", def, 1, runtime.ScheduleConfig{Every: time.Hour})
 		require.NoError(t, err)
-		require.Len(t, auditOf(t, b.Client, runtime.AuditQuery{}), before+1, "what is declared again is no change")
+		require.Len(t, auditOf(t, b.Client, runtime.AuditQuery{}), before+1, "an equal declaration is not a change")
 		_, err = b.Engine.RotateSecrets(ctx, time.Hour, runtime.WithActor("security"))
 		require.NoError(t, err)
 		require.Equal(t, "security", auditOf(t, b.Client, runtime.AuditQuery{Action: auditlink.RotateSecrets})[0].Actor)
@@ -163,7 +163,8 @@ func TestAuditOfFailures(t *testing.T) {
 	})
 }
 
-// A log is read from the newest entry on, in pages, by actor, action, name and time, and continues behind a cursor.
+// A log is read from the newest entry on, in pages, by actor, action, name and time. A cursor continues after its
+// entry.
 func TestAuditQueries(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -201,7 +202,8 @@ func TestAuditQueries(t *testing.T) {
 	})
 }
 
-// Signals of a client that acts for an actor are in the log, whichever way they take; those of programs are not.
+// The audit log contains the signals of a client that acts for an actor, on every path, but not the signals of
+// programs.
 func TestSignalsOfActorsAreAudited(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -104,7 +104,7 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// What fails as a whole fails each item.
+// An error of the whole batch fails each of its items.
 func TestBatchFailsWhole(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -190,7 +190,7 @@ func TestBatchCancel(t *testing.T) {
 	})
 }
 
-// When the executions of all items are cancelled, the function is told, and its worker waits for it.
+// When the executions of all items are cancelled, the context of the function ends, and its worker waits for it.
 func TestBatchAllCancelled(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -226,7 +226,7 @@ func TestBatchOfAStoppingWorker(t *testing.T) {
 		}, activity.BatchSize(3), activity.BatchWait(time.Minute))
 		b.Keeper(t)
 		runs := startItems(t, b, batchFlow(t, a), 1)
-		// A worker may be told to stop before the reply of its claim comes. It releases the item then.
+		// The stop of the worker may come before the reply of its claim. The worker releases the item then.
 		for len(sizes) == 0 {
 			// Its grace is longer than the test, so that nothing but the stop ends the waiting.
 			worker := b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Grace: time.Hour})

@@ -15,10 +15,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// This project's library serves programs in contract mode beside others, which share lanes: workers of both kinds run
-// the nodes of runs in contract mode, and executions outside runs. Waits of nodes and the nodes of other runs are for
-// programs of their own mode.
-func TestContractBesideOthers(t *testing.T) {
+// This project's library serves programs in contract mode and others at the same time, which share lanes: workers of
+// both kinds run the nodes of runs in contract mode, and executions outside runs. Waits of nodes and the nodes of other
+// runs are for programs of their own mode.
+func TestContractMode_SharesLanesWithOtherPrograms(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
@@ -27,7 +27,7 @@ func TestContractBesideOthers(t *testing.T) {
 		config.Contract = &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 300 * time.Millisecond}
 		bound := enginetest.Open(t, kind, server.URL()+contractURL, enginetest.ContractPrefix, config)
 		f := newFleet(t, bound)
-		f.foreign = func(n int) int { return n } // it is no other program's here
+		f.foreign = func(n int) int { return n } // these nodes do not belong to another program here
 		f.started = []string{"diamond", "foreign", "gated", "held"}
 		handlers := []activity.Handler{f.add, f.flaky, passing("work"), passing("vendor"), adder(), passing("hold")}
 		full.Keeper(t)

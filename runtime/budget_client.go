@@ -21,7 +21,7 @@ import (
 
 // CreateBudget creates a budget. Its limits apply whatever flows declare for it. The error wraps ErrBudgetExists when
 // the budget exists, because it was created or used before.
-func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
+func (c *Client) CreateBudget(ctx context.Context, ref fabrictype.BudgetRef, opts ...flow.BudgetOption) error {
 	if err := c.setBudget(ctx, ref, enginerpc.SetBudgetCall{OnlyNew: true}, opts); err != nil {
 		return fmt.Errorf("create budget %s: %w", ref, err)
 	}
@@ -32,7 +32,7 @@ func (c *Client) CreateBudget(ctx context.Context, ref BudgetRef, opts ...flow.B
 // on, whatever flows declare. The spent amounts are kept. If an exhausted budget has room again, the nodes that wait
 // for it continue at once, in the order in which they would have started. If less is allowed than is spent already,
 // nothing more can be spent.
-func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.BudgetOption) error {
+func (c *Client) SetBudget(ctx context.Context, ref fabrictype.BudgetRef, opts ...flow.BudgetOption) error {
 	if err := c.setBudget(ctx, ref, enginerpc.SetBudgetCall{}, opts); err != nil {
 		return fmt.Errorf("set budget %s: %w", ref, err)
 	}
@@ -40,25 +40,25 @@ func (c *Client) SetBudget(ctx context.Context, ref BudgetRef, opts ...flow.Budg
 }
 
 // ReplaceBudget is SetBudget unless the settings of the budget have been changed since old was read: comparing the
-// limits of all dimensions, Every, Effect and Set, and setting the budget, are one atomic step of the engine. The error
-// matches enginecore.ErrChangedMeanwhile if they differ or the budget was deleted; nothing was changed then.
-func (c *Client) ReplaceBudget(ctx context.Context, old BudgetState, opts ...flow.BudgetOption) error {
+// limits of all dimensions, ResetEvery, Effect and Set, and setting the budget, are one atomic step of the engine. The
+// error matches enginecore.ErrChangedMeanwhile if they differ or the budget was deleted; nothing was changed then.
+func (c *Client) ReplaceBudget(ctx context.Context, old fabrictype.Budget, opts ...flow.BudgetOption) error {
 	call := enginerpc.SetBudgetCall{
-		Compare: true, OldEffect: string(old.Effect), OldInterval: old.Every, OldPinned: old.Set,
+		Compare: true, OldEffect: old.Effect, OldInterval: old.ResetEvery.Duration, OldPinned: old.Set,
 		OldDims: make([]enginerpc.SetBudgetOldDim, len(old.Amounts)),
 	}
 	for i, a := range old.Amounts {
 		call.OldDims[i] = enginerpc.SetBudgetOldDim{Name: a.Dimension, Hard: a.Hard, Soft: a.Soft}
 	}
-	if err := c.setBudget(ctx, old.Ref, call, opts); err != nil {
-		return fmt.Errorf("set budget %s: %w", old.Ref, err)
+	if err := c.setBudget(ctx, old.BudgetRef, call, opts); err != nil {
+		return fmt.Errorf("set budget %s: %w", old.BudgetRef, err)
 	}
 	return nil
 }
 
 // setBudget completes the call by the budget, and makes it.
 func (c *Client) setBudget(
-	ctx context.Context, ref BudgetRef, call enginerpc.SetBudgetCall, opts []flow.BudgetOption,
+	ctx context.Context, ref fabrictype.BudgetRef, call enginerpc.SetBudgetCall, opts []flow.BudgetOption,
 ) error {
 	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Client) setBudget(
 		return invalid("PerKey(%s): must not be set here: BudgetRef.Key names the key", strings.Join(spec.KeyFrom, "."))
 	}
 	// The reference says whose it is.
-	spec.Scope = submit.BudgetRef(ref).Scope()
+	spec.Scope = submit.BudgetScope(ref)
 	if err := spec.Validate(); err != nil {
 		return invalid("%w", err)
 	}
@@ -80,8 +80,8 @@ func (c *Client) setBudget(
 	if ref.Run != "" {
 		flowID = keyspace.FlowIDFor(c.session.Namespace, ref.Flow, ref.Run)
 	}
-	b := submit.NewStoredBudget(c.session.Namespace, spec, submit.BudgetRef(ref), flowID)
-	// Whether the run has nodes that stand for other runs is not known here.
+	b := submit.NewStoredBudget(c.session.Namespace, spec, ref, flowID)
+	// The client does not know here whether the run has nodes with child runs.
 	b.Wide = ref.Run != ""
 	call.Partition, call.BudgetID, call.BudgetDeclaration = p, id, b.Declaration()
 	for _, d := range b.Dimensions {
@@ -105,7 +105,7 @@ func (c *Client) setBudget(
 }
 
 // budgetName names a budget in the audit log.
-func budgetName(ref BudgetRef) string {
+func budgetName(ref fabrictype.BudgetRef) string {
 	name := ref.Name
 	if ref.Key != "" {
 		name += "/" + ref.Key
@@ -117,7 +117,7 @@ func budgetName(ref BudgetRef) string {
 }
 
 // setBudgetEntry is the entry of the audit log for the limits of a budget.
-func setBudgetEntry(actor string, ref BudgetRef, onlyNew bool, b submit.StoredBudget) fabrictype.AuditEntry {
+func setBudgetEntry(actor string, ref fabrictype.BudgetRef, onlyNew bool, b submit.StoredBudget) fabrictype.AuditEntry {
 	e := fabrictype.AuditEntry{Actor: actor, Action: auditlink.SetBudget, Name: budgetName(ref)}
 	if onlyNew {
 		e.Action = auditlink.CreateBudget
@@ -130,25 +130,25 @@ func setBudgetEntry(actor string, ref BudgetRef, onlyNew bool, b submit.StoredBu
 	return e
 }
 
-// findBudget tells where a budget lives.
+// findBudget returns the partition and the id of a budget.
 func (c *Client) findBudget(
-	ctx context.Context, ref BudgetRef,
+	ctx context.Context, ref fabrictype.BudgetRef,
 ) (engine.BudgetStore, keyspace.Partition, enginecore.BudgetID, error) {
 	core, err := offered[engine.BudgetStore](ctx, c)
 	if err != nil {
 		return core, keyspace.Partition{}, "", err
 	}
-	if err := ref.check(c.session.Namespace); err != nil {
+	if err := checkBudgetRef(ref, c.session.Namespace); err != nil {
 		return core, keyspace.Partition{}, "", err
 	}
-	id := submit.BudgetRef(ref).ID(c.session.Namespace)
+	id := submit.BudgetID(c.session.Namespace, ref)
 	p, err := c.session.Core.Partitioning().BudgetPartition(id)
 	return core, p, id, err
 }
 
 // ResetBudget sets the spent amounts of a budget to 0, so that nodes that wait for it continue. Reserved amounts are
 // kept, and the times of later resets do not change.
-func (c *Client) ResetBudget(ctx context.Context, ref BudgetRef) error {
+func (c *Client) ResetBudget(ctx context.Context, ref fabrictype.BudgetRef) error {
 	fault := func(err error) error { return fmt.Errorf("reset budget %s: %w", ref, err) }
 	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
@@ -188,7 +188,7 @@ func (c *Client) resetBudget(
 // DeleteBudget deletes a budget with its spent and reserved amounts; nodes that wait for it continue. When a run of a
 // flow that declares the budget uses it again, the engine creates it anew. Deleting a budget that does not exist is not
 // an error.
-func (c *Client) DeleteBudget(ctx context.Context, ref BudgetRef) error {
+func (c *Client) DeleteBudget(ctx context.Context, ref fabrictype.BudgetRef) error {
 	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("remove budget %s: %w", ref, err)
@@ -227,31 +227,32 @@ func (c *Client) removeBudget(
 }
 
 // Budget returns the state of a budget. The error wraps ErrBudgetNotFound when it was neither created nor used.
-func (c *Client) Budget(ctx context.Context, ref BudgetRef) (BudgetState, error) {
+func (c *Client) Budget(ctx context.Context, ref fabrictype.BudgetRef) (fabrictype.Budget, error) {
 	core, p, id, err := c.findBudget(ctx, ref)
 	if err != nil {
-		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
+		return fabrictype.Budget{}, fmt.Errorf("budget %s: %w", ref, err)
 	}
 	reply, err := core.GetBudgets(ctx, enginerpc.GetBudgetsCall{Partition: p, BudgetIDs: []enginecore.BudgetID{id}})
 	if err == nil && len(reply.Budgets) == 0 {
 		err = submit.ErrBudgetNotFound
 	}
 	if err != nil {
-		return BudgetState{}, fmt.Errorf("budget %s: %w", ref, err)
+		return fabrictype.Budget{}, fmt.Errorf("budget %s: %w", ref, err)
 	}
 	s := readBudgetState(reply.Budgets[0])
-	s.Ref = ref
+	ref.FlowID = s.FlowID
+	s.BudgetRef = ref
 	return s, nil
 }
 
 // Budgets returns the states of all budgets of the client's namespace that were created or used, sorted by name, flow
 // and key.
-func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
+func (c *Client) Budgets(ctx context.Context) ([]fabrictype.Budget, error) {
 	core, err := offered[engine.BudgetStore](ctx, c)
 	if err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}
-	byID := make(map[enginecore.BudgetID]BudgetState) // a listing in pages may show one twice
+	byID := make(map[enginecore.BudgetID]fabrictype.Budget) // a listing in pages may show one twice
 	for i := range c.session.Core.Partitioning().Budget {
 		call := enginerpc.ListBudgetsCall{Partition: keyspace.Partition{
 			Family: keyspace.BudgetFamily, Index: uint16(i),
@@ -271,28 +272,27 @@ func (c *Client) Budgets(ctx context.Context) ([]BudgetState, error) {
 			}
 		}
 	}
-	list := make([]BudgetState, 0, len(byID))
+	list := make([]fabrictype.Budget, 0, len(byID))
 	for _, s := range byID {
 		list = append(list, s)
 	}
 	if err := c.nameRuns(ctx, list); err != nil {
 		return nil, fmt.Errorf("list budgets: %w", err)
 	}
-	slices.SortFunc(list, func(a, b BudgetState) int {
-		return cmp.Or(cmp.Compare(a.Ref.Name, b.Ref.Name), cmp.Compare(a.Ref.Flow, b.Ref.Flow),
-			cmp.Compare(a.Ref.Key, b.Ref.Key), cmp.Compare(a.FlowID, b.FlowID))
+	slices.SortFunc(list, func(a, b fabrictype.Budget) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Flow, b.Flow),
+			cmp.Compare(a.Key, b.Key), cmp.Compare(a.FlowID, b.FlowID))
 	})
 	return list, nil
 }
 
 // nameRuns completes the references of budgets of runs, of which a budget knows the id only, with their names. Where a
 // run is not there any more, the reference keeps its id, and no call takes it for another budget.
-func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
+func (c *Client) nameRuns(ctx context.Context, states []fabrictype.Budget) error {
 	var ids []enginecore.FlowID
 	for i := range states {
-		if s := &states[i]; s.FlowID != "" && s.Ref.Run == "" {
-			s.Ref.FlowID = s.FlowID
-			ids = append(ids, s.FlowID)
+		if s := &states[i]; s.FlowID != "" && s.Run == "" {
+			ids = append(ids, enginecore.FlowID(s.FlowID))
 		}
 	}
 	names, err := submit.ReadRunNames(ctx, c.session, ids)
@@ -300,23 +300,23 @@ func (c *Client) nameRuns(ctx context.Context, states []BudgetState) error {
 		return err
 	}
 	for i := range states {
-		if name, found := names[states[i].Ref.FlowID]; found {
-			states[i].Ref.Flow, states[i].Ref.Run, states[i].Ref.FlowID = name.Flow, name.Run, ""
+		if name, found := names[enginecore.FlowID(states[i].FlowID)]; found {
+			states[i].Flow, states[i].Run = name.Flow, name.Run
 		}
 	}
 	return nil
 }
 
-// updateOf is what a budget's gate says now.
+// updateOf returns the present state of a budget's gate.
 func updateOf(e *engine.Session, p keyspace.Partition, b enginerpc.BudgetState) submit.GateUpdate {
 	n := submit.GateUpdate{Session: e, Partition: p, Budget: b.BudgetID, Version: b.Gate, Closed: b.Closed}
 	if !b.Wide {
-		n.Flow = readBudgetState(b).FlowID
+		n.Flow = enginecore.FlowID(readBudgetState(b).FlowID)
 	}
 	return n
 }
 
-// describeBudgets reads how the budgets of a run stand.
+// describeBudgets reads the states of the budgets of a run.
 func (c *Client) describeBudgets(ctx context.Context, d *RunDescription) error {
 	list, err := submit.DecodeBudgets(d.budgets)
 	if err != nil || len(list) == 0 {
@@ -328,13 +328,13 @@ func (c *Client) describeBudgets(ctx context.Context, d *RunDescription) error {
 	for i := range d.Budgets {
 		switch list[i].Scope {
 		case flowgraph.ScopeRun:
-			d.Budgets[i].FlowID = enginecore.FlowID(list[i].ScopeID)
+			d.Budgets[i].FlowID = list[i].ScopeID
 			if d.Budgets[i].FlowID != d.FlowID {
 				continue // of the run that this one belongs to
 			}
-			d.Budgets[i].Ref.Flow, d.Budgets[i].Ref.Run = d.Flow, d.Run
+			d.Budgets[i].Flow, d.Budgets[i].Run = d.Flow, d.Run
 		case flowgraph.ScopeFlow:
-			d.Budgets[i].Ref.Flow = d.Flow
+			d.Budgets[i].Flow = d.Flow
 		}
 	}
 	return c.nameRuns(ctx, d.Budgets)

@@ -40,8 +40,8 @@ type BulkOptions struct {
 	// ID is the id of the job, unique within the namespace: 1 to 256 bytes of UTF-8 without control characters.
 	// Starting the same job again with the same id has no further effect. Defaults to a random UUID.
 	ID string
-	// Rate is the most runs a second that the job handles, on average; 0 is no bound. Up to a fifth of a second's runs,
-	// and at least one, are handled together.
+	// Rate is the most runs a second that the job handles, on average; 0 is unbounded. Up to a fifth of a second's
+	// runs, and at least one, are handled together.
 	Rate float64
 	// Most is how many runs the job handles at most; 0 is all.
 	Most int
@@ -58,10 +58,10 @@ const (
 // maxBulkJobID is the most bytes of the id of a bulk job.
 const maxBulkJobID = 256
 
-// StartBulkJob begins a job that carries out an action on all runs that the query selects and that existed when the
-// job began, in the order of the query. Keepers carry the job out in bounded steps from a stored cursor: it goes on
-// when the program that began it, or a keeper, has stopped. Runs are looked at when their turn comes, so a run that has
-// left or entered a state meanwhile is selected by its new state.
+// StartBulkJob begins a job that performs an action on all runs that the query selects and that existed when the job
+// began, in the order of the query. Keepers perform the job in bounded steps from a stored cursor: it continues when
+// the program that began it, or a keeper, has stopped. Keepers read each run when its turn comes, so a run that has
+// left or entered a state in the meantime is selected by its new state.
 //
 // A run is handled once. If a keeper is killed after it has acted on a run and before it has recorded that, the next
 // one repeats this run, which changes nothing: a cancelled run stays cancelled, and reruns and signals of the job are
@@ -110,8 +110,9 @@ func (c *Client) StartBulkJob(
 	return c.DescribeBulkJob(ctx, o.ID)
 }
 
-// PreviewBulkJob tells on which runs a job would act, and changes nothing: it counts the runs that the query selects
-// now, by state, and lists the first of them. It reads each of these runs. The errors are those of StartBulkJob.
+// PreviewBulkJob returns the runs on which a job would act, and changes nothing: it counts the runs that the query
+// selects now, by state, and lists the first of them. It reads each of these runs. Its errors are the errors of
+// StartBulkJob.
 func (c *Client) PreviewBulkJob(
 	ctx context.Context, q RunQuery, a fabrictype.BulkAction, o BulkOptions,
 ) (*fabrictype.BulkPreview, error) {
@@ -127,7 +128,7 @@ func (c *Client) PreviewBulkJob(
 	if o.Most > 0 {
 		most = min(most, o.Most)
 	}
-	preview := &fabrictype.BulkPreview{States: make(map[fabrictype.RunState]int), Sample: []fabrictype.BulkRun{}}
+	preview := &fabrictype.BulkPreview{States: make(map[fabrictype.RunState]int), Sample: []fabrictype.Run{}}
 	for run, err := range c.Runs(ctx, q) {
 		if err != nil {
 			return nil, fmt.Errorf("preview a bulk job: %w", err)
@@ -139,9 +140,7 @@ func (c *Client) PreviewBulkJob(
 		preview.Runs++
 		preview.States[run.State]++
 		if len(preview.Sample) < maxSample {
-			preview.Sample = append(preview.Sample, fabrictype.BulkRun{
-				Flow: run.Flow, Run: run.Run, State: run.State, CreatedAt: run.CreatedAt,
-			})
+			preview.Sample = append(preview.Sample, run)
 		}
 	}
 	return preview, nil
@@ -188,7 +187,7 @@ func (c *Client) BulkJobs(ctx context.Context) iter.Seq2[*fabrictype.BulkJob, er
 	}
 }
 
-// yieldBulkJobs yields those of a partition, each once.
+// yieldBulkJobs yields the jobs of a partition, each once.
 func (c *Client) yieldBulkJobs(
 	ctx context.Context, store engine.BulkJobCalls, p keyspace.Partition, yield func(*fabrictype.BulkJob, error) bool,
 ) (bool, error) {
@@ -218,9 +217,9 @@ func (c *Client) yieldBulkJobs(
 	}
 }
 
-// StopBulkJob stops a job for good: the run that a keeper acts on at this moment is the last one. What was done to runs
-// stays. Stopping a job that is over is not an error. The error wraps ErrBulkJobNotFound, ErrInvalid for an actor that
-// cannot be used, or in contract mode ErrNotInContract.
+// StopBulkJob stops a job for good: the run that a keeper acts on at this moment is the last one. Effects on runs stay.
+// Stopping a job that is over is not an error. The error wraps ErrBulkJobNotFound, ErrInvalid for an invalid actor, or
+// in contract mode ErrNotInContract.
 func (c *Client) StopBulkJob(ctx context.Context, id string, opts ...ActionOption) error {
 	store, err := offered[engine.BulkJobCalls](ctx, c)
 	if err != nil {
@@ -272,7 +271,7 @@ func checkBulkJobID(id string) error {
 	return nil
 }
 
-// bulkSpec checks what a job is to do, and returns it in its stored form: the same job has the same.
+// bulkSpec checks a job, and returns its stored form, which is the same for the same job.
 func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec, error) {
 	o.Actor = cmp.Or(o.Actor, "client")
 	err := errors.Join(q.Check(), checkBulkAction(a), checkBulkJobID(o.ID),
@@ -300,7 +299,7 @@ func bulkSpec(q RunQuery, a fabrictype.BulkAction, o BulkOptions) (bulkjob.Spec,
 // bulkDetail is a job in the audit log: its action and query, without the payload of signals.
 func bulkDetail(s bulkjob.Spec) string {
 	text := string(s.Action.Kind)
-	for _, part := range []string{s.Action.Scope, s.Action.Signal} {
+	for _, part := range []string{string(s.Action.Scope), s.Action.Signal} {
 		if part != "" {
 			text += " " + part
 		}
@@ -327,7 +326,7 @@ func bulkDetail(s bulkjob.Spec) string {
 // minBulkRate is the lowest rate of a job: one run an hour.
 const minBulkRate = 1.0 / 3600
 
-// checkBulkAction checks what an action needs; what it does not need must be empty.
+// checkBulkAction checks the fields that an action needs; the other fields must be empty.
 func checkBulkAction(a fabrictype.BulkAction) error {
 	rest := a
 	rest.Kind = ""
@@ -336,7 +335,7 @@ func checkBulkAction(a fabrictype.BulkAction) error {
 	case fabrictype.BulkCancel, fabrictype.BulkCancelPending, fabrictype.BulkPause:
 		err, rest.Reason = engine.CheckReason(a.Reason), ""
 	case fabrictype.BulkRerun:
-		err, rest.Scope = RerunScope(a.Scope).check(), ""
+		err, rest.Scope = checkScope(a.Scope), ""
 	case fabrictype.BulkPriority:
 		err, rest.Priority = checkPriority(a.Priority), 0
 	case fabrictype.BulkSignal:

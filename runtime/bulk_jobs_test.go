@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -128,7 +129,7 @@ func TestBulkCancel(t *testing.T) {
 	})
 }
 
-// Every other action, one behind the other.
+// Every other action, one after the other.
 func TestBulkActions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -172,12 +173,12 @@ func TestBulkActions(t *testing.T) {
 		}
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{"succeeded": 3})
 		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancel, Reason: "no"}))
-		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}))
-		failed := job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "from nobody"})
+		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}))
+		failed := job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFrom("nobody")})
 		require.Equal(t, 3, failed.Failed)
 		require.Len(t, failed.Failures, 3)
 		require.Contains(t, failed.Failures[0].Error, "no such node")
-		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "all"}))
+		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunAll}))
 		requireStates(t, b, "wait", map[fabrictype.RunState]int{"running": 3})
 		require.Equal(t, fabrictype.BulkProgress{Skipped: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkPurge}))
 		require.Equal(t, fabrictype.BulkProgress{Done: 3}, job(all, fabrictype.BulkAction{Kind: fabrictype.BulkCancelPending, Reason: "enough"}))
@@ -186,7 +187,7 @@ func TestBulkActions(t *testing.T) {
 	})
 }
 
-// A keeper stops in the middle of a job, and another one goes on: each run is run again once.
+// A keeper stops in the middle of a job, and another one continues it: each run is run again once.
 func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -205,7 +206,7 @@ func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 		}
 		beginner := enginetest.NewClient(t, b.Engine)
 		_, err := beginner.StartBulkJob(ctx, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunFailed}},
-			fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, runtime.BulkOptions{ID: "again", Rate: 20})
+			fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again", Rate: 20})
 		require.NoError(t, err)
 		beginner.Close()
 		first := b.Keeper(t)
@@ -221,8 +222,8 @@ func TestBulkJobSurvivesItsKeeper(t *testing.T) {
 	})
 }
 
-// A keeper is killed in the middle of a job: another one goes on when the time of the first is over, and what the first
-// has done without recording it is not done again.
+// A keeper is killed in the middle of a job: another one continues when the claim of the first has run out, and does
+// not repeat the actions that the first has not recorded.
 func TestBulkJobOfKilledKeeper(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)
@@ -262,8 +263,8 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrBulkJobNotFound)
 }
 
-// A keeper that starts takes over the jobs that a killed one has taken, or has been told of, without waiting until its
-// time is over: the clock stands still here.
+// A new keeper takes over the jobs that a killed one has taken, or was assigned, without waiting until its claim runs
+// out: the clock does not advance in this test.
 func TestBulkJobIsTakenOver(t *testing.T) {
 	t.Parallel()
 	for name, told := range map[string]bool{"told": true, "taken": false} {
@@ -345,7 +346,7 @@ func TestBulkJobCountsTheRunOfAKilledKeeper(t *testing.T) {
 			d, err := runs[4].Describe(ctx)
 			require.NoError(t, err)
 			progress, err := json.Marshal(map[string]any{"acting": enginerpc.Run{
-				FlowID: d.FlowID, RunID: d.Run, FlowName: d.Flow, CreatedAt: d.CreatedAt, ClosedAt: d.ClosedAt,
+				FlowID: enginecore.FlowID(d.FlowID), RunID: d.Run, FlowName: d.Flow, CreatedAt: d.CreatedAt, ClosedAt: d.ClosedAt,
 			}})
 			require.NoError(t, err)
 			_, err = core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{

@@ -35,14 +35,14 @@ func (o ActionOption) start(c *startConfig) bool {
 
 // WithActor names the person or program that starts the run or operates on it, or pauses a lane or an activity; the
 // engine records the name. It has at most 256 bytes without control characters, otherwise the call returns ErrInvalid.
-// Defaults to that of Client.As, then to "client" for operations, and to an empty name for Start.
+// Defaults to the actor of Client.As, then to "client" for operations, and to an empty name for Start.
 func WithActor(actor string) ActionOption { return func(a *action) { a.actor = actor } }
 
 // WithRequestID names the request of a call that has an effect each time, Rerun, TriggerSchedule or BackfillSchedule: a
-// call that repeats it has none, and returns what the first one has returned. Use it to repeat a call whose outcome is
-// not known. A run knows the request of its last rerun, a schedule those of its last 32 triggers and backfills. Other
-// calls can be repeated anyway and ignore it; WithID does the same for Start. The id has 1 to 128 bytes without control
-// characters, otherwise the call returns ErrInvalid.
+// call that repeats the request has no effect, and returns the result of the first one. Use it to repeat a call whose
+// outcome is not known. A run knows the request of its last rerun, a schedule the requests of its last 32 triggers and
+// backfills. Other calls can be repeated anyway and ignore it; WithID does the same for Start. The id has 1 to 128
+// bytes without control characters, otherwise the call returns ErrInvalid.
 func WithRequestID(id string) ActionOption {
 	return func(a *action) { a.request, a.isNamed = id, true }
 }
@@ -71,8 +71,8 @@ func (r *RunRef) Cancel(ctx context.Context, reason string, opts ...ActionOption
 }
 
 // CancelPending cancels the nodes that do not run. Running nodes may finish and keep their results, but get no further
-// attempt; when the last of them has ended, the run is cancelled. Cancel may follow. The errors are those of Cancel
-// and, in contract mode, ErrNotInContract.
+// attempt; when the last of them has ended, the run is cancelled. Cancel may follow. The error is one of Cancel or, in
+// contract mode, ErrNotInContract.
 func (r *RunRef) CancelPending(ctx context.Context, reason string, opts ...ActionOption) error {
 	return r.cancel(ctx, submit.CancelPending, reason, opts)
 }
@@ -104,7 +104,7 @@ func (r *RunRef) cancel(ctx context.Context, policy, reason string, opts []Actio
 	return nil
 }
 
-// runFault returns what an error of the engine says of a run, for callers of the API.
+// runFault converts an error of the engine about a run for callers of the API.
 func runFault(err error) error {
 	switch {
 	case errors.Is(err, enginecore.ErrFlowNotFound):
@@ -115,7 +115,7 @@ func runFault(err error) error {
 	return err
 }
 
-// nodeFault returns what an error of the engine says of a node or its run.
+// nodeFault converts an error of the engine about a node or its run.
 func nodeFault(err error) error {
 	switch {
 	case errors.Is(err, enginecore.ErrExecutionNotFound):
@@ -129,8 +129,8 @@ func nodeFault(err error) error {
 // CancelNode cancels one node of the run, whether it waits or runs. Downstream nodes are skipped, or start as their
 // joins allow. The run continues, and ends as cancelled if no node fails. Cancelling a cancelled node is not an error.
 //
-// The rules for the reason are those of Cancel. The error wraps ErrInvalid; ErrUnknownNode when the run does not exist
-// or has no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
+// The reason follows the rules of Cancel. The error wraps ErrInvalid; ErrUnknownNode when the run does not exist or has
+// no such node; ErrNodeOver when the node has ended otherwise; or, in contract mode, ErrNotInContract.
 func (r *RunRef) CancelNode(ctx context.Context, node, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.CancelNode, node, func(ctx context.Context, r *RunRef) error {

@@ -63,12 +63,12 @@ func TestCancelIsPrompt(t *testing.T) {
 	})
 }
 
-// longestCall is what a call may take on an idle machine.
+// longestCall is the most that a call may take on an idle machine.
 const longestCall = 5 * time.Millisecond
 
 // A flow of many members, 10,000 with FLOWFABRIC_SOAK, is cancelled in the middle of its work: in many short calls,
 // with nothing that starts any more. The calls are timed, so no other test runs meanwhile.
-func TestCancelOfAMultitude(t *testing.T) {
+func TestCancel_ManyMembersInShortCalls(t *testing.T) {
 	width := 1200
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
 		width = flow.MaxNodes - 2

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -91,7 +92,7 @@ func TestCancelReachesRunningFunctions(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		require.Equal(t, "no longer wanted", failure(t, err).Reason)
-		require.NoError(t, run.Cancel(ctx, "again"), "cancelling twice is no error")
+		require.NoError(t, run.Cancel(ctx, "again"), "a second cancel succeeds")
 		b.Settle(t)
 		require.EqualValues(t, 3, started.Load(), "nothing starts after the cancel")
 		d, err := run.Describe(ctx)
@@ -162,8 +163,8 @@ func TestOperatorCancelsOneNode(t *testing.T) {
 		n := d.Nodes[0]
 		require.Equal(t, fabrictype.NodeActive, n.State)
 		_, err = engine.ConnOf(b.Engine.Internal()).CancelExecution(ctx, enginerpc.CancelExecutionCall{
-			AttemptIndex: 0, WorkerInstanceID: n.Worker, WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
-			ExecutionID: n.ExecutionID, Reason: "operator", Source: override,
+			AttemptIndex: 0, WorkerInstanceID: enginecore.WorkerInstanceID(n.Worker), WaitpointID: "00000000-0000-0000-0000-000000000000", LaneID: "default",
+			ExecutionID: enginecore.ExecutionID(n.ExecutionID), Reason: "operator", Source: override,
 		})
 		require.NoError(t, err)
 		e := <-ends

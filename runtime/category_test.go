@@ -11,11 +11,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A node that waits for its next attempt tells the category of the last failure with its reason.
+// A node that waits for its next attempt has the category of the last failure with its reason.
 func TestCategoryWhileRetryIsPending(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -26,7 +27,7 @@ func TestCategoryWhileRetryIsPending(t *testing.T) {
 		b.Worker(t, []activity.Handler{a})
 		run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 1), 1)
 		require.NoError(t, err)
-		var n runtime.NodeDescription
+		var n fabrictype.Node
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
@@ -95,16 +96,16 @@ func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
-		require.Equal(t, runtime.CategoryChild, failure(t, err).Category)
+		require.Equal(t, engine.CategoryChild, failure(t, err).Category)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, runtime.CategoryChild, d.Nodes[0].Category)
+		require.Equal(t, engine.CategoryChild, d.Nodes[0].Category)
 
 		d, err = b.Client.Run(d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.RunExpired, d.State)
 		require.Empty(t, d.FailedNode)
-		require.Equal(t, activity.CategoryTimeout, d.FailureCategory)
+		require.Equal(t, activity.CategoryTimeout, d.Category)
 		for _, n := range d.Nodes {
 			require.Equal(t, "the run exceeded its deadline", n.Reason, n.Name)
 			require.Equal(t, activity.CategoryTimeout, n.Category, n.Name)

@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -17,22 +16,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// ChildRun describes the child run of a map or sub-flow node. Client.Run accepts its Flow and Run like those of any
-// run.
-type ChildRun struct {
-	Flow, Run string
-	FlowID    enginecore.FlowID
-	// State is the state of the child run; empty before it is created and after it was purged.
-	State fabrictype.RunState
-	// Total is the number of nodes of the child run, which for a map are its items. Open is the number of nodes that
-	// have not ended; the others count nodes by outcome.
-	Total, Open, Succeeded, Failed, Expired, Cancelled, Skipped int
-}
-
 // listConcurrency bounds how many partitions are asked at a time.
 const listConcurrency = 16
 
-// nameChildren says how the runs stand that nodes stand for, and what runs for the items of maps.
+// nameChildren adds the states of child runs, and the activities of the items of maps.
 func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)
@@ -58,13 +45,15 @@ func (c *Client) nameChildren(ctx context.Context, d *RunDescription) error {
 // firstCursor reads a page of a run from the first node on, without its definition.
 const firstCursor = "0"
 
-func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
-	p, err := c.session.Core.FlowPartition(child.FlowID)
+func (c *Client) describeChild(ctx context.Context, child *fabrictype.ChildRun) error {
+	p, err := c.session.Core.FlowPartition(enginecore.FlowID(child.FlowID))
 	if err != nil {
 		return err
 	}
 	r, err := c.session.Backend.DescribeFlow(ctx,
-		enginerpc.DescribeFlowCall{Partition: p, FlowID: child.FlowID, Cursor: firstCursor, Limit: 1})
+		enginerpc.DescribeFlowCall{
+			Partition: p, FlowID: enginecore.FlowID(child.FlowID), Cursor: firstCursor, Limit: 1,
+		})
 	if errors.Is(err, enginecore.ErrFlowNotFound) {
 		return nil
 	}
@@ -79,33 +68,19 @@ func (c *Client) describeChild(ctx context.Context, child *ChildRun) error {
 	return nil
 }
 
-// MapItem is the state of one item of a map.
-type MapItem struct {
-	// Index is the position in the list, counted from 0. Name is the name of the item's node in the child run.
-	Index int
-	Name  string
-	// State and Attempts are as in NodeDescription.
-	State    fabrictype.NodeState
-	Attempts int
-	// Result is the item's encoded result; nil unless the item succeeded.
-	Result json.RawMessage
-	// Reason and Category describe the last failure, or why the item was cancelled.
-	Reason, Category string
-}
-
 // ErrNoItems is yielded by Items for a node that is not a map, or a map that has not started.
 var ErrNoItems = errors.New("node has no items")
 
 // Items yields the items of a map node in the order of the list, beginning at the index from. It reads them in pages,
 // so changes during the iteration may be included in part. The items of an empty list are none, without an error. An
 // error is yielded last. It wraps ErrRunNotFound, ErrUnknownNode, ErrNoItems, or in contract mode ErrNotInContract.
-func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[MapItem, error] {
-	return func(yield func(MapItem, error) bool) {
+func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[fabrictype.MapItem, error] {
+	return func(yield func(fabrictype.MapItem, error) bool) {
 		if err := r.ready(ctx); err != nil {
-			yield(MapItem{}, err)
+			yield(fabrictype.MapItem{}, err)
 			return
 		}
-		fail := func(err error) { yield(MapItem{}, r.errorf("items of node "+node+" of", err)) }
+		fail := func(err error) { yield(fabrictype.MapItem{}, r.errorf("items of node "+node+" of", err)) }
 		child, err := r.childOf(ctx, node)
 		if err != nil {
 			fail(err)
@@ -128,7 +103,7 @@ func (r *RunRef) Items(ctx context.Context, node string, from int) iter.Seq2[Map
 }
 
 // childOf finds the run of a map; nil when its list was empty.
-func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
+func (r *RunRef) childOf(ctx context.Context, node string) (*fabrictype.ChildRun, error) {
 	d, err := r.Describe(ctx)
 	if err != nil {
 		return nil, err
@@ -152,8 +127,8 @@ func (r *RunRef) childOf(ctx context.Context, node string) (*ChildRun, error) {
 	return nil, engine.ErrUnknownNode
 }
 
-func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]MapItem, error) {
-	p, err := c.session.Core.FlowPartition(child.FlowID)
+func (c *Client) readItems(ctx context.Context, child *fabrictype.ChildRun, next int) ([]fabrictype.MapItem, error) {
+	p, err := c.session.Core.FlowPartition(enginecore.FlowID(child.FlowID))
 	if err != nil {
 		return nil, err
 	}
@@ -162,20 +137,23 @@ func (c *Client) readItems(ctx context.Context, child *ChildRun, next int) ([]Ma
 		return nil, err
 	}
 	reply, err := core.ReadResults(ctx, enginerpc.ReadResultsCall{
-		Partition: p, Executions: submit.ItemIDs(p, child.FlowID, next, min(child.Total, next+submit.ResultsPerCall)),
+		Partition: p,
+		Executions: submit.ItemIDs(
+			p, enginecore.FlowID(child.FlowID), next, min(child.Total, next+submit.ResultsPerCall),
+		),
 	})
 	if err != nil {
 		return nil, err
 	}
-	items := make([]MapItem, len(reply.Executions))
+	items := make([]fabrictype.MapItem, len(reply.Executions))
 	for i, e := range reply.Executions {
-		items[i] = MapItem{
+		items[i] = fabrictype.MapItem{
 			Index: next + i, Name: flowgraph.ItemName(next + i), State: fabrictype.NodeState(e.State),
 			Attempts: int(e.Attempts),
 		}
 		items[i].Reason, items[i].Category = engine.PlainFailure(e.Reason, e.Category)
 		if e.Outcome == "success" {
-			items[i].Result = e.Result
+			items[i].Result = newValue(jsonCodec, len(e.Result), e.Result)
 		}
 	}
 	if len(items) == 0 {

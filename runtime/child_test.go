@@ -53,7 +53,7 @@ func killFlow(a *activity.Activity[int, int], sum *activity.Activity[[]int, int]
 	return f.Build()
 }
 
-// runChild is the other process: it claims what it can, reports each start on standard output, and finishes nothing.
+// runChild is the other process: it claims all it can, reports each start on standard output, and finishes nothing.
 func runChild() int {
 	ctx := context.Background()
 	e, err := runtime.Open(ctx, os.Getenv(childVariable), runtime.OpenConfig{

@@ -23,11 +23,11 @@ type Client struct {
 	interceptors []interceptor.Client
 }
 
-// clientState is what the clients of one NewClient share.
+// clientState is the state that the clients of one NewClient share.
 type clientState struct {
 	session  *engine.Session
 	compiled submit.CompiledCache
-	// submitter starts runs and hears when they end.
+	// submitter starts runs and receives their ends.
 	submitter *submit.Submitter
 	// answers checks the payloads of signals.
 	answers answer.Checker
@@ -37,7 +37,7 @@ type clientState struct {
 	published publishedFlows
 }
 
-// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid, there is no
+// NewClient returns a client of an engine. Close it before the engine. The error matches ErrInvalid for a missing
 // engine, or enginecore.ErrClosed.
 func NewClient(e *Engine) (*Client, error) {
 	if err := e.open(); err != nil {
@@ -56,8 +56,8 @@ func (c *Client) As(actor string) *Client {
 	return &Client{clientState: c.clientState, actor: actor, interceptors: c.interceptors}
 }
 
-// Close ends what the client listens to. Result, Watch and Stream that wait return enginecore.ErrClosed, and so do all
-// later calls of the client and its runs.
+// Close ends the client's subscriptions. Waiting calls of Result, Watch and Stream return enginecore.ErrClosed, and so
+// do all later calls of the client and its runs.
 func (c *Client) Close() {
 	if c != nil && c.clientState != nil && c.submitter != nil {
 		c.submitter.Close()
@@ -126,8 +126,8 @@ func WithID(id string) StartOption {
 }
 
 // WithTag attaches a tag to the run, by which Client.Runs finds it. It adds to the tags of the flow, or replaces the
-// one with the same key. The rules for keys, values and their number are those of flow.Tag. When Start returns a run
-// that exists, the tags of that run do not change.
+// one with the same key. Keys, values and their number follow the rules of flow.Tag. When Start returns a run that
+// exists, the tags of that run do not change.
 func WithTag(key, value string) StartOption {
 	return startFunc(func(c *startConfig) {
 		if c.tags == nil {
@@ -137,7 +137,7 @@ func WithTag(key, value string) StartOption {
 	})
 }
 
-// What is missing where an error was passed over.
+// Errors of calls on the nil or zero client that an ignored error left.
 var (
 	errNoClient     = invalid("the client is nil: look at the error of NewClient")
 	errUnmadeClient = invalid("the client was not made by NewClient")
@@ -186,7 +186,7 @@ func offered[C any](ctx context.Context, c *Client) (store C, err error) {
 	return engine.Capability[C](c.session.Backend)
 }
 
-// usable returns what of a client and a definition is missing.
+// usable returns the fault of a missing client or definition.
 func usable[In, Out any](c *Client, def *flow.Definition[In, Out]) error {
 	if err := c.made(); err != nil {
 		return err

@@ -6,14 +6,15 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// Use returns a client whose operations (interceptor.Operation) go through the interceptors: the first is the
-// outermost, and those of an earlier Use are outside of these. References and runs that it returns have them, too. The
-// clients share everything else, and closing one closes both. An interceptor that is nil, or returns nil, makes
-// operations return ErrInvalid.
+// Use returns a client whose operations (interceptor.Operation) pass the interceptors: the first is the outermost, and
+// interceptors of an earlier Use are outside of these. References and runs that it returns have them, too. The clients
+// share everything else, and closing one closes both. An interceptor that is nil, or returns nil, makes operations
+// return ErrInvalid.
 func (c *Client) Use(interceptors ...interceptor.Client) *Client {
 	if c == nil {
 		return nil
@@ -83,7 +84,7 @@ func (c *Client) submit(ctx context.Context, plan *submit.RunPlan) (existed bool
 	return c.submitIntercepted(ctx, plan)
 }
 
-// submitIntercepted is apart, so that what it captures costs other starts nothing.
+// submitIntercepted is a separate function, so that the variables that it captures cost other starts nothing.
 func (c *Client) submitIntercepted(ctx context.Context, plan *submit.RunPlan) (existed bool, err error) {
 	call := interceptor.ClientCall{Operation: interceptor.Start, Flow: plan.Flow, Run: plan.Run, Input: plan.Input}
 	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
@@ -130,7 +131,7 @@ func (r *Run[Out]) interceptedResult(ctx context.Context) (out Out, err error) {
 // interceptedSignal is Signal through the interceptors.
 func (c *Client) interceptedSignal(
 	ctx context.Context, token activity.Token, s Signal,
-) (result SignalResult, err error) {
+) (result fabrictype.SignalResult, err error) {
 	call := interceptor.ClientCall{Operation: interceptor.Signal}
 	err = c.intercept(ctx, call, func(ctx context.Context) (err error) {
 		result, err = c.plain().Signal(ctx, token, s)
@@ -142,7 +143,7 @@ func (c *Client) interceptedSignal(
 // interceptedSignalWait is SignalWait through the interceptors.
 func (r *RunRef) interceptedSignalWait(
 	ctx context.Context, w WaitName, s Signal,
-) (result SignalResult, err error) {
+) (result fabrictype.SignalResult, err error) {
 	err = r.intercept(ctx, interceptor.Signal, w.Node, func(ctx context.Context, r *RunRef) (err error) {
 		result, err = r.SignalWait(ctx, w, s)
 		return err

@@ -49,7 +49,7 @@ func TestClockJumpsOverLease(t *testing.T) {
 	out, err := run.Result(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 7, out)
-	enginetest.Eventually(t, func() string { // the first attempt may hear of its loss after the second has ended
+	enginetest.Eventually(t, func() string { // the first attempt may learn of its loss after the second has ended
 		if !strings.Contains(b.Log(), "event=lease.lost") {
 			return "the worker has not said that the lease is lost"
 		}

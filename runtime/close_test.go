@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// closeWaits are calls that wait for a run. Each tells when it is about to wait.
+// closeWaits returns calls that wait for a run. Each calls begun when it is about to wait.
 func closeWaits(ctx context.Context, c *runtime.Client, run, attached *runtime.Run[int], begun func()) map[string]func() error {
 	return map[string]func() error{
 		"result of a started run": func() error {
@@ -109,7 +109,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	})
 }
 
-// What works with an engine ends with ErrClosed when the engine is closed, and so does what is made of it later.
+// Objects of an engine return ErrClosed when the engine is closed, and so do objects made of it later.
 func TestClosedEngine(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -151,7 +151,8 @@ func TestClosedEngine(t *testing.T) {
 	})
 }
 
-// An engine that cannot be reached has no findings about rights, and calls in all partitions tell their error once.
+// An engine that cannot be reached has no findings about rights. Calls in all partitions return one error, not one for
+// each partition.
 func TestInspectWithoutServer(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -41,7 +41,7 @@ func TestOnAnyFailureWaitsForAllAndRunsForOne(t *testing.T) {
 		})
 		d, err := run.Describe(enginetest.Context(t))
 		require.NoError(t, err)
-		require.Equal(t, "waits for b", node(t, d, "undo").Why, "what still runs could do more that is to be undone")
+		require.Equal(t, "waits for b", node(t, d, "undo").Waiting.Sentence, "what still runs could do more that is to be undone")
 		close(c.gate)
 		_, err = run.Result(enginetest.Context(t))
 		var failed *runtime.RunError
@@ -76,7 +76,7 @@ func TestOnAnyFailureIsSkippedWithoutOne(t *testing.T) {
 	})
 }
 
-// A compensation that fails is in the error of the run; a rerun of what has failed takes it back.
+// The error of the run names a compensation that failed; a rerun of the failed nodes removes it.
 func TestFailureOfTheCompensation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -92,7 +92,7 @@ func TestFailureOfTheCompensation(t *testing.T) {
 		require.ErrorAs(t, err, &failed)
 		require.Len(t, failed.Failures, 2)
 		require.Equal(t, []string{"b", "undo"}, []string{failed.Failures[0].Node, failed.Failures[1].Node})
-		require.NoError(t, run.Rerun(enginetest.Context(t), runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(enginetest.Context(t), fabrictype.RerunFailed))
 		_, err = run.Result(enginetest.Context(t))
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, fabrictype.NodeSucceeded, states(t, run)["tell"])

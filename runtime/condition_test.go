@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// listing is what a scan finds.
+// listing is the result of a scan.
 type listing struct {
 	Size int    `json:"size"`
 	Kind string `json:"kind"`
@@ -83,7 +83,7 @@ func successOf(t *testing.T, run *runtime.Run[string]) (string, *runtime.RunDesc
 	return result, d
 }
 
-func node(t *testing.T, d *runtime.RunDescription, name string) runtime.NodeDescription {
+func node(t *testing.T, d *runtime.RunDescription, name string) fabrictype.Node {
 	t.Helper()
 	for _, n := range d.Nodes {
 		if n.Name == name {
@@ -91,7 +91,7 @@ func node(t *testing.T, d *runtime.RunDescription, name string) runtime.NodeDesc
 		}
 	}
 	t.Fatalf("there is no node %s", name)
-	return runtime.NodeDescription{}
+	return fabrictype.Node{}
 }
 
 func TestConditionSkipsTheOtherBranch(t *testing.T) {
@@ -115,8 +115,8 @@ func TestConditionSkipsTheOtherBranch(t *testing.T) {
 	})
 }
 
-// Conditions on what is no result of an activity: the input, the payload of a signal, and what a map and a sub-flow
-// give.
+// Conditions on values other than results of activities: the input, the payload of a signal, and the results of a map
+// and of a sub-flow.
 func TestConditionsOnEveryKindOfUpstream(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -219,7 +219,7 @@ func TestUnknownCaseFailsTheCondition(t *testing.T) {
 	})
 }
 
-// A rerun of what is behind a condition keeps the decision; one of the condition decides anew.
+// A rerun of the nodes after a condition keeps the decision; a rerun of the condition decides anew.
 func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -251,13 +251,13 @@ func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorContains(t, err, "not yet")
 		small.Store(true)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		result, d := successOf(t, run)
 		require.Equal(t, "deep", result)
 		require.Equal(t, "condition large of node scan is true", node(t, d, "quick").Reason)
 		require.Equal(t, int32(1), decided.Load())
 
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("large")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("large")))
 		result, d = successOf(t, run)
 		require.Equal(t, "quick", result)
 		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "deep").State)
@@ -265,7 +265,7 @@ func TestRerunKeepsOrRemakesDecisions(t *testing.T) {
 		require.Empty(t, node(t, d, "quick").Reason)
 		require.Equal(t, int32(2), decided.Load())
 
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("quick")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("quick")))
 		result, d = successOf(t, run)
 		require.Equal(t, "quick", result)
 		require.Equal(t, fabrictype.NodeSkipped, node(t, d, "deep").State)
@@ -285,7 +285,7 @@ func TestWorkerWithoutTheConditionLeavesIt(t *testing.T) {
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(enginetest.Context(t))
 			require.NoError(t, err)
-			if why := node(t, d, "large").Why; !strings.Contains(why, "branching.large") {
+			if why := node(t, d, "large").Waiting.Sentence; !strings.Contains(why, "branching.large") {
 				return "the condition says: " + why
 			}
 			return ""
@@ -331,7 +331,7 @@ func TestHeldTaskDecides(t *testing.T) {
 	})
 }
 
-// A condition takes a retry policy; that of a bad one is a fault.
+// A condition takes a retry policy; an invalid policy is a fault.
 func TestRetryPolicyOfACondition(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -25,7 +25,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// passed returns what tells of the first request with a text that passes a proxy.
+// passed returns a channel that is closed when the first request with a text passes a proxy.
 func passed(p *proxy.Proxy, text string) <-chan struct{} {
 	seen := make(chan struct{})
 	var once sync.Once
@@ -38,7 +38,7 @@ func passed(p *proxy.Proxy, text string) <-chan struct{} {
 	return seen
 }
 
-// Connections that fall silent are replaced before leases run out: the function goes on under its first lease.
+// Silent connections are replaced before leases run out: the function continues under its first lease.
 func TestSilentConnectionsCostNoLease(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -237,8 +237,8 @@ func TestCallsEndWhileConnecting(t *testing.T) {
 	})
 }
 
-// Where answers take longer than others are made to wait for a connection, no call fails for it, not even one that
-// nobody repeats.
+// No call fails while connections are opened, even if replies take longer than other callers may wait for a connection.
+// This includes calls that the client does not repeat.
 func TestConnectingOnSlowNetwork(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -268,8 +268,8 @@ func TestConnectingOnSlowNetwork(t *testing.T) {
 	})
 }
 
-// Whoever takes a connection to hear messages gets them, however long it takes to make it, and hears when it breaks.
-func TestHearingOnSlowNetwork(t *testing.T) {
+// A dedicated connection receives messages, however long it takes to open it, and reports when it breaks.
+func TestDedicatedConnection_OnSlowNetwork(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := proxy.Start(t, testserver.Shared(t, kind).Addr())
@@ -297,14 +297,14 @@ func TestHearingOnSlowNetwork(t *testing.T) {
 		case err := <-broken:
 			t.Fatal("broken: ", err)
 		case <-ctx.Done():
-			t.Fatal("nothing is heard")
+			t.Fatal("no message arrived")
 		}
 		p.Break()
 		select {
 		case err := <-broken:
 			require.Error(t, err)
 		case <-ctx.Done():
-			t.Fatal("nobody is told that the connection broke")
+			t.Fatal("the break of the connection is not reported")
 		}
 	})
 }
@@ -385,8 +385,8 @@ func TestMaxWatchesIsBounded(t *testing.T) {
 	}
 }
 
-// A watch whose connection has fallen silent goes on with another one.
-func TestSilentWatchGoesOn(t *testing.T) {
+// A watch whose connection has fallen silent continues on another one.
+func TestWatch_ContinuesAfterSilentConnection(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Shared(t, kind)

@@ -31,7 +31,7 @@ type (
 type construct struct {
 	name string
 	opts []runtime.StartOption
-	// nodes adds what makes use of it to a flow, and returns what the flow returns.
+	// nodes adds nodes that use the construct to a flow, and returns the result of the flow.
 	nodes func(t *testing.T, f *intFlow, one *intActivity) flow.Ref[int]
 	// worker changes the worker's configuration; nil changes nothing.
 	worker func(*runtime.WorkerConfig)
@@ -202,8 +202,8 @@ func storedFields(ctx context.Context, t *testing.T, b *enginetest.Bench, run st
 }
 
 // A run without a construct takes as many commands, calls and stored fields as it did before others used the construct,
-// and no more than what is recorded here. No other test runs meanwhile, since the commands are those of the server that
-// all tests share.
+// and at most the recorded number of commands. The test does not run in parallel with others, since it counts the
+// commands of the server that all tests share.
 func TestConstructsCostNothingWhereTheyAreNotUsed(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{
 		Partitions: 4, Propagators: []interceptor.Propagator{interceptor.PropagateValue[tenant]("tenant", tenantKey{})},
@@ -230,20 +230,20 @@ func TestConstructsCostNothingWhereTheyAreNotUsed(t *testing.T) {
 	}
 }
 
-// What a plain run of one node and one of three take, with what is around them, in commands. To raise them is to make
-// every run dearer.
+// plainSingleCommands and plainChainCommands are the commands of a plain run of one node and of three, with the
+// commands around it. A greater number makes every run more expensive.
 const (
 	plainSingleCommands = 41
 	plainChainCommands  = 63
 )
 
-// plainCost is what one run takes: the median of several.
+// plainCost is the cost of one run: the median of several.
 type plainCost struct {
 	commands, calls, fields int64
 }
 
-// costOfPlain runs a flow several times, by a worker that does only what it is told. Now and then a run takes a call
-// more, such as a claim that comes too late.
+// costOfPlain runs a flow several times. The worker acts on messages only. Now and then a run takes a call more, such
+// as a claim that comes too late.
 func costOfPlain(ctx context.Context, t *testing.T, b *enginetest.Bench, def *intDefinition) plainCost {
 	t.Helper()
 	worker := b.Worker(t, def.Handlers(), runtime.OnlyMessages(runtime.WorkerConfig{Concurrency: 1}))

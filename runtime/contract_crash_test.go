@@ -29,7 +29,7 @@ import (
 
 const contractURL = "?contract=15"
 
-// What a killed worker held is taken over by call after call of the contract.
+// A worker takes over the executions of a killed one, each with calls of the contract.
 func TestContractWorkerKilled(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -200,9 +200,9 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 	})
 }
 
-// A worker dies between committing a result and telling the downstreams. A keeper tells them, also when it has heard
-// nothing of the end.
-func TestContractReconciles(t *testing.T) {
+// A worker dies between committing a result and resolving the edges to the downstreams. A keeper resolves them, also
+// when it has not received the message of the completion.
+func TestContractKeeper_ResolvesEdgesOfLostWorker(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -214,7 +214,7 @@ func TestContractReconciles(t *testing.T) {
 		first := keyspace.ExecutionIDFor(partition, run.FlowID(), "n0")
 		program := b.Program(ctx, t)
 		program.Complete(program.Claim(first, 0), "7")
-		startWorkerPool(t, b, a) // nobody has heard the completion
+		startWorkerPool(t, b, a) // nothing has received the message of the completion
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 10, out)
@@ -222,8 +222,8 @@ func TestContractReconciles(t *testing.T) {
 	})
 }
 
-// A node that loses its worker again and again fails for good, and what follows it is skipped, although the contract
-// tells nobody of such an end.
+// A node that loses its worker again and again fails for good, and its downstreams are skipped, although the contract
+// sends no message about such an end.
 func TestContractPoisonNode(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
@@ -262,17 +262,17 @@ func TestContractPoisonNode(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		require.Equal(t, "its worker was lost too often", failure(t, err).Reason)
-		require.Equal(t, runtime.CategoryWorkerLost, failure(t, err).Category)
+		require.Equal(t, engine.CategoryWorkerLost, failure(t, err).Category)
 		require.Equal(t, "n0", failure(t, err).Node)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "its worker was lost too often", d.Nodes[0].Reason)
-		require.Equal(t, runtime.CategoryWorkerLost, d.Nodes[0].Category)
+		require.Equal(t, engine.CategoryWorkerLost, d.Nodes[0].Category)
 		b.Settle(t)
 	})
 }
 
-// A program with the engine inside goes on in its directory at once.
+// A program with an embedded engine continues in its directory at once.
 func TestContractDirectory(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -289,7 +289,7 @@ func TestContractDirectory(t *testing.T) {
 	require.NoError(t, err)
 	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("the-run"))
 	require.NoError(t, err)
-	require.True(t, run.Existed(), "what was acknowledged is there")
+	require.True(t, run.Existed(), "the acknowledged run exists")
 	startWorkerPool(t, b, a, sum)
 	out, err := run.Result(ctx)
 	require.NoError(t, err)

@@ -21,8 +21,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A signal with a delay, whose promotion some libraries cannot carry out, ends its wait all the same, and does not keep
-// a run beside it from its end.
+// A delayed signal, which some libraries cannot promote, ends its wait all the same, and does not keep another run from
+// ending.
 func TestContractDelayedSignal(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		failuresAreWanted(t, x)
@@ -38,7 +38,7 @@ func TestContractDelayedSignal(t *testing.T) {
 		require.Equal(t, fabrictype.NodeDelayed, x.execution(id).State)
 		x.Keeper(t)
 		x.awaitState(id, fabrictype.NodeWaiting)
-		require.Equal(t, "attempt_interrupted", x.execution(id).Attempt, "it goes on in the same attempt")
+		require.Equal(t, "attempt_interrupted", string(x.execution(id).Attempt), "it continues in the same attempt")
 		requireRunTimesOut(t, x.Bench, x.ctx)
 		require.NotContains(t, x.Log(), "keeper.item_failed")
 		client := x.core.Client()
@@ -72,8 +72,8 @@ func requireRunTimesOut(t *testing.T, b *enginetest.Bench, ctx context.Context) 
 	require.ErrorIs(t, err, runtime.ErrRunFailed)
 }
 
-// Damaged members of every index that keepers work off hold up no others: they are put off, logged by name and counted,
-// and a run whose nodes are retried, delayed, blocked and time out beside them ends.
+// Damaged members of an index that keepers work off do not delay other members. Keepers put them off, log them by name
+// and count them. A run in the same indexes, whose nodes are retried, delayed, blocked and time out, ends.
 func TestContractDamagedMembers(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		failuresAreWanted(t, x)
@@ -147,8 +147,8 @@ func TestContractDamagedMembers(t *testing.T) {
 	})
 }
 
-// Retried and delayed executions of any lane are promoted, whoever's keeper is active: keepers learn of lanes from
-// workers, from creations, and from the configurations of other keepers.
+// Any active keeper promotes retried and delayed executions of any lane: keepers learn of lanes from workers, from
+// creations, and from the configurations of other keepers.
 func TestContractLanesOfOthers(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		keepers := enginetest.Open(t, x.Kind, x.URL, x.Prefix, runtime.OpenConfig{Partitions: 1, Contract: &runtime.ContractConfig{
@@ -198,8 +198,8 @@ func TestContractLanesOfOthers(t *testing.T) {
 	})
 }
 
-// An execution whose delay was over when it was created waits for workers in the index of eligible ones, also where the
-// library has entered it into that of delayed ones.
+// An execution whose delay was over when it was created moves to the index of eligible executions, also where the
+// library has entered it into the index of delayed ones.
 func TestContractPassedDelay(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		id := enginecore.ExecutionID("{fp:0}:" + uuid.NewString())

@@ -30,7 +30,7 @@ func measured(t *testing.T, open func(testing.TB, testserver.Kind, ...runtime.Op
 	}), reader
 }
 
-// Metrics of workers and keepers are collected in contract mode, except those of lanes.
+// Metrics of workers and keepers are collected in contract mode, except the metrics of lanes.
 func TestContractMetrics(t *testing.T) {
 	t.Parallel()
 	check := func(t *testing.T, b *enginetest.Bench, reader metric.Reader) {
@@ -68,8 +68,8 @@ func TestContractMetrics(t *testing.T) {
 	})
 }
 
-// A keeper in contract mode counts the upstreams that joins of other programs' flows do not need, and leaves those of
-// joins that its filter does not let pass.
+// A keeper in contract mode counts the upstreams that joins of other programs' flows do not need, and leaves the
+// upstreams of joins that its filter does not let pass.
 func TestContractSiblings(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Kinds(t) {
@@ -121,7 +121,7 @@ func TestContractSiblings(t *testing.T) {
 	}
 }
 
-// The node whose result is that of the run is not cancelled because a join does not need it.
+// A node whose result is the result of the run is not cancelled when a join does not need it.
 func TestContractJoinKeepsTheResult(t *testing.T) {
 	t.Parallel()
 	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {

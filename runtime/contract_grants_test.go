@@ -69,7 +69,7 @@ func TestContractReclaimGrants(t *testing.T) {
 	})
 }
 
-// Workers that run only what they are granted take over what a worker has lost.
+// Workers that run only granted executions take over the executions of a lost worker.
 func TestContractClaimThrough(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		x.Keeper(t)
@@ -88,7 +88,7 @@ func TestContractClaimThrough(t *testing.T) {
 	})
 }
 
-// An execution that waits for children which have ended meanwhile goes on.
+// An execution that waits for children continues when they have all ended before it began to wait.
 func TestContractWaitsForEndedChildren(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		holder := newHolder(t, x.Bench, runtime.WorkerConfig{})

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Timers and what grows are refused by name in contract mode, before anything is written.
+// Contract mode refuses timers and nodes that start further nodes by name, before anything is written.
 func TestContractRefusesTimersAndGrowth(t *testing.T) {
 	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)

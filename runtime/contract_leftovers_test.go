@@ -17,9 +17,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// What a library leaves behind where a call names what has changed since its caller looked. The reference library takes
-// the names of the call as they are, and no client can know better; this project's library looks itself. The page on
-// contract mode lists these.
+// These tests show the entries that remain in a library when a call names a state that has changed since its caller
+// read it. The reference library takes the names of the call as they are, and no client can know better; this project's
+// library reads the record itself. The page on contract mode lists these entries.
 
 // isListed reports whether a sorted set has an execution.
 func (x *outside) isListed(key string, id enginecore.ExecutionID) bool {
@@ -117,7 +117,7 @@ func TestEdgeToABlockedExecution(t *testing.T) {
 
 // An execution that is given up because it has been lost too often fails. Its last attempt stays interrupted with the
 // reference library, without an end.
-func TestLastAttemptOfWhatIsGivenUp(t *testing.T) {
+func TestLastAttemptOfAbandonedExecution(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		id := x.create("of a program", `{"max_reclaim_count":1}`)
 		x.lease(id, time.Hour)

@@ -71,7 +71,7 @@ func (x *outside) awaitState(id enginecore.ExecutionID, state fabrictype.NodeSta
 	})
 }
 
-// suspend lets a leased execution wait for the signal "go"; what is optional is not set.
+// suspend lets a leased execution wait for the signal "go"; optional arguments are not set.
 func (x *outside) suspend(c enginetest.Claimed) (enginerpc.SuspendExecutionReply, error) {
 	return x.core.SuspendExecution(x.ctx, enginerpc.SuspendExecutionCall{
 		ExecutionID: c.ID, WorkerInstanceID: enginetest.ProgramWorker, LaneID: enginetest.ProgramLane,
@@ -82,7 +82,8 @@ func (x *outside) suspend(c enginetest.Claimed) (enginerpc.SuspendExecutionReply
 	})
 }
 
-// A signal ends a wait, and so does an operator; what a caller does not set is the default of the contract.
+// A signal ends a wait, and so does an operator; arguments that a caller does not set have the defaults of the
+// contract.
 func TestContractWaitsEnd(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		_, err := x.operator.RotateSecret(x.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
@@ -142,14 +143,14 @@ func TestContractStream(t *testing.T) {
 		var lines []string
 		for frame, err := range run.Stream(x.ctx, "node", "") {
 			require.NoError(t, err)
-			lines = append(lines, string(frame.Payload))
+			lines = append(lines, string(frame.Payload()))
 		}
 		require.Equal(t, []string{"0", "1", "2", "3", "4"}, lines)
 	})
 }
 
-// What a scheduler has set aside for a capable worker runs once there is one, and other programs see what the worker
-// can run.
+// An execution that a scheduler has blocked for lack of a capable worker runs once there is one, and other programs see
+// the capabilities of the worker.
 func TestContractWorkerCapabilities(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		id := x.create("pass", `{"routing_requirements":{"required_capabilities":["gpu"]}}`)
@@ -192,7 +193,7 @@ func TestContractRateQuota(t *testing.T) {
 		s := enginetest.NewGrantIssuer(t, x.Engine)
 		_, err = s.ClaimForWorker(x.ctx, requestFor("w"))
 		require.NoError(t, err)
-		// The head of the lane may be what is granted already.
+		// The head of the lane may be the execution that is already granted.
 		_, err = s.ClaimForWorker(x.ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
 		blocked := 0

@@ -23,7 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What the contract has no place for is refused by name, before anything is written.
+// Contract mode refuses operations that the contract does not have by name, before anything is written.
 func TestContractRefusals(t *testing.T) {
 	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)
@@ -84,7 +84,7 @@ func TestContractRefusesOperations(t *testing.T) {
 	require.NoError(t, err)
 	run := b.Client.Run("chain", started.ID())
 	operations := map[string]error{
-		"rerun": run.Rerun(ctx, runtime.RerunFailed()), "cancel a node": run.CancelNode(ctx, "n0", "no"), "purge": run.Purge(ctx),
+		"rerun": run.Rerun(ctx, fabrictype.RerunFailed), "cancel a node": run.CancelNode(ctx, "n0", "no"), "purge": run.Purge(ctx),
 		"priority": run.SetPriority(ctx, 1), "start": run.MoveStart(ctx, time.Now()), "pause": run.Pause(ctx, "no"), "pause of a schedule": b.Client.PauseSchedule(ctx, "x", "no"),
 	}
 	for _, operations["schedules"] = range b.Client.Schedules(ctx) {
@@ -105,8 +105,8 @@ func TestContractRefusesOperations(t *testing.T) {
 	}
 }
 
-// What only a library with the edge-group functions can do is refused with another one. The server is not asked for its
-// functions each time.
+// Operations that need a library with the edge-group functions are refused with another library. The server's functions
+// are not listed each time.
 func TestContractRefusesExtensions(t *testing.T) {
 	t.Parallel()
 	enginetest.EachReference(t, func(t *testing.T, b *enginetest.Bench) {
@@ -148,7 +148,7 @@ func functionLists(t *testing.T, b *enginetest.Bench) (n int) {
 	return n
 }
 
-// What works on all partitions is refused once, by its name.
+// An operation on all partitions is refused once, by its name.
 func TestContractRefusesOnce(t *testing.T) {
 	t.Parallel()
 	b := enginetest.NewContract(t, testserver.Embedded)

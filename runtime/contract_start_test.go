@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -20,7 +21,7 @@ func TestContractStartOptions(t *testing.T) {
 		ctx := enginetest.Context(t)
 		a := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
 		def := oneNode(t, "plain", a)
-		const apart = time.Second // at most, of the program's clock and what it takes for the engine's
+		const apart = time.Second // at most, between the program's clock and its estimate of the engine's clock
 		begun := time.Now().Add(-apart)
 		run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithPriority(5), runtime.WithDeadline(time.Hour))
 		require.NoError(t, err)
@@ -29,7 +30,7 @@ func TestContractStartOptions(t *testing.T) {
 		require.WithinRange(t, d.DeadlineAt, begun.Add(time.Hour), time.Now().Add(time.Hour+apart))
 		operator, err := admin.New(b.Engine)
 		require.NoError(t, err)
-		x, err := operator.Execution(ctx, d.Nodes[0].ExecutionID)
+		x, err := operator.Execution(ctx, enginecore.ExecutionID(d.Nodes[0].ExecutionID))
 		require.NoError(t, err)
 		require.Equal(t, 5, x.Priority)
 		_, err = runtime.Start(ctx, b.Client, def, 1, runtime.WithMemo("note"))

@@ -154,7 +154,7 @@ func TestContractCancel(t *testing.T) {
 	})
 }
 
-// A watch that sees in one millisecond that the run is over and what happened in it leaves nothing out.
+// A watch that sees the end of a run and its last events in one millisecond omits no event.
 func TestContractWatchToTheEnd(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -186,7 +186,7 @@ func TestContractDescribeWatchList(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.RunRunning, d.State)
 		require.Equal(t, []string{"n0", "n1", "n2"}, []string{d.Nodes[0].Name, d.Nodes[1].Name, d.Nodes[2].Name})
-		require.Contains(t, d.Nodes[1].Why, "n0")
+		require.Contains(t, d.Nodes[1].Waiting.Sentence, "n0")
 		require.Equal(t, waitreason.Upstreams, d.Nodes[1].Waiting.Reason)
 		require.Equal(t, waitreason.Worker, d.Nodes[0].Waiting.Reason)
 		startWorkerPool(t, b, a)
@@ -200,14 +200,14 @@ func TestContractDescribeWatchList(t *testing.T) {
 		}, kinds)
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", 10)
 		require.NoError(t, err)
-		require.Len(t, page.Runs, 1)
-		require.Equal(t, "seen", page.Runs[0].Run)
-		require.Equal(t, fabrictype.RunSucceeded, page.Runs[0].State)
+		require.Len(t, page.Items, 1)
+		require.Equal(t, "seen", page.Items[0].Run)
+		require.Equal(t, fabrictype.RunSucceeded, page.Items[0].State)
 		require.ErrorIs(t, run.Cancel(ctx, "late"), runtime.ErrRunOver)
 	})
 }
 
-// Of what may run in one partition, a worker takes the highest priority first.
+// Of the eligible executions of one partition, a worker takes the one with the highest priority first.
 func TestContractPriorities(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {

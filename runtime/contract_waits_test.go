@@ -36,7 +36,7 @@ func openWait(ctx context.Context, t *testing.T, run interface {
 	return found
 }
 
-// Waitpoint nodes wait for their signals, and bring what these carried.
+// Waitpoint nodes wait for their signals, and return the payloads.
 func TestContractWaitpointNode(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		add := addOne()

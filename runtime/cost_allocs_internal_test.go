@@ -4,8 +4,8 @@ package runtime
 
 import "testing"
 
-// What an execution costs a worker and a run a client in allocations, besides their calls. The race detector lets pools
-// forget, so there is nothing to count with it.
+// The test bounds the allocations of a worker for an execution and of a client for a run, without their calls. It does
+// not run with the race detector, under which pools drop objects.
 func TestAllocationsOfTaskAndRun(t *testing.T) {
 	bench := newCostBench(t)
 	claimed := bench.claimed(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
-// readyCalls is an engine that has every answer ready, so that what is measured is this side of a call alone.
+// readyCalls is an engine that has every answer ready, so that a benchmark measures the Go code around a call alone.
 type readyCalls struct {
 	engine.Backend
 	completions *submit.CompletionListener
@@ -69,7 +69,7 @@ func newCostBench(tb testing.TB) *costBench {
 	require.NoError(tb, err)
 	tb.Cleanup(client.Close)
 	_, err = client.submitter.Completions.Wait(ctx, "any", keyspace.Partition{Family: keyspace.FlowFamily})
-	require.NoError(tb, err) // from here on the client hears
+	require.NoError(tb, err) // from here on the client receives messages
 	e.session.Backend = readyCalls{e.session.Backend, client.submitter.Completions}
 	client.submitter.Starts = submit.NewStarter(e.session)
 
@@ -111,7 +111,7 @@ func (b *costBench) runFlow(tb testing.TB, n int) {
 	}
 }
 
-// BenchmarkTask is what a worker spends on one execution besides its calls.
+// BenchmarkTask measures a worker's work for one execution without its calls.
 func BenchmarkTask(b *testing.B) {
 	bench := newCostBench(b)
 	claimed := bench.claimed(b)
@@ -121,7 +121,7 @@ func BenchmarkTask(b *testing.B) {
 	}
 }
 
-// BenchmarkRun is what a client spends on one run besides its calls.
+// BenchmarkRun measures a client's work for one run without its calls.
 func BenchmarkRun(b *testing.B) {
 	bench := newCostBench(b)
 	b.ReportAllocs()

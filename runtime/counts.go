@@ -90,7 +90,7 @@ func (q RunQuery) countedHours() hourSpan {
 	return hourSpan{first, max(first, (before.Unix()-1)/secondsPerHour)}
 }
 
-// checkCounted reports what of a query cannot be counted without reading runs.
+// checkCounted reports the fields of a query by which runs cannot be counted without reading them.
 func (q RunQuery) checkCounted(by []CountBy) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid("run query: "+format, args...)) }
@@ -136,13 +136,13 @@ func (q RunQuery) checkHours(fault func(format string, args ...any)) {
 	}
 }
 
-// countedEvents are the engine's words for what is counted, with the state that it leads to. A start has none.
+// countedEvents are the engine's words for counted events, each with the state that it leads to. A start has none.
 var countedEvents = map[string]fabrictype.RunState{
 	"started": "", "success": fabrictype.RunSucceeded, "failed": fabrictype.RunFailed,
 	"cancelled": fabrictype.RunCancelled, "expired": fabrictype.RunExpired,
 }
 
-// addCounts adds what a partition has counted to the groups.
+// addCounts adds the counts of a partition to the groups.
 func (q RunQuery) addCounts(groups map[fabrictype.RunCount]int, counts []enginerpc.RunCount, by []CountBy) {
 	add := func(n enginerpc.RunCount, state fabrictype.RunState, runs int) {
 		if len(q.States) > 0 && !slices.Contains(q.States, state) {

@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// countByListing is what Counts must give, by reading every run.
+// countByListing returns the expected result of Counts, by reading every run.
 func countByListing(t testing.TB, c *runtime.Client, q runtime.RunQuery) map[fabrictype.RunCount]int {
 	t.Helper()
 	counts := make(map[fabrictype.RunCount]int)
@@ -57,7 +57,7 @@ func TestRunsAreCounted(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		before := time.Now().Add(-time.Minute).Truncate(time.Hour) // the server's clock is that of this machine
+		before := time.Now().Add(-time.Minute).Truncate(time.Hour) // the server's clock is the clock of this machine
 		set := startRunSet(t, b, 60)
 		for _, q := range []runtime.RunQuery{
 			{}, {Flow: "bad"}, {Flow: "none"}, {States: []fabrictype.RunState{fabrictype.RunRunning, fabrictype.RunFailed}},
@@ -68,11 +68,11 @@ func TestRunsAreCounted(t *testing.T) {
 		require.Equal(t, 60, runsCounted(t, b.Client, runtime.RunQuery{CreatedFrom: before}))
 		ended := runsCounted(t, b.Client, runtime.RunQuery{States: []fabrictype.RunState{fabrictype.RunSucceeded, fabrictype.RunFailed, fabrictype.RunCancelled}})
 		require.Equal(t, ended, runsCounted(t, b.Client, runtime.RunQuery{FinishedFrom: before}))
-		// What is run again is open, what is purged is not counted any more, but for the hours.
+		// A rerun is open, a purged run is no longer counted except in the hours.
 		for _, run := range set.runs {
 			switch d, err := run.Describe(ctx); {
 			case err == nil && d.State == fabrictype.RunFailed:
-				require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+				require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 				_, _ = run.Result(ctx)
 			case err == nil && d.State == fabrictype.RunSucceeded:
 				require.NoError(t, run.Purge(ctx))
@@ -150,7 +150,7 @@ func TestCountsAreRepaired(t *testing.T) {
 					switch d, err := run.Describe(ctx); {
 					case err != nil: // purged
 					case d.State == fabrictype.RunFailed:
-						require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+						require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 					case d.State == fabrictype.RunSucceeded:
 						require.NoError(t, run.Purge(ctx))
 					case d.State == fabrictype.RunRunning:
@@ -172,7 +172,7 @@ func TestCountsAreRepaired(t *testing.T) {
 }
 
 // The counts of an hour go into the totals when another one begins.
-func TestCountsGoOnOverHours(t *testing.T) {
+func TestCounts_ContinueOverHours(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)
 	first := clock.Now().Truncate(time.Hour).Add(time.Hour)
@@ -208,7 +208,7 @@ func TestCountsGoOnOverHours(t *testing.T) {
 	require.ErrorContains(t, err, "counts are kept from")
 }
 
-func TestCountsThatMakeNoSense(t *testing.T) {
+func TestCounts_RefusesInvalidQueries(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := context.Background()

@@ -28,7 +28,7 @@ func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 	testserver.SideBySide(t, testserver.Servers(t), test)
 }
 
-// What a killed worker held is taken over when its lease has run out, and committed once.
+// When the lease of a killed worker has run out, another worker takes over its execution and commits it once.
 func TestWorkerKilled(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -63,7 +63,7 @@ func TestWorkerKilled(t *testing.T) {
 	})
 }
 
-// A program with the engine inside is killed and started again: it goes on at once, without waiting for leases.
+// A program with an embedded engine is killed and started again: it continues at once, without waiting for leases.
 func TestEmbeddedProgramKilled(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -83,7 +83,7 @@ func TestEmbeddedProgramKilled(t *testing.T) {
 	require.NoError(t, err)
 	run, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("the-run"))
 	require.NoError(t, err)
-	require.True(t, run.Existed(), "what was acknowledged is there")
+	require.True(t, run.Existed(), "the acknowledged run exists")
 	b.Keeper(t)
 	b.Worker(t, []activity.Handler{a, sum})
 	out, err := run.Result(ctx)
@@ -233,7 +233,8 @@ func (c *workerPool) awaitThroughCuts(t *testing.T, ctx context.Context, x *tria
 	t.Errorf("run %s: %v", x.run.ID(), ctx.Err())
 }
 
-// The reply of every claim is lost for a while. What the engine leased is given back or repeated, not stuck.
+// The replies of all claims are lost for a while. The leased executions are released or claimed again, and none is
+// stuck.
 func TestLostClaims(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -310,11 +311,12 @@ func TestUnknownLeasesAreReleased(t *testing.T) {
 		stop()
 		require.NoError(t, <-stopped)
 		f, _ := near.Settle(t).Flow(string(run.FlowID()))
-		require.Equal(t, 1, f.Nodes["only"].Attempts-f.Nodes["only"].Reclaims, "what was never run is not spent")
+		require.Equal(t, 1, f.Nodes["only"].Attempts-f.Nodes["only"].Reclaims, "a claim that ran nothing is not an attempt")
 	})
 }
 
-// A client dies between the calls that store the graph of a run. There is no run, and starting it again goes on.
+// A client dies between the calls that store the graph of a run. The run does not exist, and starting it again
+// continues.
 func TestClientKilledWhileSubmitting(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

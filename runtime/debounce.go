@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// DebouncePolicy says when a run starts that stands for several calls.
+// DebouncePolicy defines the start time of a run for several calls.
 type DebouncePolicy struct {
 	// Quiet is how long after the last call the run starts: a millisecond to ten years.
 	Quiet time.Duration
@@ -32,12 +32,11 @@ const defaultInputs = 1000
 
 // Debounce starts one run for all calls with a key that come close to each other: the first call creates it, each later
 // one replaces its input and puts its start off, and it starts when no call has come for the time Quiet. All of them
-// return the same run, which is listed with RunSummary.StartsAt, and can be cancelled, or started by MoveStart. The
+// return the same run, which is listed with Run.StartsAt, and can be cancelled, or started by MoveStart. The
 // next call begins another one. Each call is one atomic step.
 //
-// What else the options say is that of the first call, but limits and FairBy follow the input. A call with another
-// graph begins another run. The engine chooses the id of the run, so WithID, WithKey, WithThrottle and StartAt are
-// refused.
+// All other options are taken from the first call, but limits and FairBy follow the input. A call with another graph
+// begins another run. The engine chooses the id of the run, so WithID, WithKey, WithThrottle and StartAt are refused.
 //
 // The error is one of Start, also for a flow with more than 256 nodes without upstreams, and for one whose budgets take
 // their keys from the input. In contract mode it wraps ErrNotInContract.
@@ -48,9 +47,9 @@ func Debounce[In, Out any](
 	return Start(ctx, c, def, in, append(opts[:len(opts):len(opts)], p.option("Debounce", key, 0))...)
 }
 
-// DebounceCollect is Debounce for a flow that takes all inputs: those of the calls become the elements of the run's
-// input, in the order of the calls. It needs the codec JSON. When the run has MaxInputs of them, or its input would be
-// larger than MaxInput, the call fails with ErrTooLarge, and the run is as it was.
+// DebounceCollect is Debounce for a flow that takes all inputs: the inputs of the calls become the elements of the
+// run's input, in the order of the calls. It needs the codec JSON. When the run has MaxInputs of them, or its input
+// would be larger than MaxInput, the call fails with ErrTooLarge, and the run is unchanged.
 func DebounceCollect[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[[]In, Out], key string, in In, p DebouncePolicy,
 	opts ...StartOption,
@@ -67,12 +66,12 @@ func DebounceCollect[In, Out any](
 }
 
 // Option is Debounce as an option of Start and Client.StartNamed. With MaxInputs it is DebounceCollect: the input of
-// the call is then a list of one element, to which those of later calls are added.
+// the call is then a list of one element, to which the elements of later calls are added.
 func (p DebouncePolicy) Option(key string) StartOption {
 	return p.option("DebouncePolicy.Option", key, p.MaxInputs)
 }
 
-// checkCollected returns what keeps an input from being gathered with others.
+// checkCollected returns the reason why an input cannot be gathered with others.
 func checkCollected(codec string, input []byte) error {
 	var elements []json.RawMessage
 	if codecName(codec) != codecName("") {

@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -21,66 +20,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// RunDescription is the state of a run at one moment.
+// RunDescription is the state of a run at one moment, with its graph, which its methods draw.
 type RunDescription struct {
-	Flow, Run string
-	FlowID    enginecore.FlowID
-	// State is the state of the run. A run that has failed, expired or was cancelled may still have open nodes until
-	// ClosedAt.
-	State fabrictype.RunState
-	// FailedNode is the node that failed first, with FailureReason and FailureCategory; all are empty when no node
-	// failed.
-	FailedNode, FailureReason, FailureCategory string
-	// StartedBy is who started the run, as Client.As or WithActor said: the actor of its schedule, "flow" and the name
-	// of its parent's flow for a child run; empty if nobody was named, and in contract mode.
-	StartedBy string
-	// CancelReason and CancelledBy are set when the run was cancelled.
-	CancelReason, CancelledBy string
-	CreatedAt                 time.Time
-	// ClosedAt is when the last node ended; zero while nodes are open.
-	ClosedAt time.Time
-	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once.
-	StartsAt time.Time
-	// Key is the key of WithKey, WithThrottle or Debounce; empty without one.
-	Key string
-	// QueuePlace is the place of the run in the queue of its key, from 1 on; 0 for a run that is in none.
-	QueuePlace int
-	// ForkedFrom is the id of the run of the same flow that this one is a fork of, with KeptNodes results; empty for
-	// other runs. It may have been purged since. See RunRef.Fork.
-	ForkedFrom string
-	KeptNodes  int
-	// Memo is the JSON of WithMemo; nil without it.
-	Memo json.RawMessage `json:",omitempty"`
-	// DeadlineAt is when the run expires; zero without a deadline.
-	DeadlineAt time.Time
-	// Overdue is how far the run is past DeadlineAt without having expired, by the engine's clock; zero for delays of
-	// up to a second and when the run is over.
-	Overdue time.Duration
-	// NoKeeper reports whether the run or a node is overdue and no keeper is connected. It is false when the server
-	// does not allow the question.
-	NoKeeper bool
-	// PausedAt, PausedBy and PauseReason describe the pause of the run; PausedAt is zero when the run is not paused.
-	PausedAt    time.Time
-	PausedBy    string
-	PauseReason string
-	// Reruns counts the reruns of the run; LastRerun describes the last one.
-	Reruns    int
-	LastRerun Rerun
-	// Schedule is the schedule that started the run, and FireAt the time of the fire; empty and zero for other runs.
-	Schedule string
-	FireAt   time.Time
-	// Parent is the map or sub-flow node of another run whose child run this is; empty for other runs.
-	Parent enginecore.ExecutionID
-	// OpenNodes is the number of nodes that have not ended.
-	OpenNodes int
-	// Budgets are the states of the flow's budgets, by name.
-	Budgets []BudgetState
-	// Nodes are the nodes of the run, in the order of their declaration; with WithPage, those of the page.
-	Nodes []NodeDescription
-	// Next is the cursor of the next page of nodes with WithPage; empty behind the last one.
-	Next string
-	// Input and Result are the values of the run with WithValues; nil without a value.
-	Input, Result *fabrictype.Value
+	fabrictype.RunDetail
 
 	// graph is the flow that the run executes; nil when the run has none. specs are its nodes by name.
 	graph   *flowgraph.Graph
@@ -89,6 +31,10 @@ type RunDescription struct {
 	budgets string         // as they are stored
 	// queuedBehind is the run that one in a queue waits for.
 	queuedBehind string
+	// limits are the limits of nodes that wait for them, as they are stored, and kept the child runs of earlier turns,
+	// by the name of the node.
+	limits map[string]string
+	kept   map[string][]enginecore.FlowID
 }
 
 // Internal has the graph of the run for packages of this module; programs can do nothing with it, and it may change.
@@ -108,65 +54,6 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 		return ""
 	}
 	return as(d.graph)
-}
-
-// NodeDescription is the state of one node of a run.
-type NodeDescription struct {
-	Name, Activity, Lane string
-	// Kind is what the node is. Activity is that of the items for a map, and empty for a waitpoint and a sub-flow.
-	Kind fabrictype.NodeKind
-	// Capabilities are those that its worker must have.
-	Capabilities []string
-	ExecutionID  enginecore.ExecutionID
-	State        fabrictype.NodeState
-	// Why describes in English what the node waits for; empty when it runs or has ended. It is the sentence of Waiting.
-	Why string
-	// Waiting explains for programs what the node waits for, since when, and what ends the wait; zero when it runs or
-	// has ended.
-	Waiting fabrictype.Explanation
-	// Attempts counts the attempts that were started, Retries those that followed a failure, and Reclaims those that
-	// followed the loss of a worker.
-	Attempts, Retries, Reclaims int
-	// Replays counts how often the node was reset after its end and run again.
-	Replays int
-	// Worker is the worker instance that runs the node; empty when none does.
-	Worker enginecore.WorkerInstanceID
-	// Percent and Message are the last reported progress.
-	Percent float64
-	Message string
-	// LiveValues lists what the function has published (activity.Publish), without the values: see RunRef.Value.
-	LiveValues []LiveValue
-	// Reason and Category describe the last failure, or why the node was cancelled.
-	Reason, Category string
-	// CreatedAt, StartedAt (first attempt), ClaimedAt (by the current or last worker), CompletedAt and DueAt (next
-	// attempt, also after lost workers, or end of a delay) are zero when they do not apply.
-	CreatedAt, StartedAt, ClaimedAt, CompletedAt, DueAt time.Time
-	// LeaseExpiresAt is when the lease ends unless the worker renews it, so that another worker can take the node over;
-	// zero without a lease.
-	LeaseExpiresAt time.Time
-	// Overdue is how late keepers are with what the node waits for, by the engine's clock: its retry, the end of its
-	// delay or wait, or the recovery of a lost lease. Delays of up to a second are reported as zero.
-	Overdue time.Duration
-	// Child describes the child run of a map or sub-flow node; nil for other nodes, and before the child run is
-	// created.
-	Child *ChildRun
-	// Waits are the open waitpoints of the node, without their tokens.
-	Waits []Waitpoint
-	// SleepsUntil is the time until which the node sleeps: one of flow.Sleep or flow.Until, or one whose function is in
-	// activity.Sleep. It is zero for others.
-	SleepsUntil time.Time
-	// Generation is 1, and one more each time that the function of the node has gone on as new
-	// (activity.ContinueAsNew); of a loop, the number of its turn.
-	Generation int
-	// Input is what the node gets as its input with WithValues, composed from the present results of its
-	// upstreams; nil for a node without input, and while a part of it is missing. Result is nil unless the node
-	// succeeded.
-	Input, Result *fabrictype.Value
-	// History are the attempts of the node with WithAttempts, the oldest first, as far as the event log has them.
-	History []fabrictype.Attempt
-
-	limits string              // as they are stored, while the node waits for them
-	kept   []enginecore.FlowID // child runs of earlier turns
 }
 
 // describePage is the number of nodes read at once.
@@ -227,7 +114,7 @@ func (r *RunRef) readDescription(
 	} else if q.paged {
 		call.Limit = 1 // the first call brings the definition alone
 	}
-	nodes := make(map[enginecore.ExecutionID]NodeDescription)
+	nodes := make(map[enginecore.ExecutionID]fabrictype.Node)
 	for {
 		reply, err := r.client.session.Backend.DescribeFlow(ctx, call)
 		if err != nil {
@@ -243,6 +130,12 @@ func (r *RunRef) readDescription(
 		if ofPage {
 			for _, n := range reply.Nodes {
 				nodes[n.ExecutionID] = describeNode(n, d.specs[n.Node], reply.Now)
+				if n.Limits != "" {
+					d.limits[n.Node] = n.Limits
+				}
+				if n.ChildKept != "" {
+					d.kept[n.Node] = keptChildren(n)
+				}
 			}
 		}
 		if q.paged && ofPage {
@@ -264,7 +157,7 @@ func (r *RunRef) readDescription(
 	return d, now, nil
 }
 
-// complete adds what is not in the records of the run and its nodes. now is the time by the engine's clock.
+// complete adds the data that is not in the records of the run and its nodes. now is the time by the engine's clock.
 func (r *RunRef) complete(ctx context.Context, d *RunDescription, now time.Time) error {
 	if err := r.client.describeBudgets(ctx, d); err != nil {
 		return err
@@ -279,14 +172,16 @@ func (r *RunRef) complete(ctx context.Context, d *RunDescription, now time.Time)
 }
 
 func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDescription, error) {
-	d := &RunDescription{
-		Flow: r.FlowName, Run: r.RunID, FlowID: id, State: runState(r.State, r.Outcome), FailedNode: r.FailedNode,
-		FailureReason: r.FailureReason, FailureCategory: r.FailureCategory, CancelReason: r.CancelReason,
+	d := &RunDescription{limits: make(map[string]string), kept: make(map[string][]enginecore.FlowID)}
+	d.RunDetail = fabrictype.RunDetail{
+		Nodes: []fabrictype.Node{}, Flow: r.FlowName, Run: r.RunID, FlowID: string(id), State: runState(r.State, r.Outcome),
+		FailedNode: r.FailedNode,
+		Reason:     r.FailureReason, Category: r.FailureCategory, CancelReason: r.CancelReason,
 		CancelledBy: r.CancelledBy, StartedBy: r.StartedBy,
 		CreatedAt: r.CreatedAt, ClosedAt: r.ClosedAt, DeadlineAt: r.DeadlineAt, StartsAt: r.StartAt,
 		OpenNodes: int(r.OpenNodes),
 	}
-	d.FailureReason, d.FailureCategory = engine.PlainFailure(d.FailureReason, d.FailureCategory)
+	d.Reason, d.Category = engine.PlainFailure(d.Reason, d.Category)
 	d.ForkedFrom, d.KeptNodes = r.ForkedFrom, int(r.KeptNodes)
 	d.Key, d.QueuePlace, d.queuedBehind = r.RunKey, int(r.Queued), r.QueuedBehind
 	if d.QueuePlace > 0 { // its start is a time that does not come
@@ -295,9 +190,11 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	if len(r.Memo) > 0 {
 		d.Memo = r.Memo
 	}
-	d.Parent = enginecore.ExecutionID(r.ParentExecutionID)
+	d.Parent = r.ParentExecutionID
 	d.Reruns = int(r.RerunCount)
-	d.LastRerun = Rerun{At: r.RerunAt, By: r.RerunBy, Scope: RerunScope(r.RerunMode), Nodes: int(r.RerunNodes)}
+	d.LastRerun = fabrictype.Rerun{
+		At: r.RerunAt, By: r.RerunBy, Scope: fabrictype.RerunScope(r.RerunMode), Nodes: int(r.RerunNodes),
+	}
 	d.budgets = r.Budgets
 	pause, _ := enginerpc.ParsePauseText(r.Paused)
 	d.PausedAt, d.PausedBy, d.PauseReason = pause.Since, pause.Actor, pause.Reason
@@ -317,8 +214,8 @@ func describeFlow(id enginecore.FlowID, r enginerpc.DescribeFlowReply) (*RunDesc
 	return d, nil
 }
 
-// order puts the nodes into the order of their declaration; what the graph does not name comes last, by age.
-func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription) {
+// order puts the nodes into the order of their declaration; nodes that the graph does not name come last, by age.
+func (d *RunDescription) order(nodes map[enginecore.ExecutionID]fabrictype.Node) {
 	rank := make(map[string]int, len(d.places))
 	for name, place := range d.places {
 		rank[name] = place - len(d.places)
@@ -326,29 +223,31 @@ func (d *RunDescription) order(nodes map[enginecore.ExecutionID]NodeDescription)
 	for _, n := range nodes {
 		d.Nodes = append(d.Nodes, n)
 	}
-	slices.SortFunc(d.Nodes, func(a, b NodeDescription) int {
+	slices.SortFunc(d.Nodes, func(a, b fabrictype.Node) int {
 		return cmp.Or(cmp.Compare(rank[a.Name], rank[b.Name]), a.CreatedAt.Compare(b.CreatedAt),
 			cmp.Compare(a.Name, b.Name))
 	})
 }
 
-func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) NodeDescription {
+func describeNode(n enginerpc.DescribedNode, spec *flowgraph.Node, now time.Time) fabrictype.Node {
 	percent, _ := strconv.ParseFloat(n.ProgressPercent, 64)
-	var child *ChildRun
+	var child *fabrictype.ChildRun
 	if n.ChildFlowID != "" {
-		child = &ChildRun{FlowID: n.ChildFlowID}
+		child = &fabrictype.ChildRun{FlowID: string(n.ChildFlowID)}
 	}
 	failed, category := engine.PlainFailure(n.FailureReason, n.FailureCategory)
-	description := NodeDescription{
-		Child: child, Kind: kindOf(n, spec), Generation: max(1, int(n.Generation)), kept: keptChildren(n),
-		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: n.ExecutionID,
-		State: fabrictype.NodeState(n.State), Waiting: explain.Waiting(n, spec, now), limits: n.Limits,
+	description := fabrictype.Node{
+		Child: child, Kind: kindOf(n, spec), Generation: max(1, int(n.Generation)),
+		Name: n.Node, Activity: n.Kind, Lane: string(n.LaneID), ExecutionID: string(n.ExecutionID),
+		State: fabrictype.NodeState(n.State), Waiting: explain.Waiting(n, spec, now),
 		Attempts: int(n.Attempts), Retries: int(n.RetryCount),
-		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: n.WorkerInstanceID, Percent: percent,
+		Reclaims: int(n.ReclaimCount), Replays: int(n.ReplayCount), Worker: string(n.WorkerInstanceID),
+		Percent: percent,
 		Message: n.ProgressMessage,
 		Reason:  cmp.Or(failed, n.CancellationReason), Category: category, CreatedAt: n.CreatedAt,
 		StartedAt: n.StartedAt, ClaimedAt: n.LeaseAcquiredAt, CompletedAt: n.CompletedAt, DueAt: n.DelayUntil,
-		LeaseExpiresAt: n.LeaseExpiresAt, Overdue: explain.LateBy(explain.KeeperDue(n), now),
+		LeaseExpiresAt: n.LeaseExpiresAt,
+		Overdue:        fabrictype.Duration{Duration: explain.LateBy(explain.KeeperDue(n), now)},
 	}
 	if spec != nil {
 		description.Capabilities = spec.Capabilities
@@ -377,15 +276,15 @@ func kindOf(n enginerpc.DescribedNode, spec *flowgraph.Node) fabrictype.NodeKind
 	return fabrictype.KindActivity
 }
 
-// nameFailure corrects the failure of a run that has joins: the engine notes what it knew when the run was sure to
-// fail.
+// nameFailure corrects the failure of a run that has joins: the engine records the failures that it knew when the run
+// was sure to fail.
 func (c *Client) nameFailure(ctx context.Context, p keyspace.Partition, d *RunDescription) error {
 	if d.FailedNode == "" || d.graph == nil {
 		return nil
 	}
-	first, err := submit.ReadFirstFailure(ctx, c.session, p, d.FlowID, d.graph, d.FailedNode)
+	first, err := submit.ReadFirstFailure(ctx, c.session, p, enginecore.FlowID(d.FlowID), d.graph, d.FailedNode)
 	if first != nil {
-		d.FailedNode, d.FailureReason, d.FailureCategory = first.Node, first.Reason, first.Category
+		d.FailedNode, d.Reason, d.Category = first.Node, first.Reason, first.Category
 	}
 	return err
 }

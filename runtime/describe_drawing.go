@@ -21,7 +21,7 @@ func (d *RunDescription) nodeStates() map[string]layout.NodeState {
 	states := make(map[string]layout.NodeState, len(d.Nodes))
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		s := layout.NodeState{State: n.drawnState()}
+		s := layout.NodeState{State: drawnState(n)}
 		if c := n.Child; c != nil && c.Total > 0 {
 			s.Progress = layout.Progress{
 				Succeeded: c.Succeeded, Failed: c.Failed + c.Expired, Running: c.Open, Total: c.Total,
@@ -40,7 +40,7 @@ func (d *RunDescription) nodeStates() map[string]layout.NodeState {
 }
 
 // drawnState is the state of a node in a drawing.
-func (n *NodeDescription) drawnState() layout.State {
+func drawnState(n *fabrictype.Node) layout.State {
 	switch n.State {
 	case fabrictype.NodeActive:
 		return layout.Running

@@ -15,7 +15,7 @@ import (
 
 var drawnTitle = regexp.MustCompile("<title>([^<]*)")
 
-// titles returns the titles in a drawing: what it says to readers who do not see it.
+// titles returns the titles in a drawing, which screen readers read out.
 func titles(svg string) []string {
 	var list []string
 	for _, match := range drawnTitle.FindAllStringSubmatch(svg, -1) {
@@ -53,7 +53,7 @@ func TestDrawingOfRun(t *testing.T) {
 	})
 }
 
-// What a node waits for decides how it is drawn.
+// A node is drawn by the reason that it waits for.
 func TestDrawingOfWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

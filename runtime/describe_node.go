@@ -18,7 +18,7 @@ import (
 // WithValues asks for them: up to describe.MaxSumBytes of each, since an input may be composed of many results.
 // Other options do not matter. The error wraps ErrRunNotFound, ErrUnknownNode when the run has no such node, or
 // ErrInvalid for an option that is out of bounds.
-func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*NodeDescription, error) {
+func (r *RunRef) DescribeNode(ctx context.Context, node string, opts ...DescribeOption) (*fabrictype.Node, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -45,7 +45,8 @@ const (
 	eventsPage = 500
 	// eventsOfNode is the number of events of a node that its last describe.MaxAttempts attempts are made of, or more.
 	eventsOfNode = 10 * describe.MaxAttempts
-	// readAlone is the most nodes whose events are searched for one by one, rather than by reading those of the run.
+	// readAlone is the most nodes whose events are searched for one by one, rather than by reading the events of the
+	// run.
 	readAlone = 4
 )
 
@@ -67,8 +68,8 @@ func (r *RunRef) addAttempts(ctx context.Context, d *RunDescription) error {
 	return r.addBuilds(ctx, d)
 }
 
-// addNodeAttempts adds the attempts of one node, from its last events: what other nodes have done is not read.
-func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.NodeEvents, n *NodeDescription) error {
+// addNodeAttempts adds the attempts of one node, from its last events, without reading the events of other nodes.
+func (r *RunRef) addNodeAttempts(ctx context.Context, store engine.NodeEvents, n *fabrictype.Node) error {
 	var events []enginerpc.FlowEvent
 	call := enginerpc.ReadNodeEventsCall{Partition: r.partition, FlowID: r.flowID, Node: n.Name, Limit: eventsPage}
 	for {

@@ -18,11 +18,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// pageCursor is what a cursor of a page looks like.
+// pageCursor matches the cursor of a page.
 var pageCursor = regexp.MustCompile(`^(s?[0-9]{1,20})?$`)
 
-// checkRequest checks what a description is asked for, with values of at most so many bytes, and sets what is left
-// open.
+// checkRequest checks the request for a description, with values of at most the given number of bytes, and sets the
+// defaults.
 func checkRequest(q *describeRequest, most int) error {
 	switch {
 	case q.valueBytes < 0 || q.valueBytes > most:
@@ -52,7 +52,7 @@ func (d *RunDescription) cut(q describeRequest) {
 // readValues are values of a run as the engine gives them.
 type readValues struct {
 	input enginerpc.ReadValue
-	// nodes has those of the nodes that were read.
+	// nodes has the values of the nodes that were read.
 	nodes map[string]enginerpc.ReadValue
 	// bytes are those that were read.
 	bytes int
@@ -150,7 +150,7 @@ func (r *RunRef) addValues(ctx context.Context, d *RunDescription, q describeReq
 
 // addNodeValues adds the values of one node, limit bytes of each. With full, not all that they need was read.
 func (r *RunRef) addNodeValues(
-	ctx context.Context, n *NodeDescription, spec *flowgraph.Node, read readValues, full bool, limit int,
+	ctx context.Context, n *fabrictype.Node, spec *flowgraph.Node, read readValues, full bool, limit int,
 ) (err error) {
 	limit = max(0, limit)
 	codec := codecName(spec.Codec)
@@ -178,7 +178,7 @@ func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
 	return newValue(v.Codec, v.Size, v.Bytes()[:limit:limit])
 }
 
-// known returns those of the names that the graph of the run has.
+// known returns the names that the graph of the run has.
 func (d *RunDescription) known(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { _, known := d.places[name]; return !known })
 }
@@ -186,7 +186,7 @@ func (d *RunDescription) known(names []string) []string {
 // takeValues takes the values of another description of the same run, of the nodes that d has.
 func (d *RunDescription) takeValues(from *RunDescription) {
 	d.Input, d.Result = from.Input, from.Result
-	values := make(map[string]*NodeDescription, len(from.Nodes))
+	values := make(map[string]*fabrictype.Node, len(from.Nodes))
 	for i := range from.Nodes {
 		values[from.Nodes[i].Name] = &from.Nodes[i]
 	}
@@ -221,7 +221,7 @@ func (d *RunDescription) valuesNeeded() []string {
 
 // inputOf composes the input of a node as its worker does.
 func (r *RunRef) inputOf(
-	ctx context.Context, n *NodeDescription, spec *flowgraph.Node, read readValues, limit int,
+	ctx context.Context, n *fabrictype.Node, spec *flowgraph.Node, read readValues, limit int,
 ) (*fabrictype.Value, error) {
 	if spec.Input.Kind == "" {
 		return nil, nil
@@ -246,11 +246,11 @@ func (r *RunRef) inputOf(
 	}
 	if spec.Input.Chooses() {
 		if n.StartedAt.IsZero() {
-			return nil, nil // what its join will have is not decided
+			return nil, nil // its join has not chosen its input yet
 		}
 		var err error
 		var whole bool
-		if results, whole, err = r.chosenInputs(ctx, n.ExecutionID); err != nil {
+		if results, whole, err = r.chosenInputs(ctx, enginecore.ExecutionID(n.ExecutionID)); err != nil {
 			return nil, err
 		}
 		if !whole {

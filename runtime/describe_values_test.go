@@ -45,8 +45,8 @@ func valuesFlow(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage]
 }
 
 // nodesByName are the nodes of a description.
-func nodesByName(d *runtime.RunDescription) map[string]runtime.NodeDescription {
-	nodes := make(map[string]runtime.NodeDescription)
+func nodesByName(d *runtime.RunDescription) map[string]fabrictype.Node {
+	nodes := make(map[string]fabrictype.Node)
 	for _, n := range d.Nodes {
 		nodes[n.Name] = n
 	}
@@ -61,7 +61,7 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	d, err := run.Describe(ctx, runtime.WithValues(0))
 	require.NoError(t, err)
 	require.Equal(t, raw, string(d.Input.Bytes()), "before anything has run")
-	require.Equal(t, raw, string(nodesByName(d)["first"].Input.Bytes()), "what it will get")
+	require.Equal(t, raw, string(nodesByName(d)["first"].Input.Bytes()), "the input that it will get")
 	require.Nil(t, nodesByName(d)["both"].Input, "a part of it is missing")
 	require.Nil(t, d.Result)
 
@@ -79,7 +79,7 @@ func checkValues(t *testing.T, b *enginetest.Bench, def *flow.Definition[json.Ra
 	require.Equal(t, raw, string(nodes["fails"].Input.Bytes()))
 	require.Nil(t, nodes["fails"].Result)
 	require.Nil(t, nodes["after"].Input, "it was skipped: its upstream has no result")
-	require.Equal(t, raw, string(nodes["either"].Input.Bytes()), "what its join has chosen")
+	require.Equal(t, raw, string(nodes["either"].Input.Bytes()), "the result that its join has chosen")
 	for _, v := range []*fabrictype.Value{nodes["large"].Result, nodes["count"].Input} {
 		require.True(t, v.Truncated)
 		require.Equal(t, 100_002, v.Size)
@@ -135,7 +135,7 @@ func itoa(n int) string {
 	return string(data)
 }
 
-// The attempts of a node are told with worker, times, outcome and error, and those before a rerun stay.
+// A node's description has its attempts with worker, times, outcome and error, also the attempts before a rerun.
 func TestDescribeAttempts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -153,7 +153,7 @@ func TestDescribeAttempts(t *testing.T) {
 		b.KeepingWorker(t, []activity.Handler{a})
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 
@@ -200,10 +200,10 @@ func TestDescribePages(t *testing.T) {
 		require.NoError(t, err)
 		last, err := run.Describe(ctx, runtime.WithPage("1", 1))
 		require.NoError(t, err)
-		require.Equal(t, "waits for each", last.Nodes[0].Why, "which is on the first page")
+		require.Equal(t, "waits for each", last.Nodes[0].Waiting.Sentence, "which is on the first page")
 
 		b.KeepingWorker(t, []activity.Handler{twice})
-		var child *runtime.ChildRun
+		var child *fabrictype.ChildRun
 		enginetest.Eventually(t, func() string {
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
@@ -236,7 +236,7 @@ func TestDescribePages(t *testing.T) {
 	})
 }
 
-// What is out of bounds is refused before anything is read.
+// Options out of bounds are refused before anything is read.
 func TestDescribeBounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
-// explain completes what the records of nodes say about what they wait for, and says it in words.
+// explain completes the reasons of waits from the nodes' records, and adds their sentences.
 func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) error {
 	if err := r.explainWaits(ctx, d); err != nil {
 		return err
@@ -37,9 +37,6 @@ func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) 
 	d.explainStart(now)
 	d.explainEnd()
 	r.client.explainOverdue(ctx, d, now)
-	for i := range d.Nodes {
-		d.Nodes[i].Why = d.Nodes[i].Waiting.Sentence
-	}
 	return nil
 }
 
@@ -80,9 +77,9 @@ func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error 
 	return nil
 }
 
-// explainWaits says what suspended nodes wait for.
+// explainWaits adds the waits of suspended nodes.
 func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
-	suspended := func(n NodeDescription) bool { return n.State == fabrictype.NodeSuspended }
+	suspended := func(n fabrictype.Node) bool { return n.State == fabrictype.NodeSuspended }
 	if !engine.Has[engine.WaitStore](r.client.session.Backend) || !slices.ContainsFunc(d.Nodes, suspended) {
 		return nil
 	}
@@ -99,7 +96,7 @@ func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 			case w.timer && w.State == fabrictype.WaitOpen:
 				n.SleepsUntil, n.Waiting = w.TimeoutAt, w.explainSleep()
 			case !w.timer:
-				n.Waits = append(n.Waits, w)
+				n.Waits = append(n.Waits, w.Wait)
 				if w.State == fabrictype.WaitOpen {
 					n.Waiting = w.explain()
 				}
@@ -118,10 +115,10 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 	var calls []enginerpc.QuotaStateCall
 	asked := make(map[enginecore.QuotaPolicyID]bool)
 	for i := range d.Nodes {
-		if d.Nodes[i].limits == "" || d.Nodes[i].Waiting.Reason != waitreason.Limit {
+		if d.limits[d.Nodes[i].Name] == "" || d.Nodes[i].Waiting.Reason != waitreason.Limit {
 			continue
 		}
-		limits, err := submit.DecodeLimits(d.Nodes[i].limits)
+		limits, err := submit.DecodeLimits(d.limits[d.Nodes[i].Name])
 		if err != nil {
 			return err
 		}
@@ -161,27 +158,28 @@ func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.
 	return nil
 }
 
-// explainBudgets says which budgets keep nodes from starting, also nodes that no worker has looked at since.
+// explainBudgets names the budgets that keep nodes from starting, also for nodes that no worker has tried to start
+// since.
 func (d *RunDescription) explainBudgets() {
 	for _, b := range d.Budgets {
-		if b.UsedUp == "" || b.Effect != flow.BlockNodes {
+		if b.UsedUp == "" || b.Effect != string(flow.BlockNodes) {
 			continue
 		}
 		for i := range d.Nodes {
 			e := &d.Nodes[i].Waiting
-			isBlocked := e.Reason == waitreason.Budget && e.Subject == "" && explain.NamesBudget(*e, b.Ref.Name)
+			isBlocked := e.Reason == waitreason.Budget && e.Subject == "" && explain.NamesBudget(*e, b.Name)
 			if isBlocked || e.Reason == waitreason.Worker {
-				*e = explain.Budget(*e, b.Ref.Name, b.Ref.Key, b.UsedUp, b.ResetsAt)
+				*e = explain.Budget(*e, b.Name, b.Key, b.UsedUp, b.ResetsAt)
 			}
 		}
 	}
 }
 
-// explainPauses says which nodes wait because their lane, activity or run is paused, also those that no worker has
-// looked at since.
+// explainPauses marks nodes that wait because their lane, activity or run is paused, also nodes that no worker has
+// tried to start since.
 func (c *Client) explainPauses(ctx context.Context, p keyspace.Partition, d *RunDescription) error {
-	couldStart := func(n NodeDescription) bool { return n.Waiting.Reason == waitreason.Worker }
-	held := func(n NodeDescription) bool { return n.Waiting.Reason == waitreason.ActivityPaused }
+	couldStart := func(n fabrictype.Node) bool { return n.Waiting.Reason == waitreason.Worker }
+	held := func(n fabrictype.Node) bool { return n.Waiting.Reason == waitreason.ActivityPaused }
 	if !d.PausedAt.IsZero() {
 		for i := range d.Nodes {
 			if n := &d.Nodes[i]; couldStart(*n) || n.Waiting.Reason == waitreason.RunPaused {
@@ -224,7 +222,7 @@ func (c *Client) explainUnserved(ctx context.Context, d *RunDescription) error {
 		return nil
 	}
 	var queries []enginerpc.FindWorkersQuery
-	waiting := make(map[enginerpc.FindWorkersQuery][]*NodeDescription)
+	waiting := make(map[enginerpc.FindWorkersQuery][]*fabrictype.Node)
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
 		if n.Waiting.Reason != waitreason.Worker {
@@ -295,27 +293,28 @@ func (d *RunDescription) explainStart(now time.Time) {
 func (d *RunDescription) explainQueue() {
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Waiting.Reason == waitreason.Delay && n.Attempts == 0 {
-			n.DueAt, n.Overdue = time.Time{}, 0
+			n.DueAt, n.Overdue = time.Time{}, fabrictype.Duration{}
 			n.Waiting = explain.Queued(n.Waiting, d.Key, d.queuedBehind, d.QueuePlace)
 		}
 	}
 }
 
-// explainOverdue says what keepers are late with at a time of the engine's clock, and whether there are any.
+// explainOverdue adds how late keepers are at a time of the engine's clock, and whether there are any.
 func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time.Time) {
 	if d.State == fabrictype.RunRunning {
-		d.Overdue = explain.LateBy(d.DeadlineAt, now)
+		d.Overdue.Duration = explain.LateBy(d.DeadlineAt, now)
 	}
-	late := d.Overdue > 0
+	late := d.Overdue.Duration > 0
 	for i := range d.Nodes {
 		n := &d.Nodes[i]
-		n.Overdue = max(n.Overdue, explain.LateBy(n.SleepsUntil, now))
+		overdue := &n.Overdue.Duration
+		*overdue = max(*overdue, explain.LateBy(n.SleepsUntil, now))
 		for _, w := range n.Waits {
 			if w.State != fabrictype.WaitClosed && !w.Escalated {
-				n.Overdue = max(n.Overdue, explain.LateBy(w.TimeoutAt, now))
+				*overdue = max(*overdue, explain.LateBy(w.TimeoutAt, now))
 			}
 		}
-		late = late || n.Overdue > 0
+		late = late || *overdue > 0
 	}
 	if !late {
 		return
@@ -323,8 +322,8 @@ func (c *Client) explainOverdue(ctx context.Context, d *RunDescription, now time
 	seen, known := c.session.KeepersSeen(ctx)
 	d.NoKeeper = known && seen == 0
 	for i := range d.Nodes {
-		if n := &d.Nodes[i]; n.Overdue > 0 {
-			n.Waiting = explain.Late(n.Waiting, n.Overdue, d.NoKeeper)
+		if n := &d.Nodes[i]; n.Overdue.Duration > 0 {
+			n.Waiting = explain.Late(n.Waiting, n.Overdue.Duration, d.NoKeeper)
 		}
 	}
 }

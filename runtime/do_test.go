@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// doubler has what the function of an activity needs.
+// doubler has the dependencies of the activity's function.
 type doubler struct{ factor int }
 
 func (d *doubler) double(_ context.Context, n int) (int, error) { return d.factor * n, nil }

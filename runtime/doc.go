@@ -1,5 +1,5 @@
 // Package runtime runs flows on an engine. It provides clients, which start and observe runs; workers, which execute
-// activities; and keepers, which carry out what is due by time.
+// activities; and keepers, which perform work that is due by time.
 //
 //	engine, err := runtime.Open(ctx, os.Getenv("FLOWFABRIC_URL"), runtime.OpenConfig{}) // "" is an engine in this process
 //
@@ -23,7 +23,7 @@
 //
 // A Client plans the run of a flow.Definition and submits it in one atomic call. A Worker claims executions whose
 // dependencies are satisfied, renews their leases while the functions run, and reports how they ended; the engine
-// resolves the dependencies of downstream nodes in the same call. A Keeper carries out what is due by time: retries,
+// resolves the dependencies of downstream nodes in the same call. A Keeper performs work that is due by time: retries,
 // recovery of lost leases, timeouts and deadlines. Worker processes run one by default. All three may run in one
 // process or in many.
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What the engine would refuse at each claim is refused when the worker is made.
+// NewWorker refuses capabilities that the engine would refuse at each claim.
 func TestWorkerConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -86,6 +86,6 @@ func TestPartitionsCannotChange(t *testing.T) {
 		require.NoError(t, open(4))
 		require.ErrorIs(t, open(5), runtime.ErrInvalid)
 		require.NoError(t, open(4))
-		require.NoError(t, open(0), "that of the deployment")
+		require.NoError(t, open(0), "the number of the deployment")
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
@@ -34,7 +35,7 @@ func callsWithContext(
 		"resume":      func(ctx context.Context) error { return run.Resume(ctx) },
 		"priority":    func(ctx context.Context) error { return run.SetPriority(ctx, 3) },
 		"purge":       func(ctx context.Context) error { return run.Purge(ctx) },
-		"rerun":       func(ctx context.Context) error { return run.Rerun(ctx, runtime.RerunAll()) },
+		"rerun":       func(ctx context.Context) error { return run.Rerun(ctx, fabrictype.RerunAll) },
 		"waitpoints":  func(ctx context.Context) error { _, err := run.Waitpoints(ctx); return err },
 		"items": func(ctx context.Context) (err error) {
 			for _, err = range run.Items(ctx, "n0", 0) {
@@ -74,8 +75,8 @@ func callsWithContext(
 		"schedule":        func(ctx context.Context) error { _, err := c.DescribeSchedule(ctx, "s"); return err },
 		"pause schedule":  func(ctx context.Context) error { return c.PauseSchedule(ctx, "s", "") },
 		"budgets":         func(ctx context.Context) error { _, err := c.Budgets(ctx); return err },
-		"budget":          func(ctx context.Context) error { _, err := c.Budget(ctx, runtime.BudgetRef{Name: "b"}); return err },
-		"reset budget":    func(ctx context.Context) error { return c.ResetBudget(ctx, runtime.BudgetRef{Name: "b"}) },
+		"budget":          func(ctx context.Context) error { _, err := c.Budget(ctx, fabrictype.BudgetRef{Name: "b"}); return err },
+		"reset budget":    func(ctx context.Context) error { return c.ResetBudget(ctx, fabrictype.BudgetRef{Name: "b"}) },
 		"limits":          func(ctx context.Context) error { _, err := c.Limits(ctx); return err },
 		"set limit":       func(ctx context.Context) error { return c.SetLimit(ctx, "l", "", activity.AtOnce(1)) },
 		"lanes":           func(ctx context.Context) error { _, err := c.Lanes(ctx); return err },

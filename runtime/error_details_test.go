@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -126,7 +127,7 @@ func TestErrorDetails(t *testing.T) {
 		check(failure)
 
 		healed.Store(true)
-		err = run.Rerun(ctx, runtime.RerunFailed())
+		err = run.Rerun(ctx, fabrictype.RerunFailed)
 		require.NoError(t, err)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -236,7 +237,7 @@ func TestRetryRules(t *testing.T) {
 	})
 }
 
-// Rules of retries that cannot be meant are faults of the declaration, and a node's replace those of its activity.
+// Contradictory rules of retries are faults of the declaration. The rules of a node replace the rules of its activity.
 func TestRetryRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	fn := func(context.Context, int) (int, error) { return 0, nil }

@@ -30,11 +30,11 @@ var (
 	ErrBudgetExists = submit.ErrBudgetExists
 )
 
-// Errors of runs and workers, for errors.Is. Package enginecore has those of the connection: ErrUnavailable, which
+// Errors of runs and workers, for errors.Is. Package enginecore has the errors of the connection: ErrUnavailable, which
 // ErrFull also matches when a server refuses writes for lack of memory or disk; ErrOutcomeUnknown and ErrUnauthorized.
 var (
-	// ErrRunConflict is returned by Start when the run id belongs to another run: ErrOtherGraph or ErrOtherInput says
-	// what differs, if the engine knows it.
+	// ErrRunConflict is returned by Start when the run id belongs to another run: ErrOtherGraph or ErrOtherInput names
+	// the difference, if the engine knows it.
 	ErrRunConflict = engine.ErrRunConflict
 	// ErrOtherGraph is returned by Start when the run id belongs to a run of a graph with another structure (see
 	// WithID). It matches ErrRunConflict.
@@ -96,12 +96,12 @@ var (
 // ErrNoGrant is returned by GrantIssuer.ClaimForWorker when it found no execution that the worker may run.
 var ErrNoGrant = admission.ErrNoGrant
 
-// ErrNotReady is wrapped by the errors of Engine.Check, Worker.Check and Keeper.Check; their texts say what is
-// missing.
+// ErrNotReady is wrapped by the errors of Engine.Check, Worker.Check and Keeper.Check; their texts name the missing
+// condition.
 var ErrNotReady = observe.ErrNotReady
 
-// ErrInvalidToken is returned for a token that is malformed, altered, issued for another waitpoint, or signed with
-// a secret that is no longer valid. The error does not tell which. Nothing was changed.
+// ErrInvalidToken is returned for a token that is malformed, altered, issued for another waitpoint, or signed with a
+// secret that is no longer valid. The error does not distinguish these. Nothing was changed.
 var ErrInvalidToken = engine.ErrInvalidToken
 
 // ErrTooManyWatches is yielded by Watch and Stream when OpenConfig.MaxWatches of them are active already.

@@ -37,7 +37,7 @@ func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after str
 	}
 }
 
-// logOf returns the log of a run: its key, and that of the flow's record.
+// logOf returns the keys of a run's log and of the flow's record.
 func logOf(t *testing.T, b *enginetest.Bench, run *runtime.Run[int]) (client rueidis.Client, log, core string) {
 	t.Helper()
 	conn := engine.ConnOf(b.Engine.Internal())
@@ -158,7 +158,7 @@ func TestEventLogByPages(t *testing.T) {
 	})
 }
 
-// A watch from the middle of an element on yields the rest of it at once, and what follows as it happens.
+// A watch from the middle of an element on yields the rest of it at once, and later events as they happen.
 func TestWatchFromWithinAnElement(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -224,7 +224,7 @@ func TestEventsOfABrokenCall(t *testing.T) {
 		require.Len(t, readLog(t, b, run, "", 500), 1)
 		log := readLog(t, b, other, "", 500)
 		require.Equal(t, []string{"flow_submitted|||", "flow_paused|||client"}, []string{textOf(log[0]), textOf(log[len(log)-1])})
-		b.Wipe(t) // what is left of the run is not whole
+		b.Wipe(t) // the rest of the run is incomplete
 	})
 }
 
@@ -244,8 +244,8 @@ func awaitRunning(t *testing.T, run *runtime.Run[int], node string) {
 	})
 }
 
-// A log is bounded: it keeps the last events, and the first of each node. Who asks for events that are gone is told so
-// where they were, and whose they are.
+// A log is bounded: it keeps the last events, and the first of each node. A caller that requests dropped events gets,
+// at their position, an error with their nodes and numbers.
 func TestEventsLost(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -294,13 +294,13 @@ func TestEventsLost(t *testing.T) {
 		for _, err := range run.Watch(ctx, all[len(all)-10].ID) {
 			require.NoError(t, err)
 		}
-		b.Wipe(t) // what was put into the log has not happened
+		b.Wipe(t) // the events put into the log have not happened
 	})
 }
 
-// A node that repeats something thousands of times, whatever it is, pushes out its own events, not those of others:
-// their attempts are described, and a watch that is told of what is gone is told of that node alone. To describe a node
-// reads its own events, and a bounded number of them.
+// A node that repeats something thousands of times, whatever it is, pushes out its own events, not the events of other
+// nodes: their attempts are described, and the error of a watch about dropped events names that node alone. The
+// description of a node reads its own events, and a bounded number of them.
 func TestNoisyNode(t *testing.T) {
 	t.Parallel()
 	noises := map[string][]string{
@@ -328,7 +328,7 @@ func TestNoisyNode(t *testing.T) {
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
 			fillLog(t, b, run, 25_000, at[len(at)-13:]+"\n"+lines[0])
-			require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("other-2")))
+			require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("other-2")))
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
 			for node, attempts := range map[string]int{"other-0": 1, "other-1": 1, "other-2": 2} {
@@ -357,13 +357,13 @@ func TestNoisyNode(t *testing.T) {
 			require.Equal(t, 1, lost)
 			require.Equal(t, map[string]int{"": 11, "other-0": 2, "other-1": 2, "other-2": 5}, others, name)
 			require.NoError(t, worker.Stop())
-			b.Wipe(t) // what was put into the log has not happened
+			b.Wipe(t) // the events put into the log have not happened
 		}
 	})
 }
 
-// Reports of progress that others have replaced do not push out what else is in the log, and what is at its end keeps
-// its ids when they are taken out.
+// Reports of progress that later ones have replaced do not push out other events. The last events keep their ids when
+// the reports are taken out.
 func TestProgressDoesNotFillTheLog(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -411,7 +411,7 @@ func TestProgressDoesNotFillTheLog(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Len(t, readLog(t, b, run, last, 500), 2)
-		b.Wipe(t) // what was put into the log has not happened
+		b.Wipe(t) // the events put into the log have not happened
 	})
 }
 

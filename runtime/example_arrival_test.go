@@ -137,10 +137,10 @@ func ExampleRunRef_Fork() {
 		return
 	}
 	for _, n := range diff.Nodes {
-		fmt.Println(n.Name, "result differs:", n.Result)
+		fmt.Println(n.Name, "differs:", n.Differs)
 	}
 	// Output:
 	// 30 <nil>
-	// net result differs: true
-	// gross result differs: true
+	// net differs: [result]
+	// gross differs: [result]
 }

@@ -8,11 +8,12 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A budget that the runs of a tenant share: what exceeds it fails, until somebody raises it.
+// A budget that the runs of a tenant share: runs beyond it fail, until the budget is raised.
 func ExampleClient_SetBudget() {
 	ctx := context.Background()
 	type order struct {
@@ -51,7 +52,7 @@ func ExampleClient_SetBudget() {
 	}
 	try()
 	try()
-	acme := runtime.BudgetRef{Name: "plan", Key: "acme"}
+	acme := fabrictype.BudgetRef{Name: "plan", Key: "acme"}
 	if err := client.SetBudget(ctx, acme, flow.HardLimit("pages", 20)); err != nil {
 		log.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Shop is what the worker's functions need; programs that start runs have only the declaration.
+// Shop has the dependencies of the worker's functions; programs that start runs have only the declaration.
 type Shop struct{ Prices map[string]int }
 
 // Price is the function of the activity.

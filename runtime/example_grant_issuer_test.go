@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A worker that runs only what a grant issuer grants to it.
+// A worker that runs only the executions that a grant issuer grants to it.
 func ExampleGrantIssuer() {
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()

@@ -8,7 +8,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A keeper of its own, without workers; what it has done can be asked at any time.
+// A separate keeper, without workers; it reports its work at any time.
 func ExampleNewKeeper() {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

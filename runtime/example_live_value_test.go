@@ -46,6 +46,6 @@ func ExampleRunRef_Value() {
 		return
 	}
 	value, err := run.Value(ctx, "encode", "file")
-	fmt.Println(string(value.Data), value.Attempt, err)
+	fmt.Println(string(value.JSON), value.Attempt, err)
 	// Output: "b.mov" 1 <nil>
 }

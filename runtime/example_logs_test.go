@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What an activity logs stays with its attempt.
+// The lines that an activity logs are kept with its attempt.
 func ExampleRunRef_Logs() {
 	ctx := context.Background()
 	load := activity.New("load", func(ctx context.Context, rows int) (int, error) {

@@ -37,7 +37,7 @@ func ExampleRunRef_Items() {
 	}
 	fmt.Println(run.Result(ctx))
 	for item, err := range local.Client().Run("shout", run.ID()).Items(ctx, "each", 2) {
-		fmt.Println(item.Name, item.State, string(item.Result), err)
+		fmt.Println(item.Name, item.State, string(item.Result.JSON), err)
 	}
 	// Output:
 	// A, LIST, OF, WORDS <nil>

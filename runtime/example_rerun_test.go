@@ -9,11 +9,12 @@ import (
 	"sync/atomic"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Result returns a *RunError that names the failed node. A rerun runs it again, and keeps what has succeeded.
+// Result returns a *RunError that names the failed node. A rerun runs it again, and keeps the results of the others.
 func ExampleRunRef_Rerun() {
 	ctx := context.Background()
 	var open atomic.Bool
@@ -50,7 +51,7 @@ func ExampleRunRef_Rerun() {
 	}
 
 	open.Store(true)
-	if err := run.Rerun(ctx, runtime.RerunFailed()); err != nil {
+	if err := run.Rerun(ctx, fabrictype.RerunFailed); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(run.Result(ctx))

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -34,7 +35,7 @@ func ExampleStartOrSignal() {
 	defer local.Close()
 	var run *runtime.Run[int]
 	for _, item := range []string{"cup", "plate", "cup"} {
-		var sent runtime.SignalResult
+		var sent fabrictype.SignalResult
 		run, sent, err = runtime.StartOrSignal(ctx, local.Client(), def, "A-1", runtime.WaitName{Node: "items"},
 			runtime.Signal{Name: "item", Payload: item}, runtime.WithID("A-1"))
 		if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// An order is shipped two days later, unless somebody hurries.
+// An order is shipped two days later, unless the timer is skipped.
 func ExampleRunRef_SkipTimer() {
 	ctx := context.Background()
 	ship := activity.New("ship", func(_ context.Context, order string) (string, error) { return order + " is on its way", nil })

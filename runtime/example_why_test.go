@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What keeps the nodes of a run from running, and what to do about it.
+// The reasons why the nodes of a run do not run yet, and the remedies.
 func ExampleRunRef_Describe() {
 	ctx := context.Background()
 	def, err := weather()

@@ -39,7 +39,7 @@ func (exitCodec) Decode([]byte, any) error {
 	return nil
 }
 
-// A function that ends its goroutine has failed like one that panics: the worker has its slot back and goes on.
+// A function that ends its goroutine has failed like one that panics: the worker has its slot back and continues.
 func TestFunctionEndsItsGoroutine(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -32,10 +32,10 @@ func EngineToken(tb testing.TB, token activity.Token) string {
 	return parts.Signature
 }
 
-// RunPlan is what Start would submit.
+// RunPlan is the run that Start would submit.
 type RunPlan = submit.RunPlan
 
-// NewPlan returns what Start would submit. Nothing is sent.
+// NewPlan returns the run that Start would submit. Nothing is sent.
 func NewPlan[In, Out any](c *Client, def *flow.Definition[In, Out], in In, opts ...StartOption) (*RunPlan, error) {
 	return planRun(c, def, in, opts)
 }
@@ -56,8 +56,8 @@ func SubmitAlone(ctx context.Context, c *Client, plan *RunPlan) (existed bool, e
 	return c.submitter.Send(ctx, plan)
 }
 
-// OnlyMessages returns the config of a worker that does for an hour what messages tell it: it neither sweeps nor renews
-// leases before. A test with it needs no bound of time: what is not announced does not happen within the test.
+// OnlyMessages returns the config of a worker that for an hour acts on messages only: it neither sweeps nor renews
+// leases before. A test with it needs no bound of time: work that is not announced does not happen within the test.
 func OnlyMessages(config WorkerConfig) WorkerConfig {
 	config.sweep, config.Lease = time.Hour, time.Hour
 	return config
@@ -66,10 +66,10 @@ func OnlyMessages(config WorkerConfig) WorkerConfig {
 // RetryFor is the config of an engine whose calls are sent again for d before they fail.
 func RetryFor(d time.Duration) OpenConfig { return OpenConfig{retryFor: d} }
 
-// CheckLibraryEvery is the config of a keeper that looks at the server's library at an interval.
+// CheckLibraryEvery is the config of a keeper that checks the server's library at an interval.
 func CheckLibraryEvery(d time.Duration) KeeperConfig { return KeeperConfig{libraryCheck: d} }
 
-// SweepingKeeper is the config of a keeper that looks at each of its partitions so often without being told.
+// SweepingKeeper is the config of a keeper that reads each of its partitions at an interval, also without messages.
 func SweepingKeeper(every time.Duration) KeeperConfig { return KeeperConfig{sweep: every} }
 
 // AnnounceStandbyEvery is how often keepers of workers on hot standby announce themselves. Workers must not run yet.
@@ -94,7 +94,7 @@ func HoldingFailureHook(config WorkerConfig, hold time.Duration) WorkerConfig {
 	return config
 }
 
-// Sweeping returns the config of a worker that looks for work so often without being told.
+// Sweeping returns the config of a worker that searches for work at an interval, also without messages.
 func Sweeping(config WorkerConfig, every time.Duration) WorkerConfig {
 	config.sweep = every
 	return config

@@ -26,7 +26,7 @@ const (
 	quietFailureHookHold = time.Hour
 	// A function that returns an error is called again after these times, each twice the one before.
 	failureHookPause, maxFailureHookPause = time.Second, time.Minute
-	// failureHookMargin is how far the stored cursor may be behind the time at which it was stored.
+	// failureHookMargin is how much older the stored cursor may be than the time at which it was stored.
 	failureHookMargin = time.Minute
 	// failureHookRelease bounds the call by which a worker that stops hands a hook over.
 	failureHookRelease = 2 * time.Second
@@ -106,7 +106,7 @@ func (h *failureHook) release(ctx context.Context) {
 	})
 }
 
-// follow calls the function for all failures behind the stored cursor until the hold is lost or ctx ends.
+// follow calls the function for all failures after the stored cursor until the hold is lost or ctx ends.
 func (h *failureHook) follow(ctx context.Context, from enginerpc.HoldFailureHookReply) error {
 	filter := FeedFilter{
 		Kinds: []fabrictype.EventKind{
@@ -178,19 +178,21 @@ func (h *failureHook) catchUp(ctx context.Context, since time.Time) error {
 		if err != nil {
 			return err
 		}
-		if run.State == fabrictype.RunCancelled && !h.client.cleanupFailed(ctx, run.FlowID, run.FailedNode) {
+		if run.State == fabrictype.RunCancelled && !h.client.cleanupFailed(
+			ctx, enginecore.FlowID(run.FlowID), run.FailedNode,
+		) {
 			continue
 		}
 		failure := &RunError{Flow: run.Flow, Run: run.Run, Outcome: flow.Outcome(run.State), Node: run.FailedNode}
-		if err := h.handle(ctx, h.client.readFailure(ctx, run.FlowID, failure)); err != nil {
+		if err := h.handle(ctx, h.client.readFailure(ctx, enginecore.FlowID(run.FlowID), failure)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// handle calls the function until it returns nil, and renews the hold meanwhile. The error is errHookLost or that of
-// ctx.
+// handle calls the function until it returns nil, and renews the hold in the meantime. The error is errHookLost or the
+// error of ctx.
 func (h *failureHook) handle(ctx context.Context, failure *RunError) error {
 	holding, end := context.WithCancelCause(ctx)
 	renewed := make(chan struct{})

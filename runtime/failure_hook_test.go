@@ -53,8 +53,8 @@ func (c *hookCalls) await(t *testing.T, want ...string) {
 	c.awaitThat(t, want, func(runs []string) []string { return runs })
 }
 
-// awaitEach waits for at least one call for each of these runs, and none for others: what a worker had not stored when
-// it stopped, the next one is called for again.
+// awaitEach waits for at least one call for each of these runs, and none for others: the next worker repeats the calls
+// that a worker had not stored when it stopped.
 func (c *hookCalls) awaitEach(t *testing.T, want ...string) {
 	t.Helper()
 	c.awaitThat(t, want, slices.Compact[[]string])
@@ -168,8 +168,8 @@ func TestOneWorkerCallsOnRunFailed(t *testing.T) {
 	})
 }
 
-// A failure is handed to the function again when it returned an error or panicked, and to that of another worker when
-// the worker stopped before it returned.
+// A failure is handed to the function again when it returned an error or panicked, and to the function of another
+// worker when the worker stopped before it returned.
 func TestOnRunFailedIsCalledUntilItReturns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {
@@ -202,7 +202,8 @@ func TestOnRunFailedIsCalledUntilItReturns(t *testing.T) {
 	})
 }
 
-// A worker takes over from one that was lost, and finds what the feed has dropped meanwhile in the list of runs.
+// A worker takes over from a lost one, and reads failures that the feed has dropped in the meantime from the list of
+// runs.
 func TestOnRunFailedCatchesUp(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, bench *enginetest.Bench) {

@@ -10,9 +10,6 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// CategoryWorkerLost is the category of a node that failed because too many workers were lost while they ran it.
-const CategoryWorkerLost = engine.CategoryWorkerLost
-
 // NodeFailure describes a node that did not succeed.
 type NodeFailure struct {
 	Node string
@@ -61,9 +58,9 @@ func (f *NodeFailure) details() []errordetail.Detail {
 	return list
 }
 
-// RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired, and what
-// the NodeFailure of its Node matches, but for errors that a call which waits for the run returns of itself: those of
-// the connection and of contexts, ErrInvalid, ErrNoResult and ErrRunNotFound.
+// RunError describes a run that did not succeed. It matches ErrRunFailed, ErrRunCancelled or ErrRunExpired, and the
+// errors that the NodeFailure of its Node matches, except errors that a call which waits for the run returns for
+// itself: errors of the connection and of contexts, ErrInvalid, ErrNoResult and ErrRunNotFound.
 type RunError struct {
 	Flow, Run string
 	// Outcome is flow.Failed, flow.Cancelled or flow.Expired.
@@ -73,12 +70,17 @@ type RunError struct {
 	Node string
 	// Reason is the error of that node, or the reason of the cancellation.
 	Reason string
-	// Category is the category of the failure: a constant of package activity or of this package, or one that the
-	// activity chose. It is empty for a cancelled run, and activity.CategoryTimeout for an expired one.
+	// Category is the category of the failure: a constant of package activity, one that the activity chose, or one that
+	// workers and keepers assign: "plan" for a node of flow.Expand whose plan cannot be run, "too_deep" for a plan that
+	// would be nested deeper than flow.ExpandDepth allows, "too_many_turns" for a flow.Loop whose condition does not
+	// hold after its last turn, "too_large" for a result above MaxResult, "journal_full" for an execution with too many
+	// or too large steps and waits, "child_run" for a node whose child run was cancelled, expired, or no longer exists,
+	// and "worker_lost" for a node that lost too many workers. It is empty for a cancelled run, and
+	// activity.CategoryTimeout for an expired one.
 	Category string
 	// Failures are the nodes that failed, expired or were cancelled by CancelNode, the earliest first. They include
-	// nodes behind failure edges and failures that a join tolerated, but not nodes that ended because the whole run
-	// did. At most 100 are listed; OmittedFailures counts the others. The list is empty when it could not be read.
+	// nodes after failure edges and failures that a join tolerated, but not nodes that ended because the whole run did.
+	// At most 100 are listed; OmittedFailures counts the others. The list is empty when it could not be read.
 	Failures        []NodeFailure
 	OmittedFailures int
 }
@@ -88,7 +90,7 @@ func (e *RunError) Error() string {
 	return submit.FailureText(e.Flow, e.Run, string(e.Outcome), e.Node, e.Reason, e.others())
 }
 
-// others counts the failures beside the first one.
+// others counts the failures in addition to the first one.
 func (e *RunError) others() int {
 	count := e.OmittedFailures
 	for _, f := range e.Failures {

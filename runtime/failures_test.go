@@ -15,7 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// told fails with the text that it is told, in the category "told", hangs, or returns what it is told.
+// The activity fails with its input as the error text, in the category "told". With the input "ok" it returns it, and
+// with "hang" it waits for the end of its context.
 func told() *activity.Activity[string, string] {
 	return activity.New("told", func(ctx context.Context, text string) (string, error) {
 		switch text {
@@ -77,15 +78,15 @@ func TestFirstFailureOfAnImpossibleJoin(t *testing.T) {
 		require.ErrorContains(t, err, "run failed: node z-first: one (and 1 more failed)")
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, []string{"z-first", "one", "told"}, []string{d.FailedNode, d.FailureReason, d.FailureCategory})
+		require.Equal(t, []string{"z-first", "one", "told"}, []string{d.FailedNode, d.Reason, d.Category})
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "told"}, "", 10)
 		require.NoError(t, err)
-		require.Equal(t, "z-first", page.Runs[0].FailedNode)
+		require.Equal(t, "z-first", page.Items[0].FailedNode)
 		b.Settle(t)
 	})
 }
 
-// A failure that a join has made up for is told as such, and is not the reason of the run's.
+// A failure that a join tolerated is marked so in the error, and is not the reason of the run's failure.
 func TestFailureThatAJoinMadeUpFor(t *testing.T) {
 	t.Parallel()
 	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
@@ -104,7 +105,7 @@ func TestFailureThatAJoinMadeUpFor(t *testing.T) {
 	})
 }
 
-// A node that was to make up for a failure and has failed as well is told beside it.
+// The error of the run names a failed node and also its failed compensation.
 func TestFailedCompensation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -121,7 +122,8 @@ func TestFailedCompensation(t *testing.T) {
 	})
 }
 
-// A run of which one node was cancelled tells which and why; one that was cancelled as a whole does not name its nodes.
+// The error of a run names a cancelled node and its reason; the error of a run that was cancelled as a whole names no
+// nodes.
 func TestFailureAfterACancel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

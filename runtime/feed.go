@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// FeedFilter selects events of the feed. The zero value selects all of runs that are no child runs.
+// FeedFilter selects events of the feed. The zero value selects all events except the events of child runs.
 type FeedFilter struct {
 	// Flow is the name of a flow; empty for all.
 	Flow string
@@ -27,7 +27,7 @@ type FeedFilter struct {
 	Children bool
 }
 
-// Feed follows what happens to all runs of the client's namespace. It is for use by one goroutine. Close it.
+// Feed follows the events of all runs of the client's namespace. It is for use by one goroutine. Close it.
 type Feed struct {
 	client   *Client
 	listener *feeds.Listener
@@ -36,7 +36,7 @@ type Feed struct {
 	left feeds.Page
 }
 
-// feedPosition is behind an entry of a partition's feed, and behind the first events of the entries that follow it.
+// feedPosition is after an entry of a partition's feed, and after the first events of the entries that follow it.
 type feedPosition struct {
 	After string `json:"a"`
 	Entry string `json:"e,omitempty"`
@@ -44,12 +44,12 @@ type feedPosition struct {
 }
 
 // Feed opens the feed of all runs: from the cursor of an earlier feed on, whatever its filter was, or with "" from now
-// on. What happens after Feed has returned is in it.
+// on. It contains the events after Feed has returned.
 //
 // While feeds are open, runs cost the engine a little more. The engine keeps an open feed for an hour after the last
 // reader, about the last 1,000 calls with updates of each partition.
 //
-// The error matches ErrInvalid for a kind that the feed does not have, ErrCursor for a text that is no cursor, and
+// The error matches ErrInvalid for a kind that the feed does not have, ErrCursor for an invalid cursor, and
 // ErrNotInContract in contract mode.
 func (c *Client) Feed(ctx context.Context, filter FeedFilter, cursor string) (*Feed, error) {
 	if err := c.ready(ctx); err != nil {
@@ -89,8 +89,9 @@ func (f *Feed) Close() { f.listener.Close() }
 // and of all runs of one partition, come in their order. All feeds of an engine have one reader.
 //
 // If events were dropped, because the reader was away for longer than the engine keeps them, or the server has lost its
-// latest writes, Events yields ErrEventsLost and goes on with the oldest that is left, so some may be yielded a second
-// time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the engine is closed.
+// latest writes, Events yields ErrEventsLost and continues with the oldest that is left, so some may be yielded a
+// second time. Any other error ends the iteration; it matches enginecore.ErrClosed when the client or the engine is
+// closed.
 func (f *Feed) Events(ctx context.Context) iter.Seq2[fabrictype.FeedEvent, error] {
 	return func(yield func(fabrictype.FeedEvent, error) bool) {
 		if err := f.client.ready(ctx); err != nil {
@@ -137,7 +138,7 @@ func (f *Feed) yieldLeft(yield func(fabrictype.FeedEvent, error) bool) bool {
 	return true
 }
 
-// isLater reports whether an event comes behind those that a position has.
+// isLater reports whether an event comes after all events of a position.
 func isLater(n enginerpc.RunUpdate, at feedPosition) bool {
 	if n.Entry == at.Entry {
 		return n.Place > at.Place
@@ -153,8 +154,8 @@ func readUpdate(n enginerpc.RunUpdate) fabrictype.FeedEvent {
 	}
 }
 
-// Cursor returns the position behind the last event that was yielded, for a later call of Client.Feed. It has some
-// bytes for each partition of the engine.
+// Cursor returns the position after the last event that was yielded, for a later call of Client.Feed. It has some bytes
+// for each partition of the engine.
 func (f *Feed) Cursor() string {
 	list := make([]feedPosition, len(f.client.session.Partitions()))
 	read := f.listener.Positions()
@@ -162,7 +163,7 @@ func (f *Feed) Cursor() string {
 		list[i] = f.at[p]
 		isYielded := len(f.left.Updates) == 0 || f.left.Partition != p
 		if isYielded && feeds.IsEntryBefore(list[i].After, read[p]) {
-			list[i] = feedPosition{After: read[p]} // what lies between is not wanted
+			list[i] = feedPosition{After: read[p]} // the filter excludes all events in between
 		}
 	}
 	text, err := json.Marshal(list)

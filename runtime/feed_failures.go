@@ -11,15 +11,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// Failures yields the failure of each run that fails or expires, and of each cancelled one of which a node with
+// Failures yields the failure of each run that fails or expires, and of each cancelled run of which a node with
 // flow.Finally has failed, as it happens, as Events yields events: open the feed with a filter that has
-// fabrictype.EventRunFailed, fabrictype.EventRunExpired and fabrictype.EventRunCancelled, or all kinds. What else is in
-// the feed is passed over. Save Cursor after a failure was handled, and open the next feed with it: then each failure
-// is handled at least once, also if the program stops in between.
+// fabrictype.EventRunFailed, fabrictype.EventRunExpired and fabrictype.EventRunCancelled, or all kinds. Other events
+// are skipped. Save Cursor after a failure was handled, and open the next feed with it: then each failure is handled at
+// least once, also if the program stops in between.
 //
-// A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has no
-// more than the event has: the run, its outcome, and the node that failed first. Errors are those of Events, with a nil
-// failure; after ErrEventsLost the iteration goes on.
+// A *RunError is as Run.Result returns it. If the run was run again or purged since, or could not be read, it has only
+// the data of the event: the run, its outcome, and the node that failed first. Errors are the errors of Events, with a
+// nil failure; after ErrEventsLost the iteration continues.
 func (f *Feed) Failures(ctx context.Context) iter.Seq2[*RunError, error] { return f.failures(ctx, ctx) }
 
 // failures is Failures that waits for events until waiting ends, and reads the failures of those that have come until

@@ -14,7 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A feed yields the failures of runs with their details, each again unless the cursor behind it was saved.
+// A feed yields the failures of runs with their details. It yields a failure again unless the cursor after it was
+// saved.
 func TestFeedOfFailures(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -39,7 +39,7 @@ func readers(t *testing.T, b *enginetest.Bench) int {
 	return strings.Count(list, "cmd=xread")
 }
 
-// Watches of runs of many partitions share one connection, and each hears of its run at once.
+// Watches of runs of many partitions share one connection, and each receives the events of its run at once.
 func TestWatchesShareAReader(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Kinds(t) {
@@ -164,7 +164,7 @@ func TestWatchWithoutHints(t *testing.T) {
 		p, err := conn.FlowPartition(run.FlowID())
 		require.NoError(t, err)
 		client, feed := conn.Client(), conn.Keys().FfxFeed(p)
-		// Hints that come behind a later one are never read.
+		// Hints with an id before the last one are never read.
 		far := fmt.Sprintf("%d-0", time.Now().Add(time.Hour).UnixMilli())
 		require.NoError(t, client.Do(ctx, client.B().Xadd().Key(feed).Id(far).FieldValue().FieldValue("flows", "*").Build()).Error())
 		b.Worker(t, def.Handlers())
@@ -182,7 +182,7 @@ func TestWatchWithoutHints(t *testing.T) {
 }
 
 // A stream of frames notices the end of an attempt that emits nothing while it waits.
-func TestStreamHearsOfEnds(t *testing.T) {
+func TestStream_EndsWithItsRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

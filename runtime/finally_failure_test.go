@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What runs in the end learns that the run was cancelled or expired: from the node that ended because of it.
+// A finally node gets the cancel or the expiry of its run as the failure of a node that ended because of it.
 func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -42,7 +42,7 @@ func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 		require.Equal(t, flow.Failure{Node: "b", Outcome: flow.Cancelled, Reason: "enough"}, <-got)
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
-		require.Empty(t, failed.Failures, "what ended with the run has not failed of itself")
+		require.Empty(t, failed.Failures, "a node that ended with its run has not failed")
 
 		var f flow.Failure
 		for deadline := 300 * time.Millisecond; c.hanging.Load() == 0; deadline *= 2 { // until b has begun before it
@@ -60,7 +60,7 @@ func TestFinallyGetsTheFailureOfANodeThatEndedWithItsRun(t *testing.T) {
 	})
 }
 
-// A node that runs in the end and is out of time is among the failures of the run, and says what it has exceeded.
+// A finally node that exceeds its time is among the failures of the run, with the exceeded bound.
 func TestFinallyOutOfTimeIsAFailureOfTheRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

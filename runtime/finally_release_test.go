@@ -46,7 +46,7 @@ func newDeafFlow(t *testing.T, name string) *deafFlow {
 	return d
 }
 
-// What runs in the end begins when the function of a cancelled node has returned.
+// A finally node begins when the function of a cancelled node has returned.
 func TestFinallyWaitsForFunctions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -49,7 +49,7 @@ func TestFinallyRunsAfterEverythingElse(t *testing.T) {
 	})
 }
 
-// A failure of such a node fails the run; one that a join makes up for stays tolerated beside it.
+// A failure of a finally node fails the run; a failure that a join tolerates stays tolerated.
 func TestFinallyThatFails(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -74,7 +74,7 @@ func TestFinallyThatFails(t *testing.T) {
 	})
 }
 
-// Siblings that a join has no use for are cancelled, although what runs in the end waits for them, too.
+// Siblings that a join does not need are cancelled, although a finally node waits for them, too.
 func TestFinallyNeedsNoSiblings(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -121,7 +121,7 @@ func TestFinallyAfterACancel(t *testing.T) {
 		<-c.stopped
 
 		// Another end is another time to clean up.
-		require.NoError(t, run.Rerun(enginetest.Context(t), runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(enginetest.Context(t), fabrictype.RerunFailed))
 		eventuallyState(t, run, "b", fabrictype.NodeActive)
 		require.NoError(t, run.Cancel(enginetest.Context(t), "enough"))
 		_, err = run.Result(enginetest.Context(t))
@@ -151,7 +151,7 @@ func TestFinallyAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// What runs in the end has a deadline of its own, after a success and after a cancel.
+// A finally node has its own deadline, after a success and after a cancel.
 func TestDeadlineOfFinally(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

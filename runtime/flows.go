@@ -80,7 +80,7 @@ func schemaText(stored []byte) json.RawMessage {
 
 func flowOf(name, hash string, text []byte) fabrictype.Flow {
 	var about aboutFlow
-	_ = json.Unmarshal(text, &about) // what another version wrote otherwise is left out
+	_ = json.Unmarshal(text, &about) // fields of another version in another form are left out
 	return fabrictype.Flow{
 		Name: name, Hash: hash, Doc: about.Doc, Codec: about.Codec, InputType: about.InputType,
 		ResultType: about.ResultType, Nodes: about.Nodes,
@@ -102,14 +102,14 @@ func (c *Client) readPublished(ctx context.Context, name, digest string) (engine
 }
 
 // StartNamed starts a run of a published flow with an input in JSON, without its definition: for forms, gateways and
-// other programs that have no Go types. The flow is as it was published last. The input is held against its schema,
-// which knows more than encoding/json: fields that are missing or misspelt are faults.
+// other programs that have no Go types. The flow is as it was published last. The input is checked against its schema,
+// which is stricter than encoding/json: missing and misspelt fields are faults.
 //
 // The error wraps a *fabrictype.ValueError with all faults of the input, which matches ErrInvalid; it matches
 // ErrInvalid too for a flow whose codec is not JSON, enginecore.ErrFlowNotPublished for an unknown name, and in
-// contract mode ErrNotInContract. The others are those of Start. Nothing was started then. A run id is that of the same
-// run as with Start if the input is the same text without white space: fields in another order are another input.
-// Run.Existed reports whether the run was there before; the result is JSON.
+// contract mode ErrNotInContract. The other errors are the errors of Start. Nothing was started then. A run id names
+// the same run as with Start if the input is the same text without white space: fields in another order are another
+// input. Run.Existed reports whether the run existed before; the result is JSON.
 func (c *Client) StartNamed(
 	ctx context.Context, name string, input json.RawMessage, opts ...StartOption,
 ) (*Run[json.RawMessage], error) {

@@ -38,7 +38,7 @@ func shipping(t *testing.T, a *activity.Activity[parcel, tag], opts ...flow.Opti
 	return def
 }
 
-// declared is what a program without the function has of the activity, printed what a worker has.
+// declared returns the activity of a program without the function, printed the activity of a worker.
 func declared() *activity.Activity[parcel, tag] { return activity.Declare[parcel, tag]("print-label") }
 
 func printed() *activity.Activity[parcel, tag] {
@@ -177,7 +177,7 @@ func TestWorkersPublish(t *testing.T) {
 	})
 }
 
-// What cannot be published is refused, with all faults, before anything is written.
+// Publish refuses an invalid publication with all faults, before anything is written.
 func TestPublicationsAreChecked(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

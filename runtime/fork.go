@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
@@ -22,7 +23,7 @@ import (
 // tagForkedFrom is the tag of forks, with the id of the run that they are of.
 const tagForkedFrom = "flowfabric.forked_from"
 
-// forkConfig is what the options of a fork say.
+// forkConfig has the options of a fork.
 type forkConfig struct {
 	from    []string
 	input   *any
@@ -50,27 +51,28 @@ func ForkInput(input any) StartOption {
 	return startFunc(func(c *startConfig) { c.forked().input = &input })
 }
 
-// ForkResult gives a node of a fork a result, instead of that of the run, also if it has not succeeded there: what
-// depends on it runs again. It is encoded as JSON, and checked as the value of ForkInput is; the catalogue has the
-// schema of the node that the flow returns alone. It is an option of RunRef.Fork alone.
+// ForkResult gives a node of a fork a result, instead of its result in the run, also if it has not succeeded there: its
+// downstreams run again. It is encoded as JSON, and checked as the value of ForkInput is; the catalogue has the schema
+// of the node that the flow returns alone. It is an option of RunRef.Fork alone.
 func ForkResult(node string, result any) StartOption {
 	return startFunc(func(c *startConfig) { c.forked().results[node] = result })
 }
 
 // Fork starts a run from this one, whatever state it is in: with its graph, its input and the results of its nodes that
-// have succeeded, which therefore do not run. The nodes that run are those that ForkFrom, ForkInput and ForkResult
-// select, those that had not succeeded, what depends on them, and nodes with flow.Finally. Nodes that were skipped stay
-// skipped, unless what they were skipped for runs again. The run itself is not
-// changed, so that both can be compared with DiffRuns.
+// have succeeded, which therefore do not run. The nodes that run are the nodes that ForkFrom, ForkInput and ForkResult
+// select, nodes that had not succeeded, the downstreams of these, and nodes with flow.Finally. Nodes that were skipped
+// stay skipped, unless the node that caused it runs again. The run itself is not changed, so that both can be compared
+// with DiffRuns.
 //
-// The fork is a run of its own with a new id, or that of WithID; a repeat with the same id, options and results returns
-// the same run. It has the tags of its flow and those of the options, and counts for budgets and limits by what it
-// runs. A node that it keeps has no attempts. RunDescription.ForkedFrom and RunRef.Forks tell of each other.
+// The fork is a separate run with a new id, or the id of WithID; a repeat with the same id, options and results returns
+// the same run. It has the tags of its flow and the tags of the options, and counts for budgets and limits by the nodes
+// that it runs. A node whose result it keeps has no attempts. RunDescription.ForkedFrom and RunRef.Forks refer to each
+// other.
 //
-// The call reads the run, with the results that are kept, and starts the fork in one atomic step. The error wraps
+// The call reads the run, with the kept results, and starts the fork in one atomic step. The error wraps
 // ErrRunNotFound, ErrUnknownNode, ErrNothingToRerun when nothing would run, ErrTooLarge for more than 256 nodes or 8
-// MiB of results that are kept, ErrInvalid for options that cannot be, or for values where the codec is not JSON, or
-// one of Start. In contract mode it wraps ErrNotInContract.
+// MiB of kept results, ErrInvalid for invalid options, or for values where the codec is not JSON, or one of Start. In
+// contract mode it wraps ErrNotInContract.
 func (r *RunRef) Fork(ctx context.Context, opts ...StartOption) (*RunRef, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
@@ -216,7 +218,7 @@ func decodesInto(what string, data []byte, t reflect.Type) error {
 	return nil
 }
 
-// forkPlan makes the plan of a fork by what was read of its run.
+// forkPlan makes the plan of a fork from the description and the input of its run.
 func (r *RunRef) forkPlan(d *RunDescription, config startConfig, input []byte) (*submit.RunPlan, error) {
 	compiled, err := submit.CompileFlow(d.graph, d.graph.Hash())
 	if err != nil {
@@ -266,9 +268,9 @@ func encodeFork(what string, value any, most int) ([]byte, error) {
 }
 
 // Forks yields the forks of the run, the newest first, as Client.Runs does.
-func (r *RunRef) Forks(ctx context.Context) iter.Seq2[RunSummary, error] {
+func (r *RunRef) Forks(ctx context.Context) iter.Seq2[fabrictype.Run, error] {
 	if err := r.ready(ctx); err != nil {
-		return func(yield func(RunSummary, error) bool) { yield(RunSummary{}, err) }
+		return func(yield func(fabrictype.Run, error) bool) { yield(fabrictype.Run{}, err) }
 	}
 	return r.client.Runs(ctx, RunQuery{Flow: r.flow, Tags: map[string]string{tagForkedFrom: r.id}})
 }

@@ -35,7 +35,7 @@ func newTraced() *traced {
 		defer tr.mu.Unlock()
 		tr.ran[info.Node]++
 		if tr.fails[info.Node] {
-			return "", activity.NonRetryable(errors.New("told to fail"))
+			return "", activity.NonRetryable(errors.New("set to fail"))
 		}
 		return info.Node + "(" + in + ")", nil
 	}
@@ -44,7 +44,7 @@ func newTraced() *traced {
 	return tr
 }
 
-// take returns what has run since the last call.
+// take returns the nodes that have run since the last call.
 func (tr *traced) take() map[string]int {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
@@ -83,7 +83,7 @@ func forkResult(t *testing.T, def *flow.Definition[string, string], ref *runtime
 	return result
 }
 
-// A fork runs what its options select and what depends on it, and keeps the results of the rest.
+// A fork runs the nodes that its options select and their downstreams, and keeps the results of the rest.
 func TestFork(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -143,7 +143,7 @@ func TestFork(t *testing.T) {
 		require.Equal(t, []bool{false, true, false}, []bool{diff.Input, diff.Result, diff.Graph})
 		require.Equal(t, "origin", diff.B.ForkedFrom)
 		for _, n := range diff.Nodes {
-			require.Equal(t, n.Name == "left" || n.Name == "end", n.Differs(), n.Name)
+			require.Equal(t, n.Name == "left" || n.Name == "end", len(n.Differs) > 0, n.Name)
 		}
 		diff, err = runtime.DiffRuns(ctx, run.RunRef, b.Client.Run("diamond", "from"))
 		require.NoError(t, err)
@@ -152,14 +152,14 @@ func TestFork(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "end(given+right(in(x)))", forkResult(t, def, second))
 		require.Equal(t, map[string]int{"end": 1}, tr.take())
-		require.NoError(t, fork.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, fork.Rerun(ctx, fabrictype.RerunAll))
 		require.Equal(t, "end(left(in(x))+right(in(x)))", forkResult(t, def, fork))
 		b.Settle(t)
 	})
 }
 
-// A fork of a failed run runs what had failed, or goes on with a result that is given instead; one of a run that is
-// open runs what is open there.
+// A fork of a failed run runs the failed nodes, or continues with a given result instead; a fork of an open run runs
+// the nodes that are open there.
 func TestForkUnfinished(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -187,7 +187,7 @@ func TestForkUnfinished(t *testing.T) {
 		require.NoError(t, err)
 		copied, err := open.Fork(ctx)
 		require.NoError(t, err)
-		require.NoError(t, open.Cancel(ctx, "its fork goes on"))
+		require.NoError(t, open.Cancel(ctx, "its fork continues"))
 		b.Worker(t, []activity.Handler{tr.act, tr.join})
 		require.Equal(t, "end(left(in(z))+right(in(z)))", forkResult(t, def, copied))
 		b.Settle(t)
@@ -236,11 +236,11 @@ func TestForkKinds(t *testing.T) {
 		diff, err := runtime.DiffRuns(ctx, run.RunRef, later.RunRef)
 		require.NoError(t, err)
 		require.True(t, diff.Graph)
-		nodes := map[string]runtime.NodeDiff{}
+		nodes := map[string]fabrictype.NodeDiff{}
 		for _, n := range diff.Nodes {
 			nodes[n.Name] = n
 		}
-		require.Equal(t, []string{"activity", "input", "upstreams"}, nodes["all"].Graph)
+		require.Equal(t, []string{"activity", "input", "upstreams", "result"}, nodes["all"].Differs)
 		require.Nil(t, nodes["below"].B)
 		require.Nil(t, nodes["more"].A)
 		fork, err = run.Fork(ctx, runtime.ForkFrom("below"))
@@ -251,8 +251,8 @@ func TestForkKinds(t *testing.T) {
 	})
 }
 
-// What cannot be is refused before anything is written.
-func TestForkMisuse(t *testing.T) {
+// Invalid forks are refused before anything is written.
+func TestFork_RefusesInvalidOptions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, tr := enginetest.Context(t), newTraced()
@@ -373,8 +373,8 @@ func TestForkValuesOfAnotherType(t *testing.T) {
 	})
 }
 
-// What runs in the end of a run runs in the end of a fork, too: it cleans up after what ran there. The fork goes
-// through the interceptors of its client.
+// Finally nodes of a run also run in its fork, where they clean up after the nodes that ran. The fork passes the
+// interceptors of its client.
 func TestForkRunsFinallyAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -408,7 +408,7 @@ func TestForkRunsFinallyAgain(t *testing.T) {
 	})
 }
 
-// A branch that was skipped is skipped in a fork, and so is a join of it in time: nothing but what runs again differs.
+// A branch that was skipped is skipped in a fork, and so is a join of it in time: only the nodes that run again differ.
 func TestForkKeepsSkippedBranches(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -65,7 +65,7 @@ func TestDataThatArriveAreNotFormer(t *testing.T) {
 	})
 }
 
-// Data of protocol 1 are refused before anything is written, with what to do about it.
+// Data of protocol 1 are refused before anything is written. The error contains the remedy.
 func TestFormerStoredFormIsRefused(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(filepath.Join("testdata", "stored-form", "v1.json"))

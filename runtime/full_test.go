@@ -43,7 +43,7 @@ func info(t *testing.T, ctx context.Context, b *enginetest.Bench, section, field
 			return value
 		}
 	}
-	t.Fatalf("INFO %s tells no %s", section, field)
+	t.Fatalf("INFO %s has no field %s", section, field)
 	return ""
 }
 
@@ -116,8 +116,8 @@ func requireRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, def 
 	})
 }
 
-// A server whose memory is full takes in no new work. What it has goes on, ends and can be purged, which makes room
-// again.
+// A server whose memory is full accepts no new work. Its existing runs continue, end and can be purged, which frees
+// memory.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -187,7 +187,7 @@ func TestFullServer(t *testing.T) {
 			return ""
 		})
 
-		// What runs, what is queued, what waits for a signal, and what waits for a worker that comes only now.
+		// Running, queued, and signal waits end, and so does the run that waits for a worker started only now.
 		close(work.released)
 		b.Worker(t, worker, runtime.WorkerConfig{Lanes: []string{"later"}})
 		ended := append(append(held, queued...), waitsForWorker)
@@ -210,7 +210,7 @@ func TestFullServer(t *testing.T) {
 			require.NoError(t, run.Cancel(ctx, "room is needed"))
 			require.NoError(t, b.Client.Run("idle", run.ID()).Purge(ctx))
 		}
-		// The call is sent again until there is room, which servers make beside their work.
+		// The call is sent again until there is memory, which servers free while they process other calls.
 		_, err = start(now, "").Result(ctx)
 		require.NoError(t, err)
 		require.NotContains(t, b.Log(), "result.not_committed")
@@ -243,7 +243,7 @@ func refusePersistence(t *testing.T, ctx context.Context, b *enginetest.Bench) (
 	return func() { save(t.TempDir(), "ok") }
 }
 
-// A server that cannot persist refuses all writes. What functions have brought is kept until it can.
+// A server that cannot persist refuses all writes. The results of functions are kept until it can.
 func TestServerThatCannotPersist(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -267,7 +267,7 @@ func TestServerThatCannotPersist(t *testing.T) {
 		requireRefused(t, ctx, b, def)
 		require.ErrorIs(t, b.Engine.Check(ctx), enginecore.ErrFull)
 		_, err = run.Describe(ctx)
-		require.NoError(t, err, "reads go on")
+		require.NoError(t, err, "reads continue")
 		refusals := func() int {
 			n, err := strconv.Atoi(strings.TrimPrefix(info(t, ctx, b, "errorstats", "errorstat_MISCONF"), "count="))
 			require.NoError(t, err)
@@ -293,7 +293,7 @@ func TestServerThatCannotPersist(t *testing.T) {
 }
 
 // Workers, keepers, waits and listings end while a server refuses all writes, also its PING, as one that cannot persist
-// does. Others of the same engine go on, and all work goes on once the server takes writes again.
+// does. Others of the same engine continue, and all work continues once the server accepts writes again.
 func TestEndWhileServerCannotPersist(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -304,8 +304,8 @@ func TestEndWhileServerCannotPersist(t *testing.T) {
 	})
 }
 
-// endWhileRefused ends everything that listens, one after the other, while the engine refuses writes from the call of
-// refuse on until that of restore.
+// endWhileRefused ends everything that listens, one after the other, while the engine refuses writes between the calls
+// of refuse and restore.
 func endWhileRefused(t *testing.T, ctx context.Context, b *enginetest.Bench, refuse func() (restore func())) {
 	t.Helper()
 	work := newHoldWork("done")

@@ -12,8 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
 )
 
-// FuzzQueries reads any parameters of a URL as a query of runs and as one of waits. The parameters of what was read are
-// read as the same query.
+// FuzzQueries reads any parameters of a URL as a query of runs and as a query of waits. The parameters of the parsed
+// query parse as the same query.
 func FuzzQueries(f *testing.F) {
 	for _, seed := range []string{
 		"flow=good&state=failed&state=running&tag.a.b=c&text=x&key=k&queued=true&created_from=2026-11-20T08:00:00Z&sort=oldest_first&children=true",

@@ -54,7 +54,7 @@ func TestEarlySignalsOutliveGenerations(t *testing.T) {
 		sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "by-name"}, byName)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
-		require.False(t, sent.Counts, "only the wait says what it needs")
+		require.False(t, sent.Counts, "only the wait defines the signals that it needs")
 		close(signalled)
 		enginetest.Eventually(t, func() string {
 			return not(describedNode(t, run.RunRef).State == fabrictype.NodeSuspended, "it waits for the token")
@@ -147,8 +147,8 @@ func post(ctx context.Context, run *runtime.RunRef, text string) error {
 	return ctx.Err()
 }
 
-// Early signals to a waitpoint node count as if it were open: no more than it needs, and what decides it is the first
-// that would have.
+// Early signals to a waitpoint node count as if it were open: at most as many as it needs, and the first one that would
+// have decided the wait decides it.
 func TestEarlySignalsToANode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -162,7 +162,7 @@ func TestEarlySignalsToANode(t *testing.T) {
 		require.NoError(t, err)
 		run, err := runtime.Start(ctx, b.Client, def, 1)
 		require.NoError(t, err)
-		send := func(name string) runtime.SignalResult {
+		send := func(name string) fabrictype.SignalResult {
 			sent, err := run.SignalWait(ctx, runtime.WaitName{Node: "gate"}, runtime.Signal{Name: name, Payload: name})
 			require.NoError(t, err)
 			return sent
@@ -184,7 +184,7 @@ func TestEarlySignalsToANode(t *testing.T) {
 	})
 }
 
-// A wait of a function that needs one of three early signals takes the first. Those behind it go to the next wait of
+// A wait of a function that needs one of three early signals takes the first. The later ones go to the next wait of
 // that name after ContinueAsNew when they came by name; with a token, they were for the former wait alone.
 func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 	t.Parallel()
@@ -226,7 +226,7 @@ func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 			require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
 			require.False(t, sent.Counts)
 		}
-		byToken := func(payload string) runtime.SignalResult {
+		byToken := func(payload string) fabrictype.SignalResult {
 			sent, err := b.Client.Signal(ctx, token, runtime.Signal{Name: "go", Payload: payload, IdempotencyKey: payload})
 			require.NoError(t, err)
 			return sent
@@ -255,7 +255,7 @@ func TestEarlySignalsBeyondTheNeed(t *testing.T) {
 	})
 }
 
-// What a generation has waited for is gone when the next one begins: a function that polls or takes signals for ever
+// The waits of a generation are deleted before the next one begins: a function that polls or takes signals for ever
 // keeps as many keys as in its second generation.
 func TestGenerationsDoNotGrow(t *testing.T) {
 	t.Parallel()
@@ -303,8 +303,7 @@ func TestGenerationsDoNotGrow(t *testing.T) {
 				}
 			}
 		}
-		// Those of the last generation: three sleeps, a wait with its stream and its two signals, and the wait that is
-		// open.
+		// The keys of the last generation: three sleeps, a wait with its stream and its two signals, and the open wait.
 		require.Equal(t, map[string]int{":wp:": 5*2 + 1, ":signal:": 2 * 2, ":sigdedup:": 2}, kinds)
 		_, err = run.SignalWait(ctx, runtime.WaitName{Node: "node", Step: "stop"}, runtime.Signal{Name: "one", Payload: 1})
 		require.NoError(t, err)
@@ -374,7 +373,7 @@ func TestLargeGenerationIsRemoved(t *testing.T) {
 }
 
 // describedNode describes the only node of a run.
-func describedNode(t *testing.T, run *runtime.RunRef) runtime.NodeDescription {
+func describedNode(t *testing.T, run *runtime.RunRef) fabrictype.Node {
 	t.Helper()
 	d, err := run.Describe(enginetest.Context(t))
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // GrantIssuer issues grants to workers that are not trusted with admission: it checks budgets, quotas, limits and
-// capabilities for them. Its grants are those of the contract, so workers and schedulers of other FlowFabric programs
+// capabilities for them. Its grants are grants of the contract, so workers and schedulers of other FlowFabric programs
 // can use the same lanes, and it works in contract mode. An execution that it may not grant is blocked, with the reason
 // in its record, and considered again when the reason no longer applies.
 //
@@ -23,7 +23,7 @@ import (
 // concurrent use.
 type GrantIssuer struct{ issuer *admission.GrantIssuer }
 
-// NewGrantIssuer returns a grant issuer of an engine. It sends nothing. The error matches ErrInvalid, there is no
+// NewGrantIssuer returns a grant issuer of an engine. It sends nothing. The error matches ErrInvalid for a missing
 // engine, or enginecore.ErrClosed.
 func NewGrantIssuer(e *Engine) (*GrantIssuer, error) {
 	if err := e.open(); err != nil {
@@ -34,10 +34,10 @@ func NewGrantIssuer(e *Engine) (*GrantIssuer, error) {
 
 var errUnmadeIssuer = invalid("the grant issuer was not made by NewGrantIssuer")
 
-// ClaimForWorker grants one execution to the worker. It looks at the first waiting executions of each partition that it
-// probes, acquires room in their budgets and quotas, and writes one grant. It returns ErrNoGrant when it found nothing;
+// ClaimForWorker grants one execution to the worker. It reads the first waiting executions of each partition that it
+// probes, reserves room in their budgets and quotas, and writes one grant. It returns ErrNoGrant when it found nothing;
 // since it may not probe every partition, others can have work, so call it again. Other errors match ErrInvalid for an
-// invalid request, or are those of the engine. When a budget or a quota cannot be read, nothing is granted.
+// invalid request, or are errors of the engine. When a budget or a quota cannot be read, nothing is granted.
 func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant, error) {
 	if g == nil || g.issuer == nil {
 		return Grant{}, errUnmadeIssuer
@@ -49,7 +49,7 @@ func (g *GrantIssuer) ClaimForWorker(ctx context.Context, r GrantRequest) (Grant
 	return Grant(granted), err
 }
 
-// GrantRequest describes the worker that requests a grant, and what it can run.
+// GrantRequest describes the worker that requests a grant, and its capabilities.
 type GrantRequest struct {
 	// Lane is the lane to grant from.
 	Lane string
@@ -63,9 +63,9 @@ type GrantRequest struct {
 	Activities []string
 	// TTL is how long the worker may use the grant: 1 ms to 1 min.
 	TTL time.Duration
-	// Partition is the tag of the only partition to probe, such as {fp:7}. Empty probes 32 partitions, different ones from
-	// call to call. On a server that has all partitions, executions that can start wait in partition 0, whatever
-	// partition is their own.
+	// Partition is the tag of the only partition to probe, such as {fp:7}. Empty probes 32 partitions, different ones
+	// from call to call. On a server that has all partitions, executions that can start wait in partition 0,
+	// whatever their own partition is.
 	Partition string
 }
 

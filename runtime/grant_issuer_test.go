@@ -91,7 +91,8 @@ func claimBy(ctx context.Context, b *enginetest.Bench, g runtime.Grant) (enginer
 	})
 }
 
-// What the worker may not run hides nothing, says why it waits, and is granted when a worker comes that may.
+// An execution for which the worker lacks capabilities does not hide others, has its reason in its description, and is
+// granted to a worker with the capabilities.
 func TestGrantByCapability(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -111,14 +112,14 @@ func TestGrantByCapability(t *testing.T) {
 		require.NoError(t, err)
 		d, err := picky.Describe(ctx)
 		require.NoError(t, err)
-		require.NotEqual(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+		require.NotEqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
 		require.Equal(t, fabrictype.NodeRateLimited, d.Nodes[0].State)
-		require.Contains(t, d.Nodes[0].Why, "ssd")
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "ssd")
 		_, err = s.ClaimForWorker(ctx, requestFor("simple", "gpu"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant)
 		grant, err = s.ClaimForWorker(ctx, requestFor("strong", "cuda", "gpu", "ssd"))
 		require.NoError(t, err)
-		require.Equal(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+		require.EqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
@@ -198,8 +199,8 @@ func TestGrantByBudgetAndQuota(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
-// Workers that run only what they are granted do the whole of what others do: chains, retries, limits, and the
-// take-over from a worker that died. Each grant is for one of them.
+// Workers that run only granted executions support all that others do: chains, retries, limits, and the take-over from
+// a worker that died. Each grant is for one of them.
 func TestWorkersClaimThroughGrants(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -256,8 +257,8 @@ func (g *countingGranter) grants() int {
 	return n
 }
 
-// What a dead worker leaves behind is granted as a take-over.
-func TestGrantOfAbandoned(t *testing.T) {
+// The execution of a dead worker is granted as a take-over.
+func TestGrant_OfDeadWorkersExecution(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -320,8 +321,8 @@ func grantAll(ctx context.Context, t *testing.T, b *enginetest.Bench, s *runtime
 	}
 }
 
-// Grants come in the order of claims: the keys of tenants take turns, one of eight takes the oldest, whether what was
-// granted before has been claimed or still has its grant.
+// Grants come in the order of claims: the keys of tenants take turns, and one grant of eight takes the oldest, whether
+// earlier grants have been claimed or are still held.
 func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 	t.Parallel()
 	for _, held := range []bool{false, true} {
@@ -343,7 +344,7 @@ func TestGrantsFollowTheOrderOfClaims(t *testing.T) {
 				ctx, l, s := enginetest.Context(t), newLedger(), enginetest.NewGrantIssuer(t, b.Engine)
 				_, err := runtime.Start(ctx, b.Client, l.flow(t, "old", 1, false, flow.Priority(1)), job{})
 				require.NoError(t, err)
-				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // what comes is younger than the first one
+				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // the urgent run is younger than the first one
 				_, err = runtime.Start(ctx, b.Client, l.flow(t, "urgent", 12, false, flow.Priority(9)), job{})
 				require.NoError(t, err)
 				order := grantAll(ctx, t, b, s, held)
@@ -411,7 +412,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 			for _, run := range runs {
 				d, err := run.Describe(ctx)
 				require.NoError(t, err)
-				if d.Nodes[0].Why == why {
+				if d.Nodes[0].Waiting.Sentence == why {
 					waiting = append(waiting, run)
 				}
 			}
@@ -424,7 +425,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the budget is used up")
 		require.NoError(t, waiting[0].Pause(ctx, ""))
-		ref := runtime.BudgetRef{Name: "shared", Flow: "spending"}
+		ref := fabrictype.BudgetRef{Name: "shared", Flow: "spending"}
 		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 5), flow.OnExceeded(flow.BlockNodes)))
 		var grant runtime.Grant
 		enginetest.Eventually(t, func() string {
@@ -435,7 +436,7 @@ func TestGrantsHeedBudgetsAndPausesOfRuns(t *testing.T) {
 		})
 		d, err := waiting[1].Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
+		require.EqualValues(t, d.Nodes[0].ExecutionID, grant.ExecutionID)
 		_, err = s.ClaimForWorker(ctx, requestFor("w"))
 		require.ErrorIs(t, err, runtime.ErrNoGrant, "the run is paused")
 		require.NoError(t, b.Client.PauseLane(ctx, activity.DefaultLane, ""))

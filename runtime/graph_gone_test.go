@@ -13,6 +13,8 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/errorcode"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -20,8 +22,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// removeGraphs deletes the graphs that an engine on one server stores, of which there are n, and makes the server forget
-// what the library keeps of them in memory. The function that it returns brings them back.
+// removeGraphs deletes the n graphs that an engine on one server stores, and makes the server forget its library's
+// cache of them. The returned function restores them.
 func removeGraphs(t *testing.T, b *enginetest.Bench, n int) (restore func()) {
 	t.Helper()
 	ctx, client := enginetest.Context(t), b.Operator()
@@ -45,8 +47,9 @@ func removeGraphs(t *testing.T, b *enginetest.Bench, n int) (restore func()) {
 	}
 }
 
-// An operator has deleted graphs whose runs are open. Completions, renewals, claims and reads of these runs say so, and
-// name the run. Other runs start, keep their leases and end. Once the graphs are back, all runs go on.
+// An operator has deleted graphs whose runs are open. Completions, renewals, claims and reads of these runs fail with
+// an error that names the graph and the run. Other runs start, keep their leases and end. Once the graphs are back, all
+// runs continue.
 func TestGraphIsGone(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -144,8 +147,8 @@ func TestGraphIsGone(t *testing.T) {
 		require.NoError(t, err)
 		d, err := completing.Describe(ctx)
 		require.NoError(t, err)
-		a := d.Nodes[slices.IndexFunc(d.Nodes, func(n runtime.NodeDescription) bool { return n.Name == "a" })]
-		_, err = operator.RevokeLease(ctx, a.ExecutionID, "", "its graph was gone")
+		a := d.Nodes[slices.IndexFunc(d.Nodes, func(n fabrictype.Node) bool { return n.Name == "a" })]
+		_, err = operator.RevokeLease(ctx, enginecore.ExecutionID(a.ExecutionID), "", "its graph was gone")
 		require.NoError(t, err)
 		for _, run := range []*runtime.Run[int]{completing, waiting, renewed} {
 			out, err := run.Result(ctx)

@@ -23,14 +23,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// seed is what a run begins with.
+// seed is the input of a run.
 type seed struct {
 	N   int    `json:"n"`
 	Who string `json:"who"`
 }
 
-// fixture is a run that has a node in every state, with a run of the same flow that is over, in a keyspace that stands
-// still: there is no keeper, and the only worker has no place left.
+// fixture is a run that has a node in every state, with a finished run of the same flow. Its keyspace is static: no
+// keeper runs, and the only worker has no free slot.
 type fixture struct {
 	*enginetest.Bench
 	ctx           context.Context
@@ -148,7 +148,7 @@ func (x *fixture) handlers() []activity.Handler {
 
 // do sends a command, with names in it: $idx:x and $ffx:x are keys of the partition, $id:x is the execution of a node,
 // $exec:x:part a key of it ($first in it is the edge from the first node), $flow, $flow:part, $over, $over:part,
-// $overid and $holder what their names say.
+// $overid and $holder are the flows, ids and worker of these names.
 func (x *fixture) do(t *testing.T, command string) {
 	t.Helper()
 	tag := x.plan.Partition.Tag()
@@ -326,7 +326,7 @@ func TestIndexReconciliation(t *testing.T) {
 			}
 			report, err := b.RunKeeperTask(x.ctx, "index_reconciliation")
 			require.NoError(t, err)
-			require.Empty(t, report.Repaired, "what is in order is left alone")
+			require.Empty(t, report.Repaired, "correct indexes are left alone")
 			for _, w := range group {
 				x.spoil(t, w)
 			}
@@ -365,7 +365,7 @@ func TestListedRunIsKept(t *testing.T) {
 	})
 }
 
-// Edges that nobody has resolved although their upstream has ended are resolved, and the node behind them goes on.
+// The keeper resolves unresolved edges whose upstream has ended, and the downstream node continues.
 func TestDependencyReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -406,7 +406,7 @@ func (x *fixture) set(t *testing.T, node, field, value string) {
 }
 
 // While everything runs, reconciling changes nothing: whatever it meets is in order.
-func TestReconciliationMeetsNothing(t *testing.T) {
+func TestReconciliation_RepairsNothingInIntactData(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -260,7 +260,7 @@ func TestRegister(t *testing.T) {
 	w := enginetest.NewWorker(t, b.Engine, runtime.WorkerConfig{})
 	a := addOne()
 	require.NoError(t, w.Register(a))
-	require.NoError(t, w.Register(a), "the same activity again is no conflict")
+	require.NoError(t, w.Register(a), "the same activity again does not conflict")
 	twin := activity.New("sum", func(_ context.Context, n int) (int, error) { return n, nil }, activity.Alias("add"))
 	require.ErrorIs(t, w.Register(twin), runtime.ErrInvalid)
 	require.ErrorIs(t, w.Register(nil), runtime.ErrInvalid)
@@ -309,7 +309,7 @@ func TestList(t *testing.T) {
 			page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", limit)
 			require.NoError(t, err)
 			var out []string
-			for _, r := range page.Runs {
+			for _, r := range page.Items {
 				require.Equal(t, fabrictype.RunRunning, r.State)
 				require.False(t, r.CreatedAt.IsZero())
 				out = append(out, r.Run)
@@ -320,7 +320,7 @@ func TestList(t *testing.T) {
 		require.Equal(t, started[:5], ids(5))
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "no such flow"}, "", 0)
 		require.NoError(t, err)
-		require.Empty(t, page.Runs)
+		require.Empty(t, page.Items)
 		b.Worker(t, []activity.Handler{a})
 		run, err := runtime.Attach(b.Client.Run(def.Name(), "run-00"), def)
 		require.NoError(t, err)
@@ -328,9 +328,9 @@ func TestList(t *testing.T) {
 		require.NoError(t, err)
 		page, err = b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", runtime.MaxListed+1)
 		require.NoError(t, err)
-		require.Len(t, page.Runs, 12)
-		require.Equal(t, fabrictype.RunSucceeded, page.Runs[11].State)
-		require.False(t, page.Runs[11].ClosedAt.IsZero())
+		require.Len(t, page.Items, 12)
+		require.Equal(t, fabrictype.RunSucceeded, page.Items[11].State)
+		require.False(t, page.Items[11].ClosedAt.IsZero())
 		b.Settle(t)
 	})
 }
@@ -358,7 +358,7 @@ func TestPrefixesAreApart(t *testing.T) {
 			require.Equal(t, 2, d.OpenNodes, "the other world has no worker")
 			page, err := two.Client.ListRuns(ctx, runtime.RunQuery{Flow: "chain"}, "", 0)
 			require.NoError(t, err)
-			require.Len(t, page.Runs, 1)
+			require.Len(t, page.Items, 1)
 			two.Worker(t, []activity.Handler{a})
 			out, err = right.Result(ctx)
 			require.NoError(t, err)

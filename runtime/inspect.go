@@ -7,11 +7,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/inspect"
 )
 
-// Inspect looks at everything around the engine that can lose work, delay it or stop it: the servers' persistence,
+// Inspect checks everything around the engine that can lose work, delay it or stop it: the servers' persistence,
 // eviction, memory, last writes, replicas and versions, the rights of the user, the function library, keepers and how
-// late they are, and the workers of lanes on which work waits. It changes nothing. What the user may not look at is
-// left out, and says so. The error wraps ErrInvalid for an engine that was not made by Open, enginecore.ErrClosed, the
-// cause of ctx, or enginecore.ErrNotReachable if no server answers; some that do not answer are findings.
+// late they are, and the workers of lanes on which work waits. It changes nothing. Checks that the rights of the user
+// do not allow are left out, with a finding for each. The error wraps ErrInvalid for an engine that was not made by
+// Open, enginecore.ErrClosed, the cause of ctx, or enginecore.ErrNotReachable if no server answers; some that do not
+// answer are findings.
 func (e *Engine) Inspect(ctx context.Context) (fabrictype.Inspection, error) {
 	if err := e.ready(ctx); err != nil {
 		return fabrictype.Inspection{}, err

@@ -22,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// logText is what a logger has written.
+// logText collects the text of a logger.
 type logText struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,7 +40,7 @@ func (l *logText) String() string {
 	return l.text.String()
 }
 
-// opened opens an engine and returns what that logged.
+// opened opens an engine and returns the log of Open.
 func opened(t *testing.T, url string, volatile bool) (*runtime.Engine, string) {
 	t.Helper()
 	log := &logText{}
@@ -52,7 +52,7 @@ func opened(t *testing.T, url string, volatile bool) (*runtime.Engine, string) {
 	return e, log.String()
 }
 
-// findings are those of an inspection, by code.
+// findings returns the findings of an inspection, by code.
 func findings(t *testing.T, e *runtime.Engine) map[fabrictype.FindingCode]fabrictype.Finding {
 	t.Helper()
 	i, err := e.Inspect(enginetest.Context(t))
@@ -123,7 +123,7 @@ func TestServerSetUpWrongly(t *testing.T) {
 	})
 }
 
-// What the user may not ask for is left out in silence by Open and the check, and named by Inspect.
+// Open and the check omit the settings that the user may not read, and Inspect names them.
 func TestInspectWithFewRights(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -145,7 +145,7 @@ func TestInspectWithFewRights(t *testing.T) {
 	})
 }
 
-// Keepers and workers are heard by their presence, and what nobody sees to is late.
+// Inspect counts keepers and workers by their presence, and reports late work that no keeper performs.
 func TestInspectWorkersAndKeepers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -178,7 +178,7 @@ func TestInspectWorkersAndKeepers(t *testing.T) {
 	})
 }
 
-// Workers that drain still hear their lanes, and serve none.
+// Draining workers still listen for their lanes, and serve none.
 func TestInspectDrainingWorkers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

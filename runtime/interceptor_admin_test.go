@@ -16,9 +16,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A guard on the starts of a flow sees schedules and bulk jobs that start or run again what it refuses, and everything
-// else that the audit log has, and nothing is changed that it refuses.
-func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
+// A guard on the starts of a flow also sees the schedules and bulk jobs that would start or rerun its runs, and all
+// other operations that the audit log records. An operation that it refuses changes nothing.
+func TestClientInterceptors_GuardStartsOfSchedulesAndBulkJobs(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -37,7 +37,7 @@ func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
 			}
 		})
 		hourly := runtime.ScheduleConfig{Every: time.Hour, StartPaused: true}
-		hours := runtime.ScheduleBackfill{From: time.Now().Add(-3 * time.Hour), Until: time.Now().Add(-time.Minute)}
+		hours := fabrictype.Backfill{From: time.Now().Add(-3 * time.Hour), Until: time.Now().Add(-time.Minute)}
 		steps := []struct {
 			want string
 			do   func() error
@@ -62,7 +62,7 @@ func TestInterceptorsOfWhatStartsRuns(t *testing.T) {
 			{"resume_schedule nightly plain ", func() error { return client.ResumeSchedule(ctx, "nightly") }},
 			{"start_bulk_job again plain rerun", func() error {
 				_, err := client.StartBulkJob(ctx, runtime.RunQuery{Flow: "plain", States: []fabrictype.RunState{fabrictype.RunFailed}},
-					fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, runtime.BulkOptions{ID: "again"})
+					fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, runtime.BulkOptions{ID: "again"})
 				return err
 			}},
 			{"stop_bulk_job again  ", func() error { return client.StopBulkJob(ctx, "again") }},

@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// callList gathers what interceptors see.
+// callList collects the calls that interceptors see.
 type callList struct {
 	mu   sync.Mutex
 	list []string
@@ -48,7 +49,7 @@ func (l *callList) around(name string) interceptor.Client {
 	}
 }
 
-// Interceptors of a client are around operations on runs, in order, and see what they are about.
+// Interceptors of a client are around operations on runs, in order, and see the names of the runs.
 func TestClientInterceptors(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -92,7 +93,7 @@ func TestClientInterceptors(t *testing.T) {
 		if !b.Contract() {
 			ref := client.Run("plain", "A-1")
 			require.ErrorIs(t, ref.Pause(ctx, "no"), runtime.ErrRunOver)
-			require.NoError(t, ref.Rerun(ctx, runtime.RerunAll()))
+			require.NoError(t, ref.Rerun(ctx, fabrictype.RerunAll))
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
 			require.ErrorIs(t, ref.CancelNode(ctx, "node", "no"), runtime.ErrNodeOver)
@@ -103,7 +104,7 @@ func TestClientInterceptors(t *testing.T) {
 			require.Error(t, ref.MoveStart(ctx, time.Now().Add(time.Hour)))
 			require.ErrorIs(t, ref.SetPriority(ctx, 1), runtime.ErrRunOver)
 			require.ErrorIs(t, ref.SetNodePriority(ctx, "node", 1), runtime.ErrRunOver)
-			gone := runtime.Waitpoint{Node: "node", ID: "none"}
+			gone := runtime.Waitpoint{Wait: fabrictype.Wait{Node: "node", ID: "none"}}
 			require.Error(t, ref.ResumeWait(ctx, gone, nil))
 			require.Error(t, ref.CancelWait(ctx, gone, "no"))
 			require.NoError(t, ref.Purge(ctx))

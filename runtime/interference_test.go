@@ -58,7 +58,7 @@ type operator struct {
 
 const override = "operator_override"
 
-// member is what the calls want to know of an execution.
+// member has the fields of an execution that the calls need.
 type member struct {
 	node    string
 	id      enginecore.ExecutionID
@@ -146,7 +146,7 @@ func (o *operator) operate() {
 	}
 }
 
-// clear lets go what the operator has blocked, so that the run can end.
+// clear unblocks the executions that the operator has blocked, so that the run can end.
 func (o *operator) clear() {
 	for i := range o.trial.sketch.nodes {
 		if m := o.read(o.trial.sketch.nodes[i].name); m.fields["eligibility_state"] == "blocked_by_budget" {
@@ -164,7 +164,7 @@ func (o *operator) unblock(m member) {
 
 // end ends a member from outside.
 func (o *operator) end(m member) {
-	// Noted before: the call may be what ends it although its reply says otherwise.
+	// The call is noted first: it may end the member although its reply is an error.
 	switch o.r.IntN(4) {
 	case 0:
 		_, err := o.core.CancelExecution(o.ctx, enginerpc.CancelExecutionCall{
@@ -198,7 +198,7 @@ func (o *operator) touch(m member, done bool) {
 	}
 }
 
-// resolveAgain tells a member once more how an ended upstream ended.
+// resolveAgain reports the outcome of an ended upstream to a member once more.
 func (o *operator) resolveAgain(m member) {
 	i, _ := strconv.Atoi(m.node[1:])
 	n := &o.trial.sketch.nodes[i]
@@ -236,7 +236,7 @@ func (o *operator) replay() {
 	}
 }
 
-// work is what a worker does that only has the contract's calls: grant, claim, then complete or fail.
+// work acts as a worker that has the contract's calls only: grant, claim, then complete or fail.
 func (o *operator) work(m member) {
 	const worker = "contract"
 	instance := enginecore.WorkerInstanceID("contract-" + uuid.NewString())

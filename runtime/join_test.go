@@ -27,16 +27,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// course is an activity whose input says how it ends: "ok" returns at once, "fail" fails for good, "fail-often" is
-// retried, "hang" waits until it is told to stop, "gate" until the course's gate is open, and "ok-then" until one
-// hangs.
+// course is an activity whose input selects how it ends: "ok" returns at once, "fail" fails for good, "fail-often" is
+// retried, "hang" waits until its context ends, "gate" until the course's gate is open, and "ok-then" until one hangs.
 type course struct {
 	act     *activity.Activity[string, string]
 	sum     *activity.Activity[[]string, string]
 	gate    chan struct{}
 	hanging atomic.Int32
 	hangs   chan struct{}  // closed when the first one hangs
-	stopped chan time.Time // when those that hang were told so
+	stopped chan time.Time // the times at which the contexts of hanging functions ended
 }
 
 func newCourse() *course {
@@ -127,7 +126,7 @@ func TestAnyOfTakesTheFirstAndCancelsTheRest(t *testing.T) {
 		if !b.Contract() {
 			d, err := run.Describe(enginetest.Context(t))
 			require.NoError(t, err)
-			require.Equal(t, "waits for 1 of a, b, c", d.Nodes[3].Why)
+			require.Equal(t, "waits for 1 of a, b, c", d.Nodes[3].Waiting.Sentence)
 		}
 		close(c.gate)
 		result, err := run.Result(enginetest.Context(t))
@@ -182,7 +181,7 @@ func TestQuorumTakesThoseThatSucceeded(t *testing.T) {
 		})
 		close(c.gate)
 		result, err := run.Result(enginetest.Context(t))
-		require.NoError(t, err, "the failures are those of the join")
+		require.NoError(t, err, "the failures belong to the join")
 		require.Equal(t, "e a", result)
 		require.Equal(t, map[string]fabrictype.NodeState{
 			"a": "completed", "b": "failed", "c": "cancelled", "d": "failed", "e": "completed", "merge": "completed",
@@ -213,7 +212,7 @@ func TestImpossibleQuorumSkipsAtOnce(t *testing.T) {
 	})
 }
 
-func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
+func TestSiblingThatOthersNeedContinues(t *testing.T) {
 	t.Parallel()
 	enginetest.EachExtended(t, func(t *testing.T, b *enginetest.Bench) {
 		c := newCourse()
@@ -225,7 +224,7 @@ func TestSiblingThatOthersNeedGoesOn(t *testing.T) {
 		run := startOf(t, b, f)
 		enginetest.Eventually(t, func() string {
 			if state := states(t, run)["c"]; state != fabrictype.NodeCancelled {
-				return "c, which nobody needs, is " + string(state)
+				return "c, which no node needs, is " + string(state)
 			}
 			return ""
 		})
@@ -420,8 +419,8 @@ func (c *course) cancelHundred(b *testing.B, bench *enginetest.Bench) []time.Dur
 	return took
 }
 
-// A completion makes a node ready and, because of what it skips, cancels it as the sibling of a join that cannot be met
-// any more. The node is not leased to the worker that completed.
+// A completion makes a node ready and, because it skips another one, cancels the node as the sibling of a join that can
+// no longer be met. The node is not leased to the worker that completed.
 func TestCancelledInTheCallThatMadeItReady(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -96,7 +97,7 @@ func (w *randomDAG) needed(n *sketchNode) int {
 	return len(n.upstreams())
 }
 
-// mayBeCancelled tells whether a join may have had no use for a node, or for all that comes of it.
+// mayBeCancelled reports whether a join may not have needed a node, or any of its downstreams.
 func (w *randomDAG) mayBeCancelled(index int) bool {
 	for i := range w.nodes {
 		n := &w.nodes[i]
@@ -107,7 +108,7 @@ func (w *randomDAG) mayBeCancelled(index int) bool {
 	return false
 }
 
-// faultOf says what is wrong with what became of a node, given what became of its upstreams.
+// faultOf describes how a node's outcome contradicts the outcomes of its upstreams, or returns "".
 func (w *randomDAG) faultOf(f invariant.Flow, index int) string {
 	n := &w.nodes[index]
 	if n.unlucky(f.Nodes[n.name]) {
@@ -185,15 +186,15 @@ func (c *workerPool) randomDAGRound(t *testing.T, seed uint64) {
 				w.repair(c.lab, i)
 			}
 		}
-		scope := []runtime.RerunScope{
-			runtime.RerunFailed(), runtime.RerunAll(), runtime.RerunFrom(nodeName(r.IntN(len(w.nodes)))),
+		scope := []fabrictype.RerunScope{
+			fabrictype.RerunFailed, fabrictype.RerunAll, fabrictype.RerunFrom(nodeName(r.IntN(len(w.nodes)))),
 		}[r.IntN(3)]
 		if again == reruns-1 {
-			scope = runtime.RerunAll()
+			scope = fabrictype.RerunAll
 		}
 		if err := run.Rerun(ctx, scope); err != nil {
 			require.ErrorIs(t, err, runtime.ErrNothingToRerun)
-			require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+			require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		}
 		c.lab.tally("rerun")
 		if again < reruns-1 {
@@ -239,7 +240,7 @@ func (w *randomDAG) repair(l *lab, index int) {
 	n.script = script{last: succeed, attempts: n.script.attempts}
 }
 
-// checkRandomDAG checks what became of a run: the keyspace, and the nodes when all of them ran with the same script.
+// checkRandomDAG checks a finished run: the keyspace, and the nodes when all of them ran with the same script.
 func (c *workerPool) checkRandomDAG(t *testing.T, run *runtime.Run[string], w *randomDAG, nodes bool) {
 	s := c.bench.Settle(t)
 	f, ok := s.Flow(string(run.FlowID()))

@@ -4,18 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 )
 
-// Keeper carries out what is due by time: it makes delayed and retried executions eligible, recovers lost leases, ends
-// executions and runs whose time is up, finishes large operations that calls left incomplete, and repairs indexes that
-// do not match the records. admin.Client.KeeperTasks lists its tasks.
+// Keeper performs work that is due by time: it makes delayed and retried executions eligible, recovers lost leases,
+// ends executions and runs whose time is up, finishes large operations that calls left incomplete, and repairs indexes
+// that do not match the records. admin.Client.KeeperTasks lists its tasks.
 //
 // At least one keeper must run. Workers run one, which OpenConfig.Keeper configures, unless WorkerConfig.NoKeeper is
 // set. NewKeeper creates keepers that run without workers. Any number may run, in any processes; the keepers of one
-// engine divide the partitions among themselves. Keepers of workers stand by while a keeper made by NewKeeper runs.
+// engine divide the partitions among themselves. Keepers of workers are on standby while a keeper made by NewKeeper
+// runs.
 type Keeper struct{ keeper *keeper.Keeper }
 
 // NewKeeper returns a keeper of an engine. The error joins all faults of the config and matches ErrInvalid,
@@ -62,49 +63,20 @@ func (k *Keeper) Check(context.Context) error {
 	return k.keeper.Ready()
 }
 
-// KeeperStats counts what a keeper has done since it was created.
-type KeeperStats struct {
-	// Keepers is the number of keepers of the engine that this keeper knows, including itself.
-	Keepers int
-	// Partitions is the number of flow partitions that this keeper serves.
-	Partitions int
-	// Tasks are the keeper tasks of this keeper, by name, such as "lease_expiry".
-	Tasks map[string]KeeperTaskStats
-	// Siblings counts the upstreams that decided joins did not need and that the keeper task sibling_cancel_dispatch
-	// processed, by what became of them: "cancelled"; "already_terminal", they had ended; "not_found"; "needed", by
-	// another node. Most upstreams in runs are cancelled by the call that decides the join, and not counted here.
-	Siblings map[string]int64
-}
-
-// KeeperTaskStats counts what a keeper has done for one keeper task.
-type KeeperTaskStats struct {
-	// LastRun is when the task last ran; zero before the first time.
-	LastRun time.Time
-	// Steps counts calls for one partition, and Done the items that they processed: executions, runs, edges or
-	// waitpoints.
-	Steps, Done int64
-	// Errors counts steps that failed, Panics steps that panicked. Failed counts how often a single item could not be
-	// worked on, such as one with a damaged record. The keeper puts such an item off, tries it again after at most a
-	// minute, and works on the others.
-	Errors, Panics, Failed int64
-	// Lag is how late the last due item was processed, by the engine's clock, and MaxLag the largest lag so far. Both
-	// are zero for tasks without due times.
-	Lag, MaxLag time.Duration
-}
-
-// Stats returns counts of what the keeper has done. It may be called at any time.
-func (k *Keeper) Stats() KeeperStats {
+// Stats returns counts of the keeper's work. It may be called at any time.
+func (k *Keeper) Stats() fabrictype.KeeperStats {
 	if k == nil || k.keeper == nil {
-		return KeeperStats{}
+		return fabrictype.KeeperStats{}
 	}
-	stats := KeeperStats{
-		Keepers: k.keeper.Members.Size(), Partitions: k.keeper.Partitions(), Tasks: make(map[string]KeeperTaskStats),
+	stats := fabrictype.KeeperStats{
+		Keepers: k.keeper.Members.Size(), Partitions: k.keeper.Partitions(),
+		Tasks:    make(map[string]fabrictype.KeeperTaskStats),
 		Siblings: k.keeper.Siblings(),
 	}
 	for _, t := range k.keeper.TaskStats() {
-		stats.Tasks[string(t.Task)] = KeeperTaskStats{
+		stats.Tasks[string(t.Task)] = fabrictype.KeeperTaskStats{
 			LastRun: t.LastRun, Steps: t.Steps, Done: t.Done, Errors: t.Errors, Panics: t.Panics, Failed: t.Failed,
-			Lag: t.Lag, MaxLag: t.MaxLag,
+			Lag: fabrictype.Duration{Duration: t.Lag}, MaxLag: fabrictype.Duration{Duration: t.MaxLag},
 		}
 	}
 	return stats

@@ -11,18 +11,18 @@ import (
 
 // KeeperConfig configures a keeper. The zero value suits most programs.
 type KeeperConfig struct {
-	// Lanes are lanes to serve in addition to "default" and those that the engine knows from workers, runs and
-	// creations of this module. Name lanes here on which only other tools create executions: what was delayed there
-	// before a program of this module used the engine is otherwise found by index_reconciliation only, and in contract
-	// mode not at all. In contract mode, all keepers of the engine serve them. Defaults to none.
+	// Lanes are lanes to serve in addition to "default" and the lanes that the engine knows from workers, runs and
+	// creations of this module. Name lanes here on which only other tools create executions: executions that were
+	// delayed there before a program of this module used the engine are otherwise found by index_reconciliation only,
+	// and in contract mode not at all. In contract mode, all keepers of the engine serve them. Defaults to none.
 	Lanes []string
 	// HeartbeatInterval is how often the keeper announces itself to the other keepers of the engine, 10 ms to 1 min.
 	// When a keeper dies, the others take over its partitions after three to four of its heartbeat intervals; when it
 	// is stopped, at once. Defaults to 1 s.
 	HeartbeatInterval time.Duration
-	// ReconcileEvery is how often the keeper starts to check the records and indexes of a partition and repairs what
-	// does not match. A partition with many records takes several of these intervals; admin.Client.RunKeeperTask checks
-	// all of it in one call. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
+	// ReconcileEvery is how often the keeper starts to check the records and indexes of a partition and repairs
+	// mismatches. A partition with many records takes several of these intervals; admin.Client.RunKeeperTask checks all
+	// of it in one call. At least 100 ms. Defaults to 10 min. Without effect in contract mode.
 	ReconcileEvery time.Duration
 	// RetainExecutions is how long the keeper keeps executions that do not belong to a flow, counted from their end.
 	// These are the executions that other tools create with ff_create_execution, or that package admin creates. The
@@ -33,13 +33,13 @@ type KeeperConfig struct {
 	// SiblingNamespace and SiblingTag restrict the keeper task sibling_cancel_dispatch to joins whose execution has the
 	// namespace, and the tag with the value SiblingTagValue. They concern flows that other tools created call by call;
 	// use them when a dispatcher of another program serves the other joins. The others are left to keepers without the
-	// filter. Both default to "", which is no restriction.
+	// filter. Both default to "", which does not restrict it.
 	SiblingNamespace, SiblingTag, SiblingTagValue string
 
-	// libraryCheck is the interval of the checks that the server still has the library, for tests. Defaults to that of
-	// package engine.
+	// libraryCheck is the interval of the checks that the server still has the library, for tests. Defaults to the
+	// interval of package engine.
 	libraryCheck time.Duration
-	// sweep is the longest time between two looks at a partition, for tests. Defaults by the kind of engine.
+	// sweep is the longest time between two reads of a partition, for tests. Defaults by the kind of engine.
 	sweep time.Duration
 }
 

@@ -71,7 +71,7 @@ func TestScannersOfTheContract(t *testing.T) {
 	}, scanners)
 }
 
-// A task that is run by hand does what is due and reports it; what others see to is left alone.
+// A task that is run by hand performs the due work and reports it; it leaves the work of other tasks alone.
 func TestRunOnceReports(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -110,7 +110,7 @@ func TestRunOnceReports(t *testing.T) {
 	})
 }
 
-// What a keeper reports of itself counts what it did.
+// A keeper's statistics count its work.
 func TestKeeperStats(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -139,7 +139,7 @@ func TestKeeperStats(t *testing.T) {
 			every[info.Name] = info.Every
 		}
 		for name, d := range stats.Tasks {
-			// What goes through all records begins some time after the start.
+			// Tasks that read all records begin some time after the start.
 			if every[name] < time.Minute {
 				require.NotZero(t, d.LastRun, name)
 			}
@@ -147,11 +147,11 @@ func TestKeeperStats(t *testing.T) {
 		}
 		promotion := stats.Tasks["delayed_promotion"]
 		require.EqualValues(t, 3, promotion.Done)
-		require.GreaterOrEqual(t, promotion.MaxLag, promotion.Lag)
+		require.GreaterOrEqual(t, promotion.MaxLag.Duration, promotion.Lag.Duration)
 	})
 }
 
-// A keeper outlives the loss of the library and of the server, and does what is due afterwards.
+// A keeper survives the loss of the library and of the server, and performs the due work afterwards.
 func TestKeeperSurvives(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -189,7 +189,7 @@ func TestKeeperSurvives(t *testing.T) {
 				return ""
 			})
 			require.Equal(t, 7, out)
-			// The keeper counts what replies tell it, and that of this promotion must not be lost with the server.
+			// The keeper counts by replies, and the reply of this promotion must not be lost with the server.
 			enginetest.Eventually(t, func() string {
 				if done := keeper.Stats().Tasks["delayed_promotion"].Done; done != int64(i+1) {
 					return fmt.Sprintf("%d promotions counted, %d were made", done, i+1)

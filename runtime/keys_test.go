@@ -48,8 +48,8 @@ func TestNamesWithColonsShareNothing(t *testing.T) {
 			require.EqualValues(t, 1, queued, "queue of %s in lane %s", v.tenant, v.lane)
 			found, err := b.Client.ListRuns(ctx, runtime.RunQuery{Tags: map[string]string{v.tag: v.value}}, "", 0)
 			require.NoError(t, err)
-			require.Len(t, found.Runs, 1)
-			require.Equal(t, runs[i].ID(), found.Runs[0].Run)
+			require.Len(t, found.Items, 1)
+			require.Equal(t, runs[i].ID(), found.Items[0].Run)
 		}
 		b.Check(t, invariant.AnyTime)
 		for lane := range lanes {

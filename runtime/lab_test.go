@@ -12,11 +12,11 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// behaviour is what the function of a node does in one attempt.
+// behaviour is the action of a node's function in one attempt.
 type behaviour string
 
 const (
@@ -129,19 +129,19 @@ func newScript(r *rand.Rand, calm int) script {
 	return s
 }
 
-// unlucky reports whether a node that its script lets succeed has failed because it was kept from running: its worker was
-// lost more often than allowed, or each of its attempts ran into the timeout. A worker whose process gets no time for
-// seconds does lose its leases, and its functions are late.
+// unlucky reports whether a node that its script lets succeed has failed because it was kept from running: its worker
+// was lost more often than allowed, or each of its attempts ran into the timeout. A worker whose process gets no time
+// for seconds does lose its leases, and its functions are late.
 func (n *sketchNode) unlucky(got invariant.Node) bool {
 	if got.Outcome != "failed" || !n.script.succeeds() {
 		return false
 	}
-	return got.Category == runtime.CategoryWorkerLost ||
+	return got.Category == engine.CategoryWorkerLost ||
 		n.timeout > 0 && got.Attempts >= n.script.attempts && got.Category == activity.CategoryTimeout
 }
 
-// outcomes is what becomes of every node when nobody interferes: it runs when all its upstreams have succeeded and is
-// skipped otherwise. The unlucky ones fail.
+// outcomes are the outcomes of all nodes without interference: a node runs when all its upstreams have succeeded, and
+// is skipped otherwise. The unlucky ones fail.
 func (s *sketch) outcomes(unlucky map[string]bool) map[string]string {
 	out := make(map[string]string, len(s.nodes))
 	for i := range s.nodes {
@@ -160,7 +160,7 @@ func (s *sketch) outcomes(unlucky map[string]bool) map[string]string {
 	return out
 }
 
-// define makes the flow that the sketch stands for.
+// define makes the flow that the sketch describes.
 func (s *sketch) define(name string, common, rare *activity.Activity[[]string, string]) (*flow.Definition[[]string, string], error) {
 	f := flow.New[[]string, string](name)
 	refs := make([]flow.Ref[string], len(s.nodes))
@@ -201,7 +201,7 @@ type call struct {
 	ctx      context.Context
 }
 
-// lab holds the functions of the flows under test and what they saw.
+// lab has the functions of the flows under test and the calls that they recorded.
 type lab struct {
 	common, rare *activity.Activity[[]string, string]
 
@@ -210,7 +210,7 @@ type lab struct {
 	calls    map[string][]*call // by run and node
 	overlaps map[string]bool    // nodes of which two attempts ran at a time
 	serial   int
-	tallies  map[string]int // what happened how often, for the log of the test
+	tallies  map[string]int // how often each event happened, for the log of the test
 }
 
 func newLab() *lab {
@@ -242,7 +242,7 @@ func (l *lab) forget(run string) {
 	delete(l.sketches, run)
 }
 
-// begin notes that a function runs and tells what it has to do.
+// begin records that a function runs, and returns its behaviour.
 func (l *lab) begin(ctx context.Context, run, node string, attempt int, in []string) (*call, behaviour, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -304,7 +304,7 @@ func (l *lab) run(ctx context.Context, in []string) (string, error) {
 	return "", errScripted
 }
 
-// results are what the calls of a node returned or would have returned.
+// results returns the values that the calls of a node returned or would have returned.
 func (l *lab) results(run, node string) map[string]bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -316,7 +316,7 @@ func (l *lab) results(run, node string) map[string]bool {
 	return out
 }
 
-// inputs are what the calls of a node got.
+// inputs returns the values that the calls of a node received.
 func (l *lab) inputs(run, node string) [][]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

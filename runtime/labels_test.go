@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Labels that would do something to a terminal, or are no text, are refused before anything is written, and the error
-// names what it is about.
+// Labels with control characters for a terminal, or with bytes that are not text, are refused before anything is
+// written, and the error names the label.
 func TestLabelsThatCannotBeShown(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)

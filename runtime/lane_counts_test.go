@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -71,8 +72,8 @@ func laneStates(ctx context.Context, t *testing.T, b *enginetest.Bench) [3]int {
 	return [3]int{}
 }
 
-// Who asks for the lanes, the doctor and the collection of metrics read no runs: as many commands are carried out
-// whether no runs are kept, 10,000 or 100,000. It does not run in parallel, as it counts what the server does.
+// The list of lanes, the doctor and the collection of metrics read no runs: the server executes as many commands
+// whether it keeps no runs, 10,000 or 100,000. The test does not run in parallel, as it counts commands of the server.
 func TestLanesReadNoRuns(t *testing.T) {
 	enginetest.EachAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx, gate := enginetest.Context(t), make(chan struct{})
@@ -133,7 +134,7 @@ func TestLanesFollowTheirNodes(t *testing.T) {
 			_, _ = run.Result(ctx)
 		}
 		await([3]int{})
-		require.NoError(t, runs[0].Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, runs[0].Rerun(ctx, fabrictype.RerunAll))
 		_, err := runs[0].Result(ctx)
 		require.NoError(t, err)
 		await([3]int{})
@@ -141,8 +142,8 @@ func TestLanesFollowTheirNodes(t *testing.T) {
 	})
 }
 
-// Counts that a server has lost, or that are wrong for another reason, are counted anew by the keeper in bounded steps,
-// while nodes go on to start and to end.
+// The keeper counts lanes anew in bounded steps, while nodes start and end, when a server has lost counts or they are
+// wrong for another reason.
 func TestLaneCountsAreRepaired(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -22,7 +22,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// onOneServer is enginetest.Each for what only a server with all partitions does. The number of partitions is the default.
+// onOneServer is enginetest.Each for tests of a server that has all partitions. The number of partitions is the
+// default.
 func onOneServer(t *testing.T, test func(t *testing.T, b *enginetest.Bench)) {
 	t.Helper()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -171,7 +172,7 @@ func TestClaimAcrossPartitions(t *testing.T) {
 			call.Repeated = true
 			again, err := core.Claim(ctx, call)
 			require.NoError(t, err)
-			require.Len(t, again.Executions, len(reply.Executions), "a repeated claim finds what it has leased")
+			require.Len(t, again.Executions, len(reply.Executions), "a repeated claim returns the executions that it has leased")
 			repeated := make(map[enginecore.ExecutionID]bool)
 			for _, x := range again.Executions {
 				repeated[x.ExecutionID] = true
@@ -188,8 +189,8 @@ func TestClaimAcrossPartitions(t *testing.T) {
 	})
 }
 
-// What a server keeps for all partitions is rebuilt from records: after a loss, and from the sets of single partitions, as a
-// deployment has them that comes from a cluster.
+// The order of all partitions of a server is rebuilt from records: after a loss, and from the sets of single
+// partitions, which exist in a deployment that comes from a cluster.
 func TestLaneIsRebuilt(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {
@@ -229,7 +230,7 @@ func TestLaneIsRebuilt(t *testing.T) {
 	})
 }
 
-// What waits in the set of a single partition is claimed there, also without a repair.
+// An execution in the set of a single partition is claimed there, also without a repair.
 func TestOwnSetIsClaimed(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, b *enginetest.Bench) {

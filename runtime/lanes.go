@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
@@ -16,35 +15,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// LaneState counts the executions of a lane, over all partitions.
-type LaneState struct {
-	Name string
-	// Paused reports whether the lane is paused, so that workers claim nothing from it. PausedSince, PausedBy and
-	// PauseReason describe the pause.
-	Paused      bool
-	PausedSince time.Time
-	PausedBy    string
-	PauseReason string
-	// Eligible nodes wait for a worker, Delayed nodes for a time, and Suspended nodes for signals; Active nodes run.
-	Eligible, Delayed, Active, Suspended int
-	// Blocked counts the nodes that are not eligible, by what they wait for.
-	Blocked LaneWaiting
-	// Oldest is the creation time of the oldest eligible node; zero when none is eligible. Of the nodes with a
-	// priority, only the first one is considered.
-	Oldest time.Time
-}
-
-// LaneWaiting counts nodes by what they wait for.
-type LaneWaiting struct {
-	// Dependencies counts nodes that wait for upstreams; Budget and Quota, for room in a budget or under a limit;
-	// Route, for a worker that has registered the activity and offers the capabilities; Operator, for the end of a
-	// pause.
-	Dependencies, Budget, Quota, Route, Operator int
-}
-
 // Lanes returns the lanes that were ever used or paused, sorted by name. It reads the partitions one after another, so
 // the counts are not of one moment.
-func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
+func (c *Client) Lanes(ctx context.Context) ([]fabrictype.Lane, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -52,26 +25,26 @@ func (c *Client) Lanes(ctx context.Context) ([]LaneState, error) {
 	if err != nil {
 		return nil, err
 	}
-	lanes := make([]LaneState, len(totals))
+	lanes := make([]fabrictype.Lane, len(totals))
 	for i, lane := range totals {
 		lanes[i] = readLane(lane)
 	}
 	return lanes, nil
 }
 
-func readLane(l enginerpc.LaneState) LaneState {
-	lane := LaneState{
-		Name: string(l.LaneID), Paused: l.Paused != "", Eligible: int(l.Eligible), Delayed: int(l.Delayed),
+func readLane(l enginerpc.LaneState) fabrictype.Lane {
+	lane := fabrictype.Lane{
+		Name: string(l.LaneID), Eligible: int(l.Eligible), Delayed: int(l.Delayed),
 		Active:    int(l.Active),
 		Suspended: int(l.Suspended), Oldest: l.OldestEligibleAt,
-		Blocked: LaneWaiting{
+		Blocked: fabrictype.LaneBlocked{
 			Dependencies: int(l.BlockedDependencies), Budget: int(l.BlockedBudget), Quota: int(l.BlockedQuota),
 			Route: int(l.BlockedRoute), Operator: int(l.BlockedOperator),
 		},
 	}
-	if lane.Paused {
+	if l.Paused != "" {
 		pause, _ := enginerpc.ParsePauseText(l.Paused)
-		lane.PausedSince, lane.PausedBy, lane.PauseReason = pause.Since, pause.Actor, pause.Reason
+		lane.PausedAt, lane.PausedBy, lane.PauseReason = pause.Since, pause.Actor, pause.Reason
 	}
 	return lane
 }
@@ -183,19 +156,9 @@ func subjectName(subject string) string {
 	return subject
 }
 
-// LanePause describes a paused lane or a paused activity.
-type LanePause struct {
-	// Activity or Lane is set, not both.
-	Activity, Lane string
-	Since          time.Time
-	// By is who paused it, as WithActor said.
-	By     string
-	Reason string
-}
-
 // Pauses returns the paused lanes and activities, lanes first, sorted by name. Paused runs are not included; Describe
 // reports the pause of a run.
-func (c *Client) Pauses(ctx context.Context) ([]LanePause, error) {
+func (c *Client) Pauses(ctx context.Context) ([]fabrictype.Pause, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -203,23 +166,25 @@ func (c *Client) Pauses(ctx context.Context) ([]LanePause, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list pauses: %w", err)
 	}
-	var list []LanePause
+	var list []fabrictype.Pause
 	for _, reply := range replies {
 		for _, p := range reply.Pauses {
 			list = append(list, readPause(p))
 		}
 	}
-	slices.SortFunc(list, func(a, b LanePause) int {
+	slices.SortFunc(list, func(a, b fabrictype.Pause) int {
 		return cmp.Or(cmp.Compare(a.Activity, b.Activity), cmp.Compare(a.Lane, b.Lane), a.Since.Compare(b.Since))
 	})
 	// Every partition has its own record of the pause; the first one counts.
-	return slices.CompactFunc(list, func(a, b LanePause) bool { return a.Activity == b.Activity && a.Lane == b.Lane }), nil
+	return slices.CompactFunc(list, func(a, b fabrictype.Pause) bool {
+		return a.Activity == b.Activity && a.Lane == b.Lane
+	}), nil
 }
 
-func readPause(p enginerpc.Pause) LanePause {
-	pause := LanePause{Lane: p.Name}
+func readPause(p enginerpc.Pause) fabrictype.Pause {
+	pause := fabrictype.Pause{Lane: p.Name}
 	if p.Subject == engine.PausedActivity {
-		pause = LanePause{Activity: p.Name}
+		pause = fabrictype.Pause{Activity: p.Name}
 	}
 	text, _ := enginerpc.ParsePauseText(p.Text)
 	pause.Since, pause.By, pause.Reason = text.Since, text.Actor, text.Reason

@@ -154,8 +154,8 @@ func TestSpans(t *testing.T) {
 	}, runtime.OpenConfig{TracerProvider: provider})
 }
 
-// What an activity sees of the attempt that it runs for.
-func TestInfo(t *testing.T) {
+// An activity can read the data of the attempt that it runs for.
+func TestInfo_HasTheAttempt(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

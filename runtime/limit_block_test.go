@@ -20,9 +20,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A place that is given back goes to the next who waits in the same call, also when the caller has no slot for it:
-// nobody waits for a keeper.
-func TestFreedPlaceIsHandedOnAtOnce(t *testing.T) {
+// A released permit goes to the next waiting execution in the same call, also when the caller has no slot for it: no
+// keeper is needed.
+func TestFreedPermitIsHandedOnAtOnce(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -65,7 +65,7 @@ func TestFreedPlaceIsHandedOnAtOnce(t *testing.T) {
 	})
 }
 
-// modelBlocks is what a quota with blocks does.
+// modelBlocks is a model of a quota with blocks of permits.
 type modelBlocks struct {
 	cap     int64
 	held    map[string]int64 // by worker
@@ -94,7 +94,7 @@ func (m *modelBlocks) grant(most int64) (granted []string) {
 	return granted
 }
 
-// hold is what a word of a worker does. What it gives back goes to those who wait.
+// hold models one request of a worker for a block. Permits that it returns go to waiting executions.
 func (m *modelBlocks) hold(worker string, places, needed, seq int64) []string {
 	if seq <= m.seq[worker] {
 		return nil
@@ -110,9 +110,9 @@ func (m *modelBlocks) hold(worker string, places, needed, seq int64) []string {
 	return m.grant(256)
 }
 
-// Random words about blocks, late and repeated ones among them, between requests that wait and others that do not, give
-// what the model gives, and never more places than there are.
-func TestBlockModel(t *testing.T) {
+// Random requests for blocks, late and repeated ones among them, between admissions that wait and others that do not,
+// return the permits that the model returns, and never more permits than the limit has.
+func TestPermitBlocks_FollowTheModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

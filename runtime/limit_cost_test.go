@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// commands counts what a server has executed, also by calls of functions.
+// commands counts the commands that a server has executed, also by calls of functions.
 func commands(ctx context.Context, t *testing.T, b *enginetest.Bench) (total, calls int64) {
 	client := engine.ConnOf(b.Engine.Internal()).Client()
 	text, err := client.Do(ctx, client.B().Info().Section("commandstats").Build()).ToString()
@@ -33,9 +33,9 @@ func commands(ctx context.Context, t *testing.T, b *enginetest.Bench) (total, ca
 	return total, calls
 }
 
-// costAlone is how many commands and calls of functions a run of one node takes where nothing goes together with
-// anything: one run after the other, by a worker that does only what it is told. It is the most that a run takes, and
-// does not depend on the machine.
+// costAlone returns how many commands and calls of functions a run of one node takes when nothing is batched: one run
+// after the other, by a worker that acts on messages only. It is the most that a run takes, and does not depend on the
+// machine.
 func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activity.Activity[int, int], opts ...flow.Option) (perRun, callsPerRun float64) {
 	t.Helper()
 	const runs = 100
@@ -60,15 +60,16 @@ func costAlone(ctx context.Context, t *testing.T, b *enginetest.Bench, a *activi
 	return float64(after-before) / runs, float64(callsAfter-callsBefore) / runs
 }
 
-// A limit that is far from binding adds a bounded number of commands to each execution, and few calls. No other test runs
-// meanwhile, since the commands are those of the server that all tests share.
+// A limit that is far from binding adds a bounded number of commands to each execution, and few calls. The test does
+// not run in parallel with others, since it counts the commands of the server that all tests share.
 func TestCostOfLimit(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)
 	free, freeCalls := costAlone(ctx, t, b, passing("free"))
 	limited, limitedCalls := costAlone(ctx, t, b, passing("limited", activity.Limit("wide", activity.AtOnce(1000))))
 	t.Logf("%.1f commands and %.2f calls for each run, with a limit %.1f and %.2f", free, freeCalls, limited, limitedCalls)
-	// It is no command and 0.05 calls while the worker's permits are fresh. On a slow machine they are asked for each time.
+	// A limit costs zero commands and 0.05 calls while the worker's permits are fresh. On a slow machine each execution
+	// requests a permit.
 	require.LessOrEqual(t, limited, free+18)
 	require.LessOrEqual(t, limitedCalls, freeCalls+1.3)
 }
@@ -91,7 +92,8 @@ func TestCostOfBudget(t *testing.T) {
 		return n, r.Settle(ctx, 1)
 	})
 	reserved, reservedCalls := costAlone(ctx, t, b, reserving, wide)
-	// It is 2, 11 and 28 commands, and 0, 1 and 2 calls. The rest is for what a worker and its engine do every second.
+	// A budget costs 2, 11 and 28 commands, and 0, 1 and 2 calls. The rest is for the work of a worker and its engine
+	// every second.
 	require.LessOrEqual(t, idle, free+6)
 	require.LessOrEqual(t, idleCalls, freeCalls+0.2)
 	require.LessOrEqual(t, used, free+15)
@@ -102,9 +104,9 @@ func TestCostOfBudget(t *testing.T) {
 		free, freeCalls, idle, idleCalls, used, usedCalls, reserved, reservedCalls)
 }
 
-// A call writes the events of a run with one command, and tells those who watch runs of the partition with another one.
-// How many calls there are depends on the machine: a node that is not handed over in time is claimed. No other test runs
-// meanwhile.
+// A call writes the events of a run with one command, and notifies the watchers of the partition's runs with another
+// one. The number of calls depends on the machine: a node that is not handed over in time is claimed. The test does not
+// run in parallel with others.
 func TestCostOfEvents(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 1})
 	ctx := enginetest.Context(t)

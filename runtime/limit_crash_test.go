@@ -30,7 +30,7 @@ type brittle struct {
 	ctx     context.Context
 	core    *enginerpc.Conn
 	request enginerpc.ClaimRequest
-	// namespace is that of the bench.
+	// namespace is the namespace of the bench.
 	namespace keyspace.Namespace
 }
 
@@ -41,7 +41,7 @@ func newBrittle(ctx context.Context, t *testing.T, b *enginetest.Bench) *brittle
 	}, "default"}
 }
 
-// live makes leases that do not run out before what is done by hand is complete.
+// live makes leases that do not run out before the test has finished its steps.
 func (x *brittle) live() { x.request.LeaseTTL = enginetest.LongLease }
 
 func (x *brittle) claim() []enginerpc.Candidate {
@@ -216,7 +216,7 @@ func TestLimitCrashes(t *testing.T) {
 	}
 }
 
-// modelQuota is what a quota does, in a few lines.
+// modelQuota is a model of a quota in a few lines.
 type modelQuota struct {
 	cap, rate int
 	holders   map[string]int64 // by execution
@@ -283,7 +283,7 @@ func (m *modelQuota) grant() []string {
 	return granted
 }
 
-// Random requests and releases, repeated, late and wrong ones among them, give what the model gives.
+// Random requests and releases, repeated, late and wrong ones among them, return the results of the model.
 func TestQuotaModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -349,8 +349,8 @@ func TestQuotaModel(t *testing.T) {
 	})
 }
 
-// In any window exactly as many are admitted as are allowed, and nobody is refused while there is room. When exactly
-// the engine decides is not known, only between which times.
+// In any window exactly the allowed number is admitted, and no request is refused while there is room. The exact time
+// of the engine's decision is not known, only bounds before and after it.
 func TestQuotaWindow(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {

@@ -14,10 +14,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// While work waits for a limit, each place that comes free is taken again because it came free: nothing else happens
-// meanwhile that could bring somebody to take it. What runs goes on running, and neither the round of a keeper, of
-// which there is none, nor the look of a worker into every partition can come before the time is over.
-func TestFreedPlaceIsTakenAgain(t *testing.T) {
+// While work waits for a limit, each freed permit is taken again because it was freed: nothing else in the test could
+// cause a claim. The running functions keep running, no keeper runs, and no sweep of a worker comes within the time of
+// the test.
+func TestFreedPermitIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		const places, rounds = 7, 40

@@ -260,7 +260,7 @@ func (p *places) send(call enginerpc.ExchangeCall) (begun, reserved []string) {
 }
 
 // A place of a rate is reserved until its holder says that it begins, and counts until it has left the window since.
-func TestReservedPlaces(t *testing.T) {
+func TestReservedPermits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
@@ -288,7 +288,7 @@ func TestReservedPlaces(t *testing.T) {
 		begun, _ = p.want(true, false, 3)
 		require.Equal(t, []string{"3"}, begun, "one that is late counts from now on")
 		begun, reserved = p.want(true, true, 3)
-		require.Empty(t, append(begun, reserved...), "one that begins again counts twice, for which there is no room")
+		require.Empty(t, append(begun, reserved...), "a function that begins again counts twice, for which there is no room")
 		begun, reserved = p.want(true, false, 5)
 		require.Empty(t, append(begun, reserved...))
 	})
@@ -296,7 +296,7 @@ func TestReservedPlaces(t *testing.T) {
 
 // A start counts also when its execution is granted a place under the same token again, by a request that comes late, and
 // gives that one back unused.
-func TestUnusedPlaceAfterAStart(t *testing.T) {
+func TestUnusedPermitAfterAStart(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		p := &places{t: t, ctx: enginetest.Context(t), core: engine.ConnOf(b.Engine.Internal())}
@@ -350,7 +350,7 @@ func TestWindowsOfDifferentLength(t *testing.T) {
 		require.Equal(t, []string{"1", "2"}, begun)
 		declare(100, time.Millisecond)
 		begun, _ = p.want(true, false, 4)
-		require.Empty(t, begun, "the hour is full, whoever asks")
+		require.Empty(t, begun, "the hour is full for every request")
 		declare(2, time.Hour)
 		begun, _ = p.want(true, false, 5)
 		require.Empty(t, begun, "the millisecond has not forgotten the starts of the hour")
@@ -363,7 +363,7 @@ func TestWindowsOfDifferentLength(t *testing.T) {
 	})
 }
 
-// What flows declare applies at once when an operator ends another window for the limit.
+// The limit declared by flows applies at once when an operator removes another window of the limit.
 func TestWindowThatWasReset(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -105,7 +106,7 @@ func awaitAll(ctx context.Context, t *testing.T, runs []*runtime.Run[int]) {
 	}
 }
 
-func oneQuota(ctx context.Context, t *testing.T, c *runtime.Client) runtime.LimitState {
+func oneQuota(ctx context.Context, t *testing.T, c *runtime.Client) fabrictype.Limit {
 	list, err := c.Limits(ctx)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
@@ -208,7 +209,7 @@ func TestLimitByKey(t *testing.T) {
 		require.EventuallyWithT(t, func(t *assert.CollectT) { // a claim has to meet it first
 			d, err := large[59].Describe(ctx)
 			require.NoError(t, err)
-			require.Contains(t, d.Nodes[0].Why, `waits for room under limit "tenant" of "large": 2 at once`)
+			require.Contains(t, d.Nodes[0].Waiting.Sentence, `waits for room under limit "tenant" of "large": 2 at once`)
 		}, enginetest.Patience, 10*time.Millisecond)
 		close(gate)
 		awaitAll(ctx, t, large)

@@ -11,11 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A client reads what a function has published last, while it runs and afterwards, through retries and a rerun.
+// A client reads the value that a function has published last, while it runs and afterwards, through retries and a
+// rerun.
 func TestLiveValues(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -59,13 +61,13 @@ func TestLiveValues(t *testing.T) {
 			require.NotZero(t, value.At)
 			raw, err := run.Value(ctx, "node", "raw")
 			require.NoError(t, err)
-			require.Equal(t, fmt.Sprintf(`{"attempt":%d}`, attempt), string(raw.Data))
+			require.Equal(t, fmt.Sprintf(`{"attempt":%d}`, attempt), string(raw.JSON))
 			d, err := run.Describe(ctx)
 			require.NoError(t, err)
 			live := d.Nodes[0].LiveValues
 			require.Len(t, live, 2)
 			require.Equal(t, value.At, live[0].At)
-			require.Equal(t, []any{"at", len(value.Data), attempt}, []any{live[0].Key, live[0].Size, live[0].Attempt})
+			require.Equal(t, []any{"at", len(value.JSON), attempt}, []any{live[0].Key, live[0].Size, live[0].Attempt})
 		}
 		for attempt := 1; attempt <= 2; attempt++ {
 			require.Equal(t, attempt, <-reached)
@@ -76,7 +78,7 @@ func TestLiveValues(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 7, out)
 		check(2)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		require.Equal(t, 3, <-reached)
 		check(3)
 		goOn <- struct{}{}
@@ -90,7 +92,7 @@ func TestLiveValues(t *testing.T) {
 	})
 }
 
-// What cannot be published is refused by name, without a retry, and the bounds of a node hold.
+// An invalid value is refused by name, without a retry, and the bounds of a node hold.
 func TestLiveValueBounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

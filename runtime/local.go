@@ -33,7 +33,7 @@ type Local struct {
 }
 
 // OpenLocal opens the engine and starts a worker with its keeper. They run until Close; the end of ctx does not stop
-// them. The errors are those of Open, NewWorker and Worker.Register.
+// them. The error is one of Open, NewWorker and Worker.Register.
 func OpenLocal(ctx context.Context, config LocalConfig) (*Local, error) {
 	if err := config.check(); err != nil {
 		return nil, fmt.Errorf("local: %w", err)
@@ -100,8 +100,8 @@ func (l *Local) Stop() {
 	l.tasks.Wait()
 }
 
-// Close stops the worker as Worker.Run says, with its keeper, then the client and the engine. It returns what went
-// wrong in any of them. Further calls return the same.
+// Close stops the worker as Worker.Run describes, with its keeper, then the client and the engine. It joins the errors
+// of all of them. Further calls return the same.
 func (l *Local) Close() error {
 	if l == nil || l.engine == nil {
 		return nil

@@ -29,7 +29,7 @@ type LogQuery struct {
 // attempt until the run is purged; they are part of the stream of the attempt, of which the engine keeps the last
 // 10,000 frames, or the number set by activity.KeepFrames.
 //
-// An error is yielded last. It is one of those of Stream, or wraps ErrInvalid for a negative attempt.
+// An error is yielded last. It is one of the errors of Stream, or wraps ErrInvalid for a negative attempt.
 func (r *RunRef) Logs(ctx context.Context, node string, q LogQuery) iter.Seq2[fabrictype.LogLine, error] {
 	return func(yield func(fabrictype.LogLine, error) bool) {
 		if q.Attempt < 0 {
@@ -75,12 +75,12 @@ func (r *RunRef) Logs(ctx context.Context, node string, q LogQuery) iter.Seq2[fa
 }
 
 // yieldLines yields the lines of a frame but the first ones. The cursor of a line that is not the last one of its frame
-// is that of the frame before, with the number of lines to skip behind it.
+// is the cursor of the frame before, with the number of lines to skip after it.
 func yieldLines(
-	frame StreamFrame, previous string, skip int, yield func(fabrictype.LogLine, error) bool,
+	frame fabrictype.Frame, previous string, skip int, yield func(fabrictype.LogLine, error) bool,
 ) error {
 	var lines []activitycontext.LogLine
-	if err := json.Unmarshal(frame.Payload, &lines); err != nil {
+	if err := json.Unmarshal(frame.Payload(), &lines); err != nil {
 		return fmt.Errorf("log lines of frame %s: %w", frame.Cursor, err)
 	}
 	for i := skip; i < len(lines); i++ {
@@ -116,8 +116,8 @@ func splitLogCursor(cursor string) (frame string, skip int, err error) {
 }
 
 // emitted leaves out the frames that have lines of the log.
-func emitted(frames iter.Seq2[StreamFrame, error]) iter.Seq2[StreamFrame, error] {
-	return func(yield func(StreamFrame, error) bool) {
+func emitted(frames iter.Seq2[fabrictype.Frame, error]) iter.Seq2[fabrictype.Frame, error] {
+	return func(yield func(fabrictype.Frame, error) bool) {
 		dropped := 0
 		for frame, err := range frames {
 			dropped += frame.Dropped

@@ -17,7 +17,7 @@ import (
 )
 
 // framesOf reads the frames of the node of a run.
-func framesOf(ctx context.Context, t *testing.T, run *runtime.RunRef) (frames []runtime.StreamFrame) {
+func framesOf(ctx context.Context, t *testing.T, run *runtime.RunRef) (frames []fabrictype.Frame) {
 	t.Helper()
 	for frame, err := range run.Frames(ctx, "node", "") {
 		require.NoError(t, err)
@@ -26,8 +26,7 @@ func framesOf(ctx context.Context, t *testing.T, run *runtime.RunRef) (frames []
 	return frames
 }
 
-// A frame that the engine refuses is lost alone: what is emitted and logged afterwards is stored, and readers learn
-// that something is missing.
+// A refused frame is lost alone: frames and lines after it are stored, and readers see the number of missing ones.
 func TestRefusedFrames(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -72,12 +71,12 @@ func TestRefusedFrames(t *testing.T) {
 		frames := framesOf(ctx, t, ref)
 		require.Len(t, frames, 2)
 		require.Equal(t, [2]int{0, 1}, [2]int{frames[0].Dropped, frames[1].Dropped})
-		require.Equal(t, `"second"`, string(frames[1].Payload))
+		require.Equal(t, `"second"`, string(frames[1].Payload()))
 		lines := logsOf(ctx, t, ref, runtime.LogQuery{})
 		require.Len(t, lines, 1)
 		require.Equal(t, 1, lines[0].Cut)
 		require.Equal(t, slog.LevelWarn, lines[0].Level)
-		require.Equal(t, 2, lines[0].Dropped, "of lines, and of what was emitted")
+		require.Equal(t, 2, lines[0].Dropped, "of lines, and of emitted frames")
 		b.Settle(t)
 	})
 }
@@ -118,7 +117,7 @@ func TestDroppedFrames(t *testing.T) {
 		require.NoError(t, err)
 		frames := framesOf(ctx, t, b.Client.Run("talker", waits.ID()))
 		require.Len(t, frames, kept)
-		require.Equal(t, kept, frames[0].Dropped, "those of the time before the wait")
+		require.Equal(t, kept, frames[0].Dropped, "the frames before the wait")
 		for i, frame := range frames[1:] {
 			require.Zero(t, frame.Dropped, i)
 		}
@@ -157,7 +156,7 @@ func TestLogsStayOverRerunUntilPurge(t *testing.T) {
 		ref := b.Client.Run("talker", run.ID())
 		before := logsOf(ctx, t, ref, runtime.LogQuery{})
 		require.Len(t, before, 2)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		followed := make([]fabrictype.LogLine, 0)
 		for line, err := range ref.Logs(ctx, "node", runtime.LogQuery{Follow: true, After: before[1].Cursor}) {
 			require.NoError(t, err)

@@ -26,7 +26,8 @@ func logsOf(ctx context.Context, t *testing.T, run *runtime.RunRef, q runtime.Lo
 	return lines
 }
 
-// What attempts log can be read while they run and afterwards, from any line on, and is no part of what they emit.
+// Lines of attempts can be read while they run and afterwards, from any line on, and are kept apart from emitted
+// frames.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -38,7 +39,7 @@ func TestLogs(t *testing.T) {
 			log.Info("began\x1b[2J", "group", slog.GroupValue(slog.Int("n", n)))
 			if info, _ := activity.Info(ctx); info.Attempt == 1 {
 				select {
-				case <-seen: // the reader has the line although the attempt goes on
+				case <-seen: // the reader has the line although the attempt continues
 				case <-ctx.Done():
 					return 0, context.Cause(ctx)
 				}
@@ -99,7 +100,7 @@ func TestLogs(t *testing.T) {
 	})
 }
 
-// A worker stores as many lines as it is told, and says how many more there were; or none.
+// A worker stores as many lines as its config allows, and the number of the further ones; or none.
 func TestLogBounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

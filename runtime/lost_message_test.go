@@ -36,8 +36,8 @@ const dueSoon = time.Second
 type lossy struct {
 	*enginetest.Bench
 	lost *enginetest.LostMessages
-	// keeperSweep and workerSweep are the intervals of the sweeps. isExact is set on a virtual clock, where they are
-	// those of programs and bounds of time can be asserted.
+	// keeperSweep and workerSweep are the intervals of the sweeps. isExact is set on a virtual clock, where the
+	// intervals are the defaults and bounds of time can be asserted.
 	keeperSweep, workerSweep time.Duration
 	isExact                  bool
 }
@@ -62,7 +62,7 @@ func eachLossy(t *testing.T, test func(t *testing.T, x *lossy)) {
 	})
 }
 
-// start starts a keeper and a worker, and waits until the keeper listens, on a virtual clock until both have looked at
+// start starts a keeper and a worker, and waits until the keeper listens, on a virtual clock until both have swept
 // everything.
 func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 	t.Helper()
@@ -128,11 +128,12 @@ func built(t *testing.T, f *flow.Builder[int, int]) *flow.Definition[int, int] {
 	return def
 }
 
-// dueCase is one kind of what is due by time.
+// dueCase is one kind of work that is due by time.
 type dueCase struct {
-	// flow makes the flow whose function sends to carried when what is due was carried out.
+	// flow makes the flow whose function sends to carried when the due work was performed.
 	flow func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int]
-	// start causes what is due and returns when that is. Nil starts a run; what it causes is due dueSoon later.
+	// start causes the due work and returns the time at which it is due. Nil starts a run, whose work is due dueSoon
+	// later.
 	start func(ctx context.Context, t *testing.T, x *lossy, def *flow.Definition[int, int]) time.Time
 	// over is asked for every second instead of carried, if it is not nil.
 	over func(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool
@@ -163,7 +164,7 @@ func startOne(
 	return run
 }
 
-// dueCases are the kinds of what is due by time, by name.
+// dueCases are the kinds of work that is due by time, by name.
 var dueCases = map[string]dueCase{
 	"retry": {flow: func(t *testing.T, carried chan<- time.Time) *flow.Definition[int, int] {
 		return single(t, noting(2, carried, activity.Retry(activity.Fixed{Delay: dueSoon, Attempts: 3})))
@@ -236,7 +237,7 @@ var dueCases = map[string]dueCase{
 			_, err := startOne(ctx, t, x, def).Result(ctx)
 			require.NoError(t, err)
 			enginetest.Eventually(t, func() string {
-				state, err := x.Client.Budget(ctx, runtime.BudgetRef{Name: "shared", Flow: def.Name()})
+				state, err := x.Client.Budget(ctx, fabrictype.BudgetRef{Name: "shared", Flow: def.Name()})
 				require.NoError(t, err)
 				if state.UsedUp == "" && state.Resets == 0 {
 					return "the budget is not used up"
@@ -267,8 +268,8 @@ var dueCases = map[string]dueCase{
 	},
 }
 
-// What is due by time is carried out when the message that says so is lost: by the next sweep of the keeper, and by the
-// next sweep of a worker after that when the wake-up that follows is lost too.
+// Work that is due by time is performed when its message is lost: by the next sweep of the keeper, and by the next
+// sweep of a worker after that when the wake-up that follows is lost too.
 func TestLostDueMessages(t *testing.T) {
 	t.Parallel()
 	for name, c := range dueCases {
@@ -335,7 +336,7 @@ func TestLostWakeUps(t *testing.T) {
 	})
 }
 
-// Whoever waits for a result gets it when the message of the run's end is lost, within five seconds.
+// A caller that waits for a result gets it within five seconds when the message of the run's end is lost.
 func TestLostEnds(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
@@ -374,9 +375,9 @@ func TestLostCancels(t *testing.T) {
 	})
 }
 
-// A cancel that is sent while a worker is not subscribed is heard as soon as it subscribes, and not only with the next
-// renewal of its leases, which comes in twenty minutes here.
-func TestSubscribingHearsOfCancels(t *testing.T) {
+// A worker learns of a cancel that was sent while it was not subscribed as soon as it subscribes, and not only with the
+// next renewal of its leases, which comes in twenty minutes here.
+func TestSubscribingWorker_LearnsOfCancels(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
 		begun, ends := make(chan struct{}, 1), make(chan ended, 1)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -19,8 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// eachExactlyLossy runs a test with lost messages on the virtual clock alone: what makes up for them has intervals that
-// programs cannot shorten.
+// eachExactlyLossy runs a test with lost messages on the virtual clock alone: programs cannot shorten the intervals of
+// the sweeps that make up for them.
 func eachExactlyLossy(t *testing.T, test func(t *testing.T, x *lossy)) {
 	t.Helper()
 	eachLossy(t, func(t *testing.T, x *lossy) {
@@ -97,7 +98,7 @@ func TestLostRerunSteps(t *testing.T) {
 		require.NoError(t, err)
 		call := enginerpc.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
 		for _, n := range d.Nodes {
-			call.Nodes = append(call.Nodes, n.ExecutionID)
+			call.Nodes = append(call.Nodes, enginecore.ExecutionID(n.ExecutionID))
 		}
 		x.lost.LoseChannels(dueChannel, wakeChannels, ringChannels)
 		begun := time.Now()

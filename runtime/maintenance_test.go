@@ -69,8 +69,8 @@ func TestKeeperPanicIsContained(t *testing.T) {
 	require.Equal(t, 4, report.Partitions)
 }
 
-// What fails in one partition is reported, and the others are seen to.
-func TestRunTaskGoesOnBehindAFault(t *testing.T) {
+// A failure in one partition is reported, and the task runs in the other partitions.
+func TestRunTask_ContinuesAfterAFault(t *testing.T) {
 	t.Parallel()
 	k := testKeeper(t)
 	client := k.keeper.Session.Client
@@ -132,7 +132,7 @@ func TestOwnership(t *testing.T) {
 }
 
 // A keeper whose step hangs, or whose steps all fail, does not say that it is there.
-func TestIdleHandsArePassedOver(t *testing.T) {
+func TestMembership_IsUnhealthyWhenStepsHangOrFail(t *testing.T) {
 	t.Parallel()
 	f, now := keeper.NewMembership("a", time.Second), time.Now()
 	end := f.Begin(now)
@@ -146,8 +146,8 @@ func TestIdleHandsArePassedOver(t *testing.T) {
 	require.True(t, f.Healthy(now))
 }
 
-// A partition that fails is left alone longer and longer, and looked at alone; one whose engine is away comes soon
-// again.
+// The pause of a failing partition becomes longer with each failure, and its step runs alone; a partition whose engine
+// is unavailable is tried again soon.
 func TestPartitionTimerOfFailures(t *testing.T) {
 	t.Parallel()
 	p := func(i uint16) keyspace.Partition {

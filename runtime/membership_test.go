@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -58,12 +59,12 @@ func (c *keeperPool) shared(t *testing.T, living ...int) {
 	})
 }
 
-func (c *keeperPool) promotions(i int) runtime.KeeperTaskStats {
+func (c *keeperPool) promotions(i int) fabrictype.KeeperTaskStats {
 	return c.keepers[i].Stats().Tasks["delayed_promotion"]
 }
 
-// Keepers share the partitions: what is due is done by one of them. When one dies, the others do all of it within
-// seconds.
+// Keepers share the partitions: due work is performed by one of them. When one dies, the others perform all of it
+// within seconds.
 func TestKeepersShare(t *testing.T) {
 	t.Parallel()
 	const beat = 150 * time.Millisecond
@@ -93,9 +94,9 @@ func TestKeepersShare(t *testing.T) {
 		c := startKeepers(t, b, 3, beat)
 		c.shared(t, 0, 1, 2)
 
-		// Each looks at all partitions when it begins, and hears of the others meanwhile.
+		// Each reads all partitions when it begins, and learns of the others in the meantime.
 		enginetest.Eventually(t, func() string {
-			before := []runtime.KeeperTaskStats{c.promotions(0), c.promotions(1), c.promotions(2)}
+			before := []fabrictype.KeeperTaskStats{c.promotions(0), c.promotions(1), c.promotions(2)}
 			runs(1)
 			looked, done := 0, int64(0)
 			for i := range c.keepers {
@@ -106,7 +107,7 @@ func TestKeepersShare(t *testing.T) {
 				}
 			}
 			if looked != 1 || done != 1 {
-				return fmt.Sprintf("%d keepers looked at the partition of a run, %d promotions", looked, done)
+				return fmt.Sprintf("%d keepers read the partition of a run, %d promotions", looked, done)
 			}
 			return ""
 		})
@@ -131,7 +132,7 @@ func TestKeepersComeAndGo(t *testing.T) {
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		c := startKeepers(t, b, 2, 20*time.Second)
 		// The first one has announced itself before the second listened, or the other way round: one of them at least
-		// hears of the other, and answers.
+		// receives the announcement of the other, and answers.
 		c.shared(t, 0, 1)
 		require.NoError(t, c.running[0].Stop())
 		c.shared(t, 1)

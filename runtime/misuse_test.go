@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -41,7 +42,7 @@ func TestNilOptions(t *testing.T) {
 			return b.Client.Run(def.Name(), "there").CancelNode(ctx, "n0", "", runtime.WithActor("x"), nil)
 		},
 		"rerun": func() error {
-			return b.Client.Run(def.Name(), "there").Rerun(ctx, runtime.RerunAll(), runtime.WithActor("x"), nil)
+			return b.Client.Run(def.Name(), "there").Rerun(ctx, fabrictype.RerunAll, runtime.WithActor("x"), nil)
 		},
 		"limit": func() error { return b.Client.SetLimit(ctx, "l", "", activity.AtOnce(1), nil) },
 	} {
@@ -51,8 +52,8 @@ func TestNilOptions(t *testing.T) {
 	require.ErrorIs(t, err, runtime.ErrRunNotFound, "nothing has been written")
 }
 
-// What comes of an error that was passed over is an error as well, and says where to look.
-func TestNothingToWorkWith(t *testing.T) {
+// Calls with the nil result of a failed function return an error that names the function whose error was ignored.
+func TestNilResultsOfFailedCalls(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)
@@ -71,7 +72,7 @@ func TestNothingToWorkWith(t *testing.T) {
 	require.ErrorContains(t, start(b.Client, &flow.Definition[int, int]{}), "the definition of the flow was not made by Build")
 }
 
-// What is made of an engine says that there is none.
+// Constructors with a nil engine return an error that names the engine.
 func TestConstructorsWithoutEngine(t *testing.T) {
 	t.Parallel()
 	for text, e := range map[string]*runtime.Engine{
@@ -101,8 +102,9 @@ func TestConstructorsWithoutEngine(t *testing.T) {
 	}
 }
 
-// What is nil, or made without its constructor, has zero values, and no context is an argument that cannot be used.
-func TestAccessorsOfNothing(t *testing.T) {
+// Accessors of a nil object, or of one made without its constructor, return zero values, and a nil context is an
+// invalid argument.
+func TestAccessorsOfNilAndZeroObjects(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	for _, w := range []*runtime.Worker{nil, {}} {
@@ -120,14 +122,14 @@ func TestAccessorsOfNothing(t *testing.T) {
 	def := chainOf(t, addOne(), 1)
 	_, err = runtime.Start(none, b.Client, def, 1)
 	require.ErrorIs(t, err, runtime.ErrInvalid)
-	for _, scope := range []runtime.RerunScope{"", "bogus", "from "} {
+	for _, scope := range []fabrictype.RerunScope{"", "bogus", "from "} {
 		err := b.Client.Run(def.Name(), "run").Rerun(t.Context(), scope)
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorContains(t, err, fmt.Sprintf("scope %q: must be ", string(scope)))
 	}
 }
 
-// Fields of which one takes back what the other says are a mistake.
+// Fields that contradict each other are a fault.
 func TestFieldsThatExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	for url, config := range map[string]runtime.OpenConfig{
@@ -142,7 +144,7 @@ func TestFieldsThatExcludeEachOther(t *testing.T) {
 
 // A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so
 // in every call, and panics in none.
-func TestCallsOfWhatIsNotThere(t *testing.T) {
+func TestCallsOfNilAndZeroObjects(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
 	defer cancel()
@@ -170,7 +172,7 @@ func TestCallsOfWhatIsNotThere(t *testing.T) {
 		for i := range value.NumMethod() {
 			name := fmt.Sprintf("%T.%s", x.value, value.Type().Method(i).Name)
 			for _, err := range callWithNothing(ctx, value.Method(i)) {
-				// Some arguments are looked at first, and Close has nothing to do.
+				// Some calls check other arguments first, and Close has nothing to do.
 				if err != nil && !strings.Contains(err.Error(), x.want) && !zeroArgument.MatchString(err.Error()) {
 					t.Errorf("%s: got %v, want %q", name, err, x.want)
 				}
@@ -228,8 +230,8 @@ func callWithNothing(ctx context.Context, method reflect.Value) (errs []error) {
 	return errs
 }
 
-// Texts that cannot be shown on a line are no names.
-func TestNamesThatCannotBeShown(t *testing.T) {
+// Texts with control characters are not valid names.
+func TestNamesWithControlCharactersAreRefused(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)

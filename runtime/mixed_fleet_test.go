@@ -45,8 +45,8 @@ func fleetDuration() time.Duration {
 }
 
 // A mixed fleet shares lanes, flows, budgets and waits: two workers in contract mode, of which one claims by grants; a
-// program that holds its tasks; a program of another vendor that speaks ff_* functions; processes that are killed. What
-// everybody has started ends as it should, and nothing is left over.
+// program that holds its tasks; a program of another vendor that calls ff_* functions; processes that are killed. All
+// started runs end with the expected results, and no keys are left over.
 func TestMixedFleet(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
@@ -80,7 +80,7 @@ func TestMixedFleet(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 4})
 }
 
-// fleet has what the programs share.
+// fleet has the state that the programs share.
 type fleet struct {
 	t        *testing.T
 	bench    *enginetest.Bench
@@ -103,7 +103,7 @@ type fleet struct {
 	kills     int
 }
 
-// fleetRun is a run, and what must come of it.
+// fleetRun is a run with its expected result.
 type fleetRun struct {
 	run  *runtime.Run[int]
 	want int
@@ -169,7 +169,7 @@ func (f *fleet) declare() {
 	})
 }
 
-// vendorResult is what the vendor's program returns for a node, whatever its input.
+// vendorResult is the result of the vendor's program for each node, whatever its input.
 const vendorResult = 100
 
 // start starts one run, and cancels or answers it.
@@ -214,7 +214,7 @@ func (f *fleet) hold(ctx context.Context, w *runtime.Worker) error {
 			f.reported.Store(enginecore.ExecutionID(task.Info().ExecutionID), true)
 			err = task.Complete(ctx, n)
 		}
-		// A deadline is that of the lease, which lapses on a busy machine.
+		// The exceeded deadline is the end of the lease, which lapses on a busy machine.
 		isOver := errors.Is(err, runtime.ErrLeaseLost) || errors.Is(err, runtime.ErrCancelled) ||
 			errors.Is(err, context.DeadlineExceeded)
 		if err != nil && !isOver && ctx.Err() == nil {
@@ -284,13 +284,13 @@ func (f *fleet) answer(run *runtime.Run[int], over <-chan struct{}) {
 	}
 }
 
-// answerRaw sends the signal as another program does: with what it reads of the waitpoint.
+// answerRaw sends the signal as another program does: with the data that it reads of the waitpoint.
 func (f *fleet) answerRaw(w runtime.Waitpoint) {
-	points, err := f.operator.Waitpoints(f.ctx, w.ExecutionID)
+	points, err := f.operator.Waitpoints(f.ctx, enginecore.ExecutionID(w.ExecutionID))
 	require.NoError(f.t, err)
 	for _, point := range points {
 		_, err := f.operator.DeliverSignal(f.ctx, admin.Signal{
-			Execution: w.ExecutionID, Waitpoint: point.ID, Token: point.Token, Name: "yes", Payload: []byte("7"),
+			Execution: enginecore.ExecutionID(w.ExecutionID), Waitpoint: point.ID, Token: point.Token, Name: "yes", Payload: []byte("7"),
 			IdempotencyKey: "one",
 		})
 		var refusal *enginecore.Error
@@ -415,7 +415,7 @@ func (v *vendor) work(ctx context.Context, id enginecore.ExecutionID) {
 	v.done("ff_complete_execution", err)
 }
 
-// claim leases an execution: a fresh one, one that goes on after a wait, or one whose lease ran out.
+// claim leases an execution: a fresh one, one that continues after a wait, or one whose lease ran out.
 func (v *vendor) claim(
 	ctx context.Context, id enginecore.ExecutionID, core hashrecord.Record,
 ) (reply enginerpc.ClaimExecutionReply, ok bool) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -19,7 +20,7 @@ type WaitName struct {
 	Step string
 }
 
-// String returns the node, and the step behind a slash.
+// String returns the node, and the step after a slash.
 func (w WaitName) String() string {
 	if w.Step == "" {
 		return w.Node
@@ -28,25 +29,25 @@ func (w WaitName) String() string {
 }
 
 // SignalWait delivers a signal to a wait of the run by its name, without a token: for programs of the run's own
-// service, which need not know whether the wait has begun. One of a client with an actor (Client.As) is in the audit
-// log. A signal that comes before it is kept (SignalAccepted), also
-// while the function goes on as new, and may end the wait when it begins. What early signals have decided takes no more
-// (SignalClosed): of a waitpoint node at once; of a function, whose needs only its wait tells, those beyond are kept
-// for the next wait of that name after activity.ContinueAsNew. A node that ended without having waited takes none
-// (SignalClosed). After a rerun, the signal goes to the latest wait of that name.
+// service, which need not know whether the wait has begun. The signal of a client with an actor (Client.As) is in the
+// audit log. A signal that comes before the wait is kept (SignalAccepted), also while the function continues as new,
+// and may end the wait when it begins. A wait that early signals have decided takes no further ones (SignalClosed): a
+// waitpoint node at once; for a function, only its wait defines how many it needs, so the surplus is kept for the next
+// wait of that name after activity.ContinueAsNew. A node that ended without having waited takes none (SignalClosed).
+// After a rerun, the signal goes to the latest wait of that name.
 //
-// The error wraps ErrUnknownNode, ErrRunNotFound, ErrInvalid for a node that does not wait in that way, those of
+// The error wraps ErrUnknownNode, ErrRunNotFound, ErrInvalid for a node that does not wait in that way, an error of
 // Client.Signal, or in contract mode ErrNotInContract. Nothing has changed then. The call is one atomic step; a wait
 // with a schema (activity.AnswerSchema) takes a second one.
-func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (SignalResult, error) {
+func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
 	if r.isIntercepted() {
 		return r.interceptedSignalWait(ctx, w, s)
 	}
 	if err := r.ready(ctx); err != nil {
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
-	send := func(ctx context.Context) (SignalResult, error) { return r.signalWait(ctx, w, s) }
-	var result SignalResult
+	send := func(ctx context.Context) (fabrictype.SignalResult, error) { return r.signalWait(ctx, w, s) }
+	var result fabrictype.SignalResult
 	var err error
 	if actor := r.client.actor; actor != "" {
 		result, err = r.client.answered(ctx, actor, waitEntryName(r.flow, r.id, w), &s, send)
@@ -54,19 +55,19 @@ func (r *RunRef) SignalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 		result, err = send(ctx)
 	}
 	if err != nil {
-		return SignalResult{}, r.errorf(fmt.Sprintf("signal %q to %s of", s.Name, w), err)
+		return fabrictype.SignalResult{}, r.errorf(fmt.Sprintf("signal %q to %s of", s.Name, w), err)
 	}
 	return result, nil
 }
 
-func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalResult, error) {
+func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (fabrictype.SignalResult, error) {
 	store, err := offered[engine.NamedWaits](ctx, r.client)
 	if err != nil {
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
 	signal, err := s.sent()
 	if err != nil {
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
 	call := enginerpc.SignalNodeCall{
 		Partition: r.partition, FlowID: r.flowID, Node: w.Node, Step: w.Step, OutgoingSignal: signal,
@@ -77,45 +78,46 @@ func (r *RunRef) signalWait(ctx context.Context, w WaitName, s Signal) (SignalRe
 		return err
 	})
 	if err != nil {
-		return SignalResult{}, nodeFault(signalFault(err))
+		return fabrictype.SignalResult{}, nodeFault(signalFault(err))
 	}
 	return deliveryOf(enginerpc.SignalReply{
 		Outcome: reply.Outcome, SignalID: reply.SignalID, FirstOutcome: reply.FirstOutcome, Matched: reply.Matched,
 	}, signal.SignalID), nil
 }
 
-// StartOrSignal delivers a signal to a wait of a run, and starts the run if there is none with the id of WithID: both
-// in one atomic step, so that no signal is lost between two calls, and none starts a second run. Use it for runs that
-// gather what comes: the first message starts the run of its order, the others join it.
+// StartOrSignal delivers a signal to a wait of a run, and starts the run if none exists with the id of WithID: both in
+// one atomic step, so that no signal is lost between two calls, and none starts a second run. Use it for runs that
+// gather messages: the first message starts the run of its order, the others join it.
 //
 // A run that exists is signalled whatever its input and graph are, and also by a program with another definition; a run
-// that is over takes no signal (SignalClosed), and no other one is started. SignalResult is that of RunRef.SignalWait.
-// Without WithID each call starts a run. The signal of a client with an actor (Client.As) is in the audit log.
+// that is over takes no signal (SignalClosed), and no other one is started. SignalResult is as RunRef.SignalWait
+// returns it. Without WithID each call starts a run. The signal of a client with an actor (Client.As) is in the audit
+// log.
 //
-// The error is one of Start or of RunRef.SignalWait; after one of SignalWait about a run that exists, that run is as it
-// was. A new run is not started if its signal is refused. In contract mode it wraps ErrNotInContract.
+// The error is one of Start or of RunRef.SignalWait; after an error of SignalWait about a run that exists, that run is
+// unchanged. A new run is not started if its signal is refused. In contract mode it wraps ErrNotInContract.
 func StartOrSignal[In, Out any](
 	ctx context.Context, c *Client, def *flow.Definition[In, Out], in In, w WaitName, s Signal, opts ...StartOption,
-) (*Run[Out], SignalResult, error) {
+) (*Run[Out], fabrictype.SignalResult, error) {
 	if err := checkContext(ctx); err != nil {
-		return nil, SignalResult{}, fmt.Errorf("start or signal: %w", err)
+		return nil, fabrictype.SignalResult{}, fmt.Errorf("start or signal: %w", err)
 	}
 	plan, err := planRun(c, def, in, opts)
 	if err != nil {
-		return nil, SignalResult{}, err
+		return nil, fabrictype.SignalResult{}, err
 	}
 	return startOrSignal(ctx, c, plan, w, s, def.DecodeResult)
 }
 
 func startOrSignal[Out any](
 	ctx context.Context, c *Client, plan *submit.RunPlan, w WaitName, s Signal, decode func([]byte) (Out, error),
-) (*Run[Out], SignalResult, error) {
+) (*Run[Out], fabrictype.SignalResult, error) {
 	var existed bool
-	send := func(ctx context.Context) (result SignalResult, err error) {
+	send := func(ctx context.Context) (result fabrictype.SignalResult, err error) {
 		existed, result, err = c.startOrSignal(ctx, plan, w, s)
 		return result, err
 	}
-	var result SignalResult
+	var result fabrictype.SignalResult
 	var err error
 	if c.actor != "" {
 		result, err = c.answered(ctx, plan.Creator, waitEntryName(plan.Flow, plan.Run, w), &s, send)
@@ -123,8 +125,9 @@ func startOrSignal[Out any](
 		result, err = send(ctx)
 	}
 	if err != nil {
-		return nil, SignalResult{}, fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow,
-			err)
+		return nil, fabrictype.SignalResult{},
+			fmt.Errorf("signal %q to %s of run %s of flow %s: %w", s.Name, w, plan.Run, plan.Flow,
+				err)
 	}
 	ref := &RunRef{client: c, flow: plan.Flow, id: plan.Run, flowID: plan.FlowID, partition: plan.Partition}
 	return &Run[Out]{RunRef: ref, decode: decode, existed: existed}, result, nil
@@ -133,20 +136,22 @@ func startOrSignal[Out any](
 // startOrSignal submits a plan with a signal.
 func (c *Client) startOrSignal(
 	ctx context.Context, plan *submit.RunPlan, w WaitName, s Signal,
-) (existed bool, result SignalResult, err error) {
+) (existed bool, result fabrictype.SignalResult, err error) {
 	if _, err := offered[engine.NamedWaits](ctx, c); err != nil {
-		return false, SignalResult{}, err
+		return false, fabrictype.SignalResult{}, err
 	}
 	if plan.Arrival != nil {
-		return false, SignalResult{}, invalid("StartOrSignal cannot be combined with WithKey and WithThrottle")
+		return false, fabrictype.SignalResult{}, invalid(
+			"StartOrSignal cannot be combined with WithKey and WithThrottle",
+		)
 	}
 	signal, err := s.sent()
 	if err != nil {
-		return false, SignalResult{}, err
+		return false, fabrictype.SignalResult{}, err
 	}
 	schema, err := plan.WaitSchema(w.Node, w.Step)
 	if err != nil {
-		return false, SignalResult{}, err
+		return false, fabrictype.SignalResult{}, err
 	}
 	// A run that exists may be of another graph, whose wait has another schema.
 	err = c.answers.SendSignal(&signal, schema, func() (string, error) {
@@ -163,7 +168,7 @@ func (c *Client) startOrSignal(
 		return plan.Sent.AnswerSchema, nil
 	})
 	if err != nil {
-		return false, SignalResult{}, err
+		return false, fabrictype.SignalResult{}, err
 	}
 	sent := plan.Sent
 	return existed, deliveryOf(enginerpc.SignalReply{

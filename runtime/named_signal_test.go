@@ -48,7 +48,7 @@ func TestStartOrSignal(t *testing.T) {
 		ctx := enginetest.Context(t)
 		def, handlers := gathering(t)
 		orders, more := runtime.WaitName{Node: "orders"}, runtime.WaitName{Node: "sum", Step: "more"}
-		send := func(in int, w runtime.WaitName, s runtime.Signal) (*runtime.Run[int], runtime.SignalResult) {
+		send := func(in int, w runtime.WaitName, s runtime.Signal) (*runtime.Run[int], fabrictype.SignalResult) {
 			run, sent, err := runtime.StartOrSignal(ctx, b.Client, def, in, w, s, runtime.WithID("one"))
 			require.NoError(t, err)
 			return run, sent
@@ -56,7 +56,7 @@ func TestStartOrSignal(t *testing.T) {
 		run, sent := send(1, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
 		require.False(t, run.Existed())
 		require.Equal(t, fabrictype.SignalAccepted, sent.Outcome)
-		// Another input is that of the same run.
+		// Another input refers to the same run.
 		run, sent = send(2, orders, runtime.Signal{Name: "order", Payload: 10, IdempotencyKey: "a"})
 		require.True(t, run.Existed())
 		require.Equal(t, fabrictype.SignalDuplicate, sent.Outcome)
@@ -114,7 +114,7 @@ func TestStartOrSignal(t *testing.T) {
 		require.Equal(t, 7, out)
 
 		// A node that runs again waits again, and takes signals again.
-		require.NoError(t, asked.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, asked.Rerun(ctx, fabrictype.RerunAll))
 		for range 2 {
 			_, err = asked.SignalWait(ctx, orders, runtime.Signal{Name: "order", Payload: 2})
 			require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestStartOrSignal(t *testing.T) {
 	})
 }
 
-// What is wrong with a signal by name is said, and starts no run.
+// A faulty signal by name returns its fault, and starts no run.
 func TestStartOrSignalRefuses(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

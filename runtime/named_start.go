@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
@@ -46,14 +47,14 @@ func (c *Client) StartManyNamed(
 // schema of the flow, as with StartNamed.
 func (c *Client) StartOrSignalNamed(
 	ctx context.Context, name string, input json.RawMessage, w WaitName, s Signal, opts ...StartOption,
-) (*Run[json.RawMessage], SignalResult, error) {
+) (*Run[json.RawMessage], fabrictype.SignalResult, error) {
 	named, err := c.namedFlow(ctx, name)
 	if err != nil {
-		return nil, SignalResult{}, fmt.Errorf("start or signal a run of flow %q: %w", name, err)
+		return nil, fabrictype.SignalResult{}, fmt.Errorf("start or signal a run of flow %q: %w", name, err)
 	}
 	plan, err := c.planNamed(named, name, input, opts)
 	if err != nil {
-		return nil, SignalResult{}, err
+		return nil, fabrictype.SignalResult{}, err
 	}
 	return startOrSignal(ctx, c, plan, w, s, rawJSON)
 }

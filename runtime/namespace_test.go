@@ -24,19 +24,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// foreign is what another namespace has, as far as its names tell.
+// foreign has the names of objects in another namespace.
 type foreign struct {
 	flow, run, node string
 	wait            runtime.Waitpoint
-	budget          runtime.BudgetRef
+	budget          fabrictype.BudgetRef
 	limit, schedule string
 	// bulkJob is an id that both namespaces use, theirJob one that only the other one does.
 	bulkJob, theirJob string
 }
 
-// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace:
-// the error that each must give. A nil error is that of a call that finds nothing to do, or does it in the namespace of
-// the caller.
+// acrossNamespaces are the methods of a client and of a reference to a run, called with the names of another namespace,
+// and the error that each must return. A nil error means that the call finds nothing to do, or does it in the namespace
+// of the caller.
 var acrossNamespaces = map[string]struct {
 	call func(context.Context, *runtime.Client, foreign) error
 	want error
@@ -73,7 +73,7 @@ var acrossNamespaces = map[string]struct {
 		return c.Run(x.flow, x.run).PurgeIfClosedAt(ctx, time.Now())
 	}, runtime.ErrRunNotFound},
 	"Rerun": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.Run(x.flow, x.run).Rerun(ctx, runtime.RerunAll())
+		return c.Run(x.flow, x.run).Rerun(ctx, fabrictype.RerunAll)
 	}, runtime.ErrRunNotFound},
 	"SetPriority": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		return c.Run(x.flow, x.run).SetPriority(ctx, 9)
@@ -124,7 +124,7 @@ var acrossNamespaces = map[string]struct {
 	}, nil},
 	"ListWaits": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		page, err := c.ListWaits(ctx, runtime.WaitQuery{}, "", 0)
-		return noneOf(page.Waits, err)
+		return noneOf(page.Items, err)
 	}, nil},
 	"Audit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		for e, err := range c.Audit(ctx, runtime.AuditQuery{Actor: "them"}) {
@@ -150,7 +150,7 @@ var acrossNamespaces = map[string]struct {
 	"ListRuns": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		all, err := c.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 		ofFlow, flowErr := c.ListRuns(ctx, runtime.RunQuery{Flow: x.flow}, "", 0)
-		return noneOf(append(all.Runs, ofFlow.Runs...), errors.Join(err, flowErr))
+		return noneOf(append(all.Items, ofFlow.Items...), errors.Join(err, flowErr))
 	}, nil},
 	"Feed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		feed, err := c.Feed(ctx, runtime.FeedFilter{Flow: x.flow}, "")
@@ -215,10 +215,10 @@ var acrossNamespaces = map[string]struct {
 		return err
 	}, nil},
 	"ReplaceLimit": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.ReplaceLimit(ctx, runtime.LimitState{Name: x.limit + "-absent"}, activity.AtOnce(1))
+		return c.ReplaceLimit(ctx, fabrictype.Limit{Name: x.limit + "-absent"}, activity.AtOnce(1))
 	}, enginecore.ErrChangedMeanwhile},
 	"ReplaceBudget": {func(ctx context.Context, c *runtime.Client, x foreign) error {
-		return c.ReplaceBudget(ctx, runtime.BudgetState{Ref: x.budget}, flow.HardLimit("calls", 1))
+		return c.ReplaceBudget(ctx, fabrictype.Budget{BudgetRef: x.budget}, flow.HardLimit("calls", 1))
 	}, enginecore.ErrChangedMeanwhile},
 	"ScheduleNamed": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		_, err := c.ScheduleNamed(ctx, x.schedule, x.flow, []byte("1"), runtime.ScheduleConfig{Every: time.Hour})
@@ -305,7 +305,7 @@ var acrossNamespaces = map[string]struct {
 	}, runtime.ErrScheduleNotFound},
 	"BackfillSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
 		now := time.Now()
-		_, err := c.BackfillSchedule(ctx, x.schedule, runtime.ScheduleBackfill{From: now.Add(-time.Hour), Until: now})
+		_, err := c.BackfillSchedule(ctx, x.schedule, fabrictype.Backfill{From: now.Add(-time.Hour), Until: now})
 		return err
 	}, runtime.ErrScheduleNotFound},
 	"EditSchedule": {func(ctx context.Context, c *runtime.Client, x foreign) error {
@@ -326,7 +326,7 @@ var ofAllNamespaces = map[string]string{
 	"Close":    "ends the client itself",
 	"Internal": "it sends nothing",
 	"Signal":   "the token gives the right, wherever the run is", "Waitpoint": "the token gives the right, wherever the run is",
-	"Publish": "it names what it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
+	"Publish": "it names the flow that it publishes", "Workers": "workers belong to all", "DrainWorker": "workers belong to all",
 	"Lanes": "lanes belong to all", "PauseLane": "lanes belong to all", "ResumeLane": "lanes belong to all",
 	"Pauses": "lanes belong to all", "PauseActivity": "activities belong to all", "ResumeActivity": "activities belong to all",
 	"As": "it sends nothing", "Use": "it sends nothing", "Run": "it sends nothing", "FlowName": "it sends nothing", "ID": "it sends nothing", "FlowID": "it sends nothing",
@@ -357,8 +357,8 @@ func noneOf[T any](list []T, err error) error {
 	return err
 }
 
-// What a client calls by the names, and with the ids, of another namespace finds nothing and changes nothing. Each
-// method of a client and of a reference to a run is either looked at here or belongs to all namespaces by its nature.
+// A call with the names, or with the ids, of another namespace finds nothing and changes nothing. The tables contain
+// each method of a client and of a reference to a run, also the methods that belong to all namespaces by their nature.
 func TestNamespacesAreApart(t *testing.T) {
 	t.Parallel()
 	for _, handle := range []reflect.Type{reflect.TypeFor[*runtime.Client](), reflect.TypeFor[*runtime.RunRef]()} {
@@ -366,7 +366,7 @@ func TestNamespacesAreApart(t *testing.T) {
 			name := handle.Method(i).Name
 			_, apart := acrossNamespaces[name]
 			_, shared := ofAllNamespaces[name]
-			require.True(t, apart != shared, "say of %s.%s what it does across namespaces", handle, name)
+			require.True(t, apart != shared, "%s.%s: add its behaviour across namespaces to one of the tables", handle, name)
 		}
 	}
 	enginetest.Each(t, func(t *testing.T, ours *enginetest.Bench) {
@@ -385,7 +385,7 @@ func TestNamespacesAreApart(t *testing.T) {
 		require.NoError(t, err)
 		_, err = runtime.Start(ctx, theirs.Client, def, 2, runtime.WithKey("customer", runtime.KeyPolicy{}))
 		require.NoError(t, err)
-		shared := runtime.BudgetRef{Name: "shared"}
+		shared := fabrictype.BudgetRef{Name: "shared"}
 		require.NoError(t, theirs.Client.Publish(ctx, runtime.Publication{Flow: def}))
 		require.NoError(t, theirs.Client.CreateBudget(ctx, shared, flow.HardLimit("calls", 4)))
 		require.NoError(t, theirs.Client.As("them").SetLimit(ctx, "few", "", activity.AtOnce(7)))
@@ -396,11 +396,13 @@ func TestNamespacesAreApart(t *testing.T) {
 			require.NoError(t, err)
 		}
 		x := foreign{bulkJob: "same", theirJob: "theirs", flow: "gate", run: "r1", node: "ok", budget: shared, limit: "few", schedule: "nightly"}
-		// Ids follow from names, so whoever knows these knows those.
+		// Ids follow from names, so a caller who knows the names knows the ids.
 		id := keyspace.FlowIDFor("theirs", x.flow, x.run)
 		p, err := engine.ConnOf(ours.Engine.Internal()).FlowPartition(id)
 		require.NoError(t, err)
-		x.wait = runtime.Waitpoint{ExecutionID: keyspace.NodeExecutionID(p, id, 1), ID: keyspace.WaitpointIDFor(id, "ok")}
+		x.wait = runtime.Waitpoint{Wait: fabrictype.Wait{
+			ExecutionID: string(keyspace.NodeExecutionID(p, id, 1)), ID: string(keyspace.WaitpointIDFor(id, "ok")),
+		}}
 		view := func() []any {
 			c := theirs.Client
 			described, err := c.Run(x.flow, x.run).Describe(ctx)
@@ -447,7 +449,7 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 		w := openWaits(t, ctx, run, 1)[0]
 		before := contents(t, ctx, b)
 		unknown := w
-		unknown.ExecutionID = keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily})
+		unknown.ExecutionID = string(keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily}))
 		for _, end := range []func(*runtime.RunRef, runtime.Waitpoint) error{
 			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.ResumeWait(ctx, w, 0) },
 			func(r *runtime.RunRef, w runtime.Waitpoint) error { return r.CancelWait(ctx, w, "") },
@@ -459,11 +461,11 @@ func TestWaitsOfOthersAreUnknown(t *testing.T) {
 			}
 			require.ErrorIs(t, end(run.RunRef, unknown), enginecore.ErrExecutionNotFound)
 		}
-		p, err := keyspace.PartitionOf(w.ExecutionID)
+		p, err := keyspace.PartitionOf(enginecore.ExecutionID(w.ExecutionID))
 		require.NoError(t, err)
 		_, err = engine.ConnOf(b.Engine.Internal()).EndWait(ctx, enginerpc.EndWaitCall{
-			Partition: p, ExecutionID: w.ExecutionID,
-			WaitpointID: w.ID, Resume: true, Result: []byte("7"), Namespace: "another",
+			Partition: p, ExecutionID: enginecore.ExecutionID(w.ExecutionID),
+			WaitpointID: enginecore.WaitpointID(w.ID), Resume: true, Result: []byte("7"), Namespace: "another",
 		})
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 		require.Equal(t, before, contents(t, ctx, b))

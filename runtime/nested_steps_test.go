@@ -65,7 +65,7 @@ func TestNestedAndStartedSteps(t *testing.T) {
 	})
 }
 
-// Of the reports of a burst the last one is kept: while the function goes on, and when it ends.
+// Of the reports of a burst the last one is kept: while the function continues, and when it ends.
 func TestLastProgressIsKept(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -152,7 +152,7 @@ func TestDeepJSON(t *testing.T) {
 	})
 }
 
-// What is given as JSON comes with its keys in their order: items of maps, constants, and results.
+// JSON values keep their keys in the given order: items of maps, constants, and results.
 func TestBytesOfJSONAreKept(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
@@ -33,8 +34,8 @@ func (r *RunRef) atPath(ctx context.Context, path string) (at *RunRef, node stri
 	}
 }
 
-// describeOne returns one node with what q asks for; nil when the run has no such node.
-func (r *RunRef) describeOne(ctx context.Context, node string, q describeRequest) (*NodeDescription, error) {
+// describeOne returns one node with the data that q requests; nil when the run has no such node.
+func (r *RunRef) describeOne(ctx context.Context, node string, q describeRequest) (*fabrictype.Node, error) {
 	q.paged, q.nodes = true, 1
 	d, _, err := r.readDescription(ctx, describeRequest{paged: true, nodes: 1})
 	if err != nil {

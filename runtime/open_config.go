@@ -33,11 +33,11 @@ type OpenConfig struct {
 	Prefix string
 	// Namespace separates the runs of several applications or tenants under one prefix. Run ids, schedules, limits and
 	// budgets belong to a namespace; workers, keepers, lanes, pauses of lanes and activities, and the secret of tokens
-	// are shared by all namespaces. It prevents accidents but is not a security boundary: whoever can open one
+	// are shared by all namespaces. It prevents accidents but is not a security boundary: a program that can open one
 	// namespace can open all. A name has at most 128 bytes without control characters. Defaults to "default".
 	Namespace string
-	// Partitions is the number of flow partitions of a new deployment, 1 to 65,536. It cannot be changed: another
-	// number than that of an existing deployment is an error that matches ErrInvalid. Defaults to that of the
+	// Partitions is the number of flow partitions of a new deployment, 1 to 65,536. It cannot be changed: a number that
+	// differs from an existing deployment's is an error that matches ErrInvalid. Defaults to the number of the
 	// deployment, and for a new one to 64 on a server, 8 in this process and 256 in contract mode.
 	Partitions int
 
@@ -59,10 +59,11 @@ type OpenConfig struct {
 	TLSConfig *tls.Config
 	// Credentials is called for each connection that is made, also to sentinels that require a login and to servers of
 	// a cluster, and returns the user and the password to present; an empty user is the default one. It is for
-	// passwords that are rotated and tokens that expire: connections that exist stay as they are, and refused
-	// credentials are asked for again. It may be called by several goroutines. While it returns an error, no connection
-	// is made: calls fail after their retries with that error and enginecore.ErrUnauthorized. Open refuses it together
-	// with a user or a password in the URL, and for the embedded engine. Defaults to nil: those of the URL.
+	// passwords that are rotated and tokens that expire: existing connections stay as they are, and the function is
+	// called again after its credentials were refused. It may be called by several goroutines. While it returns an
+	// error, no connection is made: calls fail after their retries with that error and enginecore.ErrUnauthorized. Open
+	// refuses it together with a user or a password in the URL, and for the embedded engine. Defaults to nil: the
+	// credentials in the URL.
 	Credentials func(context.Context) (user, password string, err error)
 	// Sentinel is for a URL of sentinels (valkey+sentinel). Defaults to the settings of the servers.
 	Sentinel SentinelConfig
@@ -77,8 +78,8 @@ type OpenConfig struct {
 	// Retention is how long runs are kept after their end, unless their flow sets flow.Retention. It is stored with a
 	// run when it starts, so a change applies to later runs. Keepers purge runs whose time is up. Defaults to 7 days.
 	Retention Retention
-	// Replication makes calls wait until replicas of the server have what was written. Defaults to none, which costs
-	// nothing: a failover can then take back what the last moments before it have acknowledged.
+	// Replication makes calls wait until replicas of the server have their writes. Defaults to none, which costs
+	// nothing: a failover can then take back writes that were acknowledged in the last moments before it.
 	Replication Replication
 	// Keeper configures the keeper that the workers of this engine share. NewKeeper has a config of its own.
 	Keeper KeeperConfig
@@ -100,7 +101,8 @@ type OpenConfig struct {
 	// Internal is for packages of this module; programs can do nothing with it, and it may change.
 	Internal enginelink.Handle
 
-	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to that of package enginerpc.
+	// retryFor is for how long a call is sent again before it fails, for tests. Defaults to the time of package
+	// enginerpc.
 	retryFor time.Duration
 }
 
@@ -108,10 +110,10 @@ type OpenConfig struct {
 // other URLs.
 type SentinelConfig struct {
 	// Credentials is OpenConfig.Credentials for sentinels, in place of sentinel_username and sentinel_password in the
-	// URL. Defaults to nil: those of the URL, or else those of the servers, which a sentinel gets that requires a
-	// login.
+	// URL. Defaults to nil: the credentials in the URL, or else, for a sentinel that requires a login, the credentials
+	// of the servers.
 	Credentials func(context.Context) (user, password string, err error)
-	// TLSConfig is OpenConfig.TLSConfig for sentinels. Defaults to that of the servers.
+	// TLSConfig is OpenConfig.TLSConfig for sentinels. Defaults to the config of the servers.
 	TLSConfig *tls.Config
 }
 
@@ -140,8 +142,8 @@ func (c OpenConfig) checkConnection(to *engineurl.Target) error {
 
 // ContractConfig configures contract mode. In contract mode, an engine calls only the ff_* functions of the FlowFabric
 // contract, version 15, of the library that is already loaded on the server. Open neither loads nor replaces a library,
-// so flows can run on a stock FlowFabric server beside its own programs. Open fails with enginecore.ErrNoLibrary or
-// ErrIncompatibleLibrary when the library is missing or has another version.
+// so flows can run on a stock FlowFabric server together with its own programs. Open fails with enginecore.ErrNoLibrary
+// or ErrIncompatibleLibrary when the library is missing or has another version.
 //
 // Each step of a run is a separate call in contract mode. Runs are therefore slower, and other programs can observe a
 // step that is half done; workers and keepers repeat every step until it is complete. Start refuses a flow that the
@@ -156,14 +158,14 @@ type ContractConfig struct {
 	ReconcileInterval time.Duration
 }
 
-// Replication is how many replicas of a server confirm what a call has written before the call returns. It holds for
-// all calls that acknowledge something: starts, signals, answers to waits, cancels, pauses, schedules, limits, budgets
-// and the calls of package admin; for the results that Result returns; and for the outcomes and recorded steps that
-// workers report. Claims, leases, heartbeats and the work of keepers do not wait.
+// Replication is how many replicas of a server confirm the writes of a call before the call returns. It holds for all
+// calls that acknowledge something: starts, signals, answers to waits, cancels, pauses, schedules, limits, budgets and
+// the calls of package admin; for the results that Result returns; and for the outcomes and recorded steps that workers
+// report. Claims, leases, heartbeats and the work of keepers do not wait.
 //
-// A call that the replicas have not confirmed within Timeout, or whose primary changed meanwhile, has nevertheless been
-// carried out. Its error wraps enginecore.ErrNotReplicated, and the same call with the same id may be repeated. Workers
-// and keepers log the event "replication.missed" and go on.
+// A call that the replicas have not confirmed within Timeout, or whose primary changed in the meantime, has been
+// performed nevertheless. Its error wraps enginecore.ErrNotReplicated, and the same call with the same id may be
+// repeated. Workers and keepers log the event "replication.missed" and continue.
 //
 // It is for servers with replicas only: Open refuses it for the engine of this process and in contract mode. The user
 // needs the right to use WAIT. A replica that has confirmed holds the data in its memory; whether it is on its disk is
@@ -175,7 +177,7 @@ type Replication struct {
 	Timeout time.Duration
 }
 
-// check returns what is wrong with it; inProcess and contract are the kind of engine.
+// check returns the fault of a field; inProcess and contract are the kind of engine.
 func (r Replication) check(inProcess, contract bool) error {
 	switch {
 	case r.Replicas < 0 || r.Replicas > maxReplicas:
@@ -271,8 +273,8 @@ func (c OpenConfig) withDefaults() OpenConfig {
 	return c
 }
 
-// check returns all faults of a config with defaults but for those of Keeper, joined. contract reports whether the URL
-// asks for contract mode.
+// check returns all faults of a config with defaults except the faults of Keeper, joined. contract reports whether the
+// URL selects contract mode.
 func (c OpenConfig) check(contract bool) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }

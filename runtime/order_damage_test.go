@@ -13,8 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// command sends a command with keys of the default lane in the only partition: $idx and $ffx stand for their
-// beginnings.
+// command sends a command with keys of the default lane in the only partition, of which $idx and $ffx are the prefixes.
 func (u *lineUp) command(t *testing.T, words ...string) int64 {
 	t.Helper()
 	for i, word := range words {
@@ -31,8 +30,9 @@ func (u *lineUp) command(t *testing.T, words ...string) int64 {
 	return n
 }
 
-// A line that names keys whose queues are gone keeps nobody from working: what waits without a queue runs as well.
-func TestLinesWithHoles(t *testing.T) {
+// Fairness keys without a queue in the order of a lane do not keep workers from claiming: executions without a queue
+// run as well.
+func TestLaneOrder_WithMissingQueues(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		u := newLineUp(t, b)
@@ -59,7 +59,7 @@ func lastIndexOf(list []string, label string) int {
 	return at
 }
 
-// What waits without a key shares a queue, too, and is brought back into it.
+// Executions without a fairness key share a queue, too, and the keeper enters them into it again.
 func TestQueueWithoutKeyIsRepaired(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -68,7 +68,7 @@ func TestQueueWithoutKeyIsRepaired(t *testing.T) {
 		u.start(t, u.l.flow(t, "free", 10, false), "", "none")
 		require.EqualValues(t, 10, u.command(t, "ZCARD", "$ffx:queue:"))
 		u.command(t, "DEL", "$ffx:queue:")
-		u.command(t, "HDEL", "$ffx:order", "adopted_to") // as when claims have looked at all that came before
+		u.command(t, "HDEL", "$ffx:order", "adopted_to") // as when claims have read all executions that came before
 		u.command(t, "ZREM", "$ffx:turns", "")
 		report, err := b.RunKeeperTask(u.ctx, "index_reconciliation")
 		require.NoError(t, err)

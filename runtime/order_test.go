@@ -114,7 +114,7 @@ func indexOf(list []string, label string) int {
 	return len(list)
 }
 
-// What is least urgent runs after seven that are more urgent at the latest, also when the urgent ones come by hand-off.
+// An execution of the lowest priority runs after at most seven of a higher one, also when those come by hand-off.
 func TestLowPriorityIsNotStarved(t *testing.T) {
 	t.Parallel()
 	for _, inRow := range []bool{false, true} {
@@ -123,7 +123,7 @@ func TestLowPriorityIsNotStarved(t *testing.T) {
 				u := newLineUp(t, b)
 				one := u.l.flow(t, "one", 1, false)
 				u.start(t, one, "", "low")
-				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // what comes is younger than the first one
+				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0) // the others are younger than the first one
 				many := u.l.flow(t, "many", 40, inRow, flow.Priority(9))
 				u.start(t, many, "", "high")
 				u.start(t, u.l.flow(t, "middle", 1, false, flow.Priority(5)), "", "middle")
@@ -148,7 +148,8 @@ func TestOrderByPriority(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
-// A change of priority reaches what is eligible and what is not yet, and what is gone or bad is told apart.
+// A change of priority reaches eligible executions and those that are not yet eligible. Finished runs and invalid
+// priorities return different errors.
 func TestSetPriority(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -170,8 +171,7 @@ func TestSetPriority(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
-// In the queue of a limit, too, whoever gets another priority moves, and so do the runs of maps and sub-flows that have
-// started.
+// A new priority also changes the order in the queue of a limit, and reaches the started runs of maps and sub-flows.
 func TestSetPriorityReachesFurther(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -298,7 +298,7 @@ func TestFairAtSize(t *testing.T) {
 }
 
 // Tenants take turns, hand-offs count, and those without a key count as one tenant, also when they came first.
-func TestTurns(t *testing.T) {
+func TestFairnessKeysTakeTurns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		u := newLineUp(t, b)

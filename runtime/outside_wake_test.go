@@ -247,7 +247,7 @@ func TestSiblingsAreCounted(t *testing.T) {
 				}
 				return ""
 			})
-			// The upstream that the join was told of has not ended, and is not needed either.
+			// The upstream whose end was reported to the join has not ended, and is not needed either.
 			require.Equal(t, map[string]int64{"cancelled": 2}, k.Stats().Siblings)
 			counted := collect(t, reader)
 			require.EqualValues(t, 2, counted["flowfabric.keeper.siblings_dispatched{sibling_quorum_satisfied}"])

@@ -34,15 +34,15 @@ func describeUntil(t *testing.T, b *enginetest.Bench, flowName, run string, miss
 }
 
 func overdueNode(d *runtime.RunDescription) string {
-	if d.Nodes[0].Overdue == 0 {
-		return "it is not overdue: " + d.Nodes[0].Why
+	if d.Nodes[0].Overdue.Duration == 0 {
+		return "it is not overdue: " + d.Nodes[0].Waiting.Sentence
 	}
 	return ""
 }
 
-// A retry, a delay, a wait, a deadline and a lost worker that no keeper sees to are called overdue, and the reason is
-// told: no keeper, or not.
-func TestOverdueIsTold(t *testing.T) {
+// A retry, a delay, a wait, a deadline and a lost worker that no keeper has processed in time are marked overdue. The
+// reason states whether keepers are present.
+func TestOverdue_IsDescribedWithItsReason(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -75,43 +75,43 @@ func TestOverdueIsTold(t *testing.T) {
 
 		missing := regexp.MustCompile(`^overdue by \d+ s: no keeper seen \(`)
 		d := describeUntil(t, b, retried.Name(), "retry", overdueNode)
-		require.Regexp(t, missing, d.Nodes[0].Why)
-		require.Contains(t, d.Nodes[0].Why, "retries at")
+		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "retries at")
 		require.True(t, d.NoKeeper)
-		require.Zero(t, d.Overdue, "there is no deadline")
+		require.Zero(t, d.Overdue, "the run has no deadline")
 		d = describeUntil(t, b, lost.Name(), "lost", overdueNode)
-		require.Regexp(t, missing, d.Nodes[0].Why)
-		require.Contains(t, d.Nodes[0].Why, "its worker was lost")
+		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "its worker was lost")
 		d = describeUntil(t, b, "expiring", "deadline", func(d *runtime.RunDescription) string {
-			if d.Overdue == 0 {
+			if d.Overdue.Duration == 0 {
 				return "the deadline of the run"
 			}
 			return ""
 		})
 		require.True(t, d.NoKeeper)
 		d = describeUntil(t, b, "awaited", "wait", overdueNode)
-		require.Regexp(t, missing, d.Nodes[0].Why)
+		require.Regexp(t, missing, d.Nodes[0].Waiting.Sentence)
 
-		// Somebody hears what keepers hear: one that lags.
+		// A listener on the channel of keepers appears as a keeper that lags.
 		_, end := hearKeepers(t, b)
 		d = describeUntil(t, b, retried.Name(), "retry", overdueNode)
-		require.Regexp(t, `^overdue by \d+ s \(retries at`, d.Nodes[0].Why)
+		require.Regexp(t, `^overdue by \d+ s \(retries at`, d.Nodes[0].Waiting.Sentence)
 		require.False(t, d.NoKeeper)
 		end()
 
 		// A keeper sees to all of it; a run that waits for a worker afterwards is not a keeper's fault.
 		b.Keeper(t)
 		d = describeUntil(t, b, lost.Name(), "lost", func(d *runtime.RunDescription) string {
-			if d.Nodes[0].Overdue > 0 {
-				return "it is overdue: " + d.Nodes[0].Why
+			if d.Nodes[0].Overdue.Duration > 0 {
+				return "it is overdue: " + d.Nodes[0].Waiting.Sentence
 			}
 			return ""
 		})
-		require.NotContains(t, d.Nodes[0].Why, "overdue")
+		require.NotContains(t, d.Nodes[0].Waiting.Sentence, "overdue")
 	})
 }
 
-// What is due in the future, or has been due for a moment, is not overdue.
+// Work that is due in the future, or has been due for a moment, is not overdue.
 func TestNotOverdue(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
@@ -129,5 +129,5 @@ func TestNotOverdue(t *testing.T) {
 	})
 	require.Zero(t, d.Nodes[0].Overdue)
 	require.False(t, d.NoKeeper)
-	require.NotContains(t, d.Nodes[0].Why, "overdue")
+	require.NotContains(t, d.Nodes[0].Waiting.Sentence, "overdue")
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A function that ignores the end of its context is told of, counted, and makes a worker unready that has no other
-// slot; all of that ends when it returns.
+// A function that ignores the end of its context is logged and counted, and makes a worker without another slot
+// unready; all of that ends when it returns.
 func TestFunctionIgnoresTheEndOfItsContext(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// What is due by the engine's clock is looked at in time, however wrong this machine's wall clock is.
+// A partition is read in time for work that is due by the engine's clock, however wrong this machine's wall clock is.
 func TestPartitionTimerFollowsTheEnginesClock(t *testing.T) {
 	t.Parallel()
 	p := keyspace.Partition{Family: keyspace.FlowFamily}
@@ -80,8 +80,8 @@ func TestPartitionTimerWithoutTheEnginesClock(t *testing.T) {
 	require.Len(t, due, 1)
 }
 
-// What a keeper does after the engine's answer, however long it takes, does not make it late for what it hears
-// meanwhile or for what the answer told it.
+// The work of a keeper after the engine's answer, however long it takes, does not make it late for messages that arrive
+// in the meantime or for the times in the answer.
 func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 	t.Parallel()
 	p := keyspace.Partition{Family: keyspace.FlowFamily}
@@ -105,8 +105,8 @@ func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 	}
 }
 
-// Answers that arrive together have been given one after the other: what is due in each partition is due at the same
-// local time, whichever answered first.
+// Answers that arrive together were given one after the other: work that is due in each partition at the same time of
+// the engine is due at the same local time, whichever partition answered first.
 func TestPartitionTimerSeparatesAnswers(t *testing.T) {
 	t.Parallel()
 	const partitions, perCall = 64, time.Millisecond

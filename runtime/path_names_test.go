@@ -54,7 +54,7 @@ func TestNamesOfPaths(t *testing.T) {
 		}
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 		require.NoError(t, err)
-		require.Empty(t, page.Runs)
+		require.Empty(t, page.Items)
 	})
 }
 

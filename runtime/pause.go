@@ -10,9 +10,9 @@ import (
 )
 
 // Pause keeps the nodes of the run from starting until Resume. Running functions, delays, signals and the deadline of
-// the run continue. Pausing a paused run is not an error, and changes neither its reason nor who paused it. The rules
-// for the reason are those of Cancel. The error wraps
-// ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in contract mode ErrNotInContract.
+// the run continue. Pausing a paused run is not an error, and changes neither its reason nor its actor. The reason
+// follows the rules of Cancel. The error wraps ErrInvalid, ErrRunNotFound, ErrRunOver when the run has ended, or in
+// contract mode ErrNotInContract.
 func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.Pause, "", func(ctx context.Context, r *RunRef) error {
@@ -35,7 +35,7 @@ func (r *RunRef) Pause(ctx context.Context, reason string, opts ...ActionOption)
 }
 
 // Resume ends the pause of the run. Resuming a run that is not paused is not an error. Resume makes the nodes of a
-// large run eligible in several calls; after an error, repeat it. The errors are those of Pause.
+// large run eligible in several calls; after an error, repeat it. The error is one of Pause.
 func (r *RunRef) Resume(ctx context.Context, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.Resume, "", func(ctx context.Context, r *RunRef) error {

@@ -45,7 +45,7 @@ func (p *pausable) start(t *testing.T, nodes int) *runtime.Run[int] {
 	return run
 }
 
-// probe runs a flow of another activity to its end, by when a worker that could would have taken what was there before.
+// probe runs a flow of another activity to its end. A worker that could have taken earlier work has taken it by then.
 func (p *pausable) probe(t *testing.T, other *activity.Activity[int, int]) {
 	run, err := runtime.Start(p.ctx, p.Client, single(t, other), 1)
 	require.NoError(t, err)
@@ -69,13 +69,13 @@ func TestPausedLane(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, lanes, 2)
 		require.Equal(t, "default", lanes[0].Name)
-		require.True(t, lanes[0].Paused)
+		require.True(t, lanes[0].Paused())
 		require.Equal(t, "maintenance", lanes[0].PauseReason)
-		require.WithinDuration(t, time.Now(), lanes[0].PausedSince, time.Hour)
+		require.WithinDuration(t, time.Now(), lanes[0].PausedAt, time.Hour)
 		require.Equal(t, 1, lanes[0].Eligible)
 		require.Equal(t, 2, lanes[0].Blocked.Dependencies)
 		require.WithinDuration(t, time.Now(), lanes[0].Oldest, time.Hour)
-		require.False(t, lanes[1].Paused)
+		require.False(t, lanes[1].Paused())
 		pauses, err := b.Client.Pauses(p.ctx)
 		require.NoError(t, err)
 		require.Len(t, pauses, 1)
@@ -118,7 +118,7 @@ func TestPausedActivity(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 2})
 }
 
-// What runs when its run is paused goes on; what comes after it waits.
+// Running nodes continue when their run is paused; their downstreams wait.
 func TestPausedRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -138,10 +138,10 @@ func TestPausedRun(t *testing.T) {
 			d, err := run.Describe(p.ctx)
 			require.NoError(t, err)
 			require.Equal(t, "look at it", d.PauseReason)
-			if d.Nodes[0].State == fabrictype.NodeSucceeded && d.Nodes[1].Why == "the run is paused: look at it" {
+			if d.Nodes[0].State == fabrictype.NodeSucceeded && d.Nodes[1].Waiting.Sentence == "the run is paused: look at it" {
 				return ""
 			}
-			return d.Nodes[1].Why
+			return d.Nodes[1].Waiting.Sentence
 		})
 		require.EqualValues(t, 1, p.runs.Load())
 		require.NoError(t, run.Resume(p.ctx))
@@ -156,7 +156,7 @@ func TestPausedRun(t *testing.T) {
 }
 
 // A paused run can be cancelled, and a resumption that was cut short is completed by a keeper.
-func TestPausesEndSomehow(t *testing.T) {
+func TestPauses_EndInEveryWay(t *testing.T) {
 	t.Parallel()
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
 		p := newPausable(t, b, nil)
@@ -176,7 +176,7 @@ func TestPausesEndSomehow(t *testing.T) {
 		_, err = cancelled.Result(p.ctx)
 		require.Error(t, err)
 
-		// Only the pause is taken away, as by a client that dies before it lets go what was held.
+		// Only the pause is deleted, as by a client that dies before it releases the held executions.
 		keys := engine.ConnOf(b.Engine.Internal()).Keys()
 		for _, part := range engine.ConnOf(b.Engine.Internal()).Partitioning().FlowPartitions() {
 			wire := engine.ConnOf(b.Engine.Internal()).Client()

@@ -39,7 +39,7 @@ type PlannedCall struct {
 	Function string `json:"function"`
 	// Node is the node that the call is for; empty if it is for the flow.
 	Node string `json:"node,omitempty"`
-	// Subject says what the call is for, in English.
+	// Subject is the purpose of the call, in English.
 	Subject string `json:"subject"`
 	// Refused is the feature for which contract mode refuses the call, in the words of its error; empty if it does not.
 	Refused string `json:"refused,omitempty"`
@@ -100,7 +100,7 @@ func writeCalls(b *strings.Builder, calls []PlannedCall) {
 const plannedRun = "planned"
 
 // Plan returns the calls that starting a run of the definition would send, before anything runs and without an engine.
-// Of the options, only WithID changes the plan. The error matches ErrInvalid or ErrTooLarge, as that of Start.
+// Of the options, only WithID changes the plan. The error matches ErrInvalid or ErrTooLarge, as the error of Start.
 func Plan[In, Out any](def *flow.Definition[In, Out], in In, opts ...StartOption) (*StartPlan, error) {
 	if def == nil {
 		return nil, fmt.Errorf("plan run: %w: the definition is nil", ErrInvalid)
@@ -123,7 +123,7 @@ func Plan[In, Out any](def *flow.Definition[In, Out], in In, opts ...StartOption
 }
 
 // PlanPublished returns the calls that starting a run of a published flow would send. Parts that depend on the input,
-// such as keys of budgets, are as for an empty input. The error is that of a graph that this program cannot read.
+// such as keys of budgets, are as for an empty input. The error is about a graph that this program cannot read.
 func PlanPublished(d *FlowDescription) (*StartPlan, error) {
 	graph, err := flowgraph.ParseGraph(d.Definition)
 	if err != nil {
@@ -155,7 +155,7 @@ func planStart(compiled *submit.CompiledFlow, id string, input []byte) (*StartPl
 }
 
 // plannedCalls adds to calls of the contract why contract mode refuses them: the call that creates a node has the
-// features of the node, and the first call those of the flow.
+// features of the node, and the first call the features of the flow.
 func plannedCalls(steps []submit.PlanStep, refusals []contractmode.Refusal) []PlannedCall {
 	create := enginerpc.FunctionName(enginerpc.CreateExecutionCall{})
 	policy := enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{})

@@ -22,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// wideFlow is a flow of a root, width nodes after it, and one that joins them behind a waitpoint.
+// wideFlow is a flow of a root, width nodes after it, and one that joins them after a waitpoint.
 func wideFlow(t *testing.T, width int) *flow.Definition[int, int] {
 	t.Helper()
 	step := activity.New("plan.step", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -40,9 +40,9 @@ func wideFlow(t *testing.T, width int) *flow.Definition[int, int] {
 	return def
 }
 
-// A plan has the calls that a server gets, in their order: in contract mode those of the contract, else the composite
+// A plan has the calls that a server gets, in their order: the contract's calls in contract mode, else the composite
 // ones.
-func TestPlanIsWhatIsSent(t *testing.T) {
+func TestPlan_HasTheSentCalls(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		if b.Kind == testserver.Embedded || b.Kind == testserver.OnCluster {
@@ -119,8 +119,8 @@ func recordCalls(t *testing.T, b *enginetest.Bench, do func()) []string {
 	return calls
 }
 
-// A plan of what contract mode refuses has the calls all the same, and says so.
-func TestPlanOfRefusals(t *testing.T) {
+// A plan that contract mode refuses has the calls all the same, and the refusal.
+func TestPlan_HasRefusalsOfContractMode(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return 2 * n, nil })
 	split := activity.New("split", func(_ context.Context, n int) ([]int, error) { return []int{n}, nil })

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/baggage"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -109,7 +110,7 @@ func TestContextPropagation(t *testing.T) {
 		list, err := deep.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []string{"deep/deep-user"}, list)
-		require.NoError(t, deep.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, deep.Rerun(ctx, fabrictype.RerunAll))
 		list, err = deep.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, []string{"deep/deep-user"}, list)

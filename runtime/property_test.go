@@ -19,13 +19,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What the property tests of this package do on each engine.
+// The numbers of the property tests of this package, on each engine.
 const (
 	propertyRounds = 3
 	flowsAtATime   = 4
 )
 
-// meddling is what happens to a run besides being worked on.
+// meddling is an interference with a run while workers execute it.
 type meddling string
 
 const (
@@ -42,7 +42,7 @@ type trial struct {
 	plan     *runtime.RunPlan
 	meddling meddling
 	touched  map[string]bool // nodes that an operator has ended
-	replayed bool            // some node was run again, which does not touch what was skipped because of it
+	replayed bool            // some node was run again, which does not touch nodes that were skipped because of it
 }
 
 // TestRandomFlows runs random flows while workers and keepers come and go and others interfere, and checks outcomes
@@ -79,7 +79,7 @@ func (c *workerPool) round(t *testing.T, seed uint64) {
 	for _, trial := range trials {
 		_, err := trial.run.Result(ctx)
 		var over *runtime.RunError
-		// What an operator has completed or replayed need not leave a result.
+		// A node that an operator has completed or replayed need not have a result.
 		excused := trial.meddling == operated && ctx.Err() == nil
 		if err != nil && !errors.As(err, &over) && !excused {
 			d, _ := trial.run.Describe(context.Background())
@@ -96,7 +96,7 @@ func (c *workerPool) round(t *testing.T, seed uint64) {
 	c.bench.Wipe(t)
 }
 
-// inspect checks in the middle of a round what must hold at every moment, with everybody standing still.
+// inspect checks the invariants of every moment in the middle of a round, while all workers and keepers are stopped.
 func (c *workerPool) inspect(t *testing.T, r *rand.Rand) {
 	c.stop(t)
 	c.bench.Check(t, invariant.AnyTime)
@@ -109,7 +109,7 @@ func stateOf(d *runtime.RunDescription) string {
 	}
 	text := fmt.Sprintf("%s, %d open\n", d.State, d.OpenNodes)
 	for _, n := range d.Nodes {
-		text += fmt.Sprintf("  %s %s %s attempts=%d %s\n", n.Name, n.State, n.Why, n.Attempts, n.Reason)
+		text += fmt.Sprintf("  %s %s %s attempts=%d %s\n", n.Name, n.State, n.Waiting.Sentence, n.Attempts, n.Reason)
 	}
 	return text
 }
@@ -133,7 +133,7 @@ func (c *workerPool) newTrial(t *testing.T, ctx context.Context, r *rand.Rand, i
 	return x
 }
 
-// judge compares what became of a run with what the model allows.
+// judge compares the outcomes of a run with the outcomes that the model allows.
 func (c *workerPool) judge(t *testing.T, s *invariant.Snapshot, x *trial) {
 	f, ok := s.Flow(string(x.run.FlowID()))
 	require.True(t, ok, "the flow is gone")
@@ -173,7 +173,7 @@ func (c *workerPool) judge(t *testing.T, s *invariant.Snapshot, x *trial) {
 	}
 }
 
-// verdict says what is wrong with the outcome of a node of a run with which somebody interfered.
+// verdict describes how the outcome of a node contradicts the interference with its run, or returns "".
 func verdict(outcome string, ready, stopped, touched, succeeds bool) string {
 	switch {
 	case outcome == "none":
@@ -183,7 +183,7 @@ func verdict(outcome string, ready, stopped, touched, succeeds bool) string {
 	case (outcome == "success" || outcome == "failed") && !ready:
 		return "it ran although an upstream did not succeed"
 	case outcome == "cancelled" && !stopped && !touched, outcome == "expired" && !touched:
-		return "nobody asked for it"
+		return "no call caused it"
 	case !ready && outcome != "skipped" && !stopped && !touched:
 		return "an upstream did not succeed"
 	case outcome == "success" && !succeeds && !touched:
@@ -210,8 +210,8 @@ func flowOutcome(f invariant.Flow, stopped bool) string {
 	return outcome
 }
 
-// judgeResult checks that what is stored is what the function returned in one of its attempts, and that everybody
-// downstream got it.
+// judgeResult checks that the stored result was returned by one of the node's attempts, and that all downstreams
+// received it.
 func (c *workerPool) judgeResult(t *testing.T, f invariant.Flow, x *trial, n *sketchNode, got invariant.Node) {
 	if got.Outcome == "success" && !x.touched[n.name] && !c.lab.results(x.run.ID(), n.name)[string(got.Result)] {
 		t.Errorf("node %s has result %s, its function never returned that", n.name, got.Result)

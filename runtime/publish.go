@@ -48,12 +48,12 @@ type Publication struct {
 
 // Publish publishes flows in the client's namespace: their graphs, the JSON Schemas of their inputs and results, and
 // their descriptions. The entry of a name is the flow that was published last, so programs of two versions that publish
-// in turn replace each other's; runs do not depend on it. Publishing what is published already costs one small call and
-// changes nothing. WorkerConfig.Publish does the same when a worker begins.
+// in turn replace each other's; runs do not depend on it. Publishing an unchanged flow costs one small call and changes
+// nothing. WorkerConfig.Publish does the same when a worker begins.
 //
-// The error joins those of all flows that were not published. It matches ErrInvalid for a definition that Build did not
-// make and for a type without a schema, when nothing is published; ErrTooLarge for a definition above 1 MiB; and in
-// contract mode ErrNotInContract.
+// The error joins the errors of all flows that were not published. It matches ErrInvalid for a definition that Build
+// did not make and for a type without a schema, when nothing is published; ErrTooLarge for a definition above 1 MiB;
+// and in contract mode ErrNotInContract.
 func (c *Client) Publish(ctx context.Context, flows ...Publication) error {
 	if _, err := offered[engine.FlowCatalogue](ctx, c); err != nil {
 		return fmt.Errorf("publish: %w", err)
@@ -75,8 +75,8 @@ func (c *Client) Publish(ctx context.Context, flows ...Publication) error {
 	return errors.Join(faults...)
 }
 
-// Withdraw removes a flow and its history from the catalogue. Programs that publish it again bring it back. Withdrawing
-// what is not published changes nothing. In contract mode the error matches ErrNotInContract.
+// Withdraw removes a flow and its history from the catalogue. Programs that publish it again enter it again.
+// Withdrawing a flow that is not published changes nothing. In contract mode the error matches ErrNotInContract.
 func (c *Client) Withdraw(ctx context.Context, name string) error {
 	store, err := offered[engine.FlowCatalogue](ctx, c)
 	if err == nil {
@@ -94,7 +94,7 @@ func (c *Client) Withdraw(ctx context.Context, name string) error {
 	return nil
 }
 
-// aboutFlow is what lists show of a flow.
+// aboutFlow has the fields of a flow that lists show.
 type aboutFlow struct {
 	Doc        string `json:"doc,omitempty"`
 	Codec      string `json:"codec"`

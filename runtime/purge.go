@@ -15,10 +15,10 @@ import (
 // the run is open, ErrRunNotFound, or in contract mode ErrNotInContract.
 func (r *RunRef) Purge(ctx context.Context) error { return r.purge(ctx, time.Time{}) }
 
-// PurgeIfClosedAt is Purge for a program that decides by what it has read: it purges the run only while its end is the
-// one at closedAt, the ClosedAt of a description or a summary. The engine compares, in milliseconds, and begins to
-// purge in one atomic call. The error also wraps ErrRunOpen if the run was run again and is open, and
-// enginecore.ErrChangedMeanwhile if it has ended again; nothing was changed then. A zero time is ErrInvalid.
+// PurgeIfClosedAt is Purge for a program that decides by a description or a summary that it has read: it purges the run
+// only while its end is the one at closedAt, the ClosedAt of that description or summary. The engine compares, in
+// milliseconds, and begins to purge in one atomic call. The error also wraps ErrRunOpen if the run was run again and is
+// open, and enginecore.ErrChangedMeanwhile if it has ended again; nothing was changed then. A zero time is ErrInvalid.
 func (r *RunRef) PurgeIfClosedAt(ctx context.Context, closedAt time.Time) error {
 	if err := r.ready(ctx); err != nil {
 		return err

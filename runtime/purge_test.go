@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -27,8 +28,8 @@ func nothingLeft(t testing.TB, b *enginetest.Bench) {
 	t.Helper()
 	var left []string
 	for _, key := range b.Check(t, invariant.Quiescent).KeyNames() {
-		// Secrets and the numbers of workers are those of the partition. The counts of hours and the records of workers
-		// outlive the runs, and so does who has purged them.
+		// Secrets and the numbers of workers belong to the partition. The counts of hours, the records of workers and
+		// the audit log outlive the runs.
 		if strings.Contains(key, "{") && !strings.Contains(key, ":sec:") && !strings.HasSuffix(key, ":workers") &&
 			!strings.Contains(key, ":run_counts") && !strings.Contains(key, ":worker_") && !strings.Contains(key, ":audit_log:") {
 			left = append(left, key)
@@ -45,7 +46,7 @@ func definitionOf(t testing.TB, f *flow.Builder[none, string]) *flow.Definition[
 	return def
 }
 
-// variety are flows that leave everything behind that a flow can leave.
+// variety returns flows that create every kind of key that a flow can create.
 func (c *course) variety(t testing.TB) map[string]*flow.Definition[none, string] {
 	t.Helper()
 	chain := flow.New[none, string]("chain", flow.Tag("team.name", "x"), flow.Deadline(time.Hour))
@@ -81,7 +82,7 @@ func (c *course) variety(t testing.TB) map[string]*flow.Definition[none, string]
 	return defs
 }
 
-// runAll runs every flow of a variety to its end; what hangs is cancelled.
+// runAll runs every flow of a variety to its end; runs that hang are cancelled.
 func runAll(t testing.TB, b *enginetest.Bench, defs map[string]*flow.Definition[none, string], id string) []*runtime.Run[string] {
 	t.Helper()
 	ctx := enginetest.Context(t)
@@ -175,8 +176,8 @@ func TestPurgeInParts(t *testing.T) {
 		b.Check(t, invariant.AnyTime)
 		listed, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "wide"}, "", 10)
 		require.NoError(t, err)
-		require.Empty(t, listed.Runs)
-		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: d.Nodes[1100].ExecutionID, LaneID: "default"})
+		require.Empty(t, listed.Items)
+		_, err = core.ReplayExecution(ctx, enginerpc.ReplayExecutionCall{ExecutionID: enginecore.ExecutionID(d.Nodes[1100].ExecutionID), LaneID: "default"})
 		require.ErrorIs(t, err, enginecore.ErrExecutionNotFound)
 
 		again, err := runtime.Start(ctx, b.Client, defs["wide"], none{}, runtime.WithID("id"))
@@ -198,7 +199,7 @@ func TestPurgeInParts(t *testing.T) {
 	})
 }
 
-func TestKeepersPurgeWhatIsDue(t *testing.T) {
+func TestKeepers_PurgeDueRuns(t *testing.T) {
 	t.Parallel()
 	retention := runtime.Retention{Default: 20 * time.Millisecond, Cancelled: flow.KeepForever}
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
@@ -208,7 +209,7 @@ func TestKeepersPurgeWhatIsDue(t *testing.T) {
 			Concurrency: 8, Lanes: []string{"default", "wide"},
 		})
 		defs := c.variety(t)
-		// Their own retention counts before that of the engine.
+		// Their own retention takes precedence over the engine's.
 		own := flow.New[none, string]("own", flow.Retention(time.Hour), flow.Retention(10*time.Millisecond, flow.Failed))
 		flow.Return(own, c.nodes(own, "fail")[0])
 		defs["own"] = definitionOf(t, own)
@@ -300,7 +301,7 @@ func TestPurgeIfClosedAt(t *testing.T) {
 		former, err := run.Describe(ctx)
 		require.NoError(t, err)
 		enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), 0)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 

@@ -21,11 +21,11 @@ import (
 var ErrLimitNotFound = errors.New("limit not found")
 
 // Limits returns the state of the limits of the client's namespace that are in use or were set, sorted by name and key.
-func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
+func (c *Client) Limits(ctx context.Context) ([]fabrictype.Limit, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err
 	}
-	var list []LimitState
+	var list []fabrictype.Limit
 	for i := range c.session.Core.Partitioning().Quota {
 		call := enginerpc.QuotasCall{Partition: keyspace.Partition{Family: keyspace.QuotaFamily, Index: uint16(i)}}
 		for {
@@ -44,47 +44,50 @@ func (c *Client) Limits(ctx context.Context) ([]LimitState, error) {
 			}
 		}
 	}
-	slices.SortFunc(list, func(a, b LimitState) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key)) })
+	slices.SortFunc(list, func(a, b fabrictype.Limit) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
+	})
 	// A listing in pages may show one twice.
-	return slices.CompactFunc(list, func(a, b LimitState) bool { return a.Name == b.Name && a.Key == b.Key }), nil
+	return slices.CompactFunc(list, func(a, b fabrictype.Limit) bool { return a.Name == b.Name && a.Key == b.Key }), nil
 }
 
-func limitState(q enginerpc.QuotaState) LimitState {
-	return LimitState{
-		Name: q.Name, Key: q.Key, AtMost: int(q.Rate), Per: time.Duration(q.WindowMs) * time.Millisecond,
+func limitState(q enginerpc.QuotaState) fabrictype.Limit {
+	return fabrictype.Limit{
+		Name: q.Name, Key: q.Key, AtMost: int(q.Rate),
+		Per:    fabrictype.Duration{Duration: time.Duration(q.WindowMs) * time.Millisecond},
 		AtOnce: int(q.Cap), Set: q.Pinned, Running: int(q.Running), Started: int(q.InWindow), Waiting: int(q.Waiting),
 	}
 }
 
 // Limit returns the state of one limit; the key is empty for a limit without KeyFrom. The error matches
 // ErrLimitNotFound if no node has used the limit and it was not set, and ErrInvalid for a name that no limit can have.
-func (c *Client) Limit(ctx context.Context, name, key string) (LimitState, error) {
+func (c *Client) Limit(ctx context.Context, name, key string) (fabrictype.Limit, error) {
 	if err := c.ready(ctx); err != nil {
-		return LimitState{}, err
+		return fabrictype.Limit{}, err
 	}
 	if err := activityspec.CheckName(name); err != nil {
-		return LimitState{}, invalid("limit: %w", err)
+		return fabrictype.Limit{}, invalid("limit: %w", err)
 	}
 	id := keyspace.QuotaIDFor(c.session.Namespace, name, key)
 	partition, err := c.session.Core.Partitioning().QuotaPartition(id)
 	if err != nil {
-		return LimitState{}, err
+		return fabrictype.Limit{}, err
 	}
 	reply, err := c.session.Core.QuotaState(ctx, enginerpc.QuotaStateCall{Partition: partition, QuotaPolicyID: id})
 	if err == nil && len(reply.Quotas) == 0 {
 		err = ErrLimitNotFound
 	}
 	if err != nil {
-		return LimitState{}, fmt.Errorf("limit %q of %q: %w", name, key, err)
+		return fabrictype.Limit{}, fmt.Errorf("limit %q of %q: %w", name, key, err)
 	}
 	state := limitState(reply.Quotas[0])
 	state.Name, state.Key = name, key
 	return state, nil
 }
 
-// SetLimit replaces what flows declare for a limit, for all nodes that have it, including those that wait already. The
-// key is empty for a limit without KeyFrom. Nodes that wait start at once if the new values allow it; running ones
-// continue. ResetLimit undoes it.
+// SetLimit replaces the limit that flows declare, for all nodes that have it, including waiting ones. The key is empty
+// for a limit without KeyFrom. Nodes that wait start at once if the new values allow it; running ones continue.
+// ResetLimit undoes it.
 func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activity.LimitOption) error {
 	return c.changeLimit(ctx, limitChange{name: name, key: key, opts: opts})
 }
@@ -92,7 +95,7 @@ func (c *Client) SetLimit(ctx context.Context, name, key string, opts ...activit
 // ReplaceLimit is SetLimit unless the limit has been changed since old was read: comparing AtMost, Per, AtOnce and Set
 // and setting the limit are one atomic step of the engine. If they differ, the error matches
 // enginecore.ErrChangedMeanwhile and nothing was changed.
-func (c *Client) ReplaceLimit(ctx context.Context, old LimitState, opts ...activity.LimitOption) error {
+func (c *Client) ReplaceLimit(ctx context.Context, old fabrictype.Limit, opts ...activity.LimitOption) error {
 	return c.changeLimit(ctx, limitChange{name: old.Name, key: old.Key, opts: opts, old: &old})
 }
 
@@ -100,7 +103,7 @@ func (c *Client) ReplaceLimit(ctx context.Context, old LimitState, opts ...activ
 type limitChange struct {
 	name, key string
 	opts      []activity.LimitOption
-	old       *LimitState
+	old       *fabrictype.Limit
 }
 
 func (c *Client) changeLimit(ctx context.Context, change limitChange) error {
@@ -121,8 +124,8 @@ func (c *Client) changeLimit(ctx context.Context, change limitChange) error {
 	return c.setLimit(ctx, change.key, spec, call)
 }
 
-// ResetLimit undoes SetLimit: what flows declare for the limit applies again, from the next start of a node on.
-// Resetting a limit that is not set is not an error.
+// ResetLimit undoes SetLimit: the limit that flows declare applies again, from the next start of a node on. Resetting a
+// limit that is not set is not an error.
 func (c *Client) ResetLimit(ctx context.Context, name, key string) error {
 	if err := activityspec.CheckName(name); err != nil {
 		return invalid("reset limit: %w", err)
@@ -167,19 +170,4 @@ func limitName(name, key string) string {
 		return name
 	}
 	return name + "/" + key
-}
-
-// LimitState is the state of a limit.
-type LimitState struct {
-	// Name and Key identify the limit; Key is empty for a limit without keys.
-	Name, Key string
-	// AtMost, Per and AtOnce are the values that apply at present.
-	AtMost int
-	Per    time.Duration
-	AtOnce int
-	// Set reports whether SetLimit replaced what flows declare.
-	Set bool
-	// Running is the number of executions that hold a permit, Started the number of starts within the last Per and of
-	// permits that are reserved for one, and Waiting the number that wait for a permit.
-	Running, Started, Waiting int
 }

@@ -48,13 +48,13 @@ func TestReplaceLimit(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrLimitNotFound)
 		_, err = b.Client.Limit(ctx, "c r m", "")
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		err = b.Client.ReplaceLimit(ctx, runtime.LimitState{Name: "crm"}, activity.AtOnce(1))
+		err = b.Client.ReplaceLimit(ctx, fabrictype.Limit{Name: "crm"}, activity.AtOnce(1))
 		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile, "a limit that is not there cannot be replaced")
 
 		require.NoError(t, b.Client.SetLimit(ctx, "crm", "", activity.AtMost(7, 1500*time.Millisecond)))
 		old, err := b.Client.Limit(ctx, "crm", "")
 		require.NoError(t, err)
-		require.Equal(t, runtime.LimitState{Name: "crm", AtMost: 7, Per: 1500 * time.Millisecond, Set: true}, old)
+		require.Equal(t, fabrictype.Limit{Name: "crm", AtMost: 7, Per: fabrictype.Duration{Duration: 1500 * time.Millisecond}, Set: true}, old)
 		onlyOne(t, func(i int) error { return b.Client.ReplaceLimit(ctx, old, activity.AtOnce(i+1)) })
 
 		old, err = b.Client.Limit(ctx, "crm", "")
@@ -70,8 +70,8 @@ func TestReplaceBudget(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		ref := runtime.BudgetRef{Name: "money"}
-		err := b.Client.ReplaceBudget(ctx, runtime.BudgetState{Ref: ref}, flow.HardLimit("calls", 1))
+		ref := fabrictype.BudgetRef{Name: "money"}
+		err := b.Client.ReplaceBudget(ctx, fabrictype.Budget{BudgetRef: ref}, flow.HardLimit("calls", 1))
 		require.ErrorIs(t, err, enginecore.ErrChangedMeanwhile, "a budget that is not there cannot be replaced")
 		_, err = b.Client.Budget(ctx, ref)
 		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
@@ -85,7 +85,7 @@ func TestReplaceBudget(t *testing.T) {
 		second, err := b.Client.Budget(ctx, ref)
 		require.NoError(t, err)
 		require.Len(t, second.Amounts, 1)
-		require.Zero(t, second.Every)
+		require.Zero(t, second.ResetEvery)
 		require.NoError(t, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 1), flow.HardLimit("cents", 1)))
 		require.ErrorIs(t, b.Client.ReplaceBudget(ctx, second, flow.HardLimit("calls", 2)), enginecore.ErrChangedMeanwhile)
 		require.NoError(t, b.Client.DeleteBudget(ctx, ref))

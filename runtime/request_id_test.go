@@ -29,26 +29,26 @@ func TestRepeatedRequestOfRerun(t *testing.T) {
 
 		gate := s.gate("b")
 		again := runtime.WithRequestID("again")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll(), again))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll, again))
 		s.awaitCall(t, "b")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll(), again), "the rerun is under way")
-		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll(), runtime.WithRequestID("other")), runtime.ErrRunOpen)
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll, again), "the rerun is under way")
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunAll, runtime.WithRequestID("other")), runtime.ErrRunOpen)
 		close(gate)
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll(), again), "the rerun is over")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), again), "the first call counts")
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll, again), "the rerun is over")
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed, again), "the first call counts")
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 1, d.Reruns)
 		require.Equal(t, map[string]int{"a": 1, "b": 1}, s.called())
 
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll(), runtime.WithRequestID("third")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll, runtime.WithRequestID("third")))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, map[string]int{"a": 1, "b": 1}, s.called())
-		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll(), runtime.WithRequestID("")), runtime.ErrInvalid)
-		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll(), runtime.WithRequestID(string(make([]byte, 129)))),
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunAll, runtime.WithRequestID("")), runtime.ErrInvalid)
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunAll, runtime.WithRequestID(string(make([]byte, 129)))),
 			runtime.ErrInvalid)
 	})
 }
@@ -72,7 +72,7 @@ func TestRepeatedRequestOfSchedule(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEqual(t, run, other)
 
-		past := runtime.ScheduleBackfill{From: last.Add(-2 * time.Hour), Until: last}
+		past := fabrictype.Backfill{From: last.Add(-2 * time.Hour), Until: last}
 		for range 2 {
 			count, err := b.Client.BackfillSchedule(ctx, "hourly", past, runtime.WithRequestID("past"))
 			require.NoError(t, err)

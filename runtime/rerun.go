@@ -4,59 +4,31 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// RerunScope selects the nodes that a rerun runs again: RerunFailed, RerunFrom or RerunAll. Its text is "failed", "from
-// " with the name of the node, or "all".
-type RerunScope string
-
-// RerunFailed selects the nodes that did not succeed: those that failed, expired or were cancelled, and those that were
-// skipped because of them. Nodes that succeeded keep their results, except those that ran because a node had failed
-// (flow.OnFailure, flow.Always). Failures that a join tolerated are not selected.
-func RerunFailed() RerunScope { return submit.RerunFailed }
-
-// RerunFrom selects a node and everything downstream of it, whatever their outcomes. Selected nodes whose other
-// upstreams did not succeed are skipped as before.
-func RerunFrom(node string) RerunScope { return RerunScope(submit.RerunFrom + node) }
-
-// RerunAll selects every node. One that stands for a child run which did not succeed runs again in that run what did
-// not, as with RerunFailed, if its input is the same: items of a map and nodes of a sub-flow that succeeded keep their
-// results. One whose child run succeeded, or whose input has changed, begins with a new child run.
-func RerunAll() RerunScope { return submit.RerunAll }
-
-// nodes returns the scope in the form that selects nodes.
-func (s RerunScope) nodes() submit.RerunScope {
+// nodesOf returns the scope in the form that selects nodes.
+func nodesOf(s fabrictype.RerunScope) submit.RerunScope {
 	if node, found := strings.CutPrefix(string(s), submit.RerunFrom); found {
 		return submit.RerunScope{Mode: string(s), Node: node}
 	}
 	return submit.RerunScope{Mode: string(s)}
 }
 
-// check returns an error unless the scope is one.
-func (s RerunScope) check() error {
-	scope := s.nodes()
-	if scope.Node != "" || s == RerunFailed() || s == RerunAll() {
+// checkScope returns an error unless the scope is one.
+func checkScope(s fabrictype.RerunScope) error {
+	scope := nodesOf(s)
+	if scope.Node != "" || s == fabrictype.RerunFailed || s == fabrictype.RerunAll {
 		return nil
 	}
 	return invalid("scope %q: must be RerunFailed, RerunAll, or RerunFrom with the name of a node", string(s))
-}
-
-// Rerun is how a run was run again the last time.
-type Rerun struct {
-	At time.Time
-	// By is the actor who requested the rerun, Scope the selected nodes.
-	By    string
-	Scope RerunScope
-	// Nodes is the number of nodes that were run again.
-	Nodes int
 }
 
 // Rerun runs the selected nodes of a run that is over again, with the same run id and input. The run becomes open, with
@@ -64,10 +36,10 @@ type Rerun struct {
 // ten times. Run.Result waits for the new end.
 //
 // The error wraps ErrRunOpen while the run is not over, ErrRunNotFound, ErrUnknownNode for a node that the run does not
-// have, ErrInvalid for a text that is no scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in
-// contract mode ErrNotInContract; nothing has been changed then. A call that was interrupted later is carried out by
-// keepers. With WithRequestID it can be repeated.
-func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOption) error {
+// have, ErrInvalid for an invalid scope, ErrNothingToRerun when the scope has no nodes, ErrRerunLimit, or in contract
+// mode ErrNotInContract; nothing has been changed then. Keepers complete a call that was interrupted later. With
+// WithRequestID it can be repeated.
+func (r *RunRef) Rerun(ctx context.Context, scope fabrictype.RerunScope, opts ...ActionOption) error {
 	if r.isIntercepted() {
 		return r.intercept(ctx, interceptor.Rerun, "", func(ctx context.Context, r *RunRef) error {
 			return r.Rerun(ctx, scope, opts...)
@@ -77,7 +49,7 @@ func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOpti
 		return err
 	}
 	by, err := r.client.actionOf(opts)
-	if err = errors.Join(err, scope.check()); err == nil {
+	if err = errors.Join(err, checkScope(scope)); err == nil {
 		err = r.rerun(ctx, scope, by)
 	}
 	if err != nil {
@@ -86,7 +58,7 @@ func (r *RunRef) Rerun(ctx context.Context, scope RerunScope, opts ...ActionOpti
 	return nil
 }
 
-func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
+func (r *RunRef) rerun(ctx context.Context, scope fabrictype.RerunScope, by action) error {
 	if _, err := offered[engine.RunControl](ctx, r.client); err != nil {
 		return err
 	}
@@ -108,11 +80,11 @@ func (r *RunRef) rerun(ctx context.Context, scope RerunScope, by action) error {
 	if run.ClosedAt.IsZero() {
 		return engine.ErrRunOpen
 	}
-	nodes, err := run.InScope(scope.nodes())
+	nodes, err := run.InScope(nodesOf(scope))
 	if err != nil {
 		return err
 	}
-	// The end that was heard is no longer the one to wait for.
+	// The end that the client received is no longer the one to wait for.
 	defer submitter.Completions.Untrack(r.flowID)
 	if err := submitter.Completions.BeginRerun(ctx, r.flowID, r.partition); err != nil {
 		return err

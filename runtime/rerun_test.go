@@ -89,7 +89,7 @@ func (s *shop) awaitCall(t testing.TB, node string) {
 	})
 }
 
-// called tells how often each node ran since the last call.
+// called returns how often each node ran since the last call.
 func (s *shop) called() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +103,8 @@ func (s *shop) called() map[string]int {
 	return out
 }
 
-// flow declares nodes by what their results are made of: "c: a b". One that begins with "!" is independent of success,
-// with "|" it needs any of them.
+// flow declares each node by the nodes whose results it uses: "c: a b". A node that begins with "!" is independent of
+// success, and one with "|" needs any of them.
 func (s *shop) flow(t testing.TB, name string, lines ...string) *flow.Definition[none, string] {
 	t.Helper()
 	f := flow.New[none, string](name)
@@ -155,13 +155,13 @@ func TestRerunFailed(t *testing.T) {
 		require.Equal(t, map[string]int{"a": 1, "b": 1, "other": 1}, s.called())
 		b.Settle(t)
 
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), runtime.WithActor("ann")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed, runtime.WithActor("ann")))
 		_, err := run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed, "it is broken still")
 		require.Equal(t, map[string]int{"b": 1}, s.called())
 
 		s.breaks()
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed(), runtime.WithActor("bob")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed, runtime.WithActor("bob")))
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "sum1(c1(b1(a1()) other1(a1())) a1())", result)
@@ -174,17 +174,17 @@ func TestRerunFailed(t *testing.T) {
 		require.Empty(t, d.FailedNode)
 		require.Equal(t, 2, d.Reruns)
 		require.Equal(t, "bob", d.LastRerun.By)
-		require.Equal(t, runtime.RerunFailed(), d.LastRerun.Scope)
+		require.Equal(t, fabrictype.RerunFailed, d.LastRerun.Scope)
 		require.Equal(t, 3, d.LastRerun.Nodes)
 		require.WithinDuration(t, time.Now(), d.LastRerun.At, time.Hour)
 		require.Equal(t, []int{0, 2, 0, 2, 2}, []int{d.Nodes[0].Replays, d.Nodes[1].Replays, d.Nodes[2].Replays, d.Nodes[3].Replays, d.Nodes[4].Replays})
-		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFailed()), runtime.ErrNothingToRerun)
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunFailed), runtime.ErrNothingToRerun)
 		require.NoError(t, run.Purge(ctx))
 		nothingLeft(t, b)
 	})
 }
 
-// The end that a client heard before it ran a run again is not the result.
+// The end that a client received before it ran a run again is not the result.
 func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -194,7 +194,7 @@ func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 		b.Keeper(t)
 		def := s.flow(t, "heard", "a:")
 		var run *runtime.Run[string]
-		for range 2 { // from the second start on, the client hears of the run's partition
+		for range 2 { // from the second start on, the client listens to the run's partition
 			if run != nil {
 				_, err := run.Result(ctx)
 				require.NoError(t, err)
@@ -207,14 +207,14 @@ func TestResultAfterARerunIsTheNewOne(t *testing.T) {
 		for _, err := range run.Watch(ctx, "") { // to its end
 			require.NoError(t, err)
 		}
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "a3()", result)
 	})
 }
 
-// Clients that have heard of a run's end are told that it is to come again.
+// Clients that have received a run's end are notified that it will end again.
 func TestRerunIsAnnounced(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -229,7 +229,7 @@ func TestRerunIsAnnounced(t *testing.T) {
 
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(d.FlowID)
+		partition, err := engine.ConnOf(b.Engine.Internal()).FlowPartition(enginecore.FlowID(d.FlowID))
 		require.NoError(t, err)
 		client, told := engine.ConnOf(b.Engine.Internal()).Client(), make(chan string, 8)
 		listener, leave := client.Dedicate()
@@ -237,14 +237,14 @@ func TestRerunIsAnnounced(t *testing.T) {
 		ended := listener.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { told <- m.Message }})
 		channel := engine.ConnOf(b.Engine.Internal()).Keys().ChannelDone(partition)
 		require.NoError(t, listener.Do(ctx, listener.B().Subscribe().Channel(channel).Build()).Error())
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		select {
 		case message := <-told:
-			require.Equal(t, string(d.FlowID)+" reopened", message)
+			require.Equal(t, d.FlowID+" reopened", message)
 		case err := <-ended:
 			require.NoError(t, err)
 		case <-ctx.Done():
-			t.Fatal("nobody is told of the rerun")
+			t.Fatal("no message announces the rerun")
 		}
 	})
 }
@@ -261,7 +261,7 @@ func TestRerunFrom(t *testing.T) {
 		require.NoError(t, err)
 		ids := map[string]enginecore.ExecutionID{}
 		for _, n := range d.Nodes {
-			ids[n.Name] = n.ExecutionID
+			ids[n.Name] = enginecore.ExecutionID(n.ExecutionID)
 		}
 		stored := func(node string) string {
 			result, err := resultOf(ctx, b, ids[node])
@@ -271,7 +271,7 @@ func TestRerunFrom(t *testing.T) {
 		}
 		before := stored("c")
 		gate := s.gate("c")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("b")))
 		enginetest.Eventually(t, func() string {
 			if state := states(t, run)["c"]; state != fabrictype.NodeActive {
 				return "c is " + string(state)
@@ -286,8 +286,8 @@ func TestRerunFrom(t *testing.T) {
 		require.Equal(t, "sum1(c1(b1(a1()) other1(a1())) a1())", result)
 		require.Equal(t, map[string]int{"b": 1, "c": 1, "sum": 1}, s.called())
 		b.Settle(t)
-		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFrom("nobody")), runtime.ErrUnknownNode)
-		require.ErrorIs(t, b.Client.Run("order", "nobody").Rerun(ctx, runtime.RerunAll()), runtime.ErrRunNotFound)
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunFrom("nobody")), runtime.ErrUnknownNode)
+		require.ErrorIs(t, b.Client.Run("order", "nobody").Rerun(ctx, fabrictype.RerunAll), runtime.ErrRunNotFound)
 	})
 }
 
@@ -297,12 +297,12 @@ func TestRerunOfJoinsAndCleanup(t *testing.T) {
 		ctx := enginetest.Context(t)
 		s := newShop()
 		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
-		// The failure of b is borne by the join, that of d is the run's.
+		// The join tolerates the failure of b, and the failure of d is the run's.
 		s.breaks("b", "d")
 		run := s.start(t, b, s.flow(t, "joins", "a:", "b:", "any: | a b", "d: any", "sum: d"))
 		require.Equal(t, map[string]int{"a": 1, "b": 1, "any": 1, "d": 1}, s.called())
 		s.breaks("b")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "sum1(d1(any1(a1())))", result)
@@ -310,7 +310,7 @@ func TestRerunOfJoinsAndCleanup(t *testing.T) {
 		b.Settle(t)
 
 		s.breaks("a", "b")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		require.Equal(t, map[string]int{"a": 1, "b": 1}, s.called())
@@ -318,7 +318,7 @@ func TestRerunOfJoinsAndCleanup(t *testing.T) {
 
 		// The join, which was impossible, takes the one that is repaired.
 		s.breaks("a")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("b")))
 		result, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "sum1(d1(any1(b1())))", result)
@@ -326,8 +326,8 @@ func TestRerunOfJoinsAndCleanup(t *testing.T) {
 	})
 }
 
-// What depends on a node that is not run again and has failed is skipped once more.
-func TestRerunBesideAFailure(t *testing.T) {
+// A node that depends on a failed node that is not run again is skipped once more.
+func TestRerun_SkipsAfterAnotherFailure(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -336,14 +336,14 @@ func TestRerunBesideAFailure(t *testing.T) {
 		s.breaks("b")
 		run := s.start(t, b, s.flow(t, "beside", "a:", "b:", "sum: a b"))
 		s.called()
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("a")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("a")))
 		_, err := run.Result(ctx)
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
 		require.Equal(t, "b", failed.Node)
 		require.Equal(t, fabrictype.NodeSkipped, states(t, run)["sum"])
 		b.Settle(t)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("sum")))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("sum")))
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		b.Settle(t)
@@ -360,7 +360,7 @@ func TestRerunOfACancelledRun(t *testing.T) {
 		run, err := runtime.Start(ctx, b.Client, s.flow(t, "stopped", "a:", "b: a", "sum: b"), none{})
 		require.NoError(t, err)
 		s.awaitCall(t, "b")
-		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll()), runtime.ErrRunOpen)
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunAll), runtime.ErrRunOpen)
 		require.NoError(t, run.Cancel(ctx, "enough"))
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
@@ -368,7 +368,7 @@ func TestRerunOfACancelledRun(t *testing.T) {
 		clear(s.gates)
 		s.mu.Unlock()
 		s.called()
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "sum1(b1(a1()))", result)
@@ -388,11 +388,11 @@ func TestRerunLimit(t *testing.T) {
 		b.Worker(t, []activity.Handler{s.act}, runtime.WorkerConfig{Concurrency: 4})
 		run := s.start(t, b, s.flow(t, "often", "a:", "b: a"))
 		for range 10 {
-			require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("b")))
+			require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("b")))
 			_, err := run.Result(ctx)
 			require.NoError(t, err)
 		}
-		err := run.Rerun(ctx, runtime.RerunAll())
+		err := run.Rerun(ctx, fabrictype.RerunAll)
 		require.ErrorIs(t, err, runtime.ErrRerunLimit)
 		require.ErrorContains(t, err, "node b has been run again 10 times")
 		b.Settle(t)
@@ -402,7 +402,7 @@ func TestRerunLimit(t *testing.T) {
 
 // A rerun whose caller is gone after the first step is led on by a keeper; none of the nodes starts before all are
 // reset.
-func TestRerunOfAWideRunIsLedOn(t *testing.T) {
+func TestRerunOfAWideRun_IsContinuedByKeepers(t *testing.T) {
 	t.Parallel()
 	for _, cancelled := range []bool{false, true} {
 		t.Run(map[bool]string{false: "to its end", true: "until it is cancelled"}[cancelled], func(t *testing.T) {
@@ -426,7 +426,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 				require.NoError(t, err)
 				call := enginerpc.RerunCall{Partition: plan.Partition, FlowID: plan.FlowID, RerunID: "x", Mode: "all", Actor: "me", Begin: true}
 				for _, n := range d.Nodes {
-					call.Nodes = append(call.Nodes, n.ExecutionID)
+					call.Nodes = append(call.Nodes, enginecore.ExecutionID(n.ExecutionID))
 				}
 				reply, err := engine.ConnOf(b.Engine.Internal()).Rerun(ctx, call)
 				require.NoError(t, err)
@@ -434,7 +434,7 @@ func TestRerunOfAWideRunIsLedOn(t *testing.T) {
 				b.Check(t, invariant.AnyTime)
 				require.Empty(t, s.called())
 				require.ErrorIs(t, run.Purge(ctx), runtime.ErrRunOpen)
-				require.ErrorIs(t, run.Rerun(ctx, runtime.RerunAll()), runtime.ErrRunOpen)
+				require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunAll), runtime.ErrRunOpen)
 				if cancelled {
 					require.NoError(t, run.Cancel(ctx, "no, leave it"))
 				}

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A waitpoint that is run again opens anew; compensation and cleanup follow what became of their upstreams this time.
+// A waitpoint that is run again opens anew; compensation and cleanup follow the new outcomes of their upstreams.
 func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -36,7 +36,7 @@ func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 		b.Settle(t)
 
 		s.breaks()
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		result, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "tell1(deploy1(first))", result)
@@ -44,7 +44,7 @@ func TestRerunOfWaitpointsAndCleanup(t *testing.T) {
 		require.Equal(t, fabrictype.NodeSkipped, states(t, run)["undo"])
 		b.Settle(t)
 
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		send(t, ctx, b, openWaits(t, ctx, run, 1)[0], runtime.Signal{Name: "go", Payload: "second"})
 		result, err = run.Result(ctx)
 		require.NoError(t, err)

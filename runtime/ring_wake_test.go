@@ -19,7 +19,7 @@ import (
 // ringSlots is how many slots a wake ring has.
 const ringSlots = 256
 
-// heard waits until workers hear at least so many channels of a kind.
+// The function waits until workers subscribe to at least count channels of a kind.
 func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, count int) {
 	t.Helper()
 	client := engine.ConnOf(b.Engine.Internal()).Client()
@@ -29,8 +29,8 @@ func heard(ctx context.Context, t *testing.T, b *enginetest.Bench, kind string, 
 	}, enginetest.Patience, 20*time.Millisecond)
 }
 
-// gather starts workers, and returns when each of them knows all the others: they show themselves once they hear, and
-// again whenever they hear of a newcomer.
+// gather starts workers, and returns when each of them knows all the others: they announce themselves once they listen,
+// and again for every newcomer.
 func gather(ctx context.Context, t *testing.T, b *enginetest.Bench, count int, handler activity.Handler) {
 	t.Helper()
 	client, keys := engine.ConnOf(b.Engine.Internal()).Client(), engine.ConnOf(b.Engine.Internal()).Keys()
@@ -85,14 +85,14 @@ func pretend(ctx context.Context, t *testing.T, b *enginetest.Bench, count int) 
 	}
 }
 
-// What is published for workers that died or hang is taken by others at once.
+// Other workers take work that was announced to workers that died or hang at once.
 func TestWakeRingWithAbsentWorkers(t *testing.T) {
 	t.Parallel()
 	const runs = 30
 	for _, x := range []struct {
 		name         string
 		real, absent int
-		hang         bool // the absent ones still count as hearing
+		hang         bool // the absent ones still count as listeners
 	}{
 		{"some on call died", 4, 2, false},
 		{"some on call hang", 4, 2, true},
@@ -109,7 +109,7 @@ func TestWakeRingWithAbsentWorkers(t *testing.T) {
 				pretend(ctx, t, b, x.absent)
 				heard(ctx, t, b, "rota", 1)
 				if x.hang {
-					// From here on, nobody is told any more when a place has no other listener.
+					// From here on, a worker gets no notice when a ring slot has no other listener.
 					heard(ctx, t, b, "rota", ringSlots)
 					deaf, stop := context.WithCancel(ctx)
 					over := make(chan struct{})

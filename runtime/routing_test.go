@@ -25,14 +25,14 @@ func describedAs(ctx context.Context, run *runtime.Run[int], state, why string) 
 		if err != nil {
 			return err.Error()
 		}
-		if n := d.Nodes[0]; string(n.State) != state || !strings.Contains(n.Why, why) {
-			return string(n.State) + ": " + n.Why
+		if n := d.Nodes[0]; string(n.State) != state || !strings.Contains(n.Waiting.Sentence, why) {
+			return string(n.State) + ": " + n.Waiting.Sentence
 		}
 		return ""
 	}
 }
 
-func TestNobodyKnowsTheActivity(t *testing.T) {
+func TestActivityWithoutWorkerWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -46,18 +46,18 @@ func TestNobodyKnowsTheActivity(t *testing.T) {
 		other, err := runtime.Start(ctx, b.Client, chainOf(t, known, 3), 1)
 		require.NoError(t, err)
 		out, err := other.Result(ctx)
-		require.NoError(t, err, "what can run is not hidden")
+		require.NoError(t, err, "a node that can run is not hidden")
 		require.Equal(t, 4, out)
 
 		b.Worker(t, []activity.Handler{unknown}, runtime.OnlyMessages(runtime.WorkerConfig{}))
 		out, err = run.Result(ctx)
-		require.NoError(t, err, "a worker that comes is told of what waited for it")
+		require.NoError(t, err, "a new worker claims the nodes that waited for it")
 		require.Equal(t, -4, out)
 		b.Settle(t)
 	})
 }
 
-func TestNobodyHasTheCapability(t *testing.T) {
+func TestCapabilityWithoutWorkerWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -68,7 +68,7 @@ func TestNobodyHasTheCapability(t *testing.T) {
 		enginetest.Eventually(t, describedAs(ctx, run, "rate_limited", "no running worker offers: gpu"))
 		b.Worker(t, []activity.Handler{a}, runtime.OnlyMessages(runtime.WorkerConfig{Capabilities: []string{"ssd", "gpu", "gpu"}}))
 		_, err = run.Result(ctx)
-		require.NoError(t, err, "a worker that comes is told of what waited for it")
+		require.NoError(t, err, "a new worker claims the nodes that waited for it")
 		b.Settle(t)
 	})
 }
@@ -102,7 +102,7 @@ func TestLanes(t *testing.T) {
 		d, err := slow.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.NodeWaiting, d.Nodes[0].State)
-		require.Contains(t, d.Nodes[0].Why, "lane slow")
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "lane slow")
 		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Lanes: []string{"slow", "fast"}})
 		_, err = slow.Result(ctx)
 		require.NoError(t, err)
@@ -183,9 +183,9 @@ func commandsOf(t *testing.T, ctx context.Context, b *enginetest.Bench) int {
 	return n
 }
 
-// Any number of nodes that nobody can run does not hide one that can, and all of them run when a worker comes that
-// fits.
-func TestManyThatNobodyCanRun(t *testing.T) {
+// Any number of nodes that no worker can run does not hide one that can run, and all of them run when a capable worker
+// starts.
+func TestManyUnclaimableNodesHideNoOther(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -12,7 +12,7 @@ import (
 )
 
 // Run is a reference to a run of a flow whose result has type Out. Start and Attach return it. Its other methods are
-// those of RunRef.
+// the methods of RunRef.
 type Run[Out any] struct {
 	*RunRef
 	decode  func([]byte) (Out, error)
@@ -65,7 +65,7 @@ func planRun[In, Out any](
 	return c.newPlan(compiled, config, tags, input)
 }
 
-// newPlan makes the run of a call ready by what its options say.
+// newPlan makes the run of a call ready as its options require.
 func (c *Client) newPlan(
 	compiled *submit.CompiledFlow, config startConfig, tags []enginerpc.SubmitTag, input []byte,
 ) (*submit.RunPlan, error) {
@@ -102,7 +102,7 @@ func (c *Client) newPlan(
 	return plan, nil
 }
 
-// checkStart returns what the options of a start say, with all tags of the run. The error joins all faults of them.
+// checkStart returns the options of a start, with all tags of the run. The error joins all faults of them.
 func (c *Client) checkStart(
 	flow *submit.CompiledFlow, opts []StartOption,
 ) (startConfig, []enginerpc.SubmitTag, error) {
@@ -128,7 +128,7 @@ func (c *Client) checkStart(
 	return config, tags, errors.Join(faults...)
 }
 
-// checkID returns what is wrong with the id of WithID.
+// checkID returns the fault of the id of WithID.
 func (c *startConfig) checkID() error {
 	if !c.named {
 		return nil
@@ -153,7 +153,7 @@ func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out],
 	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: true}, nil
 }
 
-// checkDefinition reports what is wrong with a definition that Build did not return.
+// checkDefinition reports the fault of a definition that Build did not return.
 func checkDefinition[In, Out any](def *flow.Definition[In, Out]) error {
 	switch {
 	case def == nil:

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/fabrictype"
@@ -14,71 +13,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// RunDiff compares two runs, of the same flow or of two.
-type RunDiff struct {
-	// A and B are the runs, with their inputs and results.
-	A, B RunSide
-	// Input, Result and Graph report whether the inputs, the results and the graphs differ.
-	Input, Result, Graph bool
-	// Nodes are all nodes of both, those of A in the order of their declaration, and then those that only B has. Of the
-	// results of both runs there are describe.MaxSumBytes; others are compared, but have no data (Truncated).
-	Nodes []NodeDiff
-}
-
-// RunSide is one of the runs of a RunDiff.
-type RunSide struct {
-	Flow, Run     string
-	State         fabrictype.RunState
-	Input, Result *fabrictype.Value
-	// ForkedFrom is the id of the run that this one is a fork of; empty for other runs.
-	ForkedFrom string
-	// Took is the time from the creation to the end; zero while the run is open.
-	Took time.Duration
-}
-
-// NodeDiff compares a node of two runs.
-type NodeDiff struct {
-	Name string
-	// A and B are what became of the node in the runs; nil where the graph does not have it.
-	A, B *NodeSide
-	// State, Result and Reason report whether these differ. Values of which only the beginning was read differ if that
-	// or their sizes do.
-	State, Result, Reason bool
-	// Graph names what differs in the declaration: "activity", "kind", "input", "upstreams", "join" or "options"; empty
-	// for a node that only one of them has.
-	Graph []string
-}
-
-// NodeSide is a node in one of the runs of a RunDiff.
-type NodeSide struct {
-	State    fabrictype.NodeState
-	Attempts int
-	// Took is the time from the first attempt to the end; zero for a node that did not run, or has not ended.
-	Took   time.Duration
-	Result *fabrictype.Value
-	// Reason is the last failure, or why the node was cancelled.
-	Reason string
-}
-
-// Differs reports whether the node is in one of the runs alone, or anything but times and attempts differs.
-func (n *NodeDiff) Differs() bool {
-	return n.A == nil || n.B == nil || n.State || n.Result || n.Reason || len(n.Graph) > 0
-}
-
-// Same reports whether the runs have the same graph, input and result, and nothing of their nodes differs but times and
-// attempts.
-func (d *RunDiff) Same() bool {
-	return !d.Input && !d.Result && !d.Graph && d.A.State == d.B.State &&
-		!slices.ContainsFunc(d.Nodes, func(n NodeDiff) bool { return n.Differs() })
-}
-
 // diffValueBytes is how much of each value is read and compared.
 const diffValueBytes = 64 << 10
 
-// DiffRuns compares two runs by what they are at present: graphs, inputs, and of each node state, result, failure and
+// DiffRuns compares two runs in their present states: graphs, inputs, and of each node state, result, failure and
 // duration. Of each value it reads 64 KiB. Changes during the call may be included in part. The error wraps
-// ErrRunNotFound when there is no such run.
-func DiffRuns(ctx context.Context, a, b *RunRef) (*RunDiff, error) {
+// ErrRunNotFound when one of the runs does not exist.
+func DiffRuns(ctx context.Context, a, b *RunRef) (*fabrictype.RunDiff, error) {
 	first, err := a.describeWhole(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("compare runs: %w", err)
@@ -97,12 +38,13 @@ type comparedRun struct {
 	results map[string]valueDigest
 }
 
-// valueDigest stands for a value in a comparison.
+// valueDigest represents a value in a comparison.
 type valueDigest struct {
 	has, truncated bool
 	size           int
 	codec          string
-	// text is the digest of what was read, meaning that of its JSON with sorted keys, if it is such.
+	// text is the digest of the bytes that were read; meaning is the digest of their JSON with sorted keys, if they are
+	// JSON.
 	text, meaning [sha256.Size]byte
 	isJSON        bool
 }
@@ -169,18 +111,22 @@ func withoutData(v *fabrictype.Value) *fabrictype.Value {
 	return &fabrictype.Value{Codec: v.Codec, Size: v.Size, Truncated: true}
 }
 
-func diffOf(a, b *comparedRun) *RunDiff {
-	d := &RunDiff{A: sideOf(a.RunDescription), B: sideOf(b.RunDescription)}
+func diffOf(a, b *comparedRun) *fabrictype.RunDiff {
+	d := &fabrictype.RunDiff{
+		A: sideOf(a.RunDescription), B: sideOf(b.RunDescription), Nodes: []fabrictype.NodeDiff{},
+	}
 	d.Input = valueDigestOf(d.A.Input).differs(valueDigestOf(d.B.Input))
 	d.Result = valueDigestOf(d.A.Result).differs(valueDigestOf(d.B.Result))
-	others := make(map[string]*NodeDescription, len(b.Nodes))
+	others := make(map[string]*fabrictype.Node, len(b.Nodes))
 	for i := range b.Nodes {
 		others[b.Nodes[i].Name] = &b.Nodes[i]
 	}
 	for i := range a.Nodes {
 		name := a.Nodes[i].Name
 		n := diffNode(name, &a.Nodes[i], others[name], a.specs[name], b.specs[name])
-		n.Result = n.A != nil && n.B != nil && a.results[name].differs(b.results[name])
+		if n.A != nil && n.B != nil && a.results[name].differs(b.results[name]) {
+			n.Differs = append(n.Differs, "result")
+		}
 		d.Nodes = append(d.Nodes, n)
 		delete(others, name)
 	}
@@ -195,44 +141,49 @@ func diffOf(a, b *comparedRun) *RunDiff {
 	return d
 }
 
-func sideOf(d *RunDescription) RunSide {
-	return RunSide{
+func sideOf(d *RunDescription) fabrictype.RunSide {
+	return fabrictype.RunSide{
 		Flow: d.Flow, Run: d.Run, State: d.State, Input: d.Input, Result: d.Result, ForkedFrom: d.ForkedFrom,
 		Took: between(d.CreatedAt, d.ClosedAt),
 	}
 }
 
 // between returns the time from one moment to another; zero without one of them.
-func between(from, to time.Time) time.Duration {
+func between(from, to time.Time) fabrictype.Duration {
 	if from.IsZero() || to.IsZero() {
-		return 0
+		return fabrictype.Duration{}
 	}
-	return to.Sub(from)
+	return fabrictype.Duration{Duration: to.Sub(from)}
 }
 
-func diffNode(name string, a, b *NodeDescription, was, is *flowgraph.Node) NodeDiff {
-	d := NodeDiff{Name: name, A: nodeSide(a), B: nodeSide(b)}
+func diffNode(name string, a, b *fabrictype.Node, was, is *flowgraph.Node) fabrictype.NodeDiff {
+	d := fabrictype.NodeDiff{Name: name, A: nodeSide(a), B: nodeSide(b)}
 	if a == nil || b == nil {
 		return d
 	}
-	d.State, d.Reason = a.State != b.State, a.Reason != b.Reason
 	if was != nil && is != nil {
-		d.Graph = declarationDiff(was, is)
+		d.Differs = declarationDiff(was, is)
+	}
+	if a.State != b.State {
+		d.Differs = append(d.Differs, "state")
+	}
+	if a.Reason != b.Reason {
+		d.Differs = append(d.Differs, "reason")
 	}
 	return d
 }
 
-func nodeSide(n *NodeDescription) *NodeSide {
+func nodeSide(n *fabrictype.Node) *fabrictype.NodeSide {
 	if n == nil {
 		return nil
 	}
-	return &NodeSide{
+	return &fabrictype.NodeSide{
 		State: n.State, Attempts: n.Attempts, Took: between(n.StartedAt, n.CompletedAt), Result: n.Result,
 		Reason: n.Reason,
 	}
 }
 
-// declarationDiff names what differs between two declarations of a node.
+// declarationDiff names the differences between two declarations of a node.
 func declarationDiff(a, b *flowgraph.Node) []string {
 	var differs []string
 	for _, part := range []struct {

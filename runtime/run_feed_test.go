@@ -106,8 +106,7 @@ func TestFeedOfRuns(t *testing.T) {
 			require.EqualValues(t, keyspace.FlowIDFor("default", e.Flow, e.Run), e.FlowID)
 		}
 
-		// From wherever reading has stopped, it goes on with the next event, also in another feed and with another
-		// filter.
+		// From any cursor, reading continues with the next event, also in another feed and with another filter.
 		for stop := range 11 {
 			part := openFeed(t, b.Client, runtime.FeedFilter{}, start)
 			before := nextEvents(t, part, stop)
@@ -147,7 +146,7 @@ func TestFeedsMissNothing(t *testing.T) {
 			}
 			started <- nil
 		}()
-		for _, feed := range feeds { // one behind the other: the later ones have long queues
+		for _, feed := range feeds { // one after the other: the later ones have long queues
 			kinds := kindsOf(nextEvents(t, feed, 2*runs))
 			require.Len(t, kinds, runs)
 			for run, list := range kinds {
@@ -158,8 +157,8 @@ func TestFeedsMissNothing(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 3})
 }
 
-// What was trimmed is told as lost, and what is left follows.
-func TestFeedTellsWhatIsLost(t *testing.T) {
+// A feed reports trimmed events as lost, and continues with the remaining ones.
+func TestFeed_ReportsLostEvents(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -12,11 +12,11 @@ import (
 )
 
 // RunRef refers to one run by the name of its flow and its id. Client.Run returns one, and Run embeds one. A RunRef
-// holds no state of the run: each call asks the engine, in the namespace of the client. It is safe for concurrent use,
-// as long as its client is open.
+// holds no state of the run: each call queries the engine, in the namespace of the client. It is safe for concurrent
+// use, as long as its client is open.
 //
 // The error of every call wraps ErrInvalid when the id is not valid, enginecore.ErrClosed when the client or the engine
-// is closed, and, unless its comment says otherwise, ErrRunNotFound when there is no such run.
+// is closed, and, unless its comment states otherwise, ErrRunNotFound when the run does not exist.
 type RunRef struct {
 	client    *Client
 	flow, id  string
@@ -91,13 +91,13 @@ func (r *RunRef) FlowID() enginecore.FlowID {
 	return r.flowID
 }
 
-// errorf returns err with what was being done to the run: "cancel run r of flow f: err".
+// errorf returns err with the operation on the run: "cancel run r of flow f: err".
 func (r *RunRef) errorf(doing string, err error) error {
 	return fmt.Errorf("%s run %s of flow %s: %w", doing, r.id, r.flow, err)
 }
 
 // executionID returns the id under which the engine runs a node. Its error wraps ErrUnknownNode when the run has no
-// such node, and ErrRunNotFound when there is no such run.
+// such node, and ErrRunNotFound when the run does not exist.
 func (r *RunRef) executionID(ctx context.Context, node string) (enginecore.ExecutionID, error) {
 	store, err := engine.Capability[engine.GraphStore](r.client.session.Backend)
 	if err != nil { // the run was created node by node

@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A reference may name what does not exist, or could not: its calls say so.
+// A reference may name a run that does not exist, or has an invalid name: its calls return the error.
 func TestReferenceToARun(t *testing.T) {
 	enginetest.Only(t, testserver.Embedded)
 	b := enginetest.New(t, testserver.Embedded)

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -30,7 +29,7 @@ type RunQuery struct {
 	// Text selects runs whose id, or whose flow's name, contains this text; letters A to Z match in either case. At
 	// most 256 bytes.
 	Text string
-	// Key selects runs with this key, that of WithKey, WithThrottle or Debounce.
+	// Key selects runs with this key, given by WithKey, WithThrottle or Debounce.
 	Key string
 	// Queued selects runs that wait in the queue of their key; see QueueRun.
 	Queued bool
@@ -105,8 +104,7 @@ func (q RunQuery) Check() error {
 	return errors.Join(faults...)
 }
 
-// checkOrder reports what of the order and the times does not go together: there is one list by creation and one by
-// the end.
+// checkOrder reports conflicts between the order and the times: the engine has one list by creation and one by the end.
 func (q RunQuery) checkOrder(fault func(format string, args ...any)) {
 	switch q.Sort {
 	case "", NewestFirst, OldestFirst, LastEndedFirst, FirstEndedFirst:
@@ -137,44 +135,11 @@ func (q RunQuery) stored() runsearch.Query {
 	}
 }
 
-// RunSummary describes one run in a listing.
-type RunSummary struct {
-	Flow, Run string
-	FlowID    enginecore.FlowID
-	State     fabrictype.RunState
-	CreatedAt time.Time
-	// StartsAt is the time of StartAt or MoveStart, also when it is over; zero for a run that was started at once, and
-	// in contract mode.
-	StartsAt time.Time
-	// Key is the key of WithKey, WithThrottle or Debounce, and Queued reports whether the run waits in the queue of its
-	// key. Not set in contract mode.
-	Key    string
-	Queued bool
-	// ClosedAt is when the last node ended; zero while nodes are open.
-	ClosedAt time.Time
-	// FailedNode is the node that failed first; empty when none failed.
-	FailedNode string
-	// PausedAt is when the run was paused; zero when it is not.
-	PausedAt time.Time
-	// Nodes counts the nodes of the run.
-	Nodes RunNodes
-	// Tags are those of the flow and those given to Start. Not set in contract mode.
-	Tags map[string]string
-}
-
-// RunNodes counts the nodes of a run by outcome.
-type RunNodes struct {
-	// All counts all nodes, Open those that have not ended.
-	All, Open int
-	// Failed, Cancelled, Expired and Skipped count the nodes with that outcome; the other nodes that are not open
-	// succeeded.
-	Failed, Cancelled, Expired, Skipped int
-}
-
-func summarize(r enginerpc.Run) RunSummary {
-	s := RunSummary{
-		Flow: r.FlowName, Run: r.RunID, FlowID: r.FlowID, State: runState(r.State, r.Outcome), CreatedAt: r.CreatedAt,
-		StartsAt: r.StartAt, ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: RunNodes{
+func summarize(r enginerpc.Run) fabrictype.Run {
+	s := fabrictype.Run{
+		Flow: r.FlowName, Run: r.RunID, FlowID: string(r.FlowID), State: runState(r.State, r.Outcome),
+		CreatedAt: r.CreatedAt,
+		StartsAt:  r.StartAt, ClosedAt: r.ClosedAt, FailedNode: r.FailedNode, Nodes: fabrictype.NodeCounts{
 			All: int(r.NodeCount), Open: int(r.OpenNodes), Failed: int(r.NodesFailed), Cancelled: int(r.NodesCancelled),
 			Expired: int(r.NodesExpired), Skipped: int(r.NodesSkipped),
 		},
@@ -193,8 +158,8 @@ func summarize(r enginerpc.Run) RunSummary {
 	return s
 }
 
-func summarizeAll(runs []enginerpc.Run) []RunSummary {
-	var list []RunSummary
+func summarizeAll(runs []enginerpc.Run) []fabrictype.Run {
+	var list []fabrictype.Run
 	for _, r := range runs {
 		list = append(list, summarize(r))
 	}
@@ -213,8 +178,8 @@ func summarizeAll(runs []enginerpc.Run) []RunSummary {
 //
 // The error matches ErrInvalid for an invalid query. In contract mode it is ErrNotInContract; use ListRuns or package
 // admin there.
-func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, error] {
-	return func(yield func(RunSummary, error) bool) {
+func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[fabrictype.Run, error] {
+	return func(yield func(fabrictype.Run, error) bool) {
 		s, err := c.search(ctx, q, "", runsearch.Batch)
 		for err == nil {
 			var run enginerpc.Run
@@ -223,27 +188,21 @@ func (c *Client) Runs(ctx context.Context, q RunQuery) iter.Seq2[RunSummary, err
 				return
 			}
 		}
-		yield(RunSummary{}, fmt.Errorf("find runs: %w", err))
+		yield(fabrictype.Run{}, fmt.Errorf("find runs: %w", err))
 	}
 }
 
-// RunPage is one page of the result of a query.
-type RunPage struct {
-	Runs []RunSummary
-	// Next is the cursor of the next page; empty on the last page. A page may have few runs or none and still have a
-	// next one.
-	Next string
-}
-
-// ListRuns returns one page of what Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is 50, and
-// never more than 500 are returned. The cursor is empty for the first page, and then RunPage.Next of the previous page
-// of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it names is purged;
-// any other text returns ErrCursor.
+// ListRuns returns one page of the runs that Runs yields: at most limit runs, beginning at the cursor. A limit of 0 is
+// 50, and never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the previous
+// page of the same query. The work of a call is bounded. A cursor remains valid, also when the run that it names is
+// purged; any other text returns ErrCursor.
 //
-// In contract mode there are no indexes of runs. A query may only set Flow, and ListRuns searches the latest runs of
-// all flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
+// In contract mode no index of runs exists. A query may only set Flow, and ListRuns searches the latest runs of all
+// flows and returns one page; other queries return ErrNotInContract. If some partitions cannot be read, ListRuns
 // returns the runs that it found together with an error that names the partitions.
-func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
+func (c *Client) ListRuns(
+	ctx context.Context, q RunQuery, cursor string, limit int,
+) (fabrictype.Page[fabrictype.Run], error) {
 	limit, err := listLimit(limit)
 	if err != nil {
 		err = errors.Join(err, q.Check())
@@ -251,23 +210,23 @@ func (c *Client) ListRuns(ctx context.Context, q RunQuery, cursor string, limit 
 		err = c.ready(ctx)
 	}
 	if err != nil {
-		return RunPage{}, fmt.Errorf("list runs: %w", err)
+		return fabrictype.Page[fabrictype.Run]{}, fmt.Errorf("list runs: %w", err)
 	}
 	if !engine.Has[engine.RunIndex](c.session.Backend) && q.onlyFlow() && cursor == "" {
 		latest, err := runsearch.Latest(ctx, c.session, q.Flow, limit)
 		if err != nil {
 			err = fmt.Errorf("list runs of flow %s: %w", q.Flow, err)
 		}
-		return RunPage{Runs: summarizeAll(latest)}, err
+		return fabrictype.Page[fabrictype.Run]{Items: summarizeAll(latest)}, err
 	}
 	page, err := c.searchPage(ctx, q, cursor, limit)
 	if err != nil {
-		return RunPage{}, fmt.Errorf("list runs: %w", err)
+		return fabrictype.Page[fabrictype.Run]{}, fmt.Errorf("list runs: %w", err)
 	}
 	return page, nil
 }
 
-// search begins a search for runs behind a cursor, of which so many are wanted.
+// search begins a search for runs after a cursor, which ends after want runs.
 func (c *Client) search(ctx context.Context, q RunQuery, cursor string, want int) (*runsearch.Search, error) {
 	index, err := offered[engine.RunIndex](ctx, c)
 	if err != nil {
@@ -280,16 +239,18 @@ func (c *Client) search(ctx context.Context, q RunQuery, cursor string, want int
 }
 
 // searchPage finds one page of runs.
-func (c *Client) searchPage(ctx context.Context, q RunQuery, cursor string, limit int) (RunPage, error) {
+func (c *Client) searchPage(
+	ctx context.Context, q RunQuery, cursor string, limit int,
+) (fabrictype.Page[fabrictype.Run], error) {
 	s, err := c.search(ctx, q, cursor, limit)
 	if err != nil {
-		return RunPage{}, err
+		return fabrictype.Page[fabrictype.Run]{}, err
 	}
 	found, next, err := s.Page(ctx, limit)
 	if err != nil {
-		return RunPage{}, err
+		return fabrictype.Page[fabrictype.Run]{}, err
 	}
-	return RunPage{Runs: summarizeAll(found), Next: next}, nil
+	return fabrictype.Page[fabrictype.Run]{Items: summarizeAll(found), Next: next}, nil
 }
 
 // maxListed is the most runs that ListRuns returns at once.

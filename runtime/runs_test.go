@@ -29,7 +29,7 @@ import (
 // runSet are runs of two flows that end in every way, with tags of the flow and of their own.
 type runSet struct {
 	runs []*runtime.Run[string]
-	all  []runtime.RunSummary // as they stand, the newest first
+	all  []fabrictype.Run // in their present state, the newest first
 }
 
 // oneWay is a flow of one node.
@@ -77,9 +77,9 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 	for _, run := range set.runs {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		set.all = append(set.all, runtime.RunSummary{
+		set.all = append(set.all, fabrictype.Run{
 			Flow: d.Flow, Run: d.Run, FlowID: d.FlowID, State: d.State, CreatedAt: d.CreatedAt,
-			ClosedAt: d.ClosedAt, FailedNode: d.FailedNode, Nodes: runtime.RunNodes{All: 1, Open: d.OpenNodes},
+			ClosedAt: d.ClosedAt, FailedNode: d.FailedNode, Nodes: fabrictype.NodeCounts{All: 1, Open: d.OpenNodes},
 		})
 	}
 	for i := range set.all {
@@ -110,8 +110,8 @@ func startRunSet(t testing.TB, b *enginetest.Bench, size int) *runSet {
 	return set
 }
 
-func newestFirst(runs []runtime.RunSummary, q runtime.RunQuery) {
-	slices.SortFunc(runs, func(a, b runtime.RunSummary) int {
+func newestFirst(runs []fabrictype.Run, q runtime.RunQuery) {
+	slices.SortFunc(runs, func(a, b fabrictype.Run) int {
 		if q.Sort == runtime.OldestFirst || q.Sort == runtime.FirstEndedFirst {
 			a, b = b, a
 		}
@@ -128,7 +128,7 @@ func byEnd(q runtime.RunQuery) bool {
 }
 
 // matches is the rule of a query, written down once more.
-func matches(r runtime.RunSummary, q runtime.RunQuery) bool {
+func matches(r fabrictype.Run, q runtime.RunQuery) bool {
 	for name, value := range q.Tags {
 		if got, has := r.Tags[name]; !has || got != value {
 			return false
@@ -144,15 +144,15 @@ func matches(r runtime.RunSummary, q runtime.RunQuery) bool {
 		(!finished || !r.ClosedAt.IsZero() && within(r.ClosedAt, q.FinishedFrom, q.FinishedBefore))
 }
 
-func pages(t testing.TB, c *runtime.Client, q runtime.RunQuery, size int) []runtime.RunSummary {
+func pages(t testing.TB, c *runtime.Client, q runtime.RunQuery, size int) []fabrictype.Run {
 	t.Helper()
 	ctx := enginetest.Context(t)
-	var found []runtime.RunSummary
+	var found []fabrictype.Run
 	for cursor := ""; ; {
 		page, err := c.ListRuns(ctx, q, cursor, size)
 		require.NoError(t, err)
-		require.LessOrEqual(t, len(page.Runs), size)
-		found = append(found, page.Runs...)
+		require.LessOrEqual(t, len(page.Items), size)
+		found = append(found, page.Items...)
 		if cursor = page.Next; cursor == "" {
 			return found
 		}
@@ -185,14 +185,14 @@ func TestRunsAreFound(t *testing.T) {
 			{Sort: runtime.OldestFirst, Tags: map[string]string{"customer.id": "4"}, FinishedFrom: time.Time{}, Text: "run"},
 		}
 		for _, q := range queries {
-			var want []runtime.RunSummary
+			var want []fabrictype.Run
 			for _, run := range set.all {
 				if matches(run, q) {
 					want = append(want, run)
 				}
 			}
 			newestFirst(want, q)
-			var got []runtime.RunSummary
+			var got []fabrictype.Run
 			for run, err := range b.Client.Runs(enginetest.Context(t), q) {
 				require.NoError(t, err)
 				got = append(got, run)
@@ -206,7 +206,8 @@ func TestRunsAreFound(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 3})
 }
 
-// What is there all the while is in the pages exactly once, whatever is started, ends and is purged between them.
+// A run that exists during the whole listing is in its pages exactly once, whatever is started, ends and is purged
+// between them.
 func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -231,7 +232,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 			for number := 0; ; number++ {
 				page, err := b.Client.ListRuns(ctx, runtime.RunQuery{}, cursor, 5)
 				require.NoError(t, err)
-				for _, run := range page.Runs {
+				for _, run := range page.Items {
 					seen[run.Run]++
 				}
 				if cursor = page.Next; cursor == "" {
@@ -240,10 +241,10 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 				_, err = runtime.Start(ctx, b.Client, def, none{}, runtime.WithID(fmt.Sprintf("new-%d-%d", round, number)))
 				require.NoError(t, err)
 				// The run that the cursor names is purged, and another one.
-				for _, i := range []int{len(page.Runs) - 1, -1} {
+				for _, i := range []int{len(page.Items) - 1, -1} {
 					victim := fmt.Sprint("old-", random.IntN(len(runs)))
 					if i >= 0 {
-						victim = page.Runs[i].Run
+						victim = page.Items[i].Run
 					}
 					if strings.HasPrefix(victim, "old-") && !gone[victim] && number%4 == 0 {
 						gone[victim] = true
@@ -263,7 +264,7 @@ func TestPagesOfRunsHaveNoGaps(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 2})
 }
 
-// A call looks at a bounded number of runs, and says how far it came.
+// A call reads a bounded number of runs, and returns a cursor for the rest.
 func TestLookingForRareRunsIsBounded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -329,7 +330,7 @@ func TestTagsOfRunsFollowLaterOnes(t *testing.T) {
 	})
 }
 
-func TestRunQueriesThatMakeNoSense(t *testing.T) {
+func TestRunQueries_RefuseContradictions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := context.Background()
@@ -406,13 +407,13 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 		for client, want := range map[*runtime.Client][]string{b.Client: {"run-0"}, other.Client: {"run-2", "run-1"}} {
 			page, err := client.ListRuns(ctx, runtime.RunQuery{Flow: "single"}, "", 0)
 			require.NoError(t, err)
-			require.Equal(t, want, runNames(page.Runs))
+			require.Equal(t, want, runNames(page.Items))
 			if b.Contract() {
 				continue
 			}
 			page, err = client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 			require.NoError(t, err)
-			require.Equal(t, want, runNames(page.Runs))
+			require.Equal(t, want, runNames(page.Items))
 			quotas, err := client.Limits(ctx)
 			require.NoError(t, err)
 			require.LessOrEqual(t, len(quotas), 1, "one that is not in use any more may be forgotten")
@@ -423,7 +424,7 @@ func TestListsKeepToTheirNamespace(t *testing.T) {
 	})
 }
 
-func runNames(runs []runtime.RunSummary) []string {
+func runNames(runs []fabrictype.Run) []string {
 	var names []string
 	for _, r := range runs {
 		names = append(names, r.Run)

@@ -21,7 +21,7 @@ func (q RunQuery) Values() url.Values {
 	return q.parameters(&states, &order).Values()
 }
 
-// parameters are the fields of the query by their parameters, beside states and order, whose types differ.
+// parameters are the fields of the query by their parameters, except states and order, whose types differ.
 func (q *RunQuery) parameters(states *[]string, order *string) queryurl.Fields {
 	return queryurl.Fields{
 		Texts: map[string]*string{"flow": &q.Flow, "text": &q.Text, "key": &q.Key, "sort": order},
@@ -36,8 +36,8 @@ func (q *RunQuery) parameters(states *[]string, order *string) queryurl.Fields {
 }
 
 // ParseRunQuery reads a query from parameters of a URL, as Values writes them. The parameters named by others, such as
-// "cursor", belong to the caller and are passed over; any other one is an error, so that a misspelt name does not
-// select more runs than were meant. The error has all faults, those of Check included, and matches ErrInvalid.
+// "cursor", belong to the caller and are skipped; any other one is an error, so that a misspelt name does not select
+// more runs than were meant. The error joins all faults, including the faults of Check, and matches ErrInvalid.
 func ParseRunQuery(v url.Values, others ...string) (RunQuery, error) {
 	var q RunQuery
 	var states []string
@@ -60,7 +60,7 @@ func (q WaitQuery) Values() url.Values {
 	return q.parameters(&order).Values()
 }
 
-// parameters are the fields of the query by their parameters, beside its order, whose type differs.
+// parameters are the fields of the query by their parameters, except its order, whose type differs.
 func (q *WaitQuery) parameters(order *string) queryurl.Fields {
 	return queryurl.Fields{
 		Texts: map[string]*string{"flow": &q.Flow, "audience": &q.Audience, "text": &q.Text, "sort": order},
@@ -69,8 +69,8 @@ func (q *WaitQuery) parameters(order *string) queryurl.Fields {
 	}
 }
 
-// ParseWaitQuery reads a query for Client.Waits from parameters of a URL, as Values writes them. Others and
-// errors are those of ParseRunQuery.
+// ParseWaitQuery reads a query for Client.Waits from parameters of a URL, as Values writes them. Others and errors are
+// as for ParseRunQuery.
 func ParseWaitQuery(v url.Values, others ...string) (WaitQuery, error) {
 	var q WaitQuery
 	var order string

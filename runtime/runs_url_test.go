@@ -35,7 +35,7 @@ func TestQueriesSurviveURLs(t *testing.T) {
 	require.Equal(t, "created_from=2026-11-20T08%3A00%3A00Z", q.Values().Encode())
 }
 
-// All faults are told at once, and a name that nobody knows is one.
+// All faults are returned at once, and an unknown parameter is a fault.
 func TestFaultsOfQueriesInURLs(t *testing.T) {
 	t.Parallel()
 	_, err := runtime.ParseRunQuery(url.Values{

@@ -17,7 +17,7 @@ import (
 
 // Errors of schedules, for errors.Is.
 var (
-	// ErrScheduleNotFound is returned when there is no schedule of that name.
+	// ErrScheduleNotFound is returned when no schedule has that name.
 	ErrScheduleNotFound = schedule.ErrScheduleNotFound
 	// ErrScheduleFull is returned by TriggerSchedule when the maximum number of fires waits to be started.
 	ErrScheduleFull = schedule.ErrScheduleFull
@@ -32,7 +32,7 @@ var (
 //
 // The id of a run is "name@time", with the time of the fire in RFC 3339 and UTC; Describe returns the schedule and the
 // time. Each fire starts one run, however many keepers there are and wherever one of them stops. The engine's clock
-// decides what is due.
+// decides which fires are due.
 //
 // An update applies to runs that are not being started yet. Fires that are due or wait are kept. If the timing or the
 // bounds changed, the next fire is the first one after the update, by the engine's clock. An update does not change
@@ -41,8 +41,8 @@ var (
 // The error matches ErrInvalid and joins all faults of the name and the config. It wraps ErrTooLarge, or another error
 // of Start, when the run could not be started, and ErrNotInContract in contract mode. Nothing was written then.
 func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flow.Definition[In, Out], in In,
-	config ScheduleConfig) (*ScheduleDescription, error) {
-	fail := func(err error) (*ScheduleDescription, error) {
+	config ScheduleConfig) (*fabrictype.Schedule, error) {
+	fail := func(err error) (*fabrictype.Schedule, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
 	}
 	if err := errors.Join(usable(c, def), checkContext(ctx)); err != nil {
@@ -83,13 +83,12 @@ func Schedule[In, Out any](ctx context.Context, c *Client, name string, def *flo
 // ScheduleNamed is Schedule for a published flow with an input in JSON, without the flow's definition. The flow is as
 // it was published last; a later publication does not change the schedule.
 //
-// The errors are those of Schedule; the error wraps a *fabrictype.ValueError with all faults of the input, which
-// matches ErrInvalid, and matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written
-// then.
+// The error is one of Schedule, wraps a *fabrictype.ValueError with all faults of the input, which matches ErrInvalid,
+// or matches enginecore.ErrFlowNotPublished for a flow that is not published. Nothing was written then.
 func (c *Client) ScheduleNamed(
 	ctx context.Context, name, flow string, input json.RawMessage, config ScheduleConfig,
-) (*ScheduleDescription, error) {
-	fail := func(err error) (*ScheduleDescription, error) {
+) (*fabrictype.Schedule, error) {
+	fail := func(err error) (*fabrictype.Schedule, error) {
 		return nil, fmt.Errorf("schedule %.140q: %w", name, err)
 	}
 	if err := c.ready(ctx); err != nil {
@@ -123,7 +122,7 @@ func (c *Client) ScheduleNamed(
 // declareSchedule stores a schedule that was checked, with an entry in the audit log.
 func (c *Client) declareSchedule(
 	ctx context.Context, name string, draft *schedule.Draft,
-) (*ScheduleDescription, error) {
+) (*fabrictype.Schedule, error) {
 	var err error
 	if draft.Spec.Carried, err = c.session.Carried(ctx); err != nil {
 		return nil, err
@@ -137,7 +136,7 @@ func (c *Client) declareSchedule(
 	return c.describeSchedule(ctx, r, nil)
 }
 
-// auditedSchedule returns what stores a draft of a schedule with an entry in the audit log.
+// auditedSchedule returns a function that stores a draft of a schedule with an entry in the audit log.
 func (c *Client) auditedSchedule(
 	ctx context.Context, name string, draft func() *schedule.Draft,
 ) func(save func() error) error {

@@ -43,7 +43,7 @@ type ScheduleConfig struct {
 	// engine was unavailable: 10 s to 366 days in whole milliseconds. At most 100 fires are made up, the oldest first,
 	// under the overlap policy; earlier ones count as missed. Defaults to 1 h.
 	CatchUp time.Duration
-	// Overlap determines what happens to a fire while the previous run is open. Defaults to OverlapSkip.
+	// Overlap determines the treatment of a fire while the previous run is open. Defaults to OverlapSkip.
 	Overlap fabrictype.OverlapPolicy
 	// QueueLimit is the number of fires that may wait under OverlapQueue, 1 to 100. It cannot be set with other
 	// policies. Defaults to 10.
@@ -67,8 +67,8 @@ type ScheduleConfig struct {
 }
 
 const (
-	// minCatchUp and maxCatchUp bound ScheduleConfig.CatchUp. What is not older than the first is never missed, since a
-	// keeper may be as late as that.
+	// minCatchUp and maxCatchUp bound ScheduleConfig.CatchUp. A fire that is not older than the minimum is never
+	// missed, since a keeper may be as late as that.
 	minCatchUp     = 10 * time.Second
 	maxCatchUp     = 366 * 24 * time.Hour
 	defaultCatchUp = time.Hour
@@ -88,7 +88,7 @@ func (c ScheduleConfig) withDefaults() ScheduleConfig {
 	return c
 }
 
-// check returns all faults of a config with defaults, for runs of a flow with this input, except those of the
+// check returns all faults of a config with defaults, for runs of a flow with this input, except faults of the
 // timetable.
 func (c ScheduleConfig) check(flow *submit.CompiledFlow, input []byte) (faults []error) {
 	fault := func(format string, args ...any) { faults = append(faults, invalid(format, args...)) }
@@ -198,7 +198,7 @@ func newDraft(e *engine.Session, name string, config ScheduleConfig, flow *submi
 	if err != nil {
 		return nil, named(err)
 	}
-	// What the engine would not take is found now, not when it fires.
+	// A fire that the engine would refuse is refused now, not when it is due.
 	fire := schedule.PendingFire{At: time.Now().UnixMilli(), Triggered: true}
 	if _, err := schedule.PlanFire(e, &spec, flow, input, 0, fire); err != nil {
 		return nil, named(err)

@@ -27,8 +27,8 @@ var ErrNoTimes = schedule.ErrNoTimes
 const maxScheduleTimes = 1000
 
 // Times returns the first n times of the timetable after a time, fewer if it ends before, without jitter, so that a
-// timetable can be looked at before it is scheduled. n is 0 to 1,000. The error matches ErrInvalid and joins
-// all faults of the timetable.
+// timetable can be checked before it is scheduled. n is 0 to 1,000. The error matches ErrInvalid and joins all faults
+// of the timetable.
 func (c ScheduleConfig) Times(after time.Time, n int) ([]time.Time, error) {
 	if err := errors.Join(append(c.checkTimes(), checkTimeCount(n))...); err != nil {
 		return nil, err
@@ -73,29 +73,19 @@ func (c *Client) NextFires(ctx context.Context, name string, n int) ([]time.Time
 	return r.Upcoming(n), nil
 }
 
-// ScheduleBackfill is a past interval whose times a schedule starts later.
-type ScheduleBackfill struct {
-	// From and Until are the first and the last time that are started, both inclusive, in the past by the engine's
-	// clock. In a ScheduleDescription, From is the next time that will be.
-	From, Until time.Time
-	// Overlap is OverlapQueue, by which each run starts when the one before has ended, or OverlapAllow, by which all
-	// start at once. Only the runs of the backfill count. Defaults to OverlapQueue.
-	Overlap fabrictype.OverlapPolicy
-}
-
 // BackfillSchedule makes keepers start runs for times of the timetable that have passed: those before the schedule was
 // created, during a pause, or that were missed. It returns how many there are. The runs have the ids of their times, so
 // a time that has its run already, from a former fire or backfill, gets no other one and is recorded as skipped. They
 // have the flow and the input that the schedule has when they start, the time in its FireTimeField, and no jitter.
 //
-// Backfills of a schedule follow each other, beside the fires of its timetable. A pause holds them up.
+// Backfills of a schedule follow each other, independently of the fires of its timetable. A pause holds them up.
 //
 // The error wraps ErrScheduleNotFound; ErrInvalid for another overlap policy, or an interval that ends before it
 // begins or has not passed; ErrNoTimes for an interval without times; ErrScheduleFull for more than 1,000
 // times, and while ten backfills are not finished; or ErrNotInContract. Nothing has changed then. With WithRequestID
 // the call can be repeated.
 func (c *Client) BackfillSchedule(
-	ctx context.Context, name string, b ScheduleBackfill, opts ...ActionOption,
+	ctx context.Context, name string, b fabrictype.Backfill, opts ...ActionOption,
 ) (count int, err error) {
 	by, err := c.actionOf(opts)
 	b.Overlap = cmp.Or(b.Overlap, fabrictype.OverlapQueue)
@@ -121,33 +111,33 @@ func (c *Client) BackfillSchedule(
 			schedules := schedule.Store{Session: c.session}
 			return schedules.ChangeKept(ctx, p, id, func(r *schedule.Record) (_ bool, err error) {
 				var known bool
-				count, known, err = r.AddBackfill(b.From, b.Until, fabrictype.OverlapPolicy(b.Overlap), by.request)
+				count, known, err = r.AddBackfill(b.From, b.Until, b.Overlap, by.request)
 				return err == nil && !known, err
 			})
 		})
 	return count, err
 }
 
-// ScheduleEdit is what EditSchedule may change of a schedule.
+// ScheduleEdit has the fields of a schedule that EditSchedule may change.
 type ScheduleEdit struct {
-	// Config is that of the schedule, with defaults applied. StartPaused and PauseReason have no effect. The zero
-	// Retention leaves that of the schedule.
+	// Config is the config of the schedule, with defaults applied. StartPaused and PauseReason have no effect. The zero
+	// Retention leaves the schedule's retention unchanged.
 	Config ScheduleConfig
 	// Input is the encoded input of its runs, JSON unless the flow has another codec.
 	Input []byte
 }
 
-// EditSchedule changes an existing schedule without the definition of its flow: edit gets what it is, and changes it.
-// It may be called several times, when another program changes the schedule at the same time; its error is returned.
-// What else applies is said of Schedule: history and numbers stay, and so does a pause.
+// EditSchedule changes an existing schedule without the definition of its flow: edit gets its present config and input,
+// and changes them. It may be called several times, when another program changes the schedule at the same time; its
+// error is returned. As with Schedule, the history, the numbers and a pause of the schedule stay.
 //
 // The error wraps ErrScheduleNotFound; ErrInvalid, with all faults; one of Start for runs that could not be started; or
 // ErrNotInContract. Nothing has changed then. The types of the flow are not checked, but if it is published
-// (Client.Publish), the input is held against its schema.
+// (Client.Publish), the input is checked against its schema.
 func (c *Client) EditSchedule(
 	ctx context.Context, name string, edit func(*ScheduleEdit) error,
-) (*ScheduleDescription, error) {
-	fail := func(err error) (*ScheduleDescription, error) {
+) (*fabrictype.Schedule, error) {
+	fail := func(err error) (*fabrictype.Schedule, error) {
 		return nil, fmt.Errorf("edit schedule %.140q: %w", name, err)
 	}
 	p, id, err := c.locateSchedule(ctx, name)
@@ -203,7 +193,7 @@ func (c *Client) editDraft(
 	return draft, nil
 }
 
-// checkEditedInput holds a changed input against what is known of the flow's.
+// checkEditedInput checks a changed input against the published schema of the flow.
 func (c *Client) checkEditedInput(ctx context.Context, content schedule.Compiled, input []byte) error {
 	graph := content.Flow.Graph
 	if string(input) == string(content.Input) || graph.Codec != submit.StoredJSONCodec {
@@ -220,7 +210,7 @@ func (c *Client) checkEditedInput(ctx context.Context, content schedule.Compiled
 		return err
 	}
 	if named.compiled.Hash != content.Flow.Hash {
-		return nil // the schema is that of another version
+		return nil // the schema belongs to another version
 	}
 	_, err = named.check(graph.Name, input)
 	return err
@@ -232,18 +222,18 @@ func configOf(s *schedule.Spec) ScheduleConfig {
 		Cron: s.Cron, TimeZone: s.Zone, Every: time.Duration(s.EveryMS) * time.Millisecond,
 		StartingAt: schedule.UnixTime(s.StartMS), EndingAt: schedule.UnixTime(s.EndMS),
 		Jitter: time.Duration(s.JitterMS) * time.Millisecond, CatchUp: s.CatchUp(),
-		Overlap:    fabrictype.OverlapPolicy(s.Overlap),
+		Overlap:    s.Overlap,
 		QueueLimit: s.QueueLimit, FireTimeField: s.FireField, Tags: maps.Clone(s.Tags), Actor: s.Creator,
 	}
 }
 
 // backfillsOf describes the backfills of a schedule that are not finished.
-func backfillsOf(stored []schedule.Backfill) []ScheduleBackfill {
-	var list []ScheduleBackfill
+func backfillsOf(stored []schedule.Backfill) []fabrictype.Backfill {
+	var list []fabrictype.Backfill
 	for _, b := range stored {
-		list = append(list, ScheduleBackfill{
+		list = append(list, fabrictype.Backfill{
 			From: schedule.UnixTime(b.Next), Until: schedule.UnixTime(b.Until),
-			Overlap: fabrictype.OverlapPolicy(b.Overlap),
+			Overlap: b.Overlap,
 		})
 	}
 	return list

@@ -40,7 +40,8 @@ func hourly(
 	return last
 }
 
-// Past times of a schedule get their runs: one after the other or all at once, each once, also beside its own fires.
+// Past times of a schedule get their runs: one after the other or all at once, each once, also while the schedule
+// fires.
 func TestScheduleBackfill(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -55,8 +56,8 @@ func TestScheduleBackfill(t *testing.T) {
 		last := hourly(ctx, t, b, report, fabrictype.OverlapSkip)
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
-		done := func() *runtime.ScheduleDescription {
-			var d *runtime.ScheduleDescription
+		done := func() *fabrictype.Schedule {
+			var d *fabrictype.Schedule
 			enginetest.Eventually(t, func() string {
 				var err error
 				d, err = b.Client.DescribeSchedule(ctx, "hourly")
@@ -67,7 +68,7 @@ func TestScheduleBackfill(t *testing.T) {
 			})
 			return d
 		}
-		count, err := b.Client.BackfillSchedule(ctx, "hourly", runtime.ScheduleBackfill{
+		count, err := b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{
 			From: last.Add(-4 * time.Hour), Until: last.Add(time.Minute),
 		})
 		require.NoError(t, err)
@@ -86,7 +87,7 @@ func TestScheduleBackfill(t *testing.T) {
 		}
 		require.EqualValues(t, 1, most.Load())
 
-		count, err = b.Client.BackfillSchedule(ctx, "hourly", runtime.ScheduleBackfill{
+		count, err = b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{
 			From: last.Add(-9 * time.Hour), Until: last, Overlap: fabrictype.OverlapAllow,
 		})
 		require.NoError(t, err)
@@ -105,7 +106,7 @@ func TestScheduleBackfill(t *testing.T) {
 		require.NoError(t, err)
 		require.NotEmpty(t, id)
 
-		for text, backfill := range map[string]runtime.ScheduleBackfill{
+		for text, backfill := range map[string]fabrictype.Backfill{
 			`Overlap "skip": must be "queue" or "allow"`: {From: last, Until: last, Overlap: fabrictype.OverlapSkip},
 			"both must be set":                           {From: last},
 			"Until is before From":                       {From: last, Until: last.Add(-time.Hour)},
@@ -116,7 +117,7 @@ func TestScheduleBackfill(t *testing.T) {
 			_, err := b.Client.BackfillSchedule(ctx, "hourly", backfill)
 			require.ErrorContains(t, err, text)
 		}
-		_, err = b.Client.BackfillSchedule(ctx, "none", runtime.ScheduleBackfill{From: last, Until: last})
+		_, err = b.Client.BackfillSchedule(ctx, "none", fabrictype.Backfill{From: last, Until: last})
 		require.ErrorIs(t, err, runtime.ErrScheduleNotFound)
 		b.Settle(t)
 	})
@@ -140,11 +141,11 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 		b.Worker(t, []activity.Handler{report})
 		b.Keeper(t)
 		require.NoError(t, b.Client.PauseSchedule(ctx, "hourly", "wait"))
-		_, err := b.Client.BackfillSchedule(ctx, "hourly", runtime.ScheduleBackfill{From: last.Add(-time.Hour), Until: last})
+		_, err := b.Client.BackfillSchedule(ctx, "hourly", fabrictype.Backfill{From: last.Add(-time.Hour), Until: last})
 		require.NoError(t, err)
 		d, err := b.Client.DescribeSchedule(ctx, "hourly")
 		require.NoError(t, err)
-		require.Equal(t, []runtime.ScheduleBackfill{
+		require.Equal(t, []fabrictype.Backfill{
 			{From: last.Add(-time.Hour), Until: last, Overlap: fabrictype.OverlapQueue},
 		}, d.Backfills)
 		require.Zero(t, d.Started)
@@ -161,7 +162,7 @@ func TestScheduleBackfillIsPaused(t *testing.T) {
 	})
 }
 
-// A schedule is changed without the definition of its flow; its history stays. Its next times are those of its config.
+// A schedule is changed without the definition of its flow; its history stays. Its next fires follow its new config.
 func TestEditSchedule(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -243,7 +244,7 @@ func TestEditSchedule(t *testing.T) {
 	})
 }
 
-// In contract mode there are no schedules to edit or to backfill.
+// Contract mode has no schedules to edit or to backfill.
 func TestContractEditsNoSchedules(t *testing.T) {
 	t.Parallel()
 	enginetest.EachContract(t, func(t *testing.T, b *enginetest.Bench) {
@@ -253,7 +254,7 @@ func TestContractEditsNoSchedules(t *testing.T) {
 		_, err = b.Client.EditSchedule(ctx, "s", func(*runtime.ScheduleEdit) error { return nil })
 		require.ErrorIs(t, err, enginecore.ErrContractOnly)
 		now := time.Now()
-		_, err = b.Client.BackfillSchedule(ctx, "s", runtime.ScheduleBackfill{From: now, Until: now})
+		_, err = b.Client.BackfillSchedule(ctx, "s", fabrictype.Backfill{From: now, Until: now})
 		require.ErrorIs(t, err, enginecore.ErrContractOnly)
 	})
 }

@@ -61,7 +61,7 @@ func TestStoredFormOfSchedules(t *testing.T) {
 	require.Equal(t, 941838*time.Millisecond, times.Delay("nightly", time.UnixMilli(at.At)))
 }
 
-// What a keeper makes of a stored definition is what the program makes of the flow that it declares.
+// A keeper compiles a stored definition to the same graph as the program compiles from the declared flow.
 func TestStoredFlowCompilesTheSame(t *testing.T) {
 	t.Parallel()
 	f := flow.New[string, int]("everything", flow.Deadline(time.Hour), flow.Tag("team.name", "census"), flow.Retention(time.Hour))

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 )
 
-// defaultSecretGrace is what RotateSecrets takes for 0.
+// defaultSecretGrace is the grace of RotateSecrets for 0.
 const defaultSecretGrace = 7 * 24 * time.Hour
 
 // SecretRotation is the result of Engine.RotateSecrets.

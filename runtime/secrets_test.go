@@ -65,8 +65,8 @@ func TestRotateSecrets(t *testing.T) {
 	})
 }
 
-// A rotation that reached some partitions only says which failed, and goes on when it is called again.
-func TestRotateSecretsGoesOn(t *testing.T) {
+// A rotation that reached only some partitions returns the failed ones, and continues when it is called again.
+func TestRotateSecrets_ContinuesAfterAFailure(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A limit that is told which other limit refused grants a returned permit to an execution that does not need that one,
-// until an execution that holds its permit asks.
+// A call that names the limit that has refused gets a returned permit granted to an execution that does not need that
+// limit, until an execution that holds its permit requests one.
 func TestReturnedPermitSkipsTheRefused(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -78,8 +78,8 @@ type severalLimits struct {
 	asMap  bool
 }
 
-// Every execution under two limits waits in the queue of one, and few permits are granted in vain. No keeper
-// offers executions again: what left the queues would never run.
+// Every execution under two limits waits in the queue of one, and few permits are granted in vain. No keeper offers
+// executions again: an execution outside the queues would never run.
 func TestExecutionsUnderTwoLimitsKeepWaiting(t *testing.T) {
 	t.Parallel()
 	atOnce := activity.Limit("other", activity.AtOnce(3))

@@ -113,9 +113,9 @@ func working(
 	return w
 }
 
-// Workers keep without being told: what is due is done, by one keeper for all workers of an engine, and it ends with
+// Workers run a keeper by default: due work is performed, by one keeper for all workers of an engine, and it ends with
 // them.
-func TestWorkersKeep(t *testing.T) {
+func TestWorkers_RunAKeeper(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -152,8 +152,8 @@ func TestBuiltInKeeperYieldsOnItsEngine(t *testing.T) {
 	})
 }
 
-// The keepers of workers stand by while another program runs one with options of its own, and take over when that is
-// gone without a word.
+// The keepers of workers are on standby while another program runs a keeper with its own options, and take over when
+// that one is gone without notice.
 func TestBuiltInKeepersStandBy(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -186,7 +186,7 @@ func TestBuiltInKeepersStandBy(t *testing.T) {
 }
 
 // Of many worker processes only a few keep, however many come and go.
-func TestFewBuiltInKeepersKeep(t *testing.T) {
+func TestFewBuiltInKeepersAreActive(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.New(t, kind)
@@ -242,7 +242,7 @@ func TestHotStandbys(t *testing.T) {
 }
 
 // Workers that have no keeper say that there is none, once.
-func TestMissingKeeperIsTold(t *testing.T) {
+func TestMissingKeeperIsLogged(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		runtime.LookForKeepersEvery(b.Engine, 5*time.Millisecond)
@@ -259,7 +259,7 @@ func TestMissingKeeperIsTold(t *testing.T) {
 	})
 }
 
-// A program that hears keepers is seen, and one that does not is not.
+// A program that listens as a keeper does is counted, and other programs are not.
 func TestKeepersAreSeen(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -45,28 +45,6 @@ type Signal struct {
 	IdempotencyKey string
 }
 
-// SignalResult is the engine's reply to a signal.
-type SignalResult struct {
-	Outcome fabrictype.SignalOutcome
-	// SignalID identifies the signal; for a duplicate, the first delivery.
-	SignalID string
-	// First is the outcome of the first delivery of a duplicate; empty otherwise.
-	First fabrictype.SignalOutcome
-	// Counts reports whether an accepted signal, or the first delivery of a duplicate, counts towards the end of the
-	// wait. A signal with another name, or from a source that was counted already, is recorded but does not count. One
-	// that comes before the wait of a function is kept and does not count yet: only the wait says which signals it
-	// needs.
-	Counts bool
-}
-
-// Answer returns the outcome of the first delivery: First for a duplicate, Outcome otherwise.
-func (d SignalResult) Answer() fabrictype.SignalOutcome {
-	if d.Outcome == fabrictype.SignalDuplicate && d.First != "" {
-		return d.First
-	}
-	return d.Outcome
-}
-
 // Signal delivers a signal to the waitpoint that the token identifies, from any program that can reach the engine. One
 // of a client with an actor (Client.As) is in the audit log.
 // Delivering a signal twice with the same IdempotencyKey has no further effect. A wait that is over or has expired is
@@ -76,14 +54,14 @@ func (d SignalResult) Answer() fabrictype.SignalOutcome {
 // together (1 MiB of payloads and texts), exceed a limit, or matches ErrInvalid for an invalid name or text, and for a
 // payload that cannot be encoded or does not satisfy the wait's schema (activity.AnswerSchema), then with a
 // *fabrictype.ValueError that has all its faults. Nothing was changed then, and the wait continues.
-func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
+func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (fabrictype.SignalResult, error) {
 	if err := c.ready(ctx); err != nil {
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
 	if c.isIntercepted() {
 		return c.interceptedSignal(ctx, token, s)
 	}
-	send := func(ctx context.Context) (SignalResult, error) { return c.signal(ctx, token, s) }
+	send := func(ctx context.Context) (fabrictype.SignalResult, error) { return c.signal(ctx, token, s) }
 	if c.actor == "" {
 		return send(ctx)
 	}
@@ -92,28 +70,28 @@ func (c *Client) Signal(ctx context.Context, token activity.Token, s Signal) (Si
 	case errors.Is(err, ErrNotInContract):
 		return send(ctx) // the contract has neither texts of waits nor an audit log
 	case err != nil:
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	case w.State == fabrictype.WaitClosed:
 		return send(ctx)
 	}
 	return c.answered(ctx, c.actor, waitEntryName(w.Flow, w.Run, WaitName{Node: w.Node, Step: w.Step}), &s, send)
 }
 
-func (c *Client) signal(ctx context.Context, token activity.Token, s Signal) (SignalResult, error) {
+func (c *Client) signal(ctx context.Context, token activity.Token, s Signal) (fabrictype.SignalResult, error) {
 	parts, err := engine.OpenToken(token)
 	if err != nil {
-		return SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
 	signal, err := s.sent()
 	if err != nil {
-		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
+		return fabrictype.SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
 	store, err := engine.Capability[engine.WaitStore](c.session.Backend)
 	if err != nil {
-		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
+		return fabrictype.SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, err)
 	}
 	if int(parts.Partition.Index) >= c.session.Core.Partitioning().Flow {
-		return SignalResult{}, engine.ErrInvalidToken
+		return fabrictype.SignalResult{}, engine.ErrInvalidToken
 	}
 	reply, err := c.answers.Signal(ctx, store, enginerpc.SignalCall{
 		Partition: parts.Partition, ExecutionID: parts.Execution, WaitpointID: parts.Waitpoint,
@@ -121,9 +99,9 @@ func (c *Client) signal(ctx context.Context, token activity.Token, s Signal) (Si
 	})
 	switch {
 	case errors.Is(err, enginecore.ErrInvalidToken):
-		return SignalResult{}, engine.ErrInvalidToken
+		return fabrictype.SignalResult{}, engine.ErrInvalidToken
 	case err != nil:
-		return SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, signalFault(err))
+		return fabrictype.SignalResult{}, fmt.Errorf("signal %q: %w", s.Name, signalFault(err))
 	}
 	return deliveryOf(reply, signal.SignalID), nil
 }
@@ -147,8 +125,8 @@ func signalFault(err error) error {
 }
 
 // deliveryOf reads the answer to a signal. A duplicate of itself is the signal's own repeat after a lost reply.
-func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) SignalResult {
-	d := SignalResult{
+func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) fabrictype.SignalResult {
+	d := fabrictype.SignalResult{
 		Outcome: fabrictype.SignalOutcome(reply.Outcome), SignalID: string(reply.SignalID),
 		First: fabrictype.SignalOutcome(reply.FirstOutcome), Counts: reply.Matched,
 	}
@@ -158,7 +136,7 @@ func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) SignalResul
 	return d
 }
 
-// signalSourceType is what the record says about all signals of clients.
+// signalSourceType is the source type in the records of all signals of clients.
 const signalSourceType = "client"
 
 // sent checks the signal and returns it as it is sent, with an id of its own.
@@ -197,7 +175,7 @@ func tooLong(what, text string) error {
 		activityspec.MaxSignalText)
 }
 
-// encodePayload returns the JSON form of what a signal carries.
+// encodePayload returns the JSON form of a signal's payload.
 func encodePayload(payload any) ([]byte, error) {
 	data, err := activity.JSON{}.Encode(payload)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// A call whose reply was lost is sent again; its caller must not be told that somebody else had signalled before.
-func TestOwnRepeatIsNoDuplicate(t *testing.T) {
+// A call whose reply was lost is sent again; its result must not name another, earlier signal.
+func TestSignalResult_OwnRepeatIsNotADuplicate(t *testing.T) {
 	t.Parallel()
 	reply := enginerpc.SignalReply{Outcome: "duplicate", SignalID: "mine", FirstOutcome: "resumed", Matched: true}
-	require.Equal(t, SignalResult{Outcome: fabrictype.SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
-	require.Equal(t, SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: "mine", First: fabrictype.SignalResumed, Counts: true}, deliveryOf(reply, "other"))
+	require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalResumed, SignalID: "mine", Counts: true}, deliveryOf(reply, "mine"))
+	require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: "mine", First: fabrictype.SignalResumed, Counts: true}, deliveryOf(reply, "other"))
 }

@@ -34,7 +34,7 @@ func StartAfter(d time.Duration) StartOption {
 	return startFunc(func(c *startConfig) { c.startAt = time.Now().Add(d) })
 }
 
-// checkStartAt returns what is wrong with the time of a start.
+// checkStartAt returns the fault of the time of a start.
 func checkStartAt(t time.Time) error {
 	if !t.IsZero() && time.Until(t) > maxStartDelay {
 		return invalid("start at %s: must be within 10 years", t.UTC().Format(time.RFC3339))

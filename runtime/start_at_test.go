@@ -20,7 +20,8 @@ func clockOf() *activity.Activity[int, int64] {
 	return activity.New("clock", func(context.Context, int) (int64, error) { return time.Now().UnixMilli(), nil })
 }
 
-// twoRoots has two roots, one of them a waitpoint, and a node behind each; its result is when the other one ran.
+// twoRoots has two roots, one of them a waitpoint, and a node after each; its result is the time at which the other
+// root ran.
 func twoRoots(t *testing.T, a *activity.Activity[int, int64], opts ...flow.Option) *flow.Definition[int, int64] {
 	t.Helper()
 	f := flow.New[int, int64]("later", opts...)
@@ -52,8 +53,8 @@ func TestStartAt(t *testing.T) {
 		require.True(t, at.Add(time.Hour).Equal(d.DeadlineAt), d.DeadlineAt)
 		listed, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: def.Name()}, "", 0)
 		require.NoError(t, err)
-		require.Len(t, listed.Runs, 1)
-		require.True(t, at.Equal(listed.Runs[0].StartsAt), listed.Runs[0].StartsAt)
+		require.Len(t, listed.Items, 1)
+		require.True(t, at.Equal(listed.Items[0].StartsAt), listed.Items[0].StartsAt)
 		again, err := runtime.Start(ctx, b.Client, def, 1, runtime.WithID("one"))
 		require.NoError(t, err)
 		require.True(t, again.Existed())
@@ -136,7 +137,7 @@ func TestCancelBeforeTheStart(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrRunCancelled)
 		b.Settle(t)
 		// A rerun does not wait for the time again.
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.NoError(t, run.Purge(ctx))

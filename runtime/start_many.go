@@ -46,7 +46,7 @@ func StartMany[In, Out any](
 	return startPlans(ctx, c, runs, plan, def.DecodeResult), nil
 }
 
-// startPlans starts those of some runs that can be planned.
+// startPlans starts the runs of a list that can be planned.
 func startPlans[In, Out any](
 	ctx context.Context, c *Client, runs []NewRun[In], plan func(NewRun[In]) (*submit.RunPlan, error),
 	decode func([]byte) (Out, error),

@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Each of many runs is started once, with its outcome in its place, also those of flows whose runs are started one by
-// one, and by a call that is repeated.
+// Each of many runs is started once, with its outcome at its index, also runs of flows that are started one by one, and
+// runs of a repeated call.
 func TestStartMany(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -72,7 +72,7 @@ func TestStartMany(t *testing.T) {
 	})
 }
 
-// Runs that bring much are divided into several calls, and those of a flow with waits and budgets are started as well.
+// Runs with large data are divided into several calls. Runs of a flow with waits and budgets are started as well.
 func TestStartManyOfAllSorts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -21,7 +21,7 @@ func WithPriority(priority int) StartOption {
 }
 
 // WithDeadline limits the run, from its start to its end, instead of the deadline of its flow (flow.Deadline): after
-// it, unfinished nodes and the run expire. It is at least a millisecond and at most ten years; 0 is no limit. With
+// it, unfinished nodes and the run expire. It is at least a millisecond and at most ten years; 0 sets none. With
 // StartAt it counts from that time on.
 //
 // When Start returns a run that exists, its deadline does not change.
@@ -32,9 +32,9 @@ func WithDeadline(limit time.Duration) StartOption {
 	})
 }
 
-// WithMemo attaches a note to the run, for people and programs that look at it: RunDescription.Memo. The engine does
-// not look at it, and no list can be searched by it; that is what WithTag is for. It is encoded as JSON, at most
-// MaxMemo bytes; a json.RawMessage is stored unchanged.
+// WithMemo attaches a note to the run, for its readers: RunDescription.Memo. The engine does not read it, and no list
+// can be searched by it; use WithTag for that. It is encoded as JSON, at most MaxMemo bytes; a json.RawMessage is
+// stored unchanged.
 //
 // When Start returns a run that exists, its memo does not change.
 func WithMemo(memo any) StartOption {

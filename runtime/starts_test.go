@@ -28,8 +28,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// smallFlow has what the runs of one call may have: nodes of several forms, data and order, tags, a limit, a deadline,
-// and budgets, one of which is of each run alone.
+// smallFlow has all that runs of one call can have: nodes of several forms, data and order, tags, a limit, a deadline,
+// and budgets, one of them for each run alone.
 func smallFlow(t *testing.T) (*flow.Definition[int, int], []activity.Handler) {
 	t.Helper()
 	add := activity.New("add", func(_ context.Context, n int) (int, error) { return n + 1, nil })
@@ -67,8 +67,7 @@ var (
 	instants = regexp.MustCompile(`1[0-9]{12}(-0)?`)
 )
 
-// recordsOf is what the engine keeps under the keys of a run, with ids in place of which their order stands, and no
-// times.
+// recordsOf returns the keys of a run and their values, with names in place of ids, and without times.
 func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.RunPlan, def *flow.Definition[int, int]) []string {
 	t.Helper()
 	ctx := enginetest.Context(t)
@@ -104,7 +103,7 @@ func recordsOf(t *testing.T, b *enginetest.Bench, plan *runtime.RunPlan, def *fl
 	return records
 }
 
-// contentOf is what a key holds, with its texts renamed.
+// contentOf returns the value of a key, with its texts renamed.
 func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key string, rename func(string) string) string {
 	t.Helper()
 	b := client.B()
@@ -128,7 +127,7 @@ func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key str
 	answer, err := client.Do(ctx, read()).ToAny()
 	require.NoError(t, err)
 	if strings.HasSuffix(key, ":nodes") {
-		// The rows: the header has the time of creation, which is that of changes by the same call.
+		// The rows: the header has the time of creation, which is also the time of changes by the same call.
 		text := answer.(string)
 		const from, to = 8, 14
 		answer = fmt.Sprintf("%x", strings.ReplaceAll(text, text[from:to], ""))
@@ -136,8 +135,9 @@ func contentOf(t *testing.T, ctx context.Context, client rueidis.Client, key str
 	return rename(fmt.Sprint(answer))
 }
 
-// TestTogetherIsLikeAlone compares what is stored of a run that was started with others with that of one that was not.
-func TestTogetherIsLikeAlone(t *testing.T) {
+// TestStartsTogether_StoreTheRecordsOfSingleStarts compares the stored records of a run that was started together with others with the records
+// of a run that was started alone.
+func TestStartsTogether_StoreTheRecordsOfSingleStarts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -188,8 +188,8 @@ func TestTogetherIsLikeAlone(t *testing.T) {
 	})
 }
 
-// TestTogetherIsLikeAloneWithEdges does the same for a flow without limits and budgets: with nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
-func TestTogetherIsLikeAloneWithEdges(t *testing.T) {
+// TestStartsTogether_StoreTheEdgesOfSingleStarts does the same for a flow without limits and budgets: with nodes that one edge leaves, with data or without, several, and none, and some to which several lead.
+func TestStartsTogether_StoreTheEdgesOfSingleStarts(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
 	f := flow.New[int, int]("copied", flow.Deadline(2*time.Hour), flow.Tag("team.name", "census"))
@@ -229,8 +229,8 @@ func TestTogetherIsLikeAloneWithEdges(t *testing.T) {
 	})
 }
 
-// TestOutcomesTogether sends runs of which some exist or are refused: each has its own outcome.
-func TestOutcomesTogether(t *testing.T) {
+// TestStartsTogether_HaveTheirOutcomes sends runs of which some exist or are refused: each has its own outcome.
+func TestStartsTogether_HaveTheirOutcomes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -296,8 +296,9 @@ func TestManyStartsAtOnce(t *testing.T) {
 	})
 }
 
-// TestStartsThatAreGivenUp ends the contexts of starts that wait behind a call without an answer. The others go on.
-func TestStartsThatAreGivenUp(t *testing.T) {
+// TestStarts_EndWithTheirContexts ends the contexts of starts that wait for an earlier call without an answer. The others
+// continue.
+func TestStarts_EndWithTheirContexts(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
@@ -334,8 +335,8 @@ func TestStartsThatAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestRecordsOfLaterRuns submits runs that are alike at different times, into different partitions: what is stored of
-// each is of its own time and place.
+// TestRecordsOfLaterRuns submits equal runs at different times, into different partitions: the records of each have its
+// own time and partition.
 func TestRecordsOfLaterRuns(t *testing.T) {
 	t.Parallel()
 	double := activity.New("double", func(_ context.Context, n int) (int, error) { return n * 2, nil })
@@ -380,9 +381,9 @@ func TestRecordsOfLaterRuns(t *testing.T) {
 	})
 }
 
-// TestStartsWithKeys starts runs together with keys that take turns, and then others without: each stands in the queue
-// of its key, and those without one share a queue while keys wait.
-func TestStartsWithKeys(t *testing.T) {
+// TestStartsTogether_EnterQueuesOfTheirKeys starts runs together with fairness keys, and then others without: each run is in the queue of its
+// key, and runs without one share a queue while keys wait.
+func TestStartsTogether_EnterQueuesOfTheirKeys(t *testing.T) {
 	t.Parallel()
 	type order struct{ Tenant string }
 	serve := activity.New("serve", func(_ context.Context, o order) (string, error) { return o.Tenant, nil })

@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// The outcome of a run says more than its state, and a word that nobody knows yet is passed through.
+// The outcome of a run is more specific than its state, and an unknown word is passed through.
 func TestRunStateOfStoredWords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -50,11 +50,11 @@ func TestNodeStates(t *testing.T) {
 	}
 }
 
-// The text of a scope is what the engine keeps of a rerun.
+// The engine keeps the text of a scope with a rerun.
 func TestRerunScopeText(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, submit.RerunScope{Mode: "failed"}, RerunFailed().nodes())
-	require.Equal(t, submit.RerunScope{Mode: "all"}, RerunAll().nodes())
-	require.Equal(t, submit.RerunScope{Mode: "from n", Node: "n"}, RerunScope("from n").nodes())
-	require.Equal(t, RerunScope("from n"), RerunFrom("n"))
+	require.Equal(t, submit.RerunScope{Mode: "failed"}, nodesOf(fabrictype.RerunFailed))
+	require.Equal(t, submit.RerunScope{Mode: "all"}, nodesOf(fabrictype.RerunAll))
+	require.Equal(t, submit.RerunScope{Mode: "from n", Node: "n"}, nodesOf("from n"))
+	require.Equal(t, fabrictype.RerunScope("from n"), fabrictype.RerunFrom("n"))
 }

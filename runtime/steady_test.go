@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// steady starts runs that get stuck, each in a state that lasts until the test goes on.
+// steady starts runs that get stuck, each in a state that lasts until the gate opens.
 type steady struct {
 	*enginetest.Bench
 	ctx  context.Context
@@ -37,7 +37,7 @@ func (s *steady) hold(name string, opts ...activity.Option) *activity.Activity[i
 	}, opts...)
 }
 
-// start starts a run of nodes side by side behind a first one, and waits until as many of them are in a state.
+// start starts a run of parallel nodes after a first one, and waits until count of them are in a state.
 func (s *steady) start(t *testing.T, name string, a *activity.Activity[int, int], width, count int, state fabrictype.NodeState, opts ...flow.Option) {
 	t.Helper()
 	f := flow.New[int, int](name, opts...)
@@ -69,7 +69,7 @@ func (s *steady) start(t *testing.T, name string, a *activity.Activity[int, int]
 	})
 }
 
-// notLost tells which execution of the lane is still leased.
+// notLost describes an execution of the lane that is still leased.
 func (s *steady) notLost(t *testing.T) string {
 	t.Helper()
 	core := engine.ConnOf(s.Engine.Internal())
@@ -99,9 +99,9 @@ func (x *brittle) claimAny() {
 	require.FailNow(x.t, "nothing to lease")
 }
 
-// Whatever state lasts, reconcilers leave it alone: what waits for a limit, a budget, a signal, a worker or an
-// operator.
-func TestReconcilersMeetSteadyStates(t *testing.T) {
+// Reconcilers leave executions in a lasting state alone: those that wait for a limit, a budget, a signal, a worker or
+// an operator.
+func TestReconcilers_LeaveSteadyStatesAlone(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		s := &steady{Bench: b, ctx: enginetest.Context(t), gate: make(chan struct{}), runs: make(map[string]*runtime.Run[int])}

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A worker that stops gives back what it cannot finish, and the attempt is not spent.
+// A worker that stops releases the executions that it cannot finish, and the attempt is not spent.
 func TestStopReleases(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -52,7 +52,7 @@ func TestStopReleases(t *testing.T) {
 		require.NoError(t, err, "it need not wait for a lease to run out")
 		require.Equal(t, 3, out)
 		for range 4 {
-			require.Equal(t, 1, <-numbers, "an attempt that was given back goes on")
+			require.Equal(t, 1, <-numbers, "a released attempt continues")
 		}
 		require.Equal(t, 1, attempts(t, ctx, run))
 		b.Settle(t)
@@ -99,8 +99,8 @@ func TestStopLetsFinish(t *testing.T) {
 	})
 }
 
-// A function that does not return is left behind; its execution is given back all the same.
-func TestStopLeavesTheDeafBehind(t *testing.T) {
+// The worker stops without waiting for a function that does not return; its execution is released all the same.
+func TestStop_ReleasesFunctionsThatDoNotReturn(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)

@@ -34,7 +34,7 @@ func smallDisk(t *testing.T) string {
 	return disk
 }
 
-// TestEndOnFullDisk ends what listens to an embedded engine on a full disk.
+// TestEndOnFullDisk ends all listeners of an embedded engine on a full disk.
 func TestEndOnFullDisk(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -60,8 +60,9 @@ func TestEndOnFullDisk(t *testing.T) {
 	})
 }
 
-// TestFullDisk runs flows on a disk that becomes full and gets room again. Check tells both, runs go on by themselves,
-// and a result that was told is the result at any later time, also after the directory was opened again.
+// TestFullDisk runs flows on a disk that becomes full and gets room again. Check reports both, runs continue by
+// themselves, and a result that was returned is the result at any later time, also after the directory was opened
+// again.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
@@ -136,7 +137,7 @@ func TestFullDisk(t *testing.T) {
 			require.NoError(t, err)
 			got, err := run.Result(t.Context())
 			require.NoError(t, err)
-			require.True(t, got == want, "%s has another result than was told", id)
+			require.True(t, got == want, "%s has another result than it returned before", id)
 		}
 	}
 	check()

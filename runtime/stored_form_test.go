@@ -47,7 +47,7 @@ func fixtureFlow(t *testing.T) *flow.Definition[string, int] {
 	return def
 }
 
-// storedForm is what the fixtures fix: everything that a later version must still understand.
+// storedForm is the content of the fixtures: all data that a later version must still understand.
 type storedForm struct {
 	GraphHash  string                     `json:"graph_hash"`
 	Definition json.RawMessage            `json:"definition"`
@@ -82,9 +82,9 @@ func currentStoredForm(t *testing.T) storedForm {
 	return form
 }
 
-// What was written by any released version must be written the same way now, for a run that is submitted again after an
-// upgrade must meet itself, and must be readable.
-func TestStoredFormIsThatOfTheReleases(t *testing.T) {
+// Data of any released version must be written the same way now, for a run that is submitted again after an upgrade
+// must match itself, and must be readable.
+func TestStoredForm_EqualsTheReleases(t *testing.T) {
 	t.Parallel()
 	current, err := json.MarshalIndent(currentStoredForm(t), "", "  ")
 	require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -57,7 +58,7 @@ func TestValuesOfAllLengthsAreKept(t *testing.T) {
 					require.NoError(t, err, "%d nodes, input of %d, result of %d", nodes, in, out)
 					require.True(t, input+strings.Repeat("y", max(0, out)) == result, "%d nodes, run %s: %d bytes", nodes, name, len(result))
 					length.Store(int64(k * 300))
-					require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+					require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 					result, err = run.Result(ctx)
 					require.NoError(t, err)
 					require.True(t, input+strings.Repeat("y", k*300) == result, "%d nodes, rerun %s: %d bytes", nodes, name, len(result))

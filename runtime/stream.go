@@ -3,7 +3,6 @@ package runtime
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/feeds"
@@ -28,48 +28,15 @@ import (
 // for the id of an event that does not exist.
 var ErrCursor = engine.ErrCursor
 
-// StreamFrame is one frame that an attempt emitted with activity.Emit.
-type StreamFrame struct {
-	// Cursor is the position of the frame, for the next call of Stream or Frames.
-	Cursor string
-	// Attempt is the number of the attempt, counted from 1.
-	Attempt int
-	// Kind is the kind that was passed to Emit.
-	Kind string
-	// At is when the engine stored the frame.
-	At time.Time
-	// Payload is the emitted value: a []byte as it is, anything else in JSON.
-	Payload []byte
-	// JSON reports whether the payload is JSON. Encoding is the name of its encoding: "json", "bytes", or the one of
-	// activity.Frame.
-	JSON     bool
-	Encoding string
-	// CorrelationID is that of activity.Frame; empty if there is none.
-	CorrelationID string
-	// Dropped is how many frames before this one are not there any more, or were refused by the engine. Those before a
-	// cursor are not counted. Lines of the log (RunRef.Logs) are in frames, too, and count here.
-	Dropped int
-	// ProducedAt is activity.Frame's At; without one, the time of the engine.
-	ProducedAt time.Time
-}
-
-// Decode decodes the JSON of the payload into target.
-func (f StreamFrame) Decode(target any) error {
-	if !f.JSON {
-		return fmt.Errorf("frame %s was emitted as bytes, not as a value", f.Cursor)
-	}
-	return json.Unmarshal(f.Payload, target)
-}
-
 // framePage is the number of frames read at once: at most 4 MiB, with frames of full size.
 const framePage = 64
 
 // Stream yields the frames that the attempts of a node emit, in order, as they are emitted, until the node has ended or
 // ctx ends. It waits on connections of its own, so a slow reader delays nothing else, and reconnects after the
 // connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones,
-// and StreamFrame.Dropped counts them.
+// and Frame.Dropped counts them.
 //
-// It begins behind the frame with the cursor after, or with the first frame of the first attempt if that is empty.
+// It begins after the frame with the cursor after, or with the first frame of the first attempt if that is empty.
 //
 // A node of a child run is named from its parent on, with slashes: "send/item-3" is an item of the map send,
 // "ship/pack" the node pack of the sub-flow ship.
@@ -77,19 +44,19 @@ const framePage = 64
 // An error is yielded last. It wraps ErrRunNotFound; ErrUnknownNode when the run has no such node, or the child run
 // does not exist at present; ErrCursor for a cursor that no frame has; enginecore.ErrClosed when the client or the
 // engine is closed; or ErrTooManyWatches, because a stream that waits counts towards OpenConfig.MaxWatches.
-func (r *RunRef) Stream(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
+func (r *RunRef) Stream(ctx context.Context, node, after string) iter.Seq2[fabrictype.Frame, error] {
 	return emitted(r.frames(ctx, node, after, false))
 }
 
 // Frames yields the frames of a node that exist already, as Stream does, and waits for no others.
-func (r *RunRef) Frames(ctx context.Context, node, after string) iter.Seq2[StreamFrame, error] {
+func (r *RunRef) Frames(ctx context.Context, node, after string) iter.Seq2[fabrictype.Frame, error] {
 	return emitted(r.frames(ctx, node, after, true))
 }
 
-func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) iter.Seq2[StreamFrame, error] {
-	return func(yield func(StreamFrame, error) bool) {
+func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) iter.Seq2[fabrictype.Frame, error] {
+	return func(yield func(fabrictype.Frame, error) bool) {
 		if err := r.ready(ctx); err != nil {
-			yield(StreamFrame{}, err)
+			yield(fabrictype.Frame{}, err)
 			return
 		}
 		at, name, err := r.atPath(ctx, node)
@@ -97,14 +64,14 @@ func (r *RunRef) frames(ctx context.Context, node, after string, soFar bool) ite
 			err = at.stream(ctx, name, after, soFar, yield)
 		}
 		if err != nil && !errors.Is(err, errEnough) {
-			yield(StreamFrame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, r.id, r.flow, err))
+			yield(fabrictype.Frame{}, fmt.Errorf("stream of node %s, run %s of flow %s: %w", node, r.id, r.flow, err))
 		}
 	}
 }
 
 // stream yields frames until the node has ended, its reader has stopped or an error ends it.
 func (r *RunRef) stream(
-	ctx context.Context, node, after string, soFar bool, yield func(StreamFrame, error) bool,
+	ctx context.Context, node, after string, soFar bool, yield func(fabrictype.Frame, error) bool,
 ) (err error) {
 	watches := r.client.session.Watches
 	if !soFar {
@@ -137,8 +104,8 @@ func (r *RunRef) stream(
 	return s.read(ctx, yield)
 }
 
-// frameReader follows one node. While it waits for frames it reads the events of the run as well, which tell when an
-// attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
+// frameReader follows one node. While it waits for frames it also reads the events of the run, by which it knows when
+// an attempt follows and when the node has ended: all frames of an attempt are there before the event that ends it.
 type frameReader struct {
 	run       *RunRef
 	node      string
@@ -150,15 +117,15 @@ type frameReader struct {
 	attempt enginecore.AttemptIndex
 	entry   string // the last one of the attempt's stream
 	seen    seenFrames
-	sought  bool   // no frame was read since the reader was put behind a cursor
+	sought  bool   // no frame was read since the reader was put after a cursor
 	event   string // the last one of the run's events
 	newest  enginecore.AttemptIndex
 	over    bool
 	looked  time.Time // when the run was last known to exist
 }
 
-// checkNode tells of a node that the run does not have. One whose record is not there may still be on its way, while a
-// run is being submitted in pieces: its graph knows.
+// checkNode returns an error for a node that the run does not have. A node without a record may still be created, while
+// a run is being submitted in pieces: checkNode reads its graph then.
 func (s *frameReader) checkNode(ctx context.Context) error {
 	session := s.run.client.session
 	client, key := session.Client, session.Core.Keys().ExecCore(s.execution)
@@ -192,9 +159,9 @@ func isNumber(text string) bool {
 	return err == nil
 }
 
-func (s *frameReader) read(ctx context.Context, yield func(StreamFrame, error) bool) error {
+func (s *frameReader) read(ctx context.Context, yield func(fabrictype.Frame, error) bool) error {
 	for {
-		// The events first: what they tell about is in the stream by then.
+		// The events are read first: the frames before an event are in the stream by then.
 		if err := s.readEvents(ctx); err != nil {
 			return err
 		}
@@ -245,7 +212,7 @@ func (s *frameReader) await(ctx context.Context) error {
 	}
 }
 
-// lookAt tells now and then of a run that is not there, of which nothing would be heard any more.
+// lookAt returns an error, now and then, for a run that no longer exists, of which no events would come.
 func (s *frameReader) lookAt(ctx context.Context) error {
 	if time.Since(s.looked) <= transport.TailLook {
 		return nil
@@ -255,7 +222,7 @@ func (s *frameReader) lookAt(ctx context.Context) error {
 	return err
 }
 
-// readEvents brings the reader up to date with what has happened to the node.
+// readEvents reads the node's events since the last call.
 func (s *frameReader) readEvents(ctx context.Context) error {
 	for {
 		page, err := s.run.readEvents(ctx, s.event, maxWatchPage)
@@ -279,8 +246,8 @@ func (s *frameReader) readEvents(ctx context.Context) error {
 	}
 }
 
-// readFrames yields a page and tells whether there was one.
-func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, error) bool) (bool, error) {
+// readFrames yields a page and reports whether there was one.
+func (s *frameReader) readFrames(ctx context.Context, yield func(fabrictype.Frame, error) bool) (bool, error) {
 	call := enginerpc.ReadAttemptStreamCall{ExecutionID: s.execution, AttemptIndex: s.attempt, CountLimit: framePage}
 	if s.entry != "" {
 		call.FromID = "(" + s.entry
@@ -305,7 +272,7 @@ func (s *frameReader) readFrames(ctx context.Context, yield func(StreamFrame, er
 	for _, entry := range reply.Frames {
 		s.entry = entry.ID
 		frame, number := s.frame(entry)
-		// What was sent again because its reply was lost is in the stream twice.
+		// A frame that was sent again because its reply was lost is in the stream twice.
 		missing, isNew := s.seen.add(number)
 		if !isNew {
 			continue
@@ -340,20 +307,20 @@ func (s *frameReader) trimmed(ctx context.Context) (int, error) {
 }
 
 // frame also returns the number that its worker gave the frame.
-func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNumber) {
-	f := StreamFrame{
+func (s *frameReader) frame(entry enginerpc.Frame) (fabrictype.Frame, engine.FrameNumber) {
+	f := fabrictype.Frame{
 		Cursor: fmt.Sprintf("%d/%s", s.attempt+1, entry.ID), Attempt: int(s.attempt) + 1,
 		At: engine.EntryTime(entry.ID),
 	}
 	number := engine.FrameNumber{}
+	var payload []byte
 	for _, field := range entry.Fields {
 		switch field.Name {
 		case "frame_type":
 			f.Kind = string(field.Value)
 		case "payload":
-			f.Payload = field.Value
+			payload = field.Value
 		case "encoding":
-			f.JSON = string(field.Value) == activitycontext.JSONEncoding
 			f.Encoding = string(field.Value)
 		case "correlation_id":
 			f.CorrelationID = string(field.Value)
@@ -364,6 +331,11 @@ func (s *frameReader) frame(entry enginerpc.Frame) (StreamFrame, engine.FrameNum
 		case "source":
 			number = engine.ParseFrameSource(string(field.Value))
 		}
+	}
+	if f.Encoding == activitycontext.JSONEncoding && isJSON(payload) {
+		f.JSON = payload
+	} else {
+		f.Data = payload
 	}
 	return f, number
 }

@@ -41,7 +41,7 @@ func TestStreamTail(t *testing.T) {
 			}
 			if info.Attempt == 1 {
 				select {
-				case <-seen: // the reader has it although the attempt goes on
+				case <-seen: // the reader has it although the attempt continues
 				case <-ctx.Done():
 					return 0, context.Cause(ctx)
 				}
@@ -60,7 +60,7 @@ func TestStreamTail(t *testing.T) {
 		require.NoError(t, err)
 		b.Keeper(t)
 		b.Worker(t, def.Handlers())
-		var frames []runtime.StreamFrame
+		var frames []fabrictype.Frame
 		for frame, err := range run.Stream(ctx, "node", "") {
 			require.NoError(t, err)
 			if len(frames) == 0 {
@@ -75,14 +75,14 @@ func TestStreamTail(t *testing.T) {
 		require.NoError(t, frames[1].Decode(&attempt))
 		require.Equal(t, 2, attempt)
 		for i, frame := range frames[2:] {
-			require.Equal(t, fmt.Sprint(i), string(frame.Payload))
+			require.Equal(t, fmt.Sprint(i), string(frame.Payload()))
 			require.Equal(t, 2, frame.Attempt)
 			require.Equal(t, "line", frame.Kind)
 			require.Error(t, frame.Decode(&attempt))
 		}
 		// From a cursor, and when everything is over.
 		ref := b.Client.Run("chatty", run.ID())
-		for _, read := range []func(context.Context, string, string) iter.Seq2[runtime.StreamFrame, error]{ref.Stream, ref.Frames} {
+		for _, read := range []func(context.Context, string, string) iter.Seq2[fabrictype.Frame, error]{ref.Stream, ref.Frames} {
 			again := 0
 			for frame, err := range read(ctx, "node", frames[99].Cursor) {
 				require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestStreamFaults(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		runtime.HoldWatches(b.Engine, time.Hour) // what ends a read early is its context
+		runtime.HoldWatches(b.Engine, time.Hour) // a read ends early by its context
 		quiet := activity.New("quiet", func(_ context.Context, n int) (int, error) { return n, nil })
 		run, err := runtime.Start(ctx, b.Client, oneNode(t, "quiet", quiet), 1)
 		require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestStreamKeepsTheLast(t *testing.T) {
 	})
 }
 
-// A frame's worker that has lost the execution is told so.
+// Emit returns an error when the frame's worker has lost the execution.
 func TestEmitAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -198,7 +198,7 @@ func TestEmitAfterTheEnd(t *testing.T) {
 	})
 }
 
-// What a function reports is among the events, the last report also for those who come later.
+// The reports of a function are among the events, the last report also for later watches.
 func TestWatchShowsProgress(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

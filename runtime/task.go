@@ -32,16 +32,16 @@ import (
 // # Settling
 //
 // A settling method is sent again while the engine is unavailable and the lease lasts. If its ctx ends before, it
-// returns the cause and goes on in the background; call it again to wait for the outcome. It is safe to repeat: a
+// returns the cause and continues in the background; call it again to wait for the outcome. It is safe to repeat: a
 // method that has settled the task does nothing and returns nil when it is called again, whatever its arguments.
 // Another settling method then returns ErrTaskSettled, and so do the methods that need an unsettled task.
 //
 // Errors, for errors.Is: ErrLeaseLost if another worker may have the execution, which can also follow a call whose
-// reply was lost and whose execution went on since; ErrCancelled, ErrDeadline, ErrStartToClose or ErrHeartbeatTimeout
-// if the engine or the worker has ended the attempt for that reason; ErrStopping if the worker has stopped and released
-// it. After other errors of the engine, such as enginecore.ErrUnavailable, the outcome is unknown: the execution is
-// settled as the call asked, or its lease runs out and it is claimed again. If the engine or the method refuses the
-// arguments, the task stays open.
+// reply was lost and whose execution has continued since; ErrCancelled, ErrDeadline, ErrStartToClose or
+// ErrHeartbeatTimeout if the engine or the worker has ended the attempt for that reason; ErrStopping if the worker has
+// stopped and released it. After other errors of the engine, such as enginecore.ErrUnavailable, the outcome is unknown:
+// the execution is settled as the call requested, or its lease runs out and it is claimed again. If the engine or the
+// method refuses the arguments, the task stays open.
 //
 // # Giving back
 //
@@ -58,12 +58,13 @@ func newTask(inner *held.Task) *Task {
 }
 
 // Next waits for an execution of WorkerConfig.TaskKinds and returns it with its lease. Run must be running, or about
-// to: it renews leases, listens for work and hears of cancellations. Next waits while the program holds as many tasks
-// as WorkerConfig.Concurrency. Executions are claimed only while a call of Next waits. One that was claimed for a call
-// whose ctx has ended meanwhile goes to the next call, or is released after a second.
+// to: it renews leases, listens for work and receives cancellations. Next waits while the program holds as many tasks
+// as WorkerConfig.Concurrency. Executions are claimed only while a call of Next waits. An execution that was claimed
+// for a call whose ctx has ended in the meantime goes to the next call, or is released after a second. An execution
+// whose lease has ended before it could be returned, for instance because the process was stopped, is left to other
+// workers.
 //
-// The error is the cause of ctx, ErrStopping once Run has been told to stop, or matches ErrInvalid for a worker without
-// TaskKinds.
+// The error is the cause of ctx, ErrStopping once Run stops, or matches ErrInvalid for a worker without TaskKinds.
 func (w *Worker) Next(ctx context.Context) (*Task, error) {
 	if w == nil || w.worker == nil {
 		return nil, errUnmadeWorker
@@ -109,8 +110,8 @@ func (t *Task) made() error {
 	return nil
 }
 
-// wrap adds what was done to the error of a call for the task. It keeps the task from being taken for dropped until
-// that call has returned.
+// wrap adds the operation to the error of a call for the task. It keeps the garbage collector from dropping the task
+// until that call has returned.
 func (t *Task) wrap(what string, err error) error {
 	goruntime.KeepAlive(t)
 	if err == nil {
@@ -128,9 +129,9 @@ func (t *Task) Info() activity.ExecutionInfo {
 }
 
 // Context returns a context that ends with the lease, with a cancellation, at the time limits of the attempt and when
-// the worker stops; context.Cause tells which. It carries the task: activity.Step, Emit, Progress, ReportUsage, Reserve
-// and the like work with it as in a function. The error of activity.Await goes to Fail. The context does not end when
-// the task is settled, and does not keep a task that is otherwise dropped.
+// the worker stops; context.Cause returns the reason. It carries the task: activity.Step, Emit, Progress, ReportUsage,
+// Reserve and the like work with it as in a function. The error of activity.Await goes to Fail. The context does not
+// end when the task is settled, and does not keep a task that is otherwise dropped.
 func (t *Task) Context() context.Context {
 	if t.made() != nil {
 		ctx, cancel := context.WithCancelCause(context.Background())
@@ -140,8 +141,8 @@ func (t *Task) Context() context.Context {
 	return t.held.Context()
 }
 
-// Payload returns the input: what the flow composes for the node from its upstreams, or the payload of an execution
-// outside runs. The caller must not change it. Activity.DecodeInput decodes it with the codec of an activity.
+// Payload returns the input: the value that the flow composes for the node from its upstreams, or the payload of an
+// execution outside runs. The caller must not change it. Activity.DecodeInput decodes it with the codec of an activity.
 func (t *Task) Payload() []byte {
 	if t.made() != nil {
 		return nil
@@ -227,7 +228,7 @@ func (t *Task) Cancel(ctx context.Context, reason string) error {
 	return t.wrap("cancel", t.held.Cancel(ctx, reason))
 }
 
-// Delay gives the execution up until a time of the engine's clock; at once if it has passed. The same attempt goes on
+// Delay gives the execution up until a time of the engine's clock; at once if it has passed. The same attempt continues
 // then, on whichever worker claims it, so no attempt of the retry policy is spent.
 func (t *Task) Delay(ctx context.Context, until time.Time) error {
 	if err := t.made(); err != nil {
@@ -239,12 +240,13 @@ func (t *Task) Delay(ctx context.Context, until time.Time) error {
 	return t.wrap("delay", t.held.Delay(ctx, until))
 }
 
-// Suspend gives the execution up until signals arrive that the options ask for; without any, one signal of any name. It
-// returns the token by which Client.Signal and others answer. The same attempt goes on then, on whichever worker claims
-// it, and ResumeSignals returns the signals. What happens after a timeout, too, is said by the options. Repeated after
-// success, Suspend returns the same token. Title, Question, Audience and AnswerSchema tell the people who answer, and
-// what Client.Signal refuses; activity.Answer names the type of payloads. In contract mode these four, AtLeastDistinct,
-// Decisive, and several signals of any name are ErrNotInContract.
+// Suspend gives the execution up until the signals arrive that the options select; without any, one signal of any name.
+// It returns the token by which Client.Signal and others answer. The same attempt continues then, on whichever worker
+// claims it, and ResumeSignals returns the signals. The options also define the effect of a timeout. Repeated after
+// success, Suspend returns the same token. Title, Question, Audience and AnswerSchema are shown to the people who
+// answer, and Client.Signal refuses payloads that do not satisfy the schema; activity.Answer names the type of
+// payloads. In contract mode these four, AtLeastDistinct, Decisive, and several signals of any name are
+// ErrNotInContract.
 func (t *Task) Suspend(ctx context.Context, opts ...activity.WaitOption) (activity.Token, error) {
 	if err := t.made(); err != nil {
 		return activity.Token{}, err
@@ -258,7 +260,7 @@ func (t *Task) Suspend(ctx context.Context, opts ...activity.WaitOption) (activi
 }
 
 // WaitForChildren gives the execution up until all its dependencies are satisfied, which can have been added while it
-// ran: edges of the contract that lead to it. The same attempt goes on then. If all are satisfied already, it can be
+// ran: edges of the contract that lead to it. The same attempt continues then. If all are satisfied already, it can be
 // claimed again at once. An execution without any waits until an operator promotes it.
 func (t *Task) WaitForChildren(ctx context.Context) error {
 	if err := t.made(); err != nil {
@@ -276,7 +278,7 @@ func (t *Task) Release(ctx context.Context) error {
 }
 
 // ResumeSignals returns the signals that ended the last wait of the attempt; none if it has not waited, or an operator
-// or a timeout ended the wait. The payload is what the sender encoded. Call it before the next Suspend.
+// or a timeout ended the wait. The payload is as the sender encoded it. Call it before the next Suspend.
 func (t *Task) ResumeSignals(ctx context.Context) ([]activity.Signal[json.RawMessage], error) {
 	if err := t.made(); err != nil {
 		return nil, err

@@ -32,7 +32,7 @@ func cutOnce(functions ...string) func(chunk []byte) proxy.Fate {
 	}
 }
 
-// What settles a task is done once, and known to have been done, although the first reply is lost.
+// A call that settles a task takes effect once and returns success, although the first reply is lost.
 func TestTaskLostReplies(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -84,7 +84,7 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 		{"suspend", []string{"ff_suspend_execution"}, func(ctx context.Context, task *runtime.Task) error {
 			token, err := task.Suspend(ctx, activity.Signals("yes"), activity.Timeout(50*time.Millisecond, activity.ResumeOnTimeout))
 			if err == nil && token == (activity.Token{}) {
-				err = errors.New("there is no token")
+				err = errors.New("the token is missing")
 			}
 			return err
 		}, "", true},
@@ -115,7 +115,7 @@ func settleThroughCuts(t *testing.T, kind testserver.Kind, server *testserver.Se
 	}
 }
 
-// A task ends with its execution, and at the limits of its attempt. Its context tells why, and so do its methods.
+// A task ends with its execution, and at the limits of its attempt. Its context and its methods return the cause.
 func TestTaskEndsByItself(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -139,7 +139,7 @@ func TestTaskEndsByItself(t *testing.T) {
 			select {
 			case <-task.Context().Done():
 			case <-h.ctx.Done():
-				require.Fail(t, "the task goes on", cause)
+				require.Fail(t, "the task continues", cause)
 			}
 			require.ErrorIs(t, context.Cause(task.Context()), cause)
 			require.ErrorIs(t, task.Complete(h.ctx, 1), cause)

@@ -175,7 +175,7 @@ func TestTaskDelayAndRelease(t *testing.T) {
 		task = h.next()
 		require.Equal(t, 1, task.Info().Attempt)
 		require.NoError(t, task.WaitForChildren(h.ctx))
-		if !b.Contract() { // there, what has no dependency waits
+		if !b.Contract() { // there, a node without dependencies waits
 			task = h.next()
 			require.NoError(t, task.Complete(h.ctx, 8))
 			h.requireResult(run, 8)
@@ -228,7 +228,7 @@ func TestTaskSuspendOutsideRuns(t *testing.T) {
 		var points []admin.Waitpoint
 		enginetest.Eventually(t, func() string {
 			if points, err = operator.Waitpoints(h.ctx, id); err != nil || len(points) == 0 {
-				return "there is no waitpoint"
+				return "no waitpoint is open"
 			}
 			return ""
 		})
@@ -250,7 +250,7 @@ func TestTaskSuspendOutsideRuns(t *testing.T) {
 
 // A task that the program drops, and those that it holds when the worker stops, are given back without spending an
 // attempt.
-func TestTaskIsGivenBack(t *testing.T) {
+func TestTaskIsReleased(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -315,7 +315,7 @@ func TestTaskManualRenewal(t *testing.T) {
 	})
 }
 
-// A call of Next whose ctx has ended leaves no task behind.
+// A call of Next whose ctx has ended leaves no claimed task.
 func TestTaskNextEnds(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -410,7 +410,7 @@ func TestTaskOfLaterGrant(t *testing.T) {
 		require.NoError(t, err)
 		resumed := granted()
 		require.Equal(t, task.Info().AttemptID, resumed.Info().AttemptID)
-		<-resumed.Context().Done() // nobody renews the lease
+		<-resumed.Context().Done() // the lease is not renewed
 		reclaimed := granted()
 		require.Equal(t, 2, reclaimed.Info().Attempt)
 		require.ErrorIs(t, resumed.Complete(h.ctx, 1), runtime.ErrLeaseLost)
@@ -431,7 +431,7 @@ func TestTaskFrames(t *testing.T) {
 		}))
 		require.NoError(t, task.Append(h.ctx, activity.Frame{Kind: "value", Payload: 2}))
 		require.NoError(t, task.Complete(h.ctx, 1))
-		var frames []runtime.StreamFrame
+		var frames []fabrictype.Frame
 		for frame, err := range run.Frames(h.ctx, "only", "") {
 			require.NoError(t, err)
 			frames = append(frames, frame)
@@ -440,7 +440,7 @@ func TestTaskFrames(t *testing.T) {
 		require.Equal(t, "req-1", frames[0].CorrelationID)
 		require.Equal(t, "utf8", frames[0].Encoding)
 		require.Equal(t, at, frames[0].ProducedAt)
-		require.True(t, frames[1].JSON)
+		require.NotNil(t, frames[1].JSON)
 	})
 }
 

@@ -87,8 +87,8 @@ func TestTaskSuspendTimesOut(t *testing.T) {
 	})
 }
 
-// The wait of a task says what is asked, is found by that, and refuses what does not satisfy its schema.
-func TestTaskSuspendTellsWhatIsAsked(t *testing.T) {
+// The wait of a task has its question, is found by its audience, and refuses payloads that do not satisfy its schema.
+func TestTaskSuspend_DescribesItsWait(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		b.Keeper(t)
@@ -163,7 +163,7 @@ func TestTaskAwait(t *testing.T) {
 	})
 }
 
-// Functions see what their signals say about themselves, and so do nodes behind a waitpoint.
+// Functions see the source and ids of their signals, and so do nodes after a waitpoint.
 func TestSignalsDescribeThemselves(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -249,7 +249,7 @@ func (e inspected) Unwrap() error {
 	return nil
 }
 
-// findDropped runs the garbage collector until it has found what was dropped.
+// findDropped runs the garbage collector until it has found the dropped objects.
 func findDropped(t *testing.T) {
 	for range 2 {
 		found := make(chan struct{})

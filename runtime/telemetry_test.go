@@ -120,7 +120,7 @@ func TestMetrics(t *testing.T) {
 			require.Positive(t, after["flowfabric.claim.duration{default,found}"])
 			require.Zero(t, after["flowfabric.lane.depth{default,eligible}"])
 			require.Positive(t, after["flowfabric.keeper.partitions{}"])
-			// What a keeper has done is measured when its reply is there, which may be after the run's end is known.
+			// A keeper's work is measured when its reply arrives, which may be after the run's end is known.
 			enginetest.Eventually(t, func() string {
 				if after = collect(t, reader); after["flowfabric.keeper.items{delayed_promotion}"] == 0 {
 					return "the retry among the items of the keeper"

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -38,7 +39,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 				"actor of a cancel":          func() error { return run.Cancel(ctx, "", by) },
 				"actor of a pending cancel":  func() error { return run.CancelPending(ctx, "", by) },
 				"actor of a node's cancel":   func() error { return run.CancelNode(ctx, "n0", "", by) },
-				"actor of a rerun":           func() error { return run.Rerun(ctx, runtime.RerunAll(), by) },
+				"actor of a rerun":           func() error { return run.Rerun(ctx, fabrictype.RerunAll, by) },
 				"actor of a start":           func() error { _, err := runtime.Start(ctx, c, def, 1, by); return err },
 				"reason of a cancel":         func() error { return run.Cancel(ctx, text) },
 				"reason of a pending cancel": func() error { return run.CancelPending(ctx, text) },
@@ -73,7 +74,7 @@ func TestBadTextsAreRefused(t *testing.T) {
 	})
 }
 
-// An attempt can fail with any text and any category: what cannot be recorded is escaped or cut.
+// An attempt can fail with any text and any category: invalid parts are escaped or cut.
 func TestAnyTextIsAFailure(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -22,9 +22,9 @@ var ErrNotSleeping = errors.New("the node does not sleep")
 // maxTimer is how far ahead a timer may be moved.
 const maxTimer = 10 * 366 * 24 * time.Hour
 
-// MoveTimer moves the time until which a node sleeps: that of a node of flow.Sleep or flow.Until, or of the activity.
-// Sleep that its function is in. A time that is over ends the sleep at once. The change is atomic, and recorded in the
-// audit log and the events of the run. To move a timer of a child run, use the RunRef of that run.
+// MoveTimer moves the time until which a node sleeps: a node of flow.Sleep or flow.Until, or one whose function is in
+// activity.Sleep. A time that is over ends the sleep at once. The change is atomic, and recorded in the audit log and
+// the events of the run. To move a timer of a child run, use the RunRef of that run.
 //
 // The error wraps ErrNotSleeping, ErrInvalid for the zero time and a time more than ten years ahead, ErrUnknownNode,
 // ErrRunNotFound, or in contract mode ErrNotInContract.

@@ -29,7 +29,7 @@ type invoice struct {
 }
 
 // nodesNow describes the nodes of a run.
-func nodesNow(t *testing.T, ctx context.Context, run *runtime.RunRef) map[string]runtime.NodeDescription {
+func nodesNow(t *testing.T, ctx context.Context, run *runtime.RunRef) map[string]fabrictype.Node {
 	t.Helper()
 	d, err := run.Describe(ctx)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func nodesNow(t *testing.T, ctx context.Context, run *runtime.RunRef) map[string
 }
 
 // sleepsUntil waits until a node sleeps, and describes it.
-func sleepsUntil(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) (n runtime.NodeDescription) {
+func sleepsUntil(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) (n fabrictype.Node) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
 		if n = nodesNow(t, ctx, run)[node]; n.SleepsUntil.IsZero() {
@@ -106,7 +106,7 @@ func TestTimers(t *testing.T) {
 	})
 }
 
-// What is no time fails the timer, and says what is there.
+// An input that is not a time fails the timer, and the error contains the input.
 func TestTimerWithoutTime(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -178,7 +178,7 @@ func TestTimerReadsTimes(t *testing.T) {
 	})
 }
 
-// A sleeping function holds no worker, comes back once, and does what it has done before no more.
+// A sleeping function holds no worker, resumes once, and does not repeat its recorded steps.
 func TestActivitySleep(t *testing.T) {
 	t.Parallel()
 	enginetest.EachTimed(t, func(t *testing.T, b *enginetest.Bench) {
@@ -205,14 +205,14 @@ func TestActivitySleep(t *testing.T) {
 		require.Equal(t, fabrictype.NodeSuspended, n.State)
 		require.Equal(t, waitreason.Timer, n.Waiting.Reason)
 		require.Equal(t, "nap", n.Waiting.Subject)
-		require.Contains(t, n.Why, "sleeps until ")
+		require.Contains(t, n.Waiting.Sentence, "sleeps until ")
 		require.Empty(t, n.Waits)
 		waits, err := run.Waitpoints(ctx)
 		require.NoError(t, err)
 		require.Empty(t, waits)
 		all, err := b.Client.ListWaits(ctx, runtime.WaitQuery{}, "", 0)
 		require.NoError(t, err)
-		require.Empty(t, all.Waits)
+		require.Empty(t, all.Items)
 
 		// The only slot is free.
 		other, err := runtime.Start(ctx, b.Client, def, 20*time.Millisecond)
@@ -346,7 +346,7 @@ func TestTimersEndWithTheRun(t *testing.T) {
 			require.NoError(t, again.SkipTimer(ctx, "after"))
 			_, err = again.Result(ctx)
 			require.Error(t, err)
-			require.NoError(t, again.Rerun(ctx, runtime.RerunAll()))
+			require.NoError(t, again.Rerun(ctx, fabrictype.RerunAll))
 		}
 		require.NoError(t, again.Cancel(ctx, ""))
 		_, err = again.Result(ctx)

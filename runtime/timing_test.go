@@ -173,8 +173,8 @@ func TestStartToClose(t *testing.T) {
 	})
 }
 
-// A function that does not look at its context is timed out by the engine.
-func TestStartToCloseOfTheDeaf(t *testing.T) {
+// The engine times out a function that ignores its context.
+func TestStartToClose_FunctionIgnoresItsContext(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

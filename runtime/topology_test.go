@@ -38,7 +38,7 @@ func TestTLS(t *testing.T) {
 			return ""
 		})
 		_, err := runtime.Open(ctx, server.URL(), runtime.OpenConfig{TLSConfig: &tls.Config{RootCAs: server.Roots}})
-		require.ErrorIs(t, err, runtime.ErrInvalid, "a URL without TLS must not go on in the clear")
+		require.ErrorIs(t, err, runtime.ErrInvalid, "a URL without TLS must not connect without encryption")
 
 		b := enginetest.Open(t, kind, url, enginetest.NewPrefix(), runtime.OpenConfig{
 			TLSConfig: &tls.Config{RootCAs: server.Roots},
@@ -80,8 +80,8 @@ func TestTLSOfACluster(t *testing.T) {
 	b.Settle(t)
 }
 
-// A primary behind a sentinel is killed under load. Clients, workers and keepers go on with the replica that is
-// promoted.
+// The primary that a sentinel watches is killed under load. Clients, workers and keepers continue with the promoted
+// replica.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -117,13 +117,13 @@ func TestSentinelFailover(t *testing.T) {
 		for i := range 20 {
 			run, err := runtime.Start(ctx, b.Client, def, i, runtime.WithID(fmt.Sprint("before-", i)))
 			require.NoError(t, err)
-			require.True(t, run.Existed(), "what was replicated is there")
+			require.True(t, run.Existed(), "the replicated run exists")
 		}
 		b.Settle(t)
 	})
 }
 
-// untilHeard runs a flow as a careful client does: it starts it under an id of its own until it has heard of its end.
+// untilHeard runs a flow as a careful client does: it starts it under its own id until it has received its end.
 func untilHeard(ctx context.Context, b *enginetest.Bench, def *flow.Definition[int, int], id string, in int) (int, error) {
 	for {
 		run, err := runtime.Start(ctx, b.Client, def, in, runtime.WithID(id))

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
@@ -15,17 +16,9 @@ import (
 // ErrNoTurns is returned by Turns for a node that is not a loop.
 var ErrNoTurns = errors.New("node has no turns")
 
-// Turn is one turn of a loop.
-type Turn struct {
-	// Number counts from 1.
-	Number int
-	// ChildRun is the run of the turn.
-	ChildRun
-}
-
 // Turns returns the turns of a node of flow.Loop so far, the first one first; the last one may be running. The error
 // wraps ErrRunNotFound, ErrUnknownNode, ErrNoTurns, or in contract mode ErrNotInContract.
-func (r *RunRef) Turns(ctx context.Context, node string) ([]Turn, error) {
+func (r *RunRef) Turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
 	if err := r.ready(ctx); err != nil {
 		return nil, err
 	}
@@ -36,7 +29,7 @@ func (r *RunRef) Turns(ctx context.Context, node string) ([]Turn, error) {
 	return turns, nil
 }
 
-func (r *RunRef) turns(ctx context.Context, node string) ([]Turn, error) {
+func (r *RunRef) turns(ctx context.Context, node string) ([]fabrictype.Turn, error) {
 	if _, err := engine.Capability[engine.ChildRuns](r.client.session.Backend); err != nil {
 		return nil, err
 	}
@@ -52,34 +45,33 @@ func (r *RunRef) turns(ctx context.Context, node string) ([]Turn, error) {
 		if spec := d.specs[node]; spec == nil || spec.Loop == nil {
 			return nil, ErrNoTurns
 		}
-		return r.client.describeTurns(ctx, n)
+		return r.client.describeTurns(ctx, n, d.kept[node])
 	}
 	return nil, engine.ErrUnknownNode
 }
 
 // describeTurns describes the runs that a loop has kept, and the current one.
-func (c *Client) describeTurns(ctx context.Context, n *NodeDescription) ([]Turn, error) {
-	turns := make([]Turn, len(n.kept))
+func (c *Client) describeTurns(
+	ctx context.Context, n *fabrictype.Node, kept []enginecore.FlowID,
+) ([]fabrictype.Turn, error) {
+	turns := make([]fabrictype.Turn, len(kept))
 	var asking errgroup.Group
 	asking.SetLimit(listConcurrency)
-	for i, id := range n.kept {
-		turns[i] = Turn{i + 1, ChildRun{FlowID: id}}
+	for i, id := range kept {
+		turns[i] = fabrictype.Turn{Number: i + 1, ChildRun: fabrictype.ChildRun{FlowID: string(id)}}
 		asking.Go(func() error { return c.describeChild(ctx, &turns[i].ChildRun) })
 	}
 	if err := asking.Wait(); err != nil {
 		return nil, err
 	}
 	if n.Child != nil {
-		turns = append(turns, Turn{len(turns) + 1, *n.Child})
+		turns = append(turns, fabrictype.Turn{Number: len(turns) + 1, ChildRun: *n.Child})
 	}
 	return turns, nil
 }
 
 // keptChildren returns the child runs that a node had before and has kept.
 func keptChildren(n enginerpc.DescribedNode) (ids []enginecore.FlowID) {
-	if n.ChildKept == "" {
-		return nil
-	}
 	for id := range strings.SplitSeq(n.ChildKept, ",") {
 		ids = append(ids, enginecore.FlowID(id))
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// What a program of the contract has blocked goes on when its budget, its quota or a capable worker is there, and not
-// before.
+// An execution that a program of the contract has blocked continues when its budget, its quota or a capable worker is
+// there, and not before.
 func TestUnblocking(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -81,7 +81,7 @@ func TestUnblocking(t *testing.T) {
 			require.EqualValues(t, 1, report.Done)
 			require.True(t, eligible(w.id))
 		}
-		// Where it cannot be known, what is blocked stays blocked, and the fault is told.
+		// If the state of the budget cannot be read, the execution stays blocked, and the fault is returned.
 		id := blocked("waiting_for_budget", "budget_ids", string(budget))
 		do("SET", keys.BudgetLimits(atBudget, budget), "no hash")
 		report, err = b.RunKeeperTask(ctx, "unblocking")

@@ -109,7 +109,7 @@ func TestFaultsOfURLs(t *testing.T) {
 	}
 }
 
-// What only the server knows to be wrong with a URL is said with what may be the cause.
+// An error about a URL that only the server can detect names its possible cause.
 func TestFaultsOfURLsAtServers(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Servers(t) {

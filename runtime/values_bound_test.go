@@ -49,8 +49,8 @@ func allocated(do func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// Values that nobody asks for are not read, and those of one description have a bound together. No other test runs
-// meanwhile, since allocations are those of the process.
+// A description reads values only on request, and has a bound for all of them together. The test does not run in
+// parallel with others, since it measures allocations of the process.
 func TestSumsOfValuesAreBounded(t *testing.T) {
 	const nodes, size = 24, 1_000_000
 	b := enginetest.New(t, testserver.Embedded)
@@ -58,7 +58,7 @@ func TestSumsOfValuesAreBounded(t *testing.T) {
 	run := runOfLargeResults(t, b, "one", nodes, size)
 	other := runOfLargeResults(t, b, "two", nodes, size)
 
-	var n *runtime.NodeDescription
+	var n *fabrictype.Node
 	var err error
 	require.Less(t, allocated(func() { n, err = run.DescribeNode(ctx, "all") }), size, "no value is read")
 	require.NoError(t, err)

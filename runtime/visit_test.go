@@ -34,7 +34,7 @@ func startAt(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	}
 }
 
-// begun is an execution that has begun: where, and what lets it end.
+// begun is an execution that has begun: its worker, its partition, and the channel that ends it.
 type begun struct {
 	worker    int
 	partition string
@@ -42,15 +42,16 @@ type begun struct {
 	end       chan struct{}
 }
 
-// held is for longer than a slot may take what its completions hand on, so that each execution takes a claim.
+// held is longer than the time in which a slot may take hand-offs of its completions, so that each execution takes a
+// claim.
 const held = 25 * time.Millisecond
 
-// In a cluster, each partition has an order of its own, and each worker claims from the partitions with work in turn: while one
-// of them is flooded, a worker claims from each other one within twice as many of its claims as partitions have work. The
-// workers keep very different paces.
+// In a cluster, each partition has its own order, and each worker claims from the partitions with work in turn: while
+// one of them is flooded, a worker claims from each other one within twice as many of its claims as partitions have
+// work. The workers keep very different paces.
 //
-// It does not run in parallel with others, which may keep a worker from hearing of its peers.
-func TestEveryPartitionIsVisited(t *testing.T) {
+// It does not run in parallel with others, which may delay the messages between workers.
+func TestClaims_ReachEveryPartition(t *testing.T) {
 	enginetest.Only(t, testserver.Valkey)
 	const workers = 3
 	cluster := testserver.StartCluster(t, testserver.Valkey, 3)
@@ -97,12 +98,12 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 			running[x.worker] = x
 			return x
 		case <-time.After(enginetest.Patience):
-			require.Fail(t, "no worker goes on")
+			require.Fail(t, "no worker continues")
 		}
 		return nil
 	}
 	for range workers {
-		next() // all have a list, and hear of what else comes
+		next() // all have a list, and receive messages about further work
 	}
 	const perPartition = 9
 	waiting := map[string]int{fmt.Sprint(flooded): 500}
@@ -142,7 +143,7 @@ func testVisits(t *testing.T, b *enginetest.Bench, workers, partitions int) {
 	t.Logf("%d workers, %d partitions: at most %d claims from one visit of a partition to the next", workers, partitions, longest)
 }
 
-// roll hears which workers of the default lane say that they are there.
+// roll receives the announcements of the workers of the default lane.
 type roll struct {
 	b     *enginetest.Bench
 	heard chan string
@@ -173,8 +174,8 @@ func (r *roll) channel() string {
 	return engine.ConnOf(r.b.Engine.Internal()).Keys().ChannelWake(activity.DefaultLane)
 }
 
-// call waits until so many workers have answered a newcomer. They know each other then, and have heard what was said
-// before.
+// call waits until count workers have answered a newcomer. They know each other then, and have received all earlier
+// messages.
 func (r *roll) call(ctx context.Context, t *testing.T, count int) {
 	t.Helper()
 	say := func(word string) {

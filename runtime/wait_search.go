@@ -32,14 +32,6 @@ const (
 	waitRounds = 8
 )
 
-// WaitPage is one page of the open waits of all runs.
-type WaitPage struct {
-	Waits []Waitpoint
-	// Next is the cursor of the next page; empty on the last page. A page may have few waits or none and still have a
-	// next one.
-	Next string
-}
-
 // WaitQuery selects open waits of the client's namespace. A wait must satisfy all fields that are set; the zero value
 // selects all.
 type WaitQuery struct {
@@ -95,11 +87,15 @@ func (c *Client) Waits(ctx context.Context, q WaitQuery) iter.Seq2[Waitpoint, er
 	}
 }
 
-// ListWaits returns one page of what Waits yields: at most limit waits, beginning at the cursor. A limit of 0 is 50,
-// and never more than 500 are returned. The cursor is empty for the first page, and then WaitPage.Next of the previous
-// page of the same query; any other text returns ErrCursor. The work of a call is bounded.
-func (c *Client) ListWaits(ctx context.Context, q WaitQuery, cursor string, limit int) (WaitPage, error) {
-	fail := func(err error) (WaitPage, error) { return WaitPage{}, fmt.Errorf("list waits: %w", err) }
+// ListWaits returns one page of the waits that Waits yields: at most limit waits, beginning at the cursor. A limit of 0
+// is 50, and never more than 500 are returned. The cursor is empty for the first page, and then Page.Next of the
+// previous page of the same query; any other text returns ErrCursor. The work of a call is bounded.
+func (c *Client) ListWaits(
+	ctx context.Context, q WaitQuery, cursor string, limit int,
+) (fabrictype.Page[Waitpoint], error) {
+	fail := func(err error) (fabrictype.Page[Waitpoint], error) {
+		return fabrictype.Page[Waitpoint]{}, fmt.Errorf("list waits: %w", err)
+	}
 	limit, err := listLimit(limit)
 	if err != nil {
 		return fail(err)
@@ -110,8 +106,8 @@ func (c *Client) ListWaits(ctx context.Context, q WaitQuery, cursor string, limi
 		return fail(err)
 	}
 	merge.Limit(waitRounds)
-	var page WaitPage
-	for len(page.Waits) < limit {
+	var page fabrictype.Page[Waitpoint]
+	for len(page.Items) < limit {
 		w, found, err := merge.Next(ctx)
 		if err != nil {
 			return fail(err)
@@ -119,7 +115,7 @@ func (c *Client) ListWaits(ctx context.Context, q WaitQuery, cursor string, limi
 		if !found {
 			break
 		}
-		page.Waits = append(page.Waits, w)
+		page.Items = append(page.Items, w)
 	}
 	if reached, done := merge.Reached(); !done {
 		page.Next = reached.Cursor(string(q.Sort))
@@ -150,7 +146,7 @@ func checkWaits(q WaitQuery) error {
 	return errors.Join(faults...)
 }
 
-// searchWaits begins a search behind a cursor.
+// searchWaits begins a search after a cursor.
 func (c *Client) searchWaits(
 	ctx context.Context, q WaitQuery, cursor string,
 ) (*partitionmerge.Merge[Waitpoint], error) {
@@ -216,7 +212,7 @@ func (s *waitSearch) position(w Waitpoint) partitionmerge.Position {
 	if s.query.Sort == WaitsDueFirst {
 		at = w.TimeoutAt
 	}
-	return partitionmerge.Position{MS: at.UnixMilli(), ID: string(w.ExecutionID)}
+	return partitionmerge.Position{MS: at.UnixMilli(), ID: w.ExecutionID}
 }
 
 func (s *waitSearch) call(q partitionmerge.Question) enginerpc.ListWaitsCall {
@@ -247,7 +243,7 @@ func waitpointOf(run enginerpc.WaitingRun, listed enginerpc.ListedWaitpoint) (Wa
 	if err != nil {
 		return w, err
 	}
-	w.Flow, w.Run, w.FlowID = run.FlowName, run.RunID, run.FlowID
+	w.Flow, w.Run, w.FlowID = run.FlowName, run.RunID, string(run.FlowID)
 	for _, tag := range run.Tags {
 		if w.Tags == nil {
 			w.Tags = make(map[string]string)
@@ -257,8 +253,8 @@ func waitpointOf(run enginerpc.WaitingRun, listed enginerpc.ListedWaitpoint) (Wa
 	return w, nil
 }
 
-// Waitpoint returns the waitpoint that the token authorizes signals to, open or closed: what a page that asks for the
-// answer shows. It has no signals of others and no token. The error is ErrInvalidToken, and in contract mode matches
+// Waitpoint returns the waitpoint that the token authorizes signals to, open or closed, for a page that requests the
+// answer. It has no signals of others and no token. The error is ErrInvalidToken, and in contract mode matches
 // ErrNotInContract.
 func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint, error) {
 	index, err := offered[engine.WaitIndex](ctx, c)
@@ -287,9 +283,9 @@ func (c *Client) Waitpoint(ctx context.Context, token activity.Token) (Waitpoint
 	return w, err
 }
 
-// ReceivedSignals yields the signals that a waitpoint of the run has received, those that did not count included, in
-// the order of their arrival: who has answered so far, and what. An error ends the sequence: it matches ErrWaitOver if
-// the run has no such waitpoint any more, and in contract mode ErrNotInContract.
+// ReceivedSignals yields the signals that a waitpoint of the run has received, also signals that did not count, in the
+// order of their arrival, with their senders and payloads. An error ends the sequence: it matches ErrWaitOver if the
+// run no longer has the waitpoint, and in contract mode ErrNotInContract.
 func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fabrictype.ReceivedSignal, error] {
 	return func(yield func(fabrictype.ReceivedSignal, error) bool) {
 		fail := func(err error) {
@@ -305,9 +301,10 @@ func (r *RunRef) ReceivedSignals(ctx context.Context, w Waitpoint) iter.Seq2[fab
 			return
 		}
 		call := enginerpc.ReadWaitpointCall{
-			ExecutionID: w.ExecutionID, WaitpointID: w.ID, Namespace: r.client.session.Namespace, FlowID: r.flowID,
+			ExecutionID: enginecore.ExecutionID(w.ExecutionID), WaitpointID: enginecore.WaitpointID(w.ID),
+			Namespace: r.client.session.Namespace, FlowID: r.flowID,
 		}
-		if call.Partition, err = keyspace.PartitionOf(w.ExecutionID); err != nil {
+		if call.Partition, err = keyspace.PartitionOf(call.ExecutionID); err != nil {
 			fail(invalid("the waitpoint has no execution: use one that Waitpoints returned"))
 			return
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// review is what waits in these tests decode.
+// review is the payload of the waits in these tests.
 type review struct {
 	Grade int    `json:"grade"`
 	Note  string `json:"note"`
@@ -79,7 +79,7 @@ func TestWaitsOfAllRuns(t *testing.T) {
 		require.Equal(t, "Sign it?\nThink twice.", w.Question)
 		require.Equal(t, []string{"legal", "board"}, w.Audience)
 		require.Equal(t, map[string]string{"org.team": "red"}, w.Tags)
-		require.Equal(t, activity.Escalate, w.OnTimeout)
+		require.EqualValues(t, activity.Escalate, w.OnTimeout)
 		require.JSONEq(t, `{"type":["null","object"],"properties":{"grade":{"type":["null","integer"],"format":"int64"},
 			"note":{"type":["null","string"]}}}`, string(w.AnswerSchema))
 		for name, c := range map[string]struct {
@@ -104,7 +104,7 @@ func TestWaitsOfAllRuns(t *testing.T) {
 		for cursor, first := "", true; first || cursor != ""; first = false {
 			page, err := b.Client.ListWaits(ctx, runtime.WaitQuery{}, cursor, 1)
 			require.NoError(t, err)
-			paged = append(paged, runsOf(page.Waits)...)
+			paged = append(paged, runsOf(page.Items)...)
 			cursor = page.Next
 		}
 		require.Equal(t, []string{"l", "r", "p"}, paged)
@@ -115,7 +115,7 @@ func TestWaitsOfAllRuns(t *testing.T) {
 		require.ErrorContains(t, err, `sort "age"`)
 		require.ErrorContains(t, err, "text")
 
-		// What is answered, cancelled or purged is in no list any more.
+		// Answered, cancelled and purged waits are no longer listed.
 		_, err = b.Client.Signal(ctx, all[1].Token, runtime.Signal{Name: "ok", Payload: review{Grade: 1}})
 		require.NoError(t, err)
 		require.NoError(t, b.Client.Run("contract", "l").Cancel(ctx, "over"))
@@ -134,7 +134,7 @@ func runsOf(waits []runtime.Waitpoint) []string {
 	return runs
 }
 
-// A payload that does not satisfy the schema is refused with all faults, and the wait goes on.
+// A payload that does not satisfy the schema is refused with all faults, and the wait continues.
 func TestAnswersAreChecked(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -256,7 +256,7 @@ func TestAnswerSchemaMustBeOne(t *testing.T) {
 	}
 }
 
-// Who holds the token sees what is asked; operators see who has answered, and what.
+// A holder of the token sees the question; operators see the received signals with source and payload.
 func TestReceivedSignals(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

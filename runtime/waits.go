@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
@@ -26,48 +25,16 @@ import (
 // ErrWaitOver is returned by ResumeWait and CancelWait when the wait has ended.
 var ErrWaitOver = errors.New("wait is over")
 
-// Waitpoint is a place at which a run waits, or has waited, for signals.
+// Waitpoint is a place at which a run waits, or has waited, for signals, with the token for these.
 type Waitpoint struct {
-	// Flow and Run name the run that waits, which can be a child run of a map or sub-flow.
-	Flow, Run string
-	FlowID    enginecore.FlowID
-	// Tags are those of the run. Only Client.Waits, Client.ListWaits and Client.Waitpoint set them.
-	Tags map[string]string `json:",omitempty"`
-	// Node is the waitpoint node, or the node whose activity waits.
-	Node string
-	// Step is the name of the wait in the activity, with "#2" and so on from the second call on; empty for a waitpoint
-	// node.
-	Step        string
-	ID          enginecore.WaitpointID
-	ExecutionID enginecore.ExecutionID
-	State       fabrictype.WaitState
-	// OpenedAt is when the waitpoint was opened.
-	OpenedAt time.Time
-	// TimeoutAt is when OnTimeout takes effect; for a pending waitpoint, when it is closed. Both are empty without a
-	// timeout, and after an escalation (Escalated), when no timeout is left.
-	TimeoutAt time.Time
-	OnTimeout activity.TimeoutBehavior
-	// Escalated reports whether the timeout has passed with activity.Escalate, so that the wait continues.
-	Escalated bool
-	// Signals are the names of the signals that count; empty means that all names count.
-	Signals []string
-	// All reports whether one signal of each name is required; Distinct, whether only one signal of each source counts.
-	All, Distinct bool
-	// Needed is the number of signals that end the wait, and Received how many of them have arrived. For a pending
-	// waitpoint, Needed is 0, because the function has not set it yet, and Received counts all signals that are kept.
-	Needed, Received int
-	// Title, Question and Audience say what is asked, and of whom (activity.Title, Question and Audience).
-	Title, Question string
-	Audience        []string `json:",omitempty"`
-	// AnswerSchema is the JSON Schema that the payload of a signal must satisfy; nil if any payload does.
-	AnswerSchema json.RawMessage `json:",omitempty"`
+	fabrictype.Wait
 	// Token authorizes signals to the waitpoint. Handle it like a password.
-	Token activity.Token `json:",omitzero"`
+	Token activity.Token `json:"token,omitzero"`
 
 	timer bool // it takes no signals, and is not shown
 }
 
-// explain says what the waitpoint waits for.
+// explain returns the signals for which the waitpoint waits, in words.
 func (w *Waitpoint) explain() fabrictype.Explanation {
 	e := fabrictype.Explanation{
 		Reason: waitreason.Signals, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step, Names: w.Signals,
@@ -96,14 +63,14 @@ func (w *Waitpoint) explain() fabrictype.Explanation {
 	return e
 }
 
-// Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. Those of its open child runs,
-// of maps and sub-flows at any depth, are among them; Waitpoint.Flow and Waitpoint.Run name the run that ResumeWait,
+// Waitpoints returns the open waitpoints of the run with their tokens, the oldest first. It includes the waitpoints of
+// open child runs, of maps and sub-flows at any depth; Waitpoint.Flow and Waitpoint.Run name the run that ResumeWait,
 // CancelWait and ReceivedSignals are for. The error wraps ErrRunNotFound.
 func (r *RunRef) Waitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, false)
 }
 
-// AllWaitpoints returns what Waitpoints does, and the waitpoints whose wait is over.
+// AllWaitpoints returns the waitpoints of Waitpoints, and those whose wait is over.
 func (r *RunRef) AllWaitpoints(ctx context.Context) ([]Waitpoint, error) {
 	return r.waitpoints(ctx, true)
 }
@@ -119,7 +86,7 @@ func (r *RunRef) waitpoints(ctx context.Context, closed bool) (waits []Waitpoint
 	return byOpening(waits), nil
 }
 
-// byOpening orders waitpoints by the time of their opening, and drops what the pages of a changing set had twice.
+// byOpening orders waitpoints by the time of their opening, and drops duplicates from the pages of a changing set.
 func byOpening(waits []Waitpoint) []Waitpoint {
 	slices.SortFunc(waits, func(a, b Waitpoint) int {
 		return cmp.Or(a.OpenedAt.Compare(b.OpenedAt), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Step, b.Step),
@@ -128,7 +95,7 @@ func byOpening(waits []Waitpoint) []Waitpoint {
 	return slices.CompactFunc(waits, func(a, b Waitpoint) bool { return a.ID == b.ID })
 }
 
-// readWaitpoints reads the waitpoints and timers of the run, then those of its child runs.
+// readWaitpoints reads the waitpoints and timers of the run, then the waitpoints and timers of its child runs.
 func (r *RunRef) readWaitpoints(ctx context.Context, closed bool) (waits []Waitpoint, err error) {
 	waits, children, err := r.readOwnWaitpoints(ctx, closed)
 	for len(children) > 0 && err == nil {
@@ -172,7 +139,7 @@ func (r *RunRef) readOwnWaitpoints(
 			if err != nil {
 				return nil, nil, err
 			}
-			w.Flow, w.Run, w.FlowID = r.flow, r.id, r.flowID
+			w.Flow, w.Run, w.FlowID = r.flow, r.id, string(r.flowID)
 			waits = append(waits, w)
 		}
 		children = append(children, reply.Children...)
@@ -199,7 +166,7 @@ func (r *RunRef) ResumeWait(ctx context.Context, w Waitpoint, payload any) error
 	return r.endWait(ctx, w, enginerpc.EndWaitCall{Resume: true, Result: data})
 }
 
-// CancelWait ends a wait of the run and cancels its node. The rules for the reason are those of Cancel. The error wraps
+// CancelWait ends a wait of the run and cancels its node. The reason follows the rules of Cancel. The error wraps
 // ErrWaitOver as for ResumeWait, or ErrInvalid.
 func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) error {
 	if r.isIntercepted() {
@@ -227,7 +194,7 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if w.ID == "" || w.ExecutionID == "" {
 		return r.errorf("end a wait of", invalid("the waitpoint has no id: use one that Waitpoints returned"))
 	}
-	partition, err := keyspace.PartitionOf(w.ExecutionID)
+	partition, err := keyspace.PartitionOf(enginecore.ExecutionID(w.ExecutionID))
 	if err != nil {
 		return fail(err)
 	}
@@ -235,7 +202,8 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 	if err != nil {
 		return fail(err)
 	}
-	call.Partition, call.ExecutionID, call.WaitpointID, call.FlowID = partition, w.ExecutionID, w.ID, r.flowID
+	call.Partition, call.FlowID = partition, r.flowID
+	call.ExecutionID, call.WaitpointID = enginecore.ExecutionID(w.ExecutionID), enginecore.WaitpointID(w.ID)
 	call.Actor, call.Namespace = r.client.actorName(), r.client.session.Namespace
 	reply, err := r.client.answers.EndWait(ctx, store, call)
 	switch {
@@ -253,13 +221,12 @@ func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWai
 }
 
 func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
-	w := Waitpoint{
-		Node: l.Node, Step: l.Step, ID: l.WaitpointID, ExecutionID: l.ExecutionID, State: waitState(l.State),
-		OpenedAt:  l.CreatedAt,
-		TimeoutAt: l.TimeoutAt, Escalated: l.Escalated, Signals: l.Signals, All: l.MatchMode == "all",
-		Distinct: l.Distinct,
-		Needed:   int(l.Needed), Received: int(l.Received), timer: l.Timer,
-	}
+	w := Waitpoint{timer: l.Timer, Wait: fabrictype.Wait{
+		Node: l.Node, Step: l.Step, ID: string(l.WaitpointID), ExecutionID: string(l.ExecutionID),
+		State: waitState(l.State), OpenedAt: l.CreatedAt, TimeoutAt: l.TimeoutAt, Escalated: l.Escalated,
+		Signals: l.Signals, All: l.MatchMode == "all", Distinct: l.Distinct, Needed: int(l.Needed),
+		Received: int(l.Received),
+	}}
 	if err := w.readAbout(l.About); err != nil {
 		return w, err
 	}
@@ -267,7 +234,7 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 		w.OpenedAt = l.ActivatedAt
 	}
 	if w.State == fabrictype.WaitOpen && (!w.TimeoutAt.IsZero() || w.Escalated) {
-		w.OnTimeout = submit.TimeoutBehavior(l.TimeoutBehavior)
+		w.OnTimeout = string(submit.TimeoutBehavior(l.TimeoutBehavior))
 	}
 	if l.WaitpointToken == "" {
 		return w, nil
@@ -277,7 +244,7 @@ func readWaitpoint(l enginerpc.ListedWaitpoint) (Waitpoint, error) {
 	return w, err
 }
 
-// readAbout reads what is said of the wait.
+// readAbout reads the metadata of the wait.
 func (w *Waitpoint) readAbout(stored []byte) error {
 	if len(stored) == 0 {
 		return nil
@@ -303,7 +270,7 @@ func waitState(engines string) fabrictype.WaitState {
 	return fabrictype.WaitClosed
 }
 
-// drain does what a call has left over because it was too much for one. Where it fails, a keeper does it.
+// drain performs the rest of the work of a call that was too large for one step. If it fails, a keeper performs it.
 func (c *Client) drain(ctx context.Context, p keyspace.Partition) {
 	for {
 		reply, err := c.session.Backend.Tick(ctx, enginerpc.TickCall{Partition: p, Limit: engine.TickLimit})

@@ -145,8 +145,8 @@ func TestWorkerKilledAfterTheResumption(t *testing.T) {
 	})
 }
 
-// A program with the engine inside ends while something waits: the wait, its token and what is recorded are there
-// again.
+// A program with an embedded engine ends while an execution waits: the wait, its token and the journal are there when
+// it starts again.
 func TestWaitOutlivesTheProgram(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -241,8 +241,7 @@ func TestBrokenConnectionFailsNoAttempt(t *testing.T) {
 }
 
 // The replies of a suspension are lost until the wait is over: the suspension is repeated, and the repeat leases the
-// resumed execution to the worker. This reply is lost, too. The worker goes on with the execution nevertheless, at
-// once.
+// resumed execution to the worker. This reply is lost, too. The worker continues the execution nevertheless, at once.
 func TestLostRepliesOfASuspension(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

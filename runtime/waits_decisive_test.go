@@ -32,7 +32,7 @@ func TestDecisiveSignals(t *testing.T) {
 			[]flow.WaitOption{activity.Signals("yes"), activity.AtLeastDistinct(2)},
 			[][2]string{{"yes", "ann"}, {"yes", "bob"}}, [][2]string{{"yes", "ann"}, {"yes", "bob"}},
 		},
-		"beside all": {
+		"next to all": {
 			[]flow.WaitOption{activity.Signals("a", "b"), activity.MatchAll()},
 			[][2]string{{"a", "ann"}, {"b", "ann"}}, [][2]string{{"a", "ann"}, {"b", "ann"}},
 		},
@@ -99,7 +99,7 @@ func TestDecisiveSignalBeforeItsWait(t *testing.T) {
 	})
 }
 
-// decisiveAsk opens its waitpoint, hands the token out and begins to wait when it is told to.
+// decisiveAsk opens its waitpoint, hands the token out and begins to wait when waiting is closed.
 func decisiveAsk(tokens chan<- activity.Token, waiting <-chan struct{}) func(context.Context, int) (string, error) {
 	return func(ctx context.Context, _ int) (string, error) {
 		token, err := activity.OpenWaitpoint(ctx, "answers", 0)

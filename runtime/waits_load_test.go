@@ -16,9 +16,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Many waits whose time is up in the same moment all go on, and in time; signals that come at that very moment either
-// end their wait or hear that it is over.
-func TestMultitudeTimesOut(t *testing.T) {
+// Many waits that time out in the same moment all continue, and in time; signals that come at that very moment either
+// end their wait or return that it is closed.
+func TestManyWaits_TimeOutTogether(t *testing.T) {
 	t.Parallel()
 	const patience = 2 * time.Second
 	def := waiter(t, "late", activity.Timeout(patience, activity.ResumeOnTimeout))
@@ -67,7 +67,7 @@ func TestMultitudeTimesOut(t *testing.T) {
 	})
 }
 
-// A watch and a stream that wait for news go on when the server has been away.
+// A watch and a stream that wait for events continue when the server has been away.
 func TestWatchOutlivesTheServer(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

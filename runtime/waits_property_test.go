@@ -68,7 +68,7 @@ func newScene(r *rand.Rand) *scene {
 	return s
 }
 
-// task is what the function of a node is told.
+// sceneTask is the input of a node's function.
 type sceneTask struct {
 	Fails bool                     `json:"fails"`
 	Waits int                      `json:"waits"`
@@ -76,10 +76,10 @@ type sceneTask struct {
 	Limit time.Duration            `json:"limit"`
 }
 
-// timedOut stands for a wait that nobody has ended.
+// timedOut is the value of a wait that no signal has ended.
 const timedOut = -1
 
-// sceneRun waits as often as it is told and returns what came. A step between the waits must happen once only.
+// sceneRun waits task.Waits times and returns the payloads. A step between the waits must happen once only.
 func sceneRun(ctx context.Context, task sceneTask) ([]int, error) {
 	if task.Fails {
 		return nil, activity.NonRetryable(errScripted)
@@ -197,9 +197,9 @@ func (a *audience) signal(ctx context.Context, w runtime.Waitpoint, key string, 
 	a.ended[place] = payload
 }
 
-// TestRandomWaits runs random flows with waits while people signal, at any moment and twice, and workers and keepers
-// come and go. Every wait is ended once, and its function or node has what ended it. FLOWFABRIC_SEED repeats one round,
-// FLOWFABRIC_SOAK makes it long.
+// TestRandomWaits runs random flows with waits while goroutines signal, at any moment and twice, and workers and
+// keepers come and go. Every wait is ended once, and its function or node has the payload that ended it.
+// FLOWFABRIC_SEED repeats one round, FLOWFABRIC_SOAK makes it long.
 func TestRandomWaits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -294,7 +294,8 @@ func replaceWorkers(t *testing.T, b *enginetest.Bench, a *activity.Activity[scen
 	}
 }
 
-// review compares how the nodes have ended with how their upstreams did and what ended their waits.
+// review compares the outcomes of the nodes with the outcomes of their upstreams and the signals that ended their
+// waits.
 func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, set *audience, cancelled bool) {
 	t.Helper()
 	d, err := set.run.Describe(ctx)
@@ -303,7 +304,7 @@ func (s *scene) review(t *testing.T, ctx context.Context, b *enginetest.Bench, s
 	for _, n := range d.Nodes {
 		states[n.Name] = string(n.State)
 		// A worker whose process gets no time for seconds does lose its leases, more often than allowed if need be.
-		lost[n.Name] = n.State == fabrictype.NodeFailed && n.Category == runtime.CategoryWorkerLost
+		lost[n.Name] = n.State == fabrictype.NodeFailed && n.Category == engine.CategoryWorkerLost
 	}
 	for i := range s.nodes {
 		n := &s.nodes[i]
@@ -346,7 +347,7 @@ func (n *sceneNode) mayEndAs(state string) bool {
 	}[n.then]
 }
 
-// reviewResult checks that a node has just what ended its waits.
+// reviewResult checks that a node's result has exactly the payloads that ended its waits.
 func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetest.Bench, set *audience) {
 	t.Helper()
 	core := engine.ConnOf(b.Engine.Internal())
@@ -359,7 +360,7 @@ func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetes
 	if n.wait {
 		want, ended := set.ended[n.name+"/"]
 		if !ended {
-			require.Equal(t, activity.ResumeOnTimeout, n.then, "nobody has ended %s", n.name)
+			require.Equal(t, activity.ResumeOnTimeout, n.then, "no signal has ended %s", n.name)
 			require.Equal(t, "null", string(data))
 			return
 		}

@@ -155,7 +155,7 @@ func TestTokensOutliveARotation(t *testing.T) {
 		_, err := b.Engine.RotateSecrets(ctx, time.Hour)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.SignalResumed, send(t, ctx, b, waits[0], runtime.Signal{Name: "x", Payload: 1}).Outcome)
-		// The grace of the first secret stays; that of the second is over at once. Neither signs any more.
+		// The grace of the first secret stays; the grace of the second is over at once. Neither signs new tokens.
 		run, err := runtime.Start(ctx, b.Client, def, 3)
 		require.NoError(t, err)
 		fresh := openWaits(t, ctx, run, 1)[0]
@@ -226,7 +226,7 @@ func TestTokensNeverShow(t *testing.T) {
 			fmt.Fprintf(&out, "%+v %v\n", event, err)
 		}
 		for frame, err := range run.Stream(ctx, "talk", "") {
-			fmt.Fprintf(&out, "%s %+v %v\n", frame.Payload, frame, err)
+			fmt.Fprintf(&out, "%s %+v %v\n", frame.Payload(), frame, err)
 		}
 		out.WriteString(b.Log())
 		require.GreaterOrEqual(t, len(tokens), 3)
@@ -271,8 +271,8 @@ func waitingCount(t *testing.T) int {
 	return count
 }
 
-// A multitude waits while one worker with one slot goes on with other work.
-func TestMultitudeWaits(t *testing.T) {
+// Many executions wait while one worker with one slot continues with other work.
+func TestManyWaits_HoldNoSlots(t *testing.T) {
 	t.Parallel()
 	count := waitingCount(t)
 	talk := activity.New("talk", func(ctx context.Context, n int) (int, error) { return activity.Await[int](ctx, "w") })
@@ -301,7 +301,7 @@ func TestMultitudeWaits(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, i+1, out)
 		}
-		t.Logf("50 runs one after the other beside %d that wait: %s", count, time.Since(begun))
+		t.Logf("50 runs one after the other while %d wait: %s", count, time.Since(begun))
 		waits := make([]runtime.Waitpoint, count)
 		for i, run := range runs {
 			waits[i] = openWaits(t, ctx, run, 1)[0]
@@ -368,7 +368,7 @@ func TestEdgeKinds(t *testing.T) {
 	}
 	say := activity.New("say", func(_ context.Context, ok bool) (bool, error) {
 		if !ok {
-			return false, activity.NonRetryable(fmt.Errorf("told to fail"))
+			return false, activity.NonRetryable(fmt.Errorf("set to fail"))
 		}
 		return true, nil
 	})

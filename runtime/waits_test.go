@@ -50,7 +50,7 @@ type picky struct{}
 
 func (*picky) UnmarshalJSON([]byte) error { return errors.New("not today") }
 
-func send(t *testing.T, ctx context.Context, b *enginetest.Bench, w runtime.Waitpoint, s runtime.Signal) runtime.SignalResult {
+func send(t *testing.T, ctx context.Context, b *enginetest.Bench, w runtime.Waitpoint, s runtime.Signal) fabrictype.SignalResult {
 	t.Helper()
 	d, err := b.Client.Signal(ctx, w.Token, s)
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func nodeStates[Out any](t *testing.T, ctx context.Context, run *runtime.Run[Out
 	return states
 }
 
-// A waitpoint node opens when its upstreams have succeeded, and its payload goes on.
+// A waitpoint node opens when its upstreams have succeeded, and passes its payload to its downstreams.
 func TestWaitpointNode(t *testing.T) {
 	t.Parallel()
 	echo := activity.New("echo", func(_ context.Context, n int) (int, error) { return n, nil })
@@ -94,24 +94,23 @@ func TestWaitpointNode(t *testing.T) {
 		require.Empty(t, w.Step)
 		require.Equal(t, []string{"approve", "reject"}, w.Signals)
 		require.Equal(t, [2]int{1, 0}, [2]int{w.Needed, w.Received})
-		require.Equal(t, activity.Escalate, w.OnTimeout)
+		require.Equal(t, string(activity.Escalate), w.OnTimeout)
 		require.True(t, w.OpenedAt.Add(time.Hour).Equal(w.TimeoutAt), "opened %s, timeout %s", w.OpenedAt, w.TimeoutAt)
 		require.False(t, w.Escalated)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, fabrictype.NodeSuspended, d.Nodes[1].State)
-		require.Contains(t, d.Nodes[1].Why, "waits for approve or reject")
+		require.Contains(t, d.Nodes[1].Waiting.Sentence, "waits for approve or reject")
 		require.Len(t, d.Nodes[1].Waits, 1)
-		require.True(t, d.Nodes[1].Waits[0].Token.IsZero())
 
 		delivery := send(t, ctx, b, w, runtime.Signal{Name: "approve", Payload: vote{By: "ann", Yes: true}, Source: "ann", IdempotencyKey: "1"})
 		require.Equal(t, fabrictype.SignalResumed, delivery.Outcome)
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, "ann: true", out)
-		// The second click gets the first one's answer, another signal hears that it is over.
+		// The second click gets the first one's answer, another signal gets the outcome closed.
 		again := send(t, ctx, b, w, runtime.Signal{Name: "approve", Source: "ann", IdempotencyKey: "1"})
-		require.Equal(t, runtime.SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: delivery.SignalID, First: fabrictype.SignalResumed, Counts: true}, again)
+		require.Equal(t, fabrictype.SignalResult{Outcome: fabrictype.SignalDuplicate, SignalID: delivery.SignalID, First: fabrictype.SignalResumed, Counts: true}, again)
 		require.Equal(t, fabrictype.SignalResumed, again.Answer())
 		require.Equal(t, fabrictype.SignalClosed, send(t, ctx, b, w, runtime.Signal{Name: "approve"}).Outcome)
 
@@ -162,7 +161,7 @@ func TestWaitpointCollects(t *testing.T) {
 	})
 }
 
-// What becomes of a waitpoint whose time is up, and what nodes behind it see.
+// The outcomes of a waitpoint that times out, and the inputs of nodes after it.
 func TestWaitpointTimeouts(t *testing.T) {
 	t.Parallel()
 	seen := activity.New("seen", func(_ context.Context, v *vote) (string, error) {
@@ -324,7 +323,7 @@ func TestAwaitAndOnce(t *testing.T) {
 	})
 }
 
-// A signal that comes before its wait is kept, and the function goes on at once when it gets there.
+// A signal that comes before its wait is kept, and the function continues at once when it gets there.
 func TestSignalBeforeItsWait(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -397,7 +396,7 @@ func TestAwaitTimeouts(t *testing.T) {
 	fixture := activity.New("fixture", func(ctx context.Context, i int) (string, error) {
 		_, err := activity.Await[int](ctx, "w", activity.Timeout(20*time.Millisecond, behaviours[i]))
 		if errors.Is(err, activity.ErrWaitTimedOut) {
-			return "nobody came", nil
+			return "no signal came", nil
 		}
 		return "", err
 	})
@@ -412,7 +411,7 @@ func TestAwaitTimeouts(t *testing.T) {
 			out, err := run.Result(ctx)
 			if want == "completed" {
 				require.NoError(t, err)
-				require.Equal(t, "nobody came", out)
+				require.Equal(t, "no signal came", out)
 			} else {
 				require.Error(t, err)
 			}
@@ -426,7 +425,7 @@ func TestAwaitTimeouts(t *testing.T) {
 	})
 }
 
-// Mistakes in a function with waits fail with a text that says what to do, and are not repeated.
+// Mistakes in a function with waits fail with an error that names the remedy, and are not repeated.
 func TestAwaitMistakes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

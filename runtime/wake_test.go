@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Of many idle workers only one asks for what is announced, and all get their share. The test has a clock of its own, which
-// stands still while anything is being done: no message is late.
+// Of many idle workers only one claims announced work, and all get their share. The test has its own clock, which does
+// not advance while any goroutine runs: no message is late.
 func TestIdleWorkersTakeTurns(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -55,8 +56,8 @@ func TestIdleWorkersTakeTurns(t *testing.T) {
 	})
 }
 
-func total(workers []*runtime.Worker) runtime.WorkerStats {
-	var sum runtime.WorkerStats
+func total(workers []*runtime.Worker) fabrictype.WorkerStats {
+	var sum fabrictype.WorkerStats
 	for _, w := range workers {
 		s := w.Stats()
 		sum.Claims += s.Claims

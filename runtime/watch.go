@@ -108,8 +108,8 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(fabrictype.
 		case over:
 			return nil
 		}
-		// The end may lie before the first event that was asked for, a run that has ended may have been run again, and
-		// of one that is purged nothing is heard any more.
+		// The end may lie before the first requested event, a run that has ended may have been run again, and a purged
+		// run has no further events.
 		if ended || time.Since(looked) > transport.TailLook {
 			if over, err = r.over(ctx); err != nil {
 				return err
@@ -167,7 +167,7 @@ func (r *RunRef) over(ctx context.Context) (bool, error) {
 	}
 }
 
-// result reads how the run stands; its error tells a run that does not exist from one where nothing has happened.
+// result reads the state of the run; its error distinguishes a run that does not exist from one without events.
 func (r *RunRef) result(ctx context.Context) (enginerpc.FlowResultReply, error) {
 	reply, err := r.client.session.Backend.FlowResult(ctx,
 		enginerpc.FlowResultCall{Partition: r.partition, FlowID: r.flowID})

@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A watch begun before a node runs sees what happens while it waits, and ends with the run.
+// A watch begun before a node runs sees the events while it waits, and ends with the run.
 func TestWatchFollowsTheRun(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Kinds(t) {
@@ -71,7 +72,7 @@ func TestWatchOfARunThatWasRunAgain(t *testing.T) {
 		s.breaks("a")
 		run := s.start(t, b, s.flow(t, "seen", "a:"))
 		s.breaks()
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
 		var seen []string

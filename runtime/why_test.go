@@ -79,7 +79,7 @@ func (c *whyCase) build(f *flow.Builder[int, int]) *flow.Definition[int, int] {
 	return def
 }
 
-// claim takes the one node of a run for a time, as a worker that is not heard of again.
+// claim takes the one node of a run for a time, as a worker that does not report again.
 func (c *whyCase) claim(run *runtime.RunRef, kind string, lease time.Duration) enginecore.ExecutionID {
 	p, err := engine.ConnOf(c.Engine.Internal()).FlowPartition(run.FlowID())
 	require.NoError(c.t, err)
@@ -108,7 +108,7 @@ func (c *whyCase) gated(limit activity.LimitOption) *runtime.RunRef {
 	return c.only(a)
 }
 
-// whyCases arrange a run whose last node waits for the reason, and check what is said of it.
+// whyCases arrange a run whose last node waits for the reason, and check its explanation.
 var whyCases = map[fabrictype.WaitReason]struct {
 	arrange func(*whyCase) *runtime.RunRef
 	check   func(*testing.T, *whyCase, fabrictype.Explanation)
@@ -297,7 +297,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 		d, err := run.Describe(c.ctx)
 		require.NoError(c.t, err)
 		_, err = engine.ConnOf(c.Engine.Internal()).BlockExecutionForAdmission(c.ctx, enginerpc.BlockExecutionForAdmissionCall{
-			LaneID: enginecore.LaneID(c.lane), ExecutionID: d.Nodes[0].ExecutionID, BlockingReason: "paused_by_operator",
+			LaneID: enginecore.LaneID(c.lane), ExecutionID: enginecore.ExecutionID(d.Nodes[0].ExecutionID), BlockingReason: "paused_by_operator",
 			BlockingDetail: "audit",
 		})
 		require.NoError(c.t, err)
@@ -385,7 +385,7 @@ var whyCases = map[fabrictype.WaitReason]struct {
 // whyOfRecords are reasons that no running deployment shows for long; package explain tests them.
 var whyOfRecords = []fabrictype.WaitReason{waitreason.Settling, waitreason.Submission, waitreason.Other}
 
-// Each reason for which a node does not run is told, with what it is about, since when, and what ends the wait.
+// A node that does not run has its reason with the subject, the time since, and the way to end the wait.
 func TestWhy(t *testing.T) {
 	t.Parallel()
 	for _, reason := range waitreason.All() {
@@ -396,7 +396,7 @@ func TestWhy(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for reason, test := range whyCases {
 			if reason == waitreason.Escalated {
-				continue // its keeper would see to what is overdue
+				continue // its keeper would perform overdue work
 			}
 			t.Run(string(reason), func(t *testing.T) { checkWhy(t, b, reason, test.arrange, test.check) })
 		}
@@ -413,18 +413,18 @@ func checkWhy(
 	defer close(gate)
 	c := &whyCase{Bench: b, t: t, ctx: enginetest.Context(t), lane: "lane-" + string(reason), gate: gate}
 	run := arrange(c)
-	var n runtime.NodeDescription
+	var n fabrictype.Node
 	enginetest.Eventually(t, func() string {
 		d, err := run.Describe(c.ctx)
 		require.NoError(t, err)
 		n = d.Nodes[len(d.Nodes)-1]
 		if n.Waiting.Reason != reason {
-			return string(n.State) + ": " + string(n.Waiting.Reason) + ": " + n.Why
+			return string(n.State) + ": " + string(n.Waiting.Reason) + ": " + n.Waiting.Sentence
 		}
 		return ""
 	})
-	require.Equal(t, n.Waiting.Sentence, n.Why)
-	require.NotEmpty(t, n.Why)
+	require.Equal(t, n.Waiting.Sentence, n.Waiting.Sentence)
+	require.NotEmpty(t, n.Waiting.Sentence)
 	require.WithinDuration(t, time.Now(), n.Waiting.Since, time.Hour)
 	check(t, c, n.Waiting)
 }

@@ -8,14 +8,15 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
 )
 
-// Worker claims executions, runs the activities that are registered with it, renews the leases meanwhile, and reports
-// how the executions end. NewWorker creates one. Any number of workers share an engine. The workers of an Engine also
-// share a keeper, which OpenConfig.Keeper configures: it stands by while keepers made by NewKeeper run, on this Engine
-// or elsewhere, and WorkerConfig.NoKeeper leaves it out.
+// Worker claims executions, runs the activities that are registered with it, renews the leases while they run, and
+// reports how the executions end. NewWorker creates one. Any number of workers share an engine. The workers of an
+// Engine also share a keeper, which OpenConfig.Keeper configures: it is on standby while keepers made by NewKeeper run,
+// on this Engine or elsewhere, and WorkerConfig.NoKeeper leaves it out.
 type Worker struct {
 	worker *worker.Worker
 	// publish publishes flows until its context ends; nil if there are none.
@@ -79,11 +80,11 @@ func (w *Worker) Register(handlers ...activity.Handler) error {
 // functions, releases the remaining executions without spending an attempt, and returns nil. A worker can be run only
 // once. The keeper that the workers of an Engine share ends with the last of them.
 //
-// While the engine is away, it keeps trying; what runs goes on until its lease is over. When the engine is closed
-// before ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
+// While the engine is away, it keeps trying; running functions continue until their leases are over. When the engine is
+// closed before ctx ends, the contexts of functions end, and Run returns enginecore.ErrClosed.
 //
 // A worker that an operator drains (Client.DrainWorker) claims no more, and Next returns an error; running functions
-// continue, and Run goes on until ctx ends.
+// continue, and so does Run until ctx ends.
 func (w *Worker) Run(ctx context.Context) error {
 	if w == nil || w.worker == nil {
 		return errUnmadeWorker
@@ -118,25 +119,13 @@ func (w *Worker) Check(context.Context) error {
 	return w.worker.Check()
 }
 
-// WorkerStats counts what a worker has done since it was created.
-type WorkerStats struct {
-	// Claims is the number of calls that requested work, EmptyClaims the number of those that returned none because
-	// other workers were faster. Executions that a completion hands to the worker need no claim.
-	Claims, EmptyClaims int64
-	// Executions is the number of attempts that were started, including those handed over by completions.
-	Executions int64
-	// Overstays is the number of functions that had not returned one lease time after their context ended, Overstaying
-	// the number that still have not. Each occupies a slot.
-	Overstays, Overstaying int64
-}
-
-// Stats returns counts of what the worker has done. It may be called at any time.
-func (w *Worker) Stats() WorkerStats {
+// Stats returns counts of the worker's calls and executions. It may be called at any time.
+func (w *Worker) Stats() fabrictype.WorkerStats {
 	if w == nil || w.worker == nil {
-		return WorkerStats{}
+		return fabrictype.WorkerStats{}
 	}
 	c := &w.worker.Counts
-	return WorkerStats{
+	return fabrictype.WorkerStats{
 		Claims: c.Claims.Load(), EmptyClaims: c.EmptyClaims.Load(), Executions: c.Executions.Load(),
 		Overstays: c.Overstays.Load(), Overstaying: c.Overstaying.Load(),
 	}

@@ -13,13 +13,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/interceptor"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/worker"
-	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 )
 
@@ -51,17 +51,17 @@ type WorkerConfig struct {
 	// amount, so it should return soon; a panic in it counts as the activity's. It is called at most once for each
 	// breach, and not at all if the worker is lost first; the event in the run's log, which Watch yields, is reliable.
 	// Defaults to nil, which calls nothing.
-	OnBudget func(context.Context, BudgetBreach)
+	OnBudget func(context.Context, fabrictype.BudgetBreach)
 	// OnRunFailed is called when a run of the engine's namespace has failed or expired, or was cancelled and a node
-	// with flow.Finally has failed: a run of any flow, but no child run. Of the running workers with the same Name, one
-	// calls it, for one run after the other; when that worker stops or is lost, another one takes over within 45 s, so
-	// deployments with different functions have different names. It is called at least once for each run that fails
+	// with flow.Finally has failed: a run of any flow, except child runs. Of the running workers with the same Name,
+	// one calls it, for one run after the other; when that worker stops or is lost, another one takes over within 45 s,
+	// so deployments with different functions have different names. It is called at least once for each run that fails
 	// after the first such worker began: again if it returns an error or panics, after 1 s at first and after at most 1
 	// min later, and again if the worker is lost before the engine has recorded that it returned. So it returns nil for
 	// runs that it does not handle, returns soon when its context ends, and tolerates repetition. The *RunError of a
-	// run that was run again or purged meanwhile lacks details, as in Feed.Failures. Use a node with flow.FailureOf for
-	// what belongs to one flow. While such workers run, all runs cost the engine a little more: see Client.Feed.
-	// Defaults to nil, which costs nothing.
+	// run that was run again or purged in the meantime lacks details, as in Feed.Failures. Use a node with
+	// flow.FailureOf for the failures of one flow. While such workers run, all runs cost the engine a little more: see
+	// Client.Feed. Defaults to nil, which costs nothing.
 	OnRunFailed func(context.Context, *RunError) error
 	// ClaimThrough makes the worker request grants instead of claiming for itself, for workers that are not trusted
 	// with budgets, quotas and capabilities. The GrantIssuer runs elsewhere, in a service that verifies the
@@ -82,14 +82,14 @@ type WorkerConfig struct {
 	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its
 	// engine. A publication that fails is repeated meanwhile. Defaults to none.
 	Publish []Publication
-	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). What is due by time then
-	// waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
+	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). Work that is due by time
+	// then waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
 	// keeper.missing. Defaults to false.
 	NoKeeper bool
 
 	// failureHold is how long a worker keeps OnRunFailed without renewal, for tests. Defaults to failureHookHold.
 	failureHold time.Duration
-	// sweep is the interval at which the worker looks for work without being told, for tests. Defaults by the kind of
+	// sweep is the interval at which the worker searches for work without a message, for tests. Defaults by the kind of
 	// engine.
 	sweep time.Duration
 }
@@ -104,23 +104,6 @@ type LogConfig struct {
 	// Further lines are cut, and a last line says how many were. They default to 1,000 lines and 256 KiB, and are at
 	// most 9,000 and 4 MiB.
 	Lines, Bytes int
-}
-
-// BudgetBreach reports that an attempt exceeded a limit of a budget.
-type BudgetBreach struct {
-	// Flow, Run, Node and Attempt identify the attempt.
-	Flow, Run, Node string
-	Attempt         int
-	// Budget and Key name the budget, Dimension the dimension whose limit was exceeded.
-	Budget, Key, Dimension string
-	// Hard reports whether the hard limit refused an amount, which is Asked. If it is false, more than the soft limit
-	// has been spent.
-	Hard  bool
-	Asked int64
-	// Amount is the state of the dimension.
-	Amount activity.BudgetAmount
-	// Words describe the breach in English, as the event in the run's log does.
-	Words string
 }
 
 const (
@@ -160,9 +143,7 @@ func (c WorkerConfig) resolve(in string) (worker.Config, error) {
 		Kinds: slices.Compact(slices.Sorted(slices.Values(c.TaskKinds))), Logs: logConfig(c.Logs),
 	}
 	config.Invoke = intercepted(c.Interceptors)
-	if c.OnBudget != nil {
-		config.OnBudget = func(ctx context.Context, b budget.Breach) { c.OnBudget(ctx, BudgetBreach(b)) }
-	}
+	config.OnBudget = c.OnBudget
 	if c.ClaimThrough != nil {
 		config.Granter = func(ctx context.Context, r admission.GrantRequest) (admission.IssuedGrant, error) {
 			granted, err := c.ClaimThrough.ClaimForWorker(ctx, GrantRequest(r))

@@ -53,12 +53,12 @@ func (c *Client) Workers(ctx context.Context) ([]fabrictype.Worker, error) {
 	return list, nil
 }
 
-// DrainWorker asks a live worker to take no more work. What it runs goes on until it ends, and the worker stays in the
-// list, as draining, until its program stops it. The worker hears of it at once, and with its next report, within about
-// 30 s, if the message is lost. A worker cannot be told to take work again: start another one. Draining a worker that
-// drains changes nothing.
+// DrainWorker makes a live worker take no more work. Its running functions continue until they end, and the worker
+// stays in the list, as draining, until its program stops it. The worker receives the request at once, and with its
+// next report, within about 30 s, if the message is lost. A drain cannot be undone: start another worker. Draining a
+// worker that drains changes nothing.
 //
-// The error matches enginecore.ErrWorkerNotFound if there is no live worker of that instance, and in contract mode
+// The error matches enginecore.ErrWorkerNotFound if no live worker has that instance, and in contract mode
 // ErrNotInContract.
 func (c *Client) DrainWorker(
 	ctx context.Context, instance string, opts ...ActionOption,
@@ -110,7 +110,7 @@ func readWorker(r enginerpc.WorkerRecord) fabrictype.Worker {
 	return w
 }
 
-// readAbout reads what a worker says of itself: what another version wrote is left out.
+// readAbout reads a worker's metadata, without fields of another form by another version.
 func readAbout(text []byte) (about engine.WorkerAbout) {
 	_ = json.Unmarshal(text, &about)
 	return about
@@ -121,7 +121,7 @@ func elementsOf(set string) []string { return slices.Sorted(strings.FieldsFuncSe
 
 func isLineFeed(r rune) bool { return r == '\n' }
 
-// aboutProgram is what all workers of this program say of it.
+// aboutProgram is the metadata about this program in the records of its workers.
 var aboutProgram = sync.OnceValue(func() engine.WorkerAbout {
 	about := engine.WorkerAbout{PID: os.Getpid(), Build: fabrictype.Build{Library: lualib.Build()}}
 	about.Host, _ = os.Hostname() // a machine may have no name

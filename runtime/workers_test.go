@@ -45,7 +45,7 @@ func number(n int) func([]fabrictype.Worker) bool {
 	return func(list []fabrictype.Worker) bool { return len(list) == n }
 }
 
-// A worker is listed with what it serves from its begin to its end.
+// A worker is listed with its lanes and activities from its begin to its end.
 func TestWorkersAreListed(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -62,7 +62,7 @@ func TestWorkersAreListed(t *testing.T) {
 		require.Equal(t, [2]int{7, 7}, [2]int{got.Slots, got.Free()})
 		require.Equal(t, [3]any{"census", host, os.Getpid()}, [3]any{got.Name, got.Host, got.PID})
 		require.Equal(t, fabrictype.WorkerRunning, got.State)
-		require.True(t, strings.HasPrefix(string(got.Instance), "census-"))
+		require.True(t, strings.HasPrefix(got.Instance, "census-"))
 		require.NotEmpty(t, got.Build.Library)
 		require.False(t, got.Since.IsZero() || got.ReportedAt.IsZero())
 		require.NoError(t, w.Stop())
@@ -125,8 +125,8 @@ func TestDrainWorker(t *testing.T) {
 			if d.Nodes[0].State != fabrictype.NodeSucceeded {
 				return "the function has not ended"
 			}
-			require.Contains(t, d.Nodes[1].Why, "no live worker serves activity \"held\" on lane default; last one seen")
-			require.Contains(t, d.Nodes[1].Why, "(it drains)")
+			require.Contains(t, d.Nodes[1].Waiting.Sentence, "no live worker serves activity \"held\" on lane default; last one seen")
+			require.Contains(t, d.Nodes[1].Waiting.Sentence, "(it drains)")
 			return ""
 		})
 		b.Worker(t, []activity.Handler{held}, runtime.WorkerConfig{NoKeeper: true})
@@ -139,7 +139,7 @@ func TestDrainWorker(t *testing.T) {
 	})
 }
 
-// The report of a worker brings what a lost message would have told it, and restores a record that was lost.
+// The reply to a worker's report contains the drain of a lost message, and the report restores a record that was lost.
 func TestReportsMakeUpForLostMessages(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -149,7 +149,7 @@ func TestReportsMakeUpForLostMessages(t *testing.T) {
 		b.Worker(t, []activity.Handler{addOne()}, runtime.WorkerConfig{NoKeeper: true})
 		first := listed(ctx, t, b.Client, "one", number(1))[0]
 		operator := b.Operator()
-		record := b.Prefix + ":ffx:{fp:0}:worker_record:" + string(first.Instance)
+		record := b.Prefix + ":ffx:{fp:0}:worker_record:" + first.Instance
 		require.NoError(t, operator.Do(ctx, operator.B().Del().Key(record).Build()).Error())
 		require.Empty(t, listed(ctx, t, b.Client, "gone", number(0)))
 		again := listed(ctx, t, b.Client, "one", number(1))[0]
@@ -188,7 +188,7 @@ func TestSilentWorkersAreGone(t *testing.T) {
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Contains(t, d.Nodes[0].Why, "on host alpha (it is silent)")
+		require.Contains(t, d.Nodes[0].Waiting.Sentence, "on host alpha (it is silent)")
 		call.State = "asleep"
 		_, err = conn.ReportWorker(ctx, call)
 		require.ErrorIs(t, err, errorcode.InvalidInput)

@@ -57,8 +57,8 @@ func pathOf(op api.Operation, fill string) string {
 	return strings.Join(parts, "/")
 }
 
-// No operation is carried out for a principal who lacks its right, or who has not logged in, or by a read-only server if
-// it changes something.
+// An operation is refused to a principal who lacks its right or has not logged in, and by a read-only server if it
+// changes something.
 func TestEveryOperationNeedsItsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
@@ -163,7 +163,7 @@ func TestClientCertificates(t *testing.T) {
 		if about != nil {
 			about.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 			cert, key := by.issue(about)
-			// A client that does not look at whom the server trusts.
+			// A client that sends its certificate without checking whether the server trusts its issuer.
 			transport.TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				return &tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key}, nil
 			}
@@ -192,7 +192,7 @@ func TestClientCertificates(t *testing.T) {
 	require.Zero(t, status, "another authority says so: %s", text)
 }
 
-// Nothing secret is in the logs, whatever a request carries.
+// Secrets in any part of a request do not appear in the logs.
 func TestNothingSecretInLogs(t *testing.T) {
 	t.Parallel()
 	each(t, func(c *server.Config) { withTokens(c); withProxy(c) }, func(t *testing.T, p *place) {
@@ -224,7 +224,7 @@ func TestNothingSecretInLogs(t *testing.T) {
 	})
 }
 
-// Those who are bound to some flows cannot tell a hidden run from one that is not there.
+// For a principal who is bound to some flows, a hidden run and a run that does not exist have the same answers.
 func TestHiddenRunsDoNotExist(t *testing.T) {
 	t.Parallel()
 	each(t, withProxy, func(t *testing.T, p *place) {
@@ -251,8 +251,9 @@ func TestHiddenRunsDoNotExist(t *testing.T) {
 	})
 }
 
-// Who may approve answers as the principal of the login; to name somebody else needs the right to operate.
-func TestNobodyAnswersAsSomebodyElse(t *testing.T) {
+// A principal who may approve answers under the name of the login; to answer under another name needs the right to
+// operate.
+func TestAnswerUnderAnotherNameNeedsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	ctx := enginetest.Context(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Each operation of administrators that changes something leaves an entry in the audit log: who, what, and its name.
+// Each operation of administrators that changes something leaves an entry in the audit log, with actor, action and
+// object.
 func TestAdministrationIsAudited(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
@@ -58,7 +59,7 @@ func TestAdministrationIsAudited(t *testing.T) {
 		}
 		reply := p.do(op.Method, call.path, call.body, out, as...)
 		require.Less(t, reply.StatusCode, http.StatusBadRequest, call.operation)
-		var page api.Page[fabrictype.AuditEntry]
+		var page fabrictype.Page[fabrictype.AuditEntry]
 		p.do("GET", "/audit?limit=1&action="+call.action, nil, &page, as...)
 		require.Len(t, page.Items, 1, call.operation)
 		entry := page.Items[0]
@@ -78,10 +79,10 @@ func TestAdministrationIsAudited(t *testing.T) {
 		}
 	}
 
-	// What failed is noted, too.
+	// Failed operations are recorded, too.
 	reply := p.do("DELETE", "/tokens/nobody", nil, nil, as...)
 	require.Equal(t, http.StatusNotFound, reply.StatusCode)
-	var page api.Page[fabrictype.AuditEntry]
+	var page fabrictype.Page[fabrictype.AuditEntry]
 	p.do("GET", "/audit?limit=1&action=delete_token", nil, &page, as...)
 	require.Contains(t, page.Items[0].Failure, "nobody")
 }
@@ -89,14 +90,14 @@ func TestAdministrationIsAudited(t *testing.T) {
 // keeperTask is the name of a task of keepers.
 func (p *place) keeperTask() string {
 	p.t.Helper()
-	var page api.Page[api.KeeperTask]
+	var page fabrictype.Page[api.KeeperTask]
 	p.do("GET", "/keeper-tasks", nil, &page, userHeader, "all")
 	require.NotEmpty(p.t, page.Items)
 	return page.Items[0].Name
 }
 
-// An answer is in the audit log: who has answered which wait, and how; never with what. One that names its wait does
-// not go to another wait than that, and leaves no entry when the wait is over.
+// An answer is in the audit log: who answered which wait with which signal, but never the payload. An answer that
+// names its wait does not reach another wait, and leaves no entry when the wait has ended.
 func TestAnswersAreAudited(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
@@ -104,7 +105,7 @@ func TestAnswersAreAudited(t *testing.T) {
 	as := []string{userHeader, "all"}
 	run, err := runtime.Start(ctx, p.client, approvals(t), order{"book", 1}, runtime.WithID("one"))
 	require.NoError(t, err)
-	var waits api.Page[api.Wait]
+	var waits fabrictype.Page[fabrictype.Wait]
 	enginetest.Eventually(t, func() string {
 		p.do("GET", "/runs/approval/one/waits", nil, &waits, as...)
 		if len(waits.Items) == 0 {
@@ -113,7 +114,7 @@ func TestAnswersAreAudited(t *testing.T) {
 		return ""
 	})
 	wait := waits.Items[0].ID
-	send := func(body map[string]any) (status int, d api.Delivery) {
+	send := func(body map[string]any) (status int, d fabrictype.SignalResult) {
 		return p.do("POST", "/runs/approval/one/signals", body, &d, as...).StatusCode, d
 	}
 	for _, wrong := range []map[string]any{
@@ -129,15 +130,15 @@ func TestAnswersAreAudited(t *testing.T) {
 		"node": "approve", "wait": wait, "name": "answer", "source": "ann", "payload": map[string]any{"yes": true},
 	})
 	require.Equal(t, http.StatusOK, status)
-	require.Equal(t, "resumed", d.Outcome)
+	require.EqualValues(t, "resumed", d.Outcome)
 	_, err = run.Result(ctx)
 	require.NoError(t, err)
 	_, d = send(map[string]any{"node": "approve", "wait": wait, "name": "answer", "payload": map[string]any{"yes": true}})
-	require.Equal(t, "closed", d.Outcome)
+	require.EqualValues(t, "closed", d.Outcome)
 	_, d = send(map[string]any{"node": "approve", "name": "answer", "payload": map[string]any{"yes": true}})
-	require.Equal(t, "closed", d.Outcome)
+	require.EqualValues(t, "closed", d.Outcome)
 
-	var page api.Page[fabrictype.AuditEntry]
+	var page fabrictype.Page[fabrictype.AuditEntry]
 	p.do("GET", "/audit?action=answer_wait", nil, &page, as...)
 	type entry struct{ actor, name, detail, failure string }
 	var got []entry

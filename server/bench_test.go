@@ -43,7 +43,7 @@ func measured(b *testing.B, kind testserver.Kind) (*runtime.Client, *httpclient.
 }
 
 // processorTime reports the time of processors that each operation took, of client, server and an embedded engine
-// together. Unlike the time that passes, it does not depend on what else the machine does.
+// together. Unlike the time that passes, it does not depend on other load of the machine.
 func processorTime(b *testing.B) func() {
 	used := func() time.Duration {
 		var u syscall.Rusage

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
 )
@@ -28,7 +29,8 @@ func (p *place) as(name string, role api.Role, flows string) *place {
 	return &out
 }
 
-// The token of a wait lets nobody answer a wait of a flow that they may not see, nor learn that it is there.
+// With the token of a wait of a flow that they may not see, principals can neither answer the wait nor learn that it
+// exists.
 func TestTokensOfWaitsAreBoundToFlows(t *testing.T) {
 	t.Parallel()
 	each(t, withTokens, func(t *testing.T, p *place) {
@@ -59,8 +61,8 @@ func TestTokensOfWaitsAreBoundToFlows(t *testing.T) {
 			outside.do("POST", "/waits/by-token", map[string]any{"token": token}, &hidden).StatusCode)
 		require.Equal(t, invalid, hidden)
 
-		var delivery api.Delivery
+		var delivery fabrictype.SignalResult
 		require.Equal(t, http.StatusOK, inside.do("POST", "/signals", answer(token), &delivery).StatusCode)
-		require.Equal(t, "resumed", delivery.Outcome)
+		require.EqualValues(t, "resumed", delivery.Outcome)
 	})
 }

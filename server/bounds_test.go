@@ -15,12 +15,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// A principal who asks too often is told to wait; others are served.
-func TestRateOfAPrincipal(t *testing.T) {
+// A principal who sends too many requests gets status 429 and a time to wait; others are served.
+func TestRequestRateIsBoundedPerPrincipal(t *testing.T) {
 	t.Parallel()
 	// A burst of two, and no further request within the test.
 	p := newPlace(t, func(c *server.Config) { withProxy(c); c.RequestsPerSecond = 1.0 / 3600 })
@@ -50,7 +51,7 @@ func (p *place) stream(ctx context.Context, path string, header ...string) *http
 	return reply
 }
 
-func TestNumberOfStreams(t *testing.T) {
+func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) { c.Streams = 2 })
 	p.start("approval", "one", order{"book", 1})
@@ -90,13 +91,13 @@ func TestLargeBodies(t *testing.T) {
 			require.Contains(t, string(text), `"code":"too_large"`)
 		}
 	}
-	var pauses api.Page[api.Pause]
+	var pauses fabrictype.Page[fabrictype.Pause]
 	p.do("GET", "/pauses", nil, &pauses)
 	require.Empty(t, pauses.Items)
 }
 
-// serve runs the server of a place on a listener of its own, until the returned function is called; the function
-// returns what Serve returned.
+// serve runs the server of a place on its own listener, until the returned function is called; the function returns
+// the result of Serve.
 func (p *place) serve() (address string, stop func() error) {
 	p.t.Helper()
 	listener, err := p.server.Listen("localhost:0")
@@ -150,8 +151,8 @@ func TestSlowRequests(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, reply.StatusCode)
 }
 
-// A server that stops tells its streams, and lets requests end.
-func TestGracefulEnd(t *testing.T) {
+// A server that stops ends its streams with a message, and lets requests end.
+func TestGracefulStop(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		address, stop := p.serve()

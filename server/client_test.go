@@ -57,8 +57,8 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// A stream goes on where it was when its connections are cut.
-func TestFollowConnectsAgain(t *testing.T) {
+// A stream continues at its last position when its connections are cut.
+func TestFollowReconnects(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		listener := httptest.NewServer(p.server.Handler())
@@ -124,7 +124,7 @@ func TestTokens(t *testing.T) {
 
 		bound := create("bo", api.Operator, "appro*")
 		_, err = httpclient.Call(t.Context(), bound, api.GetRun, order)
-		require.Equal(t, "run_not_found", httpclient.Code(err), "what one may not see does not exist")
+		require.Equal(t, "run_not_found", httpclient.Code(err), "a hidden object does not exist for the caller")
 		runs, err := httpclient.Call(t.Context(), bound, api.ListRuns, api.ListRunsInput{})
 		require.NoError(t, err)
 		require.Len(t, runs.Items, 1)
@@ -182,7 +182,7 @@ func TestIdempotencyKeys(t *testing.T) {
 }
 
 // Every operation of the table is served, and has a right and an effect.
-func TestTable(t *testing.T) {
+func TestEveryOperationIsServed(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	document := string(p.server.OpenAPI())
@@ -210,7 +210,7 @@ func TestOnlyLoopbackWithoutLogins(t *testing.T) {
 	require.NoError(t, listener.Close())
 }
 
-// A client in the process has all rights, whatever the logins, and its actor is in the audit log.
+// A client in the process has all rights, for any configuration of logins, and its actor is in the audit log.
 func TestClientAs(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) { c.AdminToken = "0123456789abcdef0123456789abcdef" })

@@ -9,9 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-func TestLimitsAndBudgetsHaveTags(t *testing.T) {
+func TestLimitsAndBudgetsHaveETags(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		for path, body := range map[string]func(n int) any{
@@ -58,7 +59,7 @@ func TestConcurrentWriters(t *testing.T) {
 }
 
 // A run that was there before is answered with 200, a new one with 201.
-func TestStartSaysWhetherTheRunExisted(t *testing.T) {
+func TestStartReportsExistingRun(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		body := map[string]any{"id": "one", "input": order{"book", 1}}
@@ -90,22 +91,22 @@ func TestSchedules(t *testing.T) {
 		require.Equal(t, "flow_not_published", problem.Code)
 
 		body = map[string]any{"flow": "order", "input": order{"book", 1}, "every": "1h", "tags": map[string]string{"team.name": "a"}}
-		var made, edited api.Schedule
+		var made, edited fabrictype.Schedule
 		require.Equal(t, http.StatusOK, p.do("PUT", path, body, &made).StatusCode)
 		require.Equal(t, "order", made.Flow)
 		require.Equal(t, "1h0m0s", made.Every.String())
-		var fires api.Page[string]
+		var fires fabrictype.Page[string]
 		p.do("GET", path+"/fires?limit=3", nil, &fires)
 		require.Len(t, fires.Items, 3)
 
 		edit := map[string]any{"timing": map[string]any{"cron": "30 2 * * *", "time_zone": "Europe/Berlin"}, "overlap": "queue"}
 		require.Equal(t, http.StatusOK, p.do("PATCH", path, edit, &edited).StatusCode)
-		require.Equal(t, [3]string{"30 2 * * *", "Europe/Berlin", "queue"}, [3]string{edited.Cron, edited.TimeZone, edited.Overlap})
+		require.Equal(t, [3]string{"30 2 * * *", "Europe/Berlin", "queue"}, [3]string{edited.Cron, edited.TimeZone, string(edited.Overlap)})
 		require.Zero(t, edited.Every)
-		require.Equal(t, made.Tags, edited.Tags, "what is not given stays")
+		require.Equal(t, made.Tags, edited.Tags, "settings that are not given stay")
 		require.Equal(t, http.StatusNotFound, p.do("PATCH", "/schedules/none", edit, nil).StatusCode)
 
-		var shown api.Schedule
+		var shown fabrictype.Schedule
 		require.Equal(t, http.StatusOK, p.do("GET", path, nil, &shown).StatusCode)
 		require.Nil(t, shown.Input)
 		require.Equal(t, http.StatusOK, p.do("GET", path+"?values=true", nil, &shown).StatusCode)

@@ -62,7 +62,7 @@ type Config struct {
 	// BasePath is the path under which a proxy shows the server, such as "/flowfabric"; the proxy may pass it on or
 	// remove it. Defaults to none.
 	BasePath string
-	// Home serves what is neither an operation nor another part of the server, instead of the console.
+	// Home serves all paths that are neither operations nor other parts of the server, instead of the console.
 	// Defaults to the console or, with NoConsole, to a page with links.
 	Home http.Handler
 	// Metrics serves /metrics to principals with the right to view, those bound to some flows excepted. Defaults to
@@ -75,8 +75,8 @@ type Config struct {
 	ReportLanes bool
 
 	// SampleEvery is the time between two samples of lanes, budgets and the lag of keepers, of which the server keeps
-	// those of the last hour in memory. Reading them takes at most a fiftieth of the time: where it takes long, samples
-	// are rarer. Defaults to 15 s; at least 100 ms.
+	// the last hour in memory. Reading them takes at most a fiftieth of the time: if the engine is slow, samples are
+	// rarer. Defaults to 15 s; at least 100 ms.
 	SampleEvery time.Duration
 	// Streams is how many streams may be open at a time, 1 to 100,000, and StreamsPerPrincipal how many of them one
 	// principal may have. They default to 1,000 and to a tenth of Streams, at least 1. Without logins there is one
@@ -86,10 +86,10 @@ type Config struct {
 	// address has. At a bound, a connection that waits for its client is closed for a new one. They default to 10,000,
 	// but at most half of the descriptors of the process, and to half of Connections.
 	Connections, ConnectionsPerAddress int
-	// Timeouts bound what clients may take. Each defaults to a value that suits public servers.
+	// Timeouts bound the time that clients may take. Each defaults to a value that suits public servers.
 	Timeouts Timeouts
 	// RequestsPerSecond bounds the requests of one principal, or of one address without logins; bursts may have twice
-	// as many, but at least one. Defaults to 1,000; a negative number is no bound.
+	// as many, but at least one. Defaults to 1,000; a negative number removes the bound.
 	RequestsPerSecond float64
 
 	// PushTo are the origins, such as "https://workers.example.com", to which tasks may be sent for workers that
@@ -106,7 +106,7 @@ type Timeouts struct {
 	Header, Body time.Duration
 	// Idle is how long a connection without a request is kept. Defaults to 2 minutes.
 	Idle time.Duration
-	// Stop is how long requests may go on when the server stops. Defaults to 15 s.
+	// Stop is how long requests may continue when the server stops. Defaults to 15 s.
 	Stop time.Duration
 	// Heartbeat is the time between two comments that keep a stream alive. Defaults to 15 s.
 	Heartbeat time.Duration
@@ -120,13 +120,14 @@ func (t Timeouts) withDefaults() Timeouts {
 	}
 }
 
-// Grant says what a principal of a certificate or proxy may do. A principal without a grant is refused.
+// Grant contains the rights of a principal of a certificate or proxy. A principal without a grant is refused.
 type Grant struct {
 	// MatchName is the name of a principal, or "*" for everybody; MatchGroup is the name of a group that the principal
-	// is in. One of them must be set. They are apart so that nobody gets the rights of a group by choosing its name.
+	// is in. One of them must be set. They are separate fields so that a principal cannot get the rights of a group by
+	// choosing its name.
 	MatchName, MatchGroup string
 	Role                  api.Role
-	// Rights are further rights beside those of the role.
+	// Rights are further rights in addition to the rights of the role.
 	Rights []api.Right
 	// Flows is a pattern, by the rules of path.Match, of the flows that the principal may see; empty for all.
 	Flows string

@@ -20,7 +20,7 @@ type ContractConfig struct {
 	// which needs a login, since otherwise every page in a browser of this machine could do everything. Defaults to
 	// none.
 	Origins []string
-	// StreamOps is how many reads and tails of attempt streams go on at a time, 1 to 10,000; one principal has half of
+	// StreamOps is how many reads and tails of attempt streams run at a time, 1 to 10,000; one principal has half of
 	// them. Defaults to 64.
 	StreamOps int
 	// SecretGrace is how long the tokens of waitpoints are valid after another secret has replaced theirs. Defaults to
@@ -75,7 +75,7 @@ func (s *Server) mountContract(mux *http.ServeMux, routes *contractapi.Handler) 
 	mux.Handle(contractapi.Prefix+"/", contractapi.CORS(slices.Clone(s.config.Contract.Origins), guarded))
 }
 
-// plainOnly refuses bodies that are encoded. The routes themselves look at the type.
+// plainOnly refuses bodies that are encoded. The routes themselves check the type.
 func plainOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if text := inbound.Encoded(r); text != "" {

@@ -119,7 +119,7 @@ func (p *contractPlace) want(method, path, body string, status int, want string,
 	return reply
 }
 
-// match returns what was got, with the places of the wanted value that match anything as they are there.
+// match returns got, with the wanted value in each place at which the wanted value matches anything.
 func (p *contractPlace) match(wanted, got any) any {
 	switch w := wanted.(type) {
 	case string:
@@ -309,7 +309,7 @@ func TestContractLists(t *testing.T) {
 }
 
 // A worker of another program claims by a grant, streams, waits for a signal, and completes.
-func TestContractWork(t *testing.T) {
+func TestContractWorkerCompletesExecution(t *testing.T) {
 	onContract(t, func(p *contractPlace) {
 		ctx := enginetest.Context(p.t)
 		id := p.execution("e", 3)
@@ -563,7 +563,7 @@ func TestContractStreamPool(t *testing.T) {
 	})
 }
 
-// fetch returns the status and the body of a page; 0 and the error if there is no reply.
+// fetch returns the status and the body of a page; 0 and the error if the request fails.
 func fetch(ctx context.Context, address string) (status int, body string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -629,7 +629,7 @@ func TestContractLogin(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, status)
 	require.JSONEq(t, `{"error":"list_executions needs the right view"}`, text)
 	status, _, _ = call("GET", list, create(api.Operator, "order*"))
-	require.Equal(t, http.StatusForbidden, status, "the routes do not tell flows apart")
+	require.Equal(t, http.StatusForbidden, status, "the routes do not distinguish flows")
 
 	replay := "/v1/executions/{fp:0}:" + uuid.NewString() + "/replay"
 	status, header, _ := call("OPTIONS", list, "", "Origin", "https://console.example.com", "Access-Control-Request-Method", "GET")
@@ -704,11 +704,11 @@ func TestContractMetrics(t *testing.T) {
 	require.Contains(t, text, `ff_http_requests_total{method="GET",path="/v1/executions",status="200"} 1`)
 	require.Contains(t, text, `ff_http_request_duration_seconds_count{method="GET",path="/v1/executions",status="200"} 1`)
 	require.Contains(t, text, `ff_http_request_duration_seconds_bucket{method="GET",path="/v1/executions",status="200",le="0.005"}`)
-	require.NotContains(t, text, `path="/v1/executions",status="200",le="10000"`, "the buckets are those of milliseconds")
+	require.NotContains(t, text, `path="/v1/executions",status="200",le="10000"`, "the buckets are for milliseconds")
 }
 
-// No field makes a route fail, whatever its value.
-func TestContractRefusesWhatIsWrong(t *testing.T) {
+// No value of a field makes a route fail with a server error.
+func TestContractRefusesInvalidRequests(t *testing.T) {
 	onContract(t, func(p *contractPlace) {
 		flow := uuid.NewString()
 		at, err := p.core.FlowPartition(enginecore.FlowID(flow))

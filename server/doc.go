@@ -5,6 +5,6 @@
 //	srv, err := server.New(server.Config{Engine: engine, Tokens: true})
 //	err = srv.Run(ctx, "localhost:8080")
 //
-// A server keeps nothing itself: any number of them can serve one engine. It runs no activities and, unless told to, no
-// keeper.
+// A server stores nothing itself: any number of servers can serve one engine. It runs no activities and, unless
+// configured otherwise, no keeper.
 package server

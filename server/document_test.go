@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write openapi.json and the table of operations in the documentation anew")
 
-// The OpenAPI document that is committed is that of the server.
+// The committed OpenAPI document equals the server's.
 func TestOpenAPIDocument(t *testing.T) {
 	t.Parallel()
 	var document bytes.Buffer
@@ -28,7 +28,7 @@ func TestOpenAPIDocument(t *testing.T) {
 	hold(t, "openapi.json", document.String())
 }
 
-// The types of the console are those of the operations.
+// The committed types of the console equal the types of the operations.
 func TestTypesOfOpenAPI(t *testing.T) {
 	t.Parallel()
 	types, err := typescript.Types(route.Describe("").OpenAPI)
@@ -95,7 +95,7 @@ func TestTableOfContractRoutes(t *testing.T) {
 	hold(t, page, head+begin+b.String()+end+tail)
 }
 
-// hold compares a file with what it should be.
+// hold compares a file with its wanted content.
 func hold(t *testing.T, name, want string) {
 	t.Helper()
 	if *update {

@@ -29,7 +29,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )
 
-// answered is what a request got.
+// answered is the reply to a request.
 type answered struct {
 	status int
 	text   string
@@ -111,7 +111,7 @@ func doors() []door {
 // answerByContract answers with the token that the route of waitpoints gives.
 func answerByContract(p *place, g given) answered {
 	p.t.Helper()
-	id := string(g.wait.ExecutionID)
+	id := g.wait.ExecutionID
 	listed := p.raw("GET", "/v1/executions/"+id+"/pending-waitpoints", "all", nil)
 	require.Equal(p.t, http.StatusOK, listed.status, listed.text)
 	var waits []struct {
@@ -201,7 +201,7 @@ func (p *place) received(run *runtime.Run[string], w runtime.Waitpoint) (sources
 }
 
 // Every way to answer a wait has the same rules: rights, flows, sources, schema, bounds, the audit log.
-func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
+func TestEveryRouteChecksAnswers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	readOnly := newPlaceOn(t, p.bench, func(c *server.Config) { withProxy(c); c.ReadOnly = true })
@@ -239,7 +239,7 @@ func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
 				}
 			}
 
-			// The same person counts once, whatever it says, and another one ends the wait.
+			// The same person counts once, and another one ends the wait.
 			for range 2 {
 				got := d.answer(&p, given{wait: wait, user: approver, payload: good})
 				require.Equal(t, http.StatusOK, got.status, got.text)
@@ -250,7 +250,7 @@ func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, approver+",not administer", names)
 
-			var page api.Page[fabrictype.AuditEntry]
+			var page fabrictype.Page[fabrictype.AuditEntry]
 			p.do("GET", "/audit?action=answer_wait&name="+url.QueryEscape(wait.Flow+"/"+wait.Run+"/"+wait.Node), nil, &page, userHeader, "all")
 			taken := map[string]int{}
 			for _, e := range page.Items {
@@ -265,20 +265,20 @@ func TestEveryDoorHasTheRulesOfAnswers(t *testing.T) {
 	}
 }
 
-// A signal to a wait of a run has the bounds of runs, whatever the sender asks for.
-func TestSendersDoNotSetTheBoundsOfRuns(t *testing.T) {
+// A signal to a wait of a run has the bounds of runs, regardless of the bounds that the sender requests.
+func TestSignalBoundsIgnoreSender(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
 	def := question(t)
 	p.bench.KeepingWorker(t, def.Handlers())
 	run, wait := p.asked(def)
-	listed := p.raw("GET", "/v1/executions/"+string(wait.ExecutionID)+"/pending-waitpoints", "all", nil)
+	listed := p.raw("GET", "/v1/executions/"+wait.ExecutionID+"/pending-waitpoints", "all", nil)
 	var waits []struct {
 		Token string `json:"waitpoint_token"`
 	}
 	require.NoError(t, json.Unmarshal([]byte(listed.text), &waits))
 	for range 3 {
-		got := p.raw("POST", "/v1/executions/"+string(wait.ExecutionID)+"/signal", "not operate", map[string]any{
+		got := p.raw("POST", "/v1/executions/"+wait.ExecutionID+"/signal", "not operate", map[string]any{
 			"execution_id": wait.ExecutionID, "waitpoint_id": wait.ID, "signal_id": uuid.NewString(), "signal_name": "approve",
 			"payload": []int{'{', '"', 'c', 'h', 'o', 'i', 'c', 'e', '"', ':', '"', '"', '}'}, "waitpoint_token": waits[0].Token,
 			"signal_maxlen": 1, "max_signals_per_execution": 1,
@@ -288,8 +288,8 @@ func TestSendersDoNotSetTheBoundsOfRuns(t *testing.T) {
 	require.Len(t, p.received(run, wait), 3)
 }
 
-// Every route under /v1 needs its right, tells no flows apart, and is refused by a read-only server if it changes
-// anything.
+// Every route under /v1 needs its right, is refused to principals who are bound to flows, and is refused by a
+// read-only server if it changes anything.
 func TestEveryContractRouteNeedsItsRight(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withProxy)
@@ -328,7 +328,7 @@ func TestClientAsAnswers(t *testing.T) {
 	_, err = httpclient.Call(t.Context(), client, api.SignalToken, in)
 	require.NoError(t, err)
 	require.Equal(t, []string{"ann"}, p.received(run, wait))
-	var page api.Page[fabrictype.AuditEntry]
+	var page fabrictype.Page[fabrictype.AuditEntry]
 	p.do("GET", "/audit?action=answer_wait", nil, &page)
 	require.Len(t, page.Items, 3, "%+v", page.Items)
 	require.Equal(t, "approve, by a client of the engine", page.Items[0].Detail)
@@ -345,7 +345,7 @@ func TestStartsWithSignalsAreAudited(t *testing.T) {
 		got := p.raw("POST", api.Prefix+"/flows/approval/runs", "all", body)
 		require.Equal(t, status, got.status, got.text)
 	}
-	var page api.Page[fabrictype.AuditEntry]
+	var page fabrictype.Page[fabrictype.AuditEntry]
 	p.do("GET", "/audit?action=answer_wait&name=approval/one/approve", nil, &page, userHeader, "all")
 	require.NotEmpty(t, page.Items)
 	require.Equal(t, "all", page.Items[len(page.Items)-1].Actor)

@@ -14,7 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Environment is what the environment variables of other FlowFabric servers say, for programs that take over from one.
+// Environment contains the settings in the environment variables of other FlowFabric servers, for programs that
+// replace one.
 type Environment struct {
 	// URL is the address of the engine, for runtime.Open: FF_HOST, FF_PORT, FF_TLS and FF_CLUSTER. It is empty if none
 	// of them is set.

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -31,7 +32,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 )
 
-// quietPlace is a place without workers and keepers: what changes in its engine, requests have changed.
+// quietPlace is a place without workers and keepers: only requests change its engine.
 func quietPlace(t testing.TB, kind testserver.Kind) (*enginetest.Bench, http.Handler, *logged) {
 	t.Helper()
 	b := enginetest.New(t, kind)
@@ -74,7 +75,7 @@ func contents(t testing.TB, b *enginetest.Bench) string {
 			"stream": client.B().Xrange().Key(key).Start("-").End("+").Build(),
 		}[kind]
 		if !known {
-			continue // it has expired meanwhile
+			continue // it has expired in the meantime
 		}
 		value, err := client.Do(ctx, read).ToMessage()
 		if rueidis.IsRedisNil(err) {
@@ -96,13 +97,13 @@ func attempt(t testing.TB, b *enginetest.Bench, h http.Handler, r *http.Request,
 	h.ServeHTTP(reply, r.WithContext(ctx))
 	describe := fmt.Sprintf("%s %q: %d %.300s", r.Method, r.URL.String(), reply.Code, reply.Body)
 	waited := reply.Code == http.StatusGatewayTimeout || reply.Code == http.StatusServiceUnavailable ||
-		strings.Contains(reply.Body.String(), `"kind":"timeout"`) // as the contract says it
+		strings.Contains(reply.Body.String(), `"kind":"timeout"`) // in the form of the contract
 	if reply.Code >= 500 && (!waited || ctx.Err() == nil) {
 		t.Errorf("a server error: %s", describe)
 	}
 	if reply.Code >= 400 && !strings.HasPrefix(reply.Header().Get("Content-Type"), "application/problem+json") &&
 		strings.HasPrefix(r.URL.Path, api.Prefix) {
-		t.Errorf("an error that is no problem: %s", describe)
+		t.Errorf("an error that is not a problem document: %s", describe)
 	}
 	if !utf8.Valid(reply.Body.Bytes()) {
 		t.Errorf("a reply that is not UTF-8: %s", describe)
@@ -143,7 +144,7 @@ func (r requests) value(t reflect.Type, depth int) any {
 	if t == reflect.TypeFor[json.RawMessage]() {
 		return pick[any](r, map[string]any{"item": "book", "count": 1}, map[string]any{"yes": true}, "text", 1)
 	}
-	if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[api.Duration]() {
+	if t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[fabrictype.Duration]() {
 		return pick[any](r, r.text(), "2026-01-01T00:00:00Z", "1h", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z")
 	}
 	switch t.Kind() {
@@ -232,7 +233,7 @@ func (r requests) request(op api.Operation, fill func() string) *http.Request {
 	return request
 }
 
-// round sends so many requests for random operations, with all rights, fewer, or none.
+// round sends count requests for random operations, with all rights, fewer, or none.
 func (r requests) round(t testing.TB, b *enginetest.Bench, h http.Handler, count int) {
 	operations := api.Operations()
 	before := contents(t, b)
@@ -251,7 +252,7 @@ func (r requests) round(t testing.TB, b *enginetest.Bench, h http.Handler, count
 	t.Logf("statuses: %v", statuses)
 }
 
-// Whatever a request has, the server answers with a problem, never with an error of its own, and a refused request has
+// The server answers every request with a result or a problem, never with a server error, and a refused request has
 // changed nothing.
 func TestRandomRequests(t *testing.T) {
 	t.Parallel()
@@ -268,7 +269,7 @@ func TestRandomRequests(t *testing.T) {
 	})
 }
 
-// Those who may not see a flow get the same answer about what is there and about what is not.
+// Principals who may not see a flow get the same answer about existing and missing runs.
 func TestRandomRequestsLeakNothing(t *testing.T) {
 	t.Parallel()
 	_, h, _ := quietPlace(t, testserver.Embedded)
@@ -280,7 +281,7 @@ func TestRandomRequestsLeakNothing(t *testing.T) {
 				continue
 			}
 			for _, run := range []string{"there", "gone!"} {
-				r := requests{rand.New(rand.NewPCG(seed, i))} // the same request but for the run
+				r := requests{rand.New(rand.NewPCG(seed, i))} // the same request except for the run
 				names := []string{"approval", run, "approve"}
 				request := r.request(op, func() string {
 					if len(names) == 0 {
@@ -301,7 +302,7 @@ func TestRandomRequestsLeakNothing(t *testing.T) {
 	}
 }
 
-// FuzzRequests sends requests whose parts are what the fuzzer makes.
+// FuzzRequests sends requests whose parts the fuzzer makes.
 func FuzzRequests(f *testing.F) {
 	b, h, _ := quietPlace(f, testserver.Embedded)
 	operations := api.Operations()
@@ -326,13 +327,13 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzContractRequests sends requests to the routes of the contract. Their paths have the ids of what is there, or what
-// the fuzzer makes.
+// FuzzContractRequests sends requests to the routes of the contract. Their paths have ids of existing objects, or
+// texts that the fuzzer makes.
 func FuzzContractRequests(f *testing.F) {
 	b, h, _ := quietPlace(f, testserver.Embedded)
 	d, err := b.Client.Run("order", "there").Describe(enginetest.Context(f))
 	require.NoError(f, err)
-	ids := []string{string(d.Nodes[0].ExecutionID), string(d.FlowID)}
+	ids := []string{d.Nodes[0].ExecutionID, d.FlowID}
 	routes := contractapi.Routes()
 	for i, route := range routes {
 		for which := range uint8(3) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -21,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// startLarge carries out a run of nodes with results of that size, which one node takes.
+// startLarge runs a flow of nodes with results of the given size, all of which one node takes.
 func startLarge(t *testing.T, b *enginetest.Bench, nodes, size int) {
 	t.Helper()
 	large := activity.New("large", func(context.Context, int) (string, error) { return strings.Repeat("x", size), nil })
@@ -51,15 +52,15 @@ func allocated(do func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// A small reply reads no values, and a large one has bounded parts. No other test runs meanwhile, since allocations are
-// those of the process.
+// A small reply reads no values, and a large one has bounded parts. No other test runs at the same time, since the
+// test counts the allocations of the process.
 func TestLargeRuns(t *testing.T) {
 	const nodes, size = 24, 1_000_000
 	p := newPlaceOf(t, enginetest.New(t, testserver.Embedded), withPeople)
 	startLarge(t, p.bench, nodes, size)
 	viewer, operator := person("ann", "viewers", ""), person("bob", "operators", "")
 
-	var node api.Node
+	var node fabrictype.Node
 	require.Less(t, allocated(func() { p.do("GET", "/runs/large/one/nodes/all", nil, &node, viewer...) }), 4*size)
 	require.NotEmpty(t, node.State)
 	require.Equal(t, http.StatusForbidden,
@@ -69,7 +70,7 @@ func TestLargeRuns(t *testing.T) {
 
 	found := 0
 	for cursor := ""; ; {
-		var page api.RunDetail
+		var page fabrictype.RunDetail
 		p.do("GET", "/runs/large/one?values=true&value_bytes=1048576&cursor="+cursor, nil, &page, operator...)
 		require.LessOrEqual(t, len(page.Nodes), 8)
 		found += len(page.Nodes)

@@ -40,7 +40,7 @@ func parentFlow(t testing.TB) *flow.Definition[string, string] {
 	return def
 }
 
-// A principal who is bound to some flows learns nothing of child runs of other flows, whatever it asks of the parent.
+// A principal who is bound to some flows learns nothing of child runs of other flows from any operation on the parent.
 func TestHiddenChildRunsDoNotExist(t *testing.T) {
 	t.Parallel()
 	each(t, withProxy, func(t *testing.T, p *place) {
@@ -66,7 +66,7 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 					continue
 				}
 				for _, node := range []string{"sub", "each"} {
-					target := strings.NewReplacer("{flow}", "ordinary", "{run}", "one", "{node}", node, "{wait}", string(waits[0].ID)).Replace(op.Path)
+					target := strings.NewReplacer("{flow}", "ordinary", "{run}", "one", "{node}", node, "{wait}", waits[0].ID).Replace(op.Path)
 					switch op.Name {
 					case "list-run-waits":
 						target += "?closed=true"
@@ -79,7 +79,7 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 					case "follow-logs", "follow-frames":
 						target += "?present=true"
 					case "follow-feed", "follow-run", "get-result":
-						continue // what follows does not end here
+						continue // this stream does not end
 					case "get-run-graph", "get-run-layout":
 						continue // the definition of the parent has the flows within
 					}
@@ -101,17 +101,17 @@ func TestHiddenChildRunsDoNotExist(t *testing.T) {
 				}
 			}
 		}
-		var mine, theirs api.Page[api.Wait]
+		var mine, theirs fabrictype.Page[fabrictype.Wait]
 		p.do("GET", path+"/waits", nil, &mine, userHeader, "bound")
 		p.do("GET", path+"/waits", nil, &theirs, userHeader, "all")
 		require.Empty(t, mine.Items)
 		require.Len(t, theirs.Items, 3)
 		for _, w := range waits {
 			for action, body := range map[string]map[string]any{"cancel": {"reason": "x"}, "resume": {"payload": "x"}} {
-				got := p.raw("POST", api.Prefix+path+"/waits/"+string(w.ID)+"/"+action, "bound", body)
+				got := p.raw("POST", api.Prefix+path+"/waits/"+w.ID+"/"+action, "bound", body)
 				require.Equal(t, http.StatusNotFound, got.status, got.text)
 			}
-			got := p.raw("GET", api.Prefix+path+"/waits/"+string(w.ID)+"/signals", "bound", nil)
+			got := p.raw("GET", api.Prefix+path+"/waits/"+w.ID+"/signals", "bound", nil)
 			require.Equal(t, http.StatusNotFound, got.status, got.text)
 		}
 		require.Equal(t, http.StatusOK, p.raw("GET", api.Prefix+path+"/nodes/each/items", "bound", nil).status)
@@ -178,8 +178,9 @@ func TestViewersSeeNoPayloads(t *testing.T) {
 	require.Contains(t, d.Outline(), "join")
 }
 
-// Registrations of push workers are those of a principal: one of another kind of login may have the same name.
-func TestPushWorkersOfOneNameAreApart(t *testing.T) {
+// A registration of a push worker belongs to one principal: a principal of another kind of login may have the same
+// name.
+func TestPushWorkersOfOneNameAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) {
 		withTokens(c)
@@ -191,7 +192,7 @@ func TestPushWorkersOfOneNameAreApart(t *testing.T) {
 	require.Equal(t, http.StatusOK, token.do("PUT", "/push-workers/w", body, nil).StatusCode)
 	require.Equal(t, http.StatusNotFound, p.do("DELETE", "/push-workers/w", nil, nil, userHeader, "ann").StatusCode)
 	require.Equal(t, http.StatusOK, p.do("PUT", "/push-workers/w", body, nil, userHeader, "ann").StatusCode)
-	var page api.Page[api.PushWorker]
+	var page fabrictype.Page[api.PushWorker]
 	p.do("GET", "/push-workers", nil, &page, userHeader, "ann")
 	require.Len(t, page.Items, 2)
 	require.Equal(t, []string{"proxy", "token"}, []string{page.Items[0].Login, page.Items[1].Login})

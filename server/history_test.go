@@ -12,13 +12,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
 func oftenSampled(c *server.Config) { c.SampleEvery = 100 * time.Millisecond }
 
-// The past of a lane has what waited, ran and began, sample by sample.
+// The history of a lane has the waiting, running and started attempts, sample by sample.
 func TestLaneHistory(t *testing.T) {
 	t.Parallel()
 	each(t, oftenSampled, func(t *testing.T, p *place) {
@@ -55,7 +54,7 @@ func TestLaneHistory(t *testing.T) {
 		require.True(t, slices.ContainsFunc(list, idle), "the past stays")
 		require.IsIncreasing(t, times(list))
 
-		var workers api.Page[fabrictype.Worker]
+		var workers fabrictype.Page[fabrictype.Worker]
 		require.Equal(t, http.StatusOK, p.do("GET", "/workers", nil, &workers).StatusCode)
 		path := "/workers/" + workers.Items[0].Instance + "/drain"
 		require.Equal(t, http.StatusNoContent, p.do("POST", path, map[string]any{}, nil).StatusCode)
@@ -78,12 +77,12 @@ func times(list []api.LaneSample) (at []int64) {
 	return at
 }
 
-// The past of a budget has what was spent; that of another key or flow is another one.
+// The history of a budget has its usage; a budget with another key or flow has a separate history.
 func TestBudgetHistory(t *testing.T) {
 	t.Parallel()
 	each(t, oftenSampled, func(t *testing.T, p *place) {
 		require.Equal(t, http.StatusNotFound, p.do("GET", "/budgets/models/history", nil, nil).StatusCode)
-		for query, ref := range map[string]runtime.BudgetRef{
+		for query, ref := range map[string]fabrictype.BudgetRef{
 			"": {Name: "models"}, "?key=atlas": {Name: "models", Key: "atlas"}, "?flow=order": {Name: "models", Flow: "order"},
 		} {
 			require.NoError(t, p.client.CreateBudget(t.Context(), ref, flow.HardLimit("tokens", 10)))
@@ -100,11 +99,11 @@ func TestBudgetHistory(t *testing.T) {
 	})
 }
 
-// Tasks of keepers that work by time say how far keepers are behind.
+// Keeper tasks that work by time report the lag of keepers.
 func TestKeeperLags(t *testing.T) {
 	t.Parallel()
 	each(t, oftenSampled, func(t *testing.T, p *place) {
-		var tasks api.Page[api.KeeperTask]
+		var tasks fabrictype.Page[api.KeeperTask]
 		require.Equal(t, http.StatusOK, p.do("GET", "/keeper-tasks", nil, &tasks).StatusCode)
 		timed := map[string]bool{}
 		for _, task := range tasks.Items {

@@ -14,7 +14,7 @@ import (
 // anyHost allows all hosts.
 const anyHost = "*"
 
-// checkHost returns an error for what is no name of a host, with or without "*." for all names below it.
+// checkHost returns an error unless name is the name of a host, with or without "*." for all names below it.
 func checkHost(name string) error {
 	host := strings.TrimPrefix(name, "*.")
 	if name == anyHost || host != "" && !strings.ContainsAny(host, "*/:@ []") && !strings.HasPrefix(host, ".") {

@@ -79,7 +79,7 @@ func TestHostsWithoutLogins(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A server with logins answers for all hosts, unless it is told which ones.
+// A server with logins answers for all hosts, unless it is configured with some.
 func TestHostsWithLogins(t *testing.T) {
 	t.Parallel()
 	status := func(p *place) int {

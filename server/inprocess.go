@@ -17,8 +17,8 @@ func (s *Server) Client() (*httpclient.Client, error) {
 }
 
 // ClientAs returns a client that calls the server's operations in this process, without a connection, a login and a
-// bound on its rate. It has all rights, as whoever can open the engine does, and acts in the name of the actor, which
-// the audit log has.
+// bound on its rate. It has all rights, since the program can open the engine anyway, and acts in the name of the
+// actor, which the audit log records.
 func (s *Server) ClientAs(actor string) (*httpclient.Client, error) {
 	who := login.Principal{Name: actor, Kind: login.InProcess, Rights: api.Rights()}
 	named := s.observe(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -31,7 +31,7 @@ func (s *Server) ClientAs(actor string) (*httpclient.Client, error) {
 // transport carries requests to a handler.
 type transport struct{ handler http.Handler }
 
-// RoundTrip implements http.RoundTripper. The body of the reply is what the handler writes, as it does.
+// RoundTrip implements http.RoundTripper. The body of the reply streams the output of the handler.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	request := r.Clone(r.Context())
 	request.RequestURI, request.RemoteAddr = r.URL.RequestURI(), "127.0.0.1:0"

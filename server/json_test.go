@@ -57,8 +57,8 @@ func raws(t *testing.T) *flow.Definition[json.RawMessage, json.RawMessage] {
 	return def
 }
 
-// JSON of users is kept as it is, or refused at once, at every door. Nothing of it changes in silence.
-func TestJSONAtEveryDoor(t *testing.T) {
+// Every route stores JSON of users unchanged, or refuses it at once.
+func TestEveryRouteKeepsOrRefusesJSON(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	ctx := enginetest.Context(t)
@@ -77,7 +77,7 @@ func TestJSONAtEveryDoor(t *testing.T) {
 		})
 		return run, waits[0]
 	}
-	// Each way says whether it took a text, and returns what became of it then.
+	// Each way reports whether it took a text, and returns the stored form then.
 	input := func(id string) string {
 		d, err := p.client.Run("raw", id).Describe(ctx, runtime.WithValues(1<<20))
 		require.NoError(t, err)
@@ -168,7 +168,8 @@ func TestJSONAtEveryDoor(t *testing.T) {
 		})
 	}
 
-	// Package runtime keeps JSON that is given as such, but for what is not UTF-8; typed values are checked as well.
+	// Package runtime stores JSON unchanged if it is given as such, but rejects text that is not UTF-8; typed values
+	// are checked as well.
 	for _, text := range append([]string{`{"a":1,"a":2}`, `1e400`}, keptJSON...) {
 		run, err := runtime.Start(ctx, p.client, def, json.RawMessage(text))
 		require.NoError(t, err)
@@ -185,7 +186,7 @@ func TestJSONAtEveryDoor(t *testing.T) {
 	_, err := runtime.Start(ctx, p.client, orders(t), order{"b\xffok", 1})
 	require.ErrorContains(t, err, "UTF-8")
 
-	// What is sent around the JSON is as strict.
+	// The JSON around an input is checked as strictly.
 	for _, body := range []string{`{"input":1,"input":2}`, "{\"tags\":{\"a.b\":\"\xff\"}}"} {
 		require.Equal(t, http.StatusBadRequest, p.sendText("/api/v1/flows/raw/runs", body).status, body)
 	}

@@ -29,15 +29,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// childVariable has the moment at which a server in a process of its own kills itself, and the address and the key
-// prefix of its engine.
+// childVariable has the moment at which a server in a child process kills itself, and the address and the key prefix
+// of its engine.
 const childVariable = "FLOWFABRIC_TEST_CHILD"
 
 // Moments at which the process of a server ends in the middle of a request.
 const (
 	never         = "never"
 	beforeCall    = "before" // the request has arrived
-	afterCall     = "after"  // the operation was carried out; neither was the reply stored nor has the client got it
+	afterCall     = "after"  // the operation was executed; the reply was neither stored nor received
 	killingHeader = "X-Test-Kill"
 )
 
@@ -166,18 +166,18 @@ func TestKilledServer(t *testing.T) {
 			status, reply, err = other.post("/runs/approval/"+run.Run+"/signals", answer, "answer "+moment)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, status, "%s", reply)
-			var delivery api.Delivery
+			var delivery fabrictype.SignalResult
 			require.NoError(t, json.Unmarshal(reply, &delivery))
 			want := map[string]string{beforeCall: "resumed", afterCall: "duplicate"}
-			require.Equal(t, want[moment], delivery.Outcome)
+			require.EqualValues(t, want[moment], delivery.Outcome)
 		}
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Flow: "approval"}, "", 100)
 		require.NoError(t, err)
-		require.Len(t, page.Runs, 2)
+		require.Len(t, page.Items, 2)
 	})
 }
 
-// forgetUnfinished lets the minute pass in which a request counts as being carried out.
+// forgetUnfinished lets the minute pass in which a request counts as being executed.
 func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 	t.Helper()
 	pattern := engine.ConnOf(b.Engine.Internal()).Keys().FfxAPIRequestEnds(
@@ -199,8 +199,8 @@ func forgetUnfinished(t *testing.T, b *enginetest.Bench) {
 	}
 }
 
-// What has an effect each time has one for all repeats of a request: reruns, forks, triggers and backfills of
-// schedules.
+// Actions that have an effect each time have one effect for all repeats of a request: reruns, forks, triggers and
+// backfills of schedules.
 func TestKilledServerInActions(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -252,7 +252,7 @@ func TestKilledServerInActions(t *testing.T) {
 			forks++
 		}
 		require.Equal(t, 2, forks)
-		var about *runtime.ScheduleDescription
+		var about *fabrictype.Schedule
 		enginetest.Eventually(t, func() string {
 			about, err = b.Client.DescribeSchedule(ctx, "hourly")
 			if err != nil || len(about.Backfills) > 0 {

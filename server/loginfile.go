@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // loginFile is the form of a file of logins.
@@ -20,16 +21,16 @@ type loginFile struct {
 }
 
 type oidcFile struct {
-	Issuer           string       `json:"issuer"`
-	ClientID         string       `json:"client_id"`
-	ClientSecretFile string       `json:"client_secret_file"`
-	RedirectURL      string       `json:"redirect_url"`
-	Scopes           []string     `json:"scopes"`
-	NameClaim        string       `json:"name_claim"`
-	GroupsClaim      string       `json:"groups_claim"`
-	SessionKeyFile   string       `json:"session_key_file"`
-	SessionLife      api.Duration `json:"session_life"`
-	Grants           []grantFile  `json:"grants"`
+	Issuer           string              `json:"issuer"`
+	ClientID         string              `json:"client_id"`
+	ClientSecretFile string              `json:"client_secret_file"`
+	RedirectURL      string              `json:"redirect_url"`
+	Scopes           []string            `json:"scopes"`
+	NameClaim        string              `json:"name_claim"`
+	GroupsClaim      string              `json:"groups_claim"`
+	SessionKeyFile   string              `json:"session_key_file"`
+	SessionLife      fabrictype.Duration `json:"session_life"`
+	Grants           []grantFile         `json:"grants"`
 }
 
 type proxyFile struct {
@@ -47,8 +48,8 @@ type grantFile struct {
 	Flows      string      `json:"flows"`
 }
 
-// ReadLogins sets OIDC, Certificates and Proxy to what a file in JSON has, with secrets in files of their own that it
-// names. The error matches ErrInvalid for a file of another form; New checks what the fields say.
+// ReadLogins sets OIDC, Certificates and Proxy to the content of a JSON file, with secrets in separate files that it
+// names. The error matches ErrInvalid for a file of another form; New checks the values of the fields.
 func (c *Config) ReadLogins(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// The file of the documentation is read as it says.
+// The example file of the documentation is read with the documented result.
 func TestLoginFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

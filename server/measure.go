@@ -7,7 +7,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/server/internal/route"
 )
 
@@ -52,7 +52,7 @@ func (s *Server) measure() (*route.Instruments, error) {
 	return instruments, nil
 }
 
-func observeLane(o metric.Observer, depth metric.Int64Observable, age metric.Float64Observable, l runtime.LaneState) {
+func observeLane(o metric.Observer, depth metric.Int64Observable, age metric.Float64Observable, l fabrictype.Lane) {
 	name := attribute.String("flowfabric.lane", l.Name)
 	for state, n := range map[string]int{
 		"eligible": l.Eligible, "delayed": l.Delayed, "active": l.Active, "suspended": l.Suspended,

@@ -16,17 +16,17 @@ import (
 // encrypted cookie, which administrators list and end; programs may send an ID token of the client as a bearer
 // token.
 type OIDCLogin struct {
-	// Issuer is the address of the provider, ClientID and ClientSecret what it knows this server by. The secret is
-	// empty for a public client; PKCE is used with and without one.
+	// Issuer is the address of the provider. ClientID and ClientSecret identify this server to it. The secret is empty
+	// for a public client; PKCE is used with and without one.
 	Issuer, ClientID, ClientSecret string
 	// RedirectURL is the address of the callback as browsers see it: its path is Config.BasePath and /auth/callback.
 	RedirectURL string
-	// Scopes are asked for beside openid. Defaults to profile and email.
+	// Scopes are requested in addition to openid. Defaults to profile and email.
 	Scopes []string
 	// NameClaim is the claim with the name of the principal, GroupsClaim the one with its groups, a text or a list.
 	// They default to email, which must not be unverified, and groups.
 	NameClaim, GroupsClaim string
-	// Grants say what principals may do, by name or group.
+	// Grants define the rights of principals, by name or group.
 	Grants []Grant
 	// SessionKey encrypts the cookies: at least 32 random bytes, the same ones for all servers at one address. Defaults
 	// to random bytes, with which sessions end when the server does.
@@ -34,7 +34,7 @@ type OIDCLogin struct {
 	// SessionLife is how long a login lasts, 1 minute to 30 days. Defaults to 8 hours. A change of the principal's
 	// groups at the provider counts from the next login on.
 	SessionLife time.Duration
-	// HTTPClient asks the provider. Defaults to http.DefaultClient.
+	// HTTPClient sends requests to the provider. Defaults to http.DefaultClient.
 	HTTPClient *http.Client
 }
 

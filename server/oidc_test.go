@@ -22,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// newOIDCPlace is a place whose server has the login at a provider of its own, under a path if base is not empty.
+// newOIDCPlace is a place whose server has the login at a new provider, under a path if base is not empty.
 func newOIDCPlace(t *testing.T, base string, configure ...func(*server.OIDCLogin)) *place {
 	t.Helper()
 	return newOIDCPlaceOf(t, enginetest.New(t, testserver.Embedded), base, configure...)
@@ -185,7 +185,7 @@ func TestOIDCRefusals(t *testing.T) {
 	require.NotEmpty(t, client.Jar.Cookies(address))
 
 	p.token = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJpZDEifQ."
-	require.Equal(t, http.StatusUnauthorized, p.do("GET", "/server", nil, nil).StatusCode, "a token that nobody has signed")
+	require.Equal(t, http.StatusUnauthorized, p.do("GET", "/server", nil, nil).StatusCode, "an unsigned token")
 }
 
 // tokens keeps the ID tokens that a provider gives.
@@ -242,7 +242,7 @@ func TestOIDCProviderIsAway(t *testing.T) {
 	require.Equal(t, http.StatusBadGateway, reply.StatusCode)
 }
 
-// Tokens that nobody has signed make no request to the provider each, and a key that the provider has is found.
+// Tokens with forged signatures do not cause one request to the provider each, and a new key of the provider is found.
 func TestForgedTokensDoNotFloodTheProvider(t *testing.T) {
 	t.Parallel()
 	const redirect = "http://127.0.0.1/auth/callback"

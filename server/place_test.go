@@ -59,14 +59,14 @@ func approvals(t testing.TB) *flow.Definition[order, string] {
 	return def
 }
 
-// place is a server of an engine of its own, with a worker and a keeper.
+// place is a server with its own engine, a worker and a keeper.
 type place struct {
 	t      *testing.T
 	bench  *enginetest.Bench
 	url    string
 	server *server.Server
 	client *runtime.Client
-	// log has what the server logs.
+	// log contains the log of the server.
 	log *logged
 	// token is sent with each request, if it is set.
 	token string
@@ -78,7 +78,7 @@ func each(t *testing.T, configure func(*server.Config), test func(t *testing.T, 
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) { test(t, newPlaceOf(t, b, configure)) })
 }
 
-// newPlace returns a place with an embedded engine, for what does not depend on the engine.
+// newPlace returns a place with an embedded engine, for tests that do not depend on the engine.
 func newPlace(t *testing.T, configure func(*server.Config)) *place {
 	t.Helper()
 	return newPlaceOf(t, enginetest.New(t, testserver.Embedded), configure)
@@ -111,7 +111,7 @@ func newPlaceOn(t *testing.T, b *enginetest.Bench, configure func(*server.Config
 	return &place{t: t, bench: b, url: listener.URL, server: s, client: b.Client, log: log}
 }
 
-// logged keeps what is logged.
+// logged records a log.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer

@@ -8,13 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-// The times of a timing can be looked at before a schedule has it.
+// The times of a timing can be listed before a schedule has it.
 func TestPreviewOfFires(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
-	var fires api.Page[time.Time]
+	var fires fabrictype.Page[time.Time]
 	require.Equal(t, http.StatusOK, p.do("GET", "/schedules/none/fires?cron=30+2+*+*+*&time_zone=Europe/Berlin&limit=3", nil, &fires).StatusCode)
 	require.Len(t, fires.Items, 3)
 	berlin, err := time.LoadLocation("Europe/Berlin")

@@ -126,7 +126,7 @@ func newMonitor(t *testing.T, p *place, rules string) *monitor {
 	return &monitor{t, "http://" + address}
 }
 
-// query evaluates a query, and returns how many series it has. The error is that of Prometheus.
+// query evaluates a query with Prometheus, and returns the number of series in the result.
 func (m *monitor) query(query string) (series int, err error) {
 	reply, err := http.Get(m.url + "/api/v1/query?query=" + url.QueryEscape(query))
 	if err != nil {
@@ -230,7 +230,7 @@ func TestPrometheus(t *testing.T) {
 			require.NoError(t, err, rule.Name)
 			require.Empty(t, rule.LastError, rule.Name)
 			require.NotEqual(t, "firing", rule.State, "%s fires though all is well", rule.Name)
-			// A rule about a metric that nobody exports never fires.
+			// A rule about a metric that no component exports never fires.
 			for _, name := range regexp.MustCompile(`flowfabric_\w+`).FindAllString(rule.Query, -1) {
 				if _, isLabel := map[string]bool{"flowfabric_lane": true, "flowfabric_task": true, "flowfabric_activity": true,
 					"flowfabric_state": true, "flowfabric_outcome": true, "flowfabric_worker": true}[name]; !isLabel && !rare[name] {

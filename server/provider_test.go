@@ -37,7 +37,7 @@ var oidcUsers = map[string]oidcUser{
 	"user-one": {"id1", "one@example.com", []string{"staff", "ops"}}, "user-two": {"id2", "two@example.com", nil},
 }
 
-// grant is a code or an access token of a provider, and what it was given for.
+// grant is the data of a code or an access token of a provider.
 type grant struct {
 	user                   oidcUser
 	nonce, challenge, back string
@@ -105,7 +105,7 @@ func (p *provider) keys(w http.ResponseWriter, _ *http.Request) {
 	}})
 }
 
-// keep keeps what a random text is for.
+// keep stores a grant under a random text, and returns the text.
 func (p *provider) keep(g grant) string {
 	name := rand.Text()
 	p.mu.Lock()
@@ -114,7 +114,7 @@ func (p *provider) keep(g grant) string {
 	return name
 }
 
-// take returns what a text is for, once.
+// take removes the grant of a text and returns it.
 func (p *provider) take(name string) (grant, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -36,7 +36,7 @@ type pushAnswer struct {
 // with answers the task.
 func (p pushed) with(status int, body string) { p.answer <- pushAnswer{status, body} }
 
-// onPush registers a receiver for activity work at a server. With a configuration of its own, the test does that.
+// onPush registers a receiver for activity work at a server. With a configuration, the test does that.
 func onPush(t *testing.T, test func(r *remote, tasks <-chan pushed), configure ...func(*server.Config)) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -140,7 +140,7 @@ func TestPushIsAnsweredLater(t *testing.T) {
 	})
 }
 
-// A task that the worker could not take is sent again without spending an attempt; an answer that says nothing is a
+// A task that the worker could not take is sent again without spending an attempt; an answer without an action is a
 // failure of the attempt.
 func TestPushFails(t *testing.T) {
 	onPush(t, func(r *remote, tasks <-chan pushed) {

@@ -8,9 +8,9 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // The queue of a lane names the nodes that workers take next, to those who see all flows.
@@ -58,7 +58,7 @@ func TestBudgetUse(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		require.Equal(t, http.StatusNotFound, p.do("GET", "/budgets/models/use", nil, nil).StatusCode)
-		for query, ref := range map[string]runtime.BudgetRef{
+		for query, ref := range map[string]fabrictype.BudgetRef{
 			"": {Name: "models"}, "?key=atlas": {Name: "models", Key: "atlas"}, "?flow=order": {Name: "models", Flow: "order"},
 		} {
 			require.NoError(t, p.client.CreateBudget(t.Context(), ref, flow.HardLimit("tokens", 10)))
@@ -92,13 +92,13 @@ func TestFlowStatistics(t *testing.T) {
 		require.Len(t, s.Versions, 1)
 		require.Equal(t, 2, s.Versions[0].Runs)
 		require.Len(t, s.Versions[0].Latest, 2)
-		require.Equal(t, "succeeded", s.Versions[0].Latest[0].State)
+		require.EqualValues(t, "succeeded", s.Versions[0].Latest[0].State)
 		require.False(t, s.Versions[0].Last.Before(s.Versions[0].Latest[1].CreatedAt))
 		require.Equal(t, orders(t).Hash()[:32], s.Versions[0].Hash)
 	})
 }
 
-// A cursor that no page of executions returned is refused, as that of another list.
+// A cursor that no page of executions returned is refused, as a cursor of another list is.
 func TestBadCursorOfExecutions(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)

@@ -14,7 +14,7 @@ import (
 const (
 	// readyTimeout bounds the checks of one probe.
 	readyTimeout = 5 * time.Second
-	// keepersFresh is how long what was found about keepers is used, since anybody may ask.
+	// keepersFresh is how long the state of keepers is cached, since anybody may request it.
 	keepersFresh = 10 * time.Second
 )
 
@@ -22,7 +22,7 @@ const (
 type readiness struct {
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
-	// Keepers is "ok", or the code of what Engine.Inspect found: keeper.none or keeper.lag.
+	// Keepers is "ok", or the code of a finding of Engine.Inspect: keeper.none or keeper.lag.
 	Keepers string `json:"keepers,omitempty"`
 }
 
@@ -43,14 +43,14 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// keeperState keeps what was found about the keepers of the engine.
+// keeperState caches the state of the keepers of the engine.
 type keeperState struct {
 	mu    sync.Mutex
 	state string
 	until time.Time
 }
 
-// read returns the state, which it looks for unless that was done lately.
+// read returns the state, which it caches for keepersFresh.
 func (k *keeperState) read(ctx context.Context, inspect func(context.Context) (fabrictype.Inspection, error)) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -21,7 +21,7 @@ func probe(t *testing.T, url string) (status int, reply map[string]any) {
 	return answer.StatusCode, reply
 }
 
-// A server is alive without its engine, and ready with it; it tells how the keepers do.
+// A server is alive without its engine, and ready with it; it reports the state of the keepers.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -39,7 +39,7 @@ func TestProbes(t *testing.T) {
 		require.Equal(t, map[string]any{"ready": true, "keepers": "keeper.none"}, reply)
 		b.Keeper(t)
 		enginetest.Eventually(t, func() string {
-			_, reply := probe(t, open()+"/readyz") // a server keeps what it has found for a while
+			_, reply := probe(t, open()+"/readyz") // a server caches its findings for a while
 			if reply["keepers"] != "ok" {
 				return "no keeper is seen"
 			}

@@ -17,7 +17,7 @@ import (
 
 const keyHeader = "Idempotency-Key"
 
-// withPeople lets requests name a principal with any name, who has the rights that their group says.
+// withPeople lets requests name a principal with any name, whose group determines its rights.
 func withPeople(c *server.Config) {
 	c.Proxy = &server.ProxyLogin{UserHeader: userHeader, GroupsHeader: groupHeader, From: loopback}
 	for group, role := range map[string]api.Role{
@@ -31,8 +31,8 @@ func person(name, group, key string) []string {
 	return []string{userHeader, name, groupHeader, group, keyHeader, key}
 }
 
-// A refusal is not kept: when its cause is over, a repeat is carried out.
-func TestRefusalsAreNotKept(t *testing.T) {
+// A refusal is not stored: when its cause has ended, a repeat is executed.
+func TestRefusalsAreNotStored(t *testing.T) {
 	t.Parallel()
 	each(t, withPeople, func(t *testing.T, p *place) {
 		var problem api.Problem
@@ -43,7 +43,7 @@ func TestRefusalsAreNotKept(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, status("POST", "/flows/approval/runs", start, person("ann", "viewers", "k")...))
 		cancel := map[string]any{}
 		require.Equal(t, http.StatusNotFound,
-			status("POST", "/runs/approval/one/cancel", cancel, person("ann", "operators", "c")...), "there is no run yet")
+			status("POST", "/runs/approval/one/cancel", cancel, person("ann", "operators", "c")...), "the run does not exist yet")
 		require.Equal(t, http.StatusCreated, status("POST", "/flows/approval/runs", start, person("ann", "operators", "k")...))
 		reply := p.do("POST", "/runs/approval/one/cancel", cancel, nil, person("ann", "operators", "c")...)
 		require.Equal(t, http.StatusNoContent, reply.StatusCode)
@@ -54,7 +54,7 @@ func TestRefusalsAreNotKept(t *testing.T) {
 }
 
 // A kept reply is for a principal who has all rights with which the request was made.
-func TestKeptRepliesNeedTheRight(t *testing.T) {
+func TestStoredReplyNeedsTheRights(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withPeople)
 	var problem api.Problem
@@ -70,7 +70,7 @@ func TestKeptRepliesNeedTheRight(t *testing.T) {
 }
 
 // Keys of two principals are apart, also where their names and keys together have the same text.
-func TestKeysOfPrincipalsAreApart(t *testing.T) {
+func TestIdempotencyKeysArePerPrincipal(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withPeople)
 	for i, who := range [][2]string{{"ann", "lee k"}, {"ann lee", "k"}, {"ann lee k", ""}} {
@@ -104,8 +104,8 @@ func TestRefusedRequestsStoreNothing(t *testing.T) {
 	require.Contains(t, contents(t, p.bench), "api_request", "which is how they would be found")
 }
 
-// A reply that is too large to be kept is given once. A repeat learns that the request was carried out.
-func TestLargeRepliesAreNotEmptied(t *testing.T) {
+// A reply that is too large to be stored is sent once. A repeat learns that the request was executed.
+func TestLargeReplyIsSentOnce(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 300<<10)
 	each(t, nil, func(t *testing.T, p *place) {
@@ -127,7 +127,7 @@ func TestLargeRepliesAreNotEmptied(t *testing.T) {
 }
 
 // Operations whose replies have a credential take no key.
-func TestCredentialsAreNotKept(t *testing.T) {
+func TestCredentialsAreNotStored(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	for _, op := range api.Operations() {
@@ -141,7 +141,7 @@ func TestCredentialsAreNotKept(t *testing.T) {
 	}
 }
 
-// credentialName is what a field with a credential is called, or what its documentation says of it.
+// credentialName matches the name of a field with a credential, or its documentation.
 var credentialName = regexp.MustCompile(`(?i)token|secret|credential|password|passphrase|private|bearer|cookie|` +
 	`cannot be shown again|proves`)
 
@@ -178,8 +178,8 @@ func credentialsOf(t reflect.Type, seen map[reflect.Type]bool) string {
 	return ""
 }
 
-// A kept reply that says that a run was started does not say so when the run has been purged.
-func TestKeptRepliesOfPurgedRuns(t *testing.T) {
+// A stored reply does not report the start of a run when the run has been purged.
+func TestStoredReplyOfPurgedRun(t *testing.T) {
 	t.Parallel()
 	each(t, withPeople, func(t *testing.T, p *place) {
 		ann := func(key string) []string { return person("ann", "admins", key) }

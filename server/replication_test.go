@@ -9,13 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// What was carried out, but is not on a replica, is answered as something to repeat, and is no failure of the server.
+// A request that was executed, but whose writes are not on a replica, is answered as retryable, and is not logged as a
+// failure of the server.
 func TestNotReplicated(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -40,7 +42,7 @@ func TestNotReplicated(t *testing.T) {
 			require.True(t, problem.Retryable)
 			require.Contains(t, problem.Detail, "0 of 1 replicas")
 		}
-		var found api.RunDetail
+		var found fabrictype.RunDetail
 		require.Equal(t, http.StatusOK, p.do("GET", "/runs/order/one", nil, &found).StatusCode, "it was carried out")
 		require.NotContains(t, log.String(), "level=ERROR")
 	})

@@ -15,7 +15,7 @@ import (
 )
 
 // A client reads replies to their end, also those that are sent in chunks: the next request uses the same connection.
-func TestClientUsesConnectionAgain(t *testing.T) {
+func TestClientReusesConnections(t *testing.T) {
 	t.Parallel()
 	var connections atomic.Int32
 	listener := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

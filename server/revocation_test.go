@@ -25,7 +25,7 @@ func (p *place) admin() *place {
 	return &out
 }
 
-// follow opens a stream with the token of the place, and returns what follows its first comment or event.
+// follow opens a stream with the token of the place, and returns the lines that follow its first comment or event.
 func (p *place) follow(path string) *bufio.Reader {
 	p.t.Helper()
 	reply := p.stream(enginetest.Context(p.t), path, "Authorization", "Bearer "+p.token)
@@ -69,7 +69,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 				for line := ""; !strings.Contains(line, `"run":"two"`); {
 					var err error
 					line, err = others.ReadString('\n')
-					require.NoError(t, err, "the streams of others go on")
+					require.NoError(t, err, "the streams of others continue")
 				}
 			})
 		})
@@ -92,7 +92,7 @@ func TestClaimsEndWithTheirToken(t *testing.T) {
 			ended <- err
 		}()
 		enginetest.Eventually(t, func() string {
-			var workers api.Page[fabrictype.Worker]
+			var workers fabrictype.Page[fabrictype.Worker]
 			p.admin().do("GET", "/workers", nil, &workers)
 			return map[bool]string{false: "no worker claims"}[len(workers.Items) > 1]
 		})

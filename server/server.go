@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/console"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/netbound"
 	"github.com/flowfabric/flowfabric-go/server/internal/contractapi"
 	"github.com/flowfabric/flowfabric-go/server/internal/inbound"
@@ -61,7 +62,7 @@ func New(config Config) (*Server, error) {
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	operations, err := service.New(config.Engine, api.ServerInfo{
 		Version: config.Version, Namespace: config.Namespace, Engine: config.EngineName, ReadOnly: config.ReadOnly,
-		Heartbeat: api.Duration{Duration: config.Timeouts.Heartbeat},
+		Heartbeat: fabrictype.Duration{Duration: config.Timeouts.Heartbeat},
 	}, service.Config{Logger: config.Logger, PushTo: config.PushTo, SampleEvery: config.SampleEvery})
 	if err != nil {
 		return nil, err
@@ -114,13 +115,13 @@ func (s *Server) Close() {
 // OpenAPI returns the OpenAPI 3.1 document of the operations, in JSON.
 func (s *Server) OpenAPI() []byte { return s.document }
 
-// Handler returns the handler of everything that the server serves, for programs with a listener of their own. Without
+// Handler returns the handler of everything that the server serves, for programs with their own listener. Without
 // logins it answers every client that reaches it by an address, localhost or Config.AllowedHosts, so do not let others
 // than this machine reach it. The program bounds the connections of its listener, and the times for headers and idle
 // connections; the handler bounds the rest.
 func (s *Server) Handler() http.Handler { return s.handler }
 
-// routes adds what is not an operation, and what surrounds operations.
+// routes adds the routes outside the operations, and the handlers around operations.
 func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler) http.Handler {
 	crossOrigin := http.NewCrossOriginProtection()
 	crossOrigin.SetDenyHandler(http.HandlerFunc(denyCrossOrigin))
@@ -164,14 +165,14 @@ func (s *Server) routes(operations *http.ServeMux, contract *contractapi.Handler
 	return s.around(mux)
 }
 
-// around adds what every request passes before the routes.
+// around adds the handlers that every request passes before the routes.
 func (s *Server) around(routes http.Handler) http.Handler {
 	served := underBase(s.config.BasePath, cleanOnly(s.allowHosts(routes)))
 	return s.observe(inbound.Handler(s.stopping, s.config.Timeouts.Body, served))
 }
 
-// cleanOnly answers that nothing is at paths with empty parts, "." or "..". A mux would answer with a redirection that
-// quotes the request, whatever bytes it has.
+// cleanOnly answers status 404 for paths with empty parts, "." or "..". A mux would answer with a redirection that
+// quotes the request, with any bytes that it has.
 func cleanOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked := r.URL.EscapedPath()
@@ -183,7 +184,7 @@ func cleanOnly(next http.Handler) http.Handler {
 	})
 }
 
-// consoleConfig tells the console where people log in.
+// consoleConfig gives the console the address of the login.
 func (s *Server) consoleConfig() console.Config {
 	if s.oidc == nil {
 		return console.Config{}
@@ -209,7 +210,7 @@ func underBase(base string, next http.Handler) http.Handler {
 	})
 }
 
-// viewersOnly refuses principals who may not see what concerns all flows.
+// viewersOnly refuses principals who may not see data of all flows.
 func viewersOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refusal := login.From(r.Context()).Refuse(login.Demand{Name: "metrics", Right: api.View, Reads: true}, false)

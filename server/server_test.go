@@ -23,20 +23,20 @@ func TestStartAndResult(t *testing.T) {
 		require.Equal(t, "succeeded", result.State)
 		require.JSONEq(t, `"packed book"`, string(result.Value.JSON))
 
-		var page api.Page[api.Run]
+		var page fabrictype.Page[fabrictype.Run]
 		p.do("GET", "/runs?flow=order&state=succeeded", nil, &page)
 		require.Len(t, page.Items, 1)
 		require.Equal(t, "a/1", page.Items[0].Run)
 
-		var detail api.RunDetail
+		var detail fabrictype.RunDetail
 		p.do("GET", "/runs/order/a%2F1?values=true&attempts=true", nil, &detail)
-		require.Equal(t, "succeeded", detail.State)
+		require.EqualValues(t, "succeeded", detail.State)
 		require.JSONEq(t, `{"item":"book","count":2}`, string(detail.Nodes[0].Input.JSON))
 		require.Len(t, detail.Nodes[0].History, 1)
 	})
 }
 
-func TestFaultsAreToldAtOnce(t *testing.T) {
+func TestAllFaultsAreReportedTogether(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		var problem api.Problem
@@ -63,7 +63,7 @@ func TestFaultsAreToldAtOnce(t *testing.T) {
 }
 
 // Errors are problems also where the API has no operation.
-func TestNoOperation(t *testing.T) {
+func TestUnknownRoutesReturnProblems(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestAnswerAWait(t *testing.T) {
 	t.Parallel()
 	each(t, nil, func(t *testing.T, p *place) {
 		p.start("approval", "one", order{"book", 1})
-		var waits api.Page[api.Wait]
+		var waits fabrictype.Page[fabrictype.Wait]
 		require.Eventually(t, func() bool { // the worker opens the wait
 			p.do("GET", "/waits", nil, &waits)
 			return len(waits.Items) == 1
@@ -142,9 +142,9 @@ func TestAnswerAWait(t *testing.T) {
 		require.Equal(t, "/yes", problem.Errors[0].Pointer)
 
 		answer["payload"] = map[string]any{"yes": true}
-		var delivery api.Delivery
+		var delivery fabrictype.SignalResult
 		require.Equal(t, http.StatusOK, p.do("POST", "/runs/approval/one/signals", answer, &delivery).StatusCode)
-		require.Equal(t, "resumed", delivery.Outcome)
+		require.EqualValues(t, "resumed", delivery.Outcome)
 		var result api.Result
 		p.do("GET", "/runs/approval/one/result?wait=30s", nil, &result)
 		require.JSONEq(t, `"shipped"`, string(result.Value.JSON))

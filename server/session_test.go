@@ -31,14 +31,14 @@ func (p *place) session(principal string, life time.Duration) string {
 // sessions lists the sessions of a principal; of all without one.
 func (p *place) sessions(principal string) []api.Session {
 	p.t.Helper()
-	var page api.Page[api.Session]
+	var page fabrictype.Page[api.Session]
 	reply := p.admin().do("GET", "/sessions?principal="+url.QueryEscape(principal), nil, &page)
 	require.Equal(p.t, http.StatusOK, reply.StatusCode)
 	return page.Items
 }
 
 // Administrators see which browsers have logged in, and end a session: it is refused, also by another server of the
-// same key, and its streams end. Other sessions go on.
+// same key, and its streams end. Other sessions continue.
 func TestSessionsAreListedAndEnded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -56,7 +56,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 			ExpiresAt: s.CreatedAt.Add(8 * time.Hour),
 		}, s)
 
-		var page api.Page[api.Session]
+		var page fabrictype.Page[api.Session]
 		p.admin().do("GET", "/sessions?limit=1", nil, &page)
 		require.Len(t, page.Items, 1)
 		require.NotEmpty(t, page.Next)
@@ -94,7 +94,7 @@ func TestSessionsAreListedAndEnded(t *testing.T) {
 		var problem api.Problem
 		require.Equal(t, http.StatusNotFound, p.admin().do("DELETE", "/sessions/"+s.ID, nil, &problem).StatusCode)
 		require.Equal(t, "session_not_found", problem.Code)
-		var entries api.Page[fabrictype.AuditEntry]
+		var entries fabrictype.Page[fabrictype.AuditEntry]
 		p.admin().do("GET", "/audit?action=delete_session", nil, &entries)
 		require.Len(t, entries.Items, 1)
 		require.Equal(t, "one@example.com", entries.Items[0].Name)
@@ -121,7 +121,7 @@ func TestLogoutEndsCopiesOfTheCookie(t *testing.T) {
 	require.Empty(t, p.sessions(""))
 }
 
-// A principal has a bounded number of sessions: the oldest of its own end, not those of others.
+// A principal has a bounded number of sessions: beyond it, the oldest of its sessions end, not sessions of others.
 func TestSessionsOfOnePrincipalAreBounded(t *testing.T) {
 	t.Parallel()
 	each(t, func(c *server.Config) { withTokens(c) }, func(t *testing.T, p *place) {

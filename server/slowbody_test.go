@@ -26,7 +26,7 @@ func ended(t *testing.T, connection net.Conn, what string) {
 	require.NoError(t, err, what)
 }
 
-// A body that does not come keeps no connection, whatever the request is and whoever sends it.
+// A body that does not arrive does not keep its connection open, for any request and any sender.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) {
@@ -63,7 +63,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 }
 
-// Connections that wait for their clients, however many, keep nobody out.
+// Any number of connections that wait for their clients does not keep other clients out.
 func TestManySlowBodies(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) {
@@ -87,8 +87,8 @@ func TestManySlowBodies(t *testing.T) {
 	require.Contains(t, p.log.String(), "a bound of connections is reached")
 }
 
-// A request goes on for longer than its body may take to arrive.
-func TestWaitsOutlastBodies(t *testing.T) {
+// A request may last longer than its body may take to arrive.
+func TestRequestOutlastsBodyTimeout(t *testing.T) {
 	t.Parallel()
 	each(t, func(c *server.Config) { c.Timeouts.Body = 50 * time.Millisecond }, func(t *testing.T, p *place) {
 		address, _ := p.serve()
@@ -105,7 +105,7 @@ func TestWaitsOutlastBodies(t *testing.T) {
 }
 
 // A server that stops does not wait for bodies, nor for connections that do nothing.
-func TestSlowBodiesDoNotHoldTheEnd(t *testing.T) {
+func TestSlowBodiesDoNotDelayStop(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, func(c *server.Config) {
 		c.Timeouts = server.Timeouts{Body: time.Hour, Header: time.Hour, Idle: time.Hour, Stop: time.Hour}

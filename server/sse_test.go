@@ -66,7 +66,7 @@ func readersOf(t *testing.T, b *enginetest.Bench) int {
 }
 
 // All who listen to a run share one reader of the engine, and all see all of it.
-func TestManyListeners(t *testing.T) {
+func TestListenersShareOneReader(t *testing.T) {
 	t.Parallel()
 	const listeners = 500
 	each(t, func(c *server.Config) { c.RequestsPerSecond = -1 }, func(t *testing.T, p *place) {
@@ -124,8 +124,8 @@ func TestManyListeners(t *testing.T) {
 	})
 }
 
-// A stream goes on after the event that the client has seen last, and a quiet one is kept alive by comments.
-func TestStreamContinuesAndBeats(t *testing.T) {
+// A stream continues after the last event that the client has received, and comments keep a quiet one alive.
+func TestStreamContinuesAndSendsHeartbeats(t *testing.T) {
 	t.Parallel()
 	each(t, func(c *server.Config) { c.Timeouts.Heartbeat = time.Millisecond }, func(t *testing.T, p *place) {
 		p.start("approval", "one", order{"book", 1})
@@ -168,7 +168,7 @@ func TestStreamContinuesAndBeats(t *testing.T) {
 	})
 }
 
-// A client whose last event is not kept any more gets an error; one that has seen none gets the events that are left.
+// A client whose last event is no longer stored gets an error; one that has seen none gets the events that are left.
 // The clock of the server was ahead while every second event was written.
 func TestTrimmedLog(t *testing.T) {
 	t.Parallel()
@@ -212,6 +212,6 @@ func TestTrimmedLog(t *testing.T) {
 		reply = p.do("GET", "/runs/approval/one/events?wait=30s&limit=1", nil, &page)
 		require.Equal(t, http.StatusOK, reply.StatusCode)
 		require.EqualValues(t, "flow_submitted", page.Items[0].Kind, "the first events are kept")
-		p.bench.Wipe(t) // what was put into the log has not happened
+		p.bench.Wipe(t) // the test has put events into the log that did not happen
 	})
 }

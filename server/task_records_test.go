@@ -124,7 +124,7 @@ func TestStepsOfTask(t *testing.T) {
 }
 
 // A Go function finds the step that a worker over HTTP has recorded, under the same name.
-func TestStepsOfTaskAreThoseOfFunctions(t *testing.T) {
+func TestStepsOfTaskMatchFunctions(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1, activity.Retry(activity.Exponential{First: time.Millisecond, Attempts: 2}))
 		task := r.claim()
@@ -139,7 +139,7 @@ func TestStepsOfTaskAreThoseOfFunctions(t *testing.T) {
 	})
 }
 
-// What a worker over HTTP uses counts in the budgets of the run: once for a key, and up to a hard limit.
+// The usage of a worker over HTTP counts in the budgets of the run: once for a key, and up to a hard limit.
 func TestUsageOfTask(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		f := flow.New[int, int]("paid", flow.Budget("money", flow.HardLimit("cents", 10)))

@@ -109,7 +109,7 @@ func (r *remote) renew(t *api.Task) (*api.RenewedTask, error) {
 	return httpclient.Call(r.ctx, r.client, api.RenewTask, api.TaskInput{Task: t.Token})
 }
 
-// start starts a run of one node, which activity work carries out.
+// start starts a run of one node, whose activity is work.
 func (r *remote) start(input int, opts ...activity.Option) *runtime.Run[int] {
 	r.t.Helper()
 	f := flow.New[int, int]("remote")
@@ -183,7 +183,7 @@ func TestTaskOverHTTP(t *testing.T) {
 	})
 }
 
-// A failure is retried by the policy of the node, unless the worker says that no attempt can succeed.
+// A failure is retried by the policy of the node, unless the worker reports that no attempt can succeed.
 func TestTaskOverHTTPFails(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		policy := activity.Retry(activity.Fixed{Attempts: 3, Delay: time.Millisecond})
@@ -216,7 +216,7 @@ func TestTaskOverHTTPFails(t *testing.T) {
 	})
 }
 
-// A task waits for a signal without a worker, and whoever claims it then has the signal.
+// A task waits for a signal without a worker, and the next worker that claims it gets the signal.
 func TestTaskOverHTTPSuspends(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1)
@@ -248,7 +248,7 @@ func TestTaskOverHTTPSuspends(t *testing.T) {
 	})
 }
 
-// The lease of a worker that is gone ends, and another worker has the node. What the first one reports is refused.
+// The lease of a worker that is gone ends, and another worker has the node. Reports of the first one are refused.
 func TestTaskOverHTTPIsLost(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1)
@@ -309,7 +309,7 @@ func TestTaskOverHTTPIsCancelled(t *testing.T) {
 	})
 }
 
-// A worker that an operator drains gets nothing more, and ends what it has.
+// A worker that an operator drains gets no further tasks, and can settle the tasks that it has.
 func TestWorkerOverHTTPDrains(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		run := r.start(1)
@@ -336,7 +336,7 @@ func (raw) Name() string                         { return "raw" }
 func (raw) Encode(value any) ([]byte, error)     { return []byte("<" + value.(string) + ">"), nil }
 func (raw) Decode(data []byte, target any) error { return errors.New("not read here") }
 
-// A node with another codec than JSON fails with a reason that says so.
+// A node with another codec than JSON fails with a reason that names the codec.
 func TestTaskOverHTTPOfAnotherCodec(t *testing.T) {
 	onEngines(t, func(t *testing.T, r *remote) {
 		f := flow.New[string, string]("raw", flow.WithCodec(raw{}))

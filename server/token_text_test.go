@@ -46,7 +46,7 @@ func TestTokenTextIsNotStored(t *testing.T) {
 	require.Equal(t, http.StatusUnprocessableEntity, create("again").Code)
 }
 
-// The name of a token can stand in a URL, so that every token can be deleted.
+// The name of a token can be part of a URL, so that every token can be deleted.
 func TestNamesOfTokens(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, withTokens).admin()

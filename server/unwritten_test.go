@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
-// gone is the writer of a reply that nobody reads.
+// gone is the writer of a reply whose client has left.
 type gone struct{ http.ResponseWriter }
 
 // Write implements http.ResponseWriter.
@@ -22,7 +22,7 @@ func (gone) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 // A reply that cannot be written is not a panic of the server, whether it has a result or an error, and whether the
 // time of the request has passed or its connection has broken.
-func TestUnwrittenReplies(t *testing.T) {
+func TestUnwrittenReplyIsNotAPanic(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t, nil)
 	expired, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))

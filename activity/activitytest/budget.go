@@ -8,12 +8,13 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 )
 
 // testBudget is the budget of a Env: guarded by Env.mu.
 type testBudget struct {
-	dimensions map[string]*activity.BudgetAmount
+	dimensions map[string]*fabrictype.BudgetAmount
 	keys       map[string]bool
 }
 
@@ -23,27 +24,27 @@ func (s *Env) SetBudget(dimension string, hard int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.budget.dimensions == nil {
-		s.budget = testBudget{make(map[string]*activity.BudgetAmount), make(map[string]bool)}
+		s.budget = testBudget{make(map[string]*fabrictype.BudgetAmount), make(map[string]bool)}
 	}
 	if a := s.budget.dimensions[dimension]; a != nil {
 		a.Hard = hard
 		return
 	}
-	s.budget.dimensions[dimension] = &activity.BudgetAmount{Budget: "test", Dimension: dimension, Hard: hard}
+	s.budget.dimensions[dimension] = &fabrictype.BudgetAmount{Budget: "test", Dimension: dimension, Hard: hard}
 }
 
 // Used returns the state of a dimension.
-func (s *Env) Used(dimension string) activity.BudgetAmount {
+func (s *Env) Used(dimension string) fabrictype.BudgetAmount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.budget.dimensions[dimension]; a != nil {
 		return *a
 	}
-	return activity.BudgetAmount{}
+	return fabrictype.BudgetAmount{}
 }
 
 // amount is the dimension that a call is for; nil without any budget. Env.mu is held.
-func (s *Env) amount(dimension string) (*activity.BudgetAmount, error) {
+func (s *Env) amount(dimension string) (*fabrictype.BudgetAmount, error) {
 	if len(s.budget.dimensions) == 0 {
 		return nil, nil
 	}
@@ -55,7 +56,7 @@ func (s *Env) amount(dimension string) (*activity.BudgetAmount, error) {
 }
 
 // check returns a *activity.BudgetError when n does not fit.
-func check(a *activity.BudgetAmount, n int64) error {
+func check(a *fabrictype.BudgetAmount, n int64) error {
 	if n <= a.Remaining() {
 		return nil
 	}
@@ -116,12 +117,12 @@ func (s *stepsCall) Reserve(_ context.Context, dimension string, n int64) (activ
 }
 
 // BudgetAmounts implements activitycontext.Budgets.
-func (s *stepsCall) BudgetAmounts(context.Context) ([]activitycontext.BudgetAmount, error) {
+func (s *stepsCall) BudgetAmounts(context.Context) ([]fabrictype.BudgetAmount, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list []activitycontext.BudgetAmount
+	var list []fabrictype.BudgetAmount
 	for _, name := range slices.Sorted(maps.Keys(s.budget.dimensions)) {
-		list = append(list, activitycontext.BudgetAmount(*s.budget.dimensions[name]))
+		list = append(list, *s.budget.dimensions[name])
 	}
 	return list, nil
 }
@@ -129,7 +130,7 @@ func (s *stepsCall) BudgetAmounts(context.Context) ([]activitycontext.BudgetAmou
 // testReservation is one of a test; its zero value is of a run without budgets.
 type testReservation struct {
 	env    *Env
-	amount *activity.BudgetAmount
+	amount *fabrictype.BudgetAmount
 	n      int64
 	once   sync.Once
 }

@@ -51,7 +51,7 @@ func suspendedAt(t *testing.T, err error, want string) {
 	}
 }
 
-// A function with waits is played through in a unit test: each call goes on from where the one before waited.
+// A unit test runs a function with waits to its end: each call continues from the wait of the call before.
 func TestAwaitInALoop(t *testing.T) {
 	t.Parallel()
 	env := activitytest.New()
@@ -263,7 +263,7 @@ func TestTokenIsRedacted(t *testing.T) {
 	if shown := out.String(); strings.Contains(shown, text) || strings.Contains(strings.ToLower(shown), hexed) {
 		t.Errorf("the token shows:\n%s", shown)
 	}
-	//nolint:staticcheck // that it cannot be read is what is tested
+	//nolint:staticcheck // the test is that it cannot be read
 	if err := json.Unmarshal([]byte(`"x"`), &token); err == nil {
 		t.Error("a token was read from JSON")
 	}

@@ -72,7 +72,7 @@ func entries(t testing.TB, dir string) (names []string) {
 	return names
 }
 
-// The archive has what the engine had of a run, also after the engine has purged it.
+// The archive has the records that the engine had of a run, also after the engine has purged it.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -92,7 +92,7 @@ func TestArchive(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, archive.Report{Known: 4}, report)
 
-		require.NoError(t, failed.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, failed.Rerun(ctx, fabrictype.RerunFailed))
 		_, err = failed.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrRunFailed)
 		report, err = archive.Write(ctx, b.Client, archive.Config{Dir: dir, PurgeAfter: 1})
@@ -153,7 +153,7 @@ func TestPurgeWaitsForTheArchive(t *testing.T) {
 		late := ""
 		report, err := archive.WriteWith(ctx, b.Client, archive.Config{Dir: dir, PurgeAfter: 1}, func(what string) {
 			if what == "written" && late == "" {
-				late = "late" // it ends behind the list of runs, and before the purge
+				late = "late" // it ends after the runs were listed, and before the purge
 				start(t, b, def, late, 2)
 			}
 		})
@@ -168,7 +168,7 @@ func TestPurgeWaitsForTheArchive(t *testing.T) {
 	})
 }
 
-// What is damaged is reported, and what makes no sense is refused, before anything is written.
+// Damaged files are reported, and invalid configs are refused, before anything is written.
 func TestDamageAndMisuse(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -193,7 +193,7 @@ func TestDamageAndMisuse(t *testing.T) {
 	require.NoError(t, lock.Close())
 
 	for name, text := range map[string]string{
-		"manifest.json": `{"format": 1}`, "tmp-runs-000001.index.jsonl": "half", "runs-000001.jsonl.gz": "half",
+		"manifest.json": `{"format": 2}`, "tmp-runs-000001.index.jsonl": "half", "runs-000001.jsonl.gz": "half",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}

@@ -58,8 +58,8 @@ func TestArchiveAfterAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// Runs that were left out, since the clocks of all machines were ahead while an earlier Write looked, are archived
-// before they are purged, and when Write looks at all runs, as it does when the clock was set back.
+// Runs that an earlier Write left out, since the clocks of all machines were ahead then, are archived before they are
+// purged, and when Write reads all runs, as it does when the clock was set back.
 func TestArchiveOfRunsThatWereLeftOut(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// change gives a file other content of the same size. Its time says so unless it is kept, as that of a file whose disk
-// returns other bytes than were written.
+// change gives a file other content of the same size. With keepTime its modification time stays, as when a disk returns
+// other bytes than were written.
 func change(t *testing.T, path string, keepTime bool, to func(data []byte)) {
 	t.Helper()
 	file, err := os.Stat(path)

@@ -18,7 +18,7 @@ import (
 
 const (
 	// format is the version of the files.
-	format       = 1
+	format       = 2
 	manifestName = "manifest.json"
 	segmentEnd   = ".jsonl.gz"
 	indexEnd     = ".index.jsonl"

@@ -15,15 +15,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// FuzzOpen opens archives of any content. What is read is what the files have, or the error says that the archive is
-// damaged; no file beside those of the archive is read.
+// FuzzOpen opens archives of any content. Open returns the content of the files, or an error that the archive is
+// damaged; it reads no files except those in the archive.
 func FuzzOpen(f *testing.F) {
 	var p pending
 	at := time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)
 	e := Entry{Flow: "order", Run: "1", FlowID: "id", State: fabrictype.RunSucceeded, CreatedAt: at, ClosedAt: at.Add(time.Second), Nodes: 1}
 	written := f.TempDir()
 	require.NoError(f, p.add(written, e, func(add func(line) error) error {
-		return errors.Join(add(line{Description: &runtime.RunDescription{Flow: "order", Run: "1"}}), add(line{EventsLost: true}),
+		return errors.Join(add(line{Description: &runtime.RunDescription{RunDetail: fabrictype.RunDetail{Flow: "order", Run: "1"}}}), add(line{EventsLost: true}),
 			add(line{Logs: &nodeLogs{Node: "a"}}))
 	}))
 	s, index, err := p.segment(1)
@@ -34,8 +34,8 @@ func FuzzOpen(f *testing.F) {
 	segmentData, err := os.ReadFile(filepath.Join(written, "segment"))
 	require.NoError(f, err)
 	f.Add(m, index, segmentData)
-	f.Add([]byte(`{"format":1,"segments":[{"name":"../other/secret","runs":1,"bytes":3,"index_bytes":3}]}`), []byte(nil), []byte(nil))
-	f.Add([]byte(`{"format":1,"segments":[{"name":"","runs":-1}]}`), []byte("\n\n"), []byte("\x1f\x8b"))
+	f.Add([]byte(`{"format":2,"segments":[{"name":"../other/secret","runs":1,"bytes":3,"index_bytes":3}]}`), []byte(nil), []byte(nil))
+	f.Add([]byte(`{"format":2,"segments":[{"name":"","runs":-1}]}`), []byte("\n\n"), []byte("\x1f\x8b"))
 	f.Add(m, []byte(`{"flow":"order","run":"1","flow_id":"id","offset":-9223372036854775808,"bytes":9223372036854775807}`+"\n"), segmentData)
 	f.Fuzz(func(t *testing.T, m, index, data []byte) {
 		parent := t.TempDir()

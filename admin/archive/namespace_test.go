@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// An archive does not mix the runs of several namespaces or prefixes. One of a former version, which does not say whose
-// runs it has, is that of the next Write.
+// An archive does not mix the runs of several namespaces or prefixes. An archive of a former version, which does not
+// name its namespace, takes the namespace of the next Write.
 func TestArchiveIsOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)

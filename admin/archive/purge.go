@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -18,7 +19,7 @@ func (w *writer) purge(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		has, err := w.has(s.FlowID, s.ClosedAt)
+		has, err := w.has(enginecore.FlowID(s.FlowID), s.ClosedAt)
 		if err != nil {
 			return err
 		}
@@ -67,7 +68,7 @@ func (w *writer) has(id enginecore.FlowID, at time.Time) (bool, error) {
 }
 
 // wholly reports whether the archive has a run as it is now, and its child runs.
-func (w *writer) wholly(ctx context.Context, s runtime.RunSummary) (bool, error) {
+func (w *writer) wholly(ctx context.Context, s fabrictype.Run) (bool, error) {
 	for page, err := range pagesOf(ctx, w.client.Run(s.Flow, s.Run), s) {
 		if errors.Is(err, errChanged) {
 			return false, nil
@@ -80,7 +81,7 @@ func (w *writer) wholly(ctx context.Context, s runtime.RunSummary) (bool, error)
 			if child == nil || child.State == "" { // it was not created, or was purged
 				continue
 			}
-			if has, err := w.hasChild(ctx, child.Flow, child.Run, child.FlowID); err != nil || !has {
+			if has, err := w.hasChild(ctx, child.Flow, child.Run, enginecore.FlowID(child.FlowID)); err != nil || !has {
 				return false, err
 			}
 		}
@@ -103,5 +104,5 @@ func (w *writer) hasChild(ctx context.Context, flow, run string, id enginecore.F
 	if has, err := w.has(id, d.ClosedAt); err != nil || !has {
 		return false, err
 	}
-	return w.wholly(ctx, runtime.RunSummary{Flow: flow, Run: run, FlowID: id, ClosedAt: d.ClosedAt})
+	return w.wholly(ctx, fabrictype.Run{Flow: flow, Run: run, FlowID: string(id), ClosedAt: d.ClosedAt})
 }

@@ -9,13 +9,14 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin/archive"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A run that has another end between the last look at it and its purge is kept and reported, and the next Write
-// archives that end before it purges it.
+// A run that ends anew between the last read of it and its purge is kept and reported, and the next Write archives the
+// new end before it purges the run.
 func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -24,7 +25,7 @@ func TestRunsChangedBeforeTheirPurgeAreKept(t *testing.T) {
 		// Each changes the run, and returns the reruns and the input that its new end has.
 		changes := map[string]func(ctx context.Context, t *testing.T, run *runtime.Run[int]) (reruns int, input string){
 			"rerun": func(ctx context.Context, t *testing.T, run *runtime.Run[int]) (int, string) {
-				require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+				require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 				_, err := run.Result(ctx)
 				require.NoError(t, err)
 				return 1, "4"
@@ -83,8 +84,8 @@ func TestRunsReopenedBeforeTheirPurgeAreKept(t *testing.T) {
 		report, err := archive.WriteWith(ctx, b.Client, c, func(what string) {
 			if what == "purge" {
 				enginetest.Pass(t, engine.ConnOf(b.Engine.Internal()), time.Millisecond)
-				worker.Stop() // the rerun finds nobody who ends it
-				require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+				worker.Stop() // no worker can end the rerun
+				require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 			}
 		})
 		require.NoError(t, err)

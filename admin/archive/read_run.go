@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -20,17 +21,18 @@ var errChanged = errors.New("the run has changed")
 const batch = 500
 
 // entryOf returns the entry of the end that a summary has, without its place in a segment.
-func entryOf(s runtime.RunSummary) Entry {
+func entryOf(s fabrictype.Run) Entry {
 	return Entry{
-		Flow: s.Flow, Run: s.Run, FlowID: s.FlowID, State: s.State, CreatedAt: s.CreatedAt, ClosedAt: s.ClosedAt,
-		Tags: s.Tags, Nodes: s.Nodes.All, FailedNode: s.FailedNode,
+		Flow: s.Flow, Run: s.Run, FlowID: enginecore.FlowID(s.FlowID), State: s.State, CreatedAt: s.CreatedAt,
+		ClosedAt: s.ClosedAt,
+		Tags:     s.Tags, Nodes: s.Nodes.All, FailedNode: s.FailedNode,
 	}
 }
 
 // read passes the lines of a run that is over, from the second one on, to add, one after the other: of the run itself,
 // only the names of its nodes are in memory together. The lines describe the run with the end that the summary has. If
 // the run has changed since, the error is errChanged, also after add has received some lines.
-func (w *writer) read(ctx context.Context, s runtime.RunSummary, add func(line) error) error {
+func (w *writer) read(ctx context.Context, s fabrictype.Run, add func(line) error) error {
 	ref := w.client.Run(s.Flow, s.Run)
 	var logging []string // nodes that may have logged
 	first := true
@@ -88,7 +90,7 @@ func changedIfGone(err error) error {
 
 // pagesOf describes a run in pages. The error is errChanged if it has not the end that the summary has.
 func pagesOf(
-	ctx context.Context, ref *runtime.RunRef, s runtime.RunSummary, options ...runtime.DescribeOption,
+	ctx context.Context, ref *runtime.RunRef, s fabrictype.Run, options ...runtime.DescribeOption,
 ) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {
 		for cursor := ""; ; {

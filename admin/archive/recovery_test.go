@@ -55,7 +55,7 @@ func segmentsOf(t *testing.T, manifest string) string {
 	return string(m.Segments)
 }
 
-// Segments without a manifest are damage, and none of them is removed. What the error says can be done lists them
+// Segments without a manifest are damage, and none of them is removed. The remedy that the error names lists them
 // again.
 func TestMissingManifest(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ func TestMissingManifest(t *testing.T) {
 	require.ErrorIs(t, err, archive.ErrDamaged)
 	_, err = archive.Write(ctx, b.Client, c)
 	require.ErrorIs(t, err, archive.ErrDamaged)
-	const cure = `{"format": 1}`
+	const cure = `{"format": 2}`
 	for _, part := range []string{"manifest.json is missing", "3 segments", "runs-000001", "from a copy", cure} {
 		require.ErrorContains(t, err, part)
 	}
@@ -100,7 +100,7 @@ func TestOlderManifest(t *testing.T) {
 		t.Helper()
 		require.NoError(t, os.RemoveAll(c.Dir))
 		require.NoError(t, os.CopyFS(c.Dir, os.DirFS(older)))
-		require.NoError(t, os.WriteFile(path("manifest.json"), []byte(`{"format": 1}`), 0o600))
+		require.NoError(t, os.WriteFile(path("manifest.json"), []byte(`{"format": 2}`), 0o600))
 	}
 
 	for _, missing := range []string{"runs-000002.index.jsonl", "runs-000002.jsonl.gz"} {
@@ -138,8 +138,8 @@ func TestOlderManifest(t *testing.T) {
 	}
 }
 
-// A segment that is damaged does not keep those of other segments from being read. The list of runs names its file, and
-// goes on; Write refuses until the file is restored.
+// A damaged segment does not keep the runs of other segments from being read. The list of runs names its file, and
+// continues; Write refuses until the file is restored.
 func TestDamagedSegment(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)

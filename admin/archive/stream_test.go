@@ -25,7 +25,7 @@ func TestRunsAreStreamed(t *testing.T) { // it measures the heap
 		_, _ = random.Read(bytes)
 		text, err := json.Marshal(bytes) // 1 MiB of base64
 		require.NoError(t, err)
-		d := &runtime.RunDescription{Flow: "large", Run: "r"}
+		d := &runtime.RunDescription{RunDetail: fabrictype.RunDetail{Flow: "large", Run: "r"}}
 		d.Result = &fabrictype.Value{Codec: "json", JSON: text, Size: len(text)}
 		return d
 	}
@@ -38,7 +38,9 @@ func TestRunsAreStreamed(t *testing.T) { // it measures the heap
 	dir := t.TempDir()
 	var p pending
 	e := Entry{Flow: "large", Run: "r", FlowID: "id", ClosedAt: time.UnixMilli(1)}
-	small := func(add func(line) error) error { return add(line{Description: &runtime.RunDescription{Run: "r"}}) }
+	small := func(add func(line) error) error {
+		return add(line{Description: &runtime.RunDescription{RunDetail: fabrictype.RunDetail{Run: "r"}}})
+	}
 	require.NoError(t, p.add(dir, e, small))
 	size, before := p.size, heap()
 	large := func(end error) func(add func(line) error) error {

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/dirlock"
 	"github.com/flowfabric/flowfabric-go/internal/durabledir"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
@@ -229,8 +231,8 @@ func (w *writer) archive(ctx context.Context, from, before time.Time) error {
 }
 
 // add adds a run unless the archive has it.
-func (w *writer) add(ctx context.Context, s runtime.RunSummary) error {
-	_, has, err := w.known.find(w.manifest, s.FlowID, s.ClosedAt)
+func (w *writer) add(ctx context.Context, s fabrictype.Run) error {
+	_, has, err := w.known.find(w.manifest, enginecore.FlowID(s.FlowID), s.ClosedAt)
 	if err != nil {
 		return err
 	}

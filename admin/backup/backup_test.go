@@ -58,8 +58,8 @@ func killed(t *testing.T, file, url string, step int) (over bool) {
 	return err == nil
 }
 
-// Runs in all states are backed up, restored into another engine by processes that are killed at every step, and go on
-// to their ends there; and the same from there into a directory.
+// Runs in all states are backed up, restored into another engine by processes that are killed at every step, and
+// continue to their ends there; and the same from there into a directory.
 func TestRunsInAllStatesAreRestored(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
@@ -189,7 +189,7 @@ func TestServerInUse(t *testing.T) {
 		keeper := b.Keeper(t)
 		enginetest.Eventually(t, func() string {
 			if _, err := backup.Write(ctx, b.URL, file, config); err == nil {
-				return "the keeper hears nothing yet"
+				return "the keeper does not listen yet"
 			}
 			return ""
 		})

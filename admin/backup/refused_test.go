@@ -18,8 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Where no engine is, under a prefix that nobody uses, nothing is backed up, and the last backup stays. An engine that
-// was opened and not used is one.
+// Without an engine, under an unused prefix, nothing is backed up, and the last backup stays. An engine that was opened
+// and not used is backed up.
 func TestNoEngineIsNoBackup(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
@@ -57,7 +57,7 @@ func TestLockAloneIsNoBackup(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
-// The data of an engine that was moved are old; those of one that is being moved belong to the move.
+// The data of a moved engine are old; the data of an engine that is being moved belong to the move.
 func TestMovedEngineIsNotBackedUp(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {

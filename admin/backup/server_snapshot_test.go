@@ -19,9 +19,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// The steps of docs/how-to/back-up-and-restore.md for a server in use: its snapshot, or a copy of its log, goes into the
-// folder of another server. Keepers check the records there, a lease that was held lapses and its execution is taken
-// over, and all runs go on to their ends.
+// The steps of docs/how-to/back-up-and-restore.md for a server in use: its snapshot, or a copy of its log, goes into
+// the folder of another server. Keepers check the records there, a lease that was held lapses and its execution is
+// taken over, and all runs continue to their ends.
 func TestServerFromASnapshot(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {

@@ -121,7 +121,7 @@ func TestMoveSurvivesKills(t *testing.T) {
 }
 
 // Runs in all states move from a directory to a server, by processes that are killed again and again, and from there to
-// a cluster; then all of them go on to their ends, with the tokens that were given out in the directory.
+// a cluster; then all of them continue to their ends, with the tokens that were given out in the directory.
 func TestRunsInAllStatesMove(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -152,7 +152,7 @@ func TestRunsInAllStatesMove(t *testing.T) {
 		}
 		report, err := move.Run(ctx, dir, server.URL(), config)
 		require.NoError(t, err)
-		require.Less(t, report.Written, report.Keys, "it went on")
+		require.Less(t, report.Written, report.Keys, "it continued")
 		require.Equal(t, plan.Runs, report.Runs)
 		require.Contains(t, refused(t, dir, prefix, enginecore.ErrMoved), "were moved to "+server.URL())
 		again, err := move.Run(ctx, dir, server.URL(), config)
@@ -192,7 +192,7 @@ func TestMoveIsRefused(t *testing.T) {
 		keeper := b.Keeper(t)
 		enginetest.Eventually(t, func() string {
 			if _, err := move.Plan(ctx, server.URL(), dir, config); err == nil {
-				return "the keeper hears nothing yet"
+				return "the keeper does not listen yet"
 			}
 			return ""
 		})
@@ -228,7 +228,7 @@ func TestMoveIsRefused(t *testing.T) {
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		require.ErrorIs(t, move.Cancel(ctx, server.URL(), dir, config), move.ErrConflict)
 
-		// A move that has begun can be given up, and begun again; nobody else can begin one meanwhile.
+		// A move that has begun can be given up, and begun again; no other move can begin before.
 		require.False(t, killed(t, server.URL(), dir, prefix, 2))
 		refused(t, server.URL(), prefix, enginecore.ErrMoved)
 		_, err = move.Run(ctx, server.URL(), "embedded:"+filepath.Join(t.TempDir(), "third"), config)
@@ -237,7 +237,7 @@ func TestMoveIsRefused(t *testing.T) {
 		b = enginetest.Open(t, kind, server.URL(), prefix)
 		b.Check(t, invariant.AnyTime)
 
-		// A program that has no channel open is not found, and refuses to go on when it looks.
+		// A program that has no channel open is not found, and refuses to continue when it reads the mark.
 		_, err = move.Run(ctx, server.URL(), dir, config)
 		require.NoError(t, err)
 		require.ErrorIs(t, b.Engine.Check(ctx), enginecore.ErrMoved)

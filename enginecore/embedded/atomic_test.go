@@ -64,7 +64,7 @@ func TestAtomic(t *testing.T) {
 	require.NotZero(t, tornReads(t, false, 1), "the control saw no torn read, so the test proves nothing")
 }
 
-// TestLongScript interrupts what has not written, reports what has, and keeps working after both.
+// TestLongScript interrupts a script that has not written, logs a script that has, and keeps working after both.
 func TestLongScript(t *testing.T) {
 	var mu sync.Mutex
 	var logged bytes.Buffer

@@ -31,7 +31,7 @@ func compareLua(t *testing.T, ours, theirs *rawClient, source string, args ...st
 	}
 }
 
-// showLua returns all results of args[2] onwards as exact text: what a function returns, or its error.
+// showLua returns all results of args[2] onwards as exact text: the values that a function returns, or its error.
 const showLua = `
 local show
 show = function(v, depth)
@@ -454,7 +454,7 @@ bit.tobit(2^31), bit.tobit(2^32), bit.tobit(2^40 + 3), bit.tobit(2^52 + 1), bit.
 `), "\n")
 
 // TestDifferentialMsgPack compares the library cmsgpack: the table, random values that are packed and unpacked, and
-// bytes that are not what pack returns.
+// bytes that pack never returns.
 func TestDifferentialMsgPack(t *testing.T) {
 	onServers(t, func(t *testing.T, ours, theirs *rawClient) {
 		for _, expr := range msgpackTable {
@@ -465,7 +465,7 @@ func TestDifferentialMsgPack(t *testing.T) {
 			values := strings.Join(g.many(1, 4, func() string { return g.luaTree(4, true) }), ", ")
 			compareLua(t, ours, theirs, showLua+"local packed = cmsgpack.pack("+values+") return {packed, results(cmsgpack.unpack(packed))}")
 		}
-		for range 150 { // what one side packs, both unpack
+		for range 150 { // both unpack the packed values of one side
 			values := g.luaTree(5, false)
 			packed := ours.must(t, "FCALL", "ev", "0", "return cmsgpack.pack("+values+")").text
 			compareLua(t, ours, theirs, showLua+"return {#cmsgpack.pack("+values+"), results(cmsgpack.unpack(args[2]))}", packed)

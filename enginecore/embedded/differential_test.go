@@ -435,7 +435,7 @@ func TestDifferentialStreams(t *testing.T) {
 	compareDumps(t, ours, theirs)
 }
 
-// TestDifferentialSession compares what a connection does besides data: transactions, subscriptions and their
+// TestDifferentialSession compares the other features of a connection: transactions, subscriptions and their
 // acknowledgements, and commands about the connection itself.
 func TestDifferentialSession(t *testing.T) {
 	addr := server(t)

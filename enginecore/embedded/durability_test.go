@@ -117,7 +117,7 @@ func TestReplayRandom(t *testing.T) {
 	}
 }
 
-// nodes describes how streams are cut into nodes, which decides what an approximate trim removes later.
+// nodes describes how streams are divided into nodes, which decides the entries that a later approximate trim removes.
 func nodes(e *Engine) string {
 	var b strings.Builder
 	for _, key := range []string{"st0", "st1", "st2", "auto0", "auto1", "auto2"} {
@@ -132,8 +132,9 @@ func nodes(e *Engine) string {
 	return b.String()
 }
 
-// TestTornTail cuts the log at every byte of its last records: what is left is the state after some whole call.
-func TestTornTail(t *testing.T) {
+// TestTornTail_StateAfterWholeCall cuts the log at every byte of its last records: the engine opens with the state
+// after some whole call.
+func TestTornTail_StateAfterWholeCall(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, Options{Dir: dir, Library: pairLibrary})
 	for i := range 4 {
@@ -182,7 +183,7 @@ func TestTornTail(t *testing.T) {
 		if l, r := c.must(t, "HLEN", "left").text, c.must(t, "HLEN", "right").text; l != r || l != strconv.Itoa(whole) {
 			t.Fatalf("%d bytes: halves %s and %s, want %d", size, l, r, whole)
 		}
-		// Writing goes on behind the cut.
+		// Later writes are appended after the cut.
 		if _, err := e.fcall(context.Background(), "pair", nil, []string{"new", "v"}); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +203,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// TestCorruption flips every byte of the first of two records: damage with intact records behind it is refused.
+// TestCorruption flips every byte of the first of two records: the engine refuses damage that intact records follow.
 func TestCorruption(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, Options{Dir: dir})
@@ -279,8 +280,8 @@ func (d *slowDisk) fault(op aof.Op, name string) error {
 	return err
 }
 
-// TestReplyWaitsForSync holds a sync and sees that neither the reply of a write, nor a read of what it wrote, nor its
-// message leaves, while other calls run.
+// TestReplyWaitsForSync blocks a sync: until it ends, the engine sends neither the reply of a write, nor a read of the
+// written data, nor its message, while other calls run.
 func TestReplyWaitsForSync(t *testing.T) {
 	f := &slowDisk{}
 	e := open(t, Options{Dir: t.TempDir(), fault: f.fault})
@@ -346,7 +347,7 @@ func TestReplyWaitsForSync(t *testing.T) {
 	}
 }
 
-// TestInterruptedSnapshot leaves the files that a crash at each step of a snapshot leaves behind.
+// TestInterruptedSnapshot opens directories with the files that a crash at each step of a snapshot leaves.
 func TestInterruptedSnapshot(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, Options{Dir: dir, LogLimit: 1 << 10})

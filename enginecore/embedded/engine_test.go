@@ -226,7 +226,7 @@ func TestReadDeadline(t *testing.T) {
 	require.Error(t, <-read)
 }
 
-// TestScan changes a set while it is scanned: what stays is seen exactly once.
+// TestScan changes a set during a scan: the scan returns each permanent member exactly once.
 func TestScan(t *testing.T) {
 	e := open(t, Options{})
 	c := connect(t, e)

@@ -75,7 +75,7 @@ func tooLarge(words []string) bool {
 }
 
 // FuzzConnection sends any bytes to an engine. Each reply has the form of the protocol, and a connection that was not
-// closed for a fault goes on.
+// closed for a fault continues.
 func FuzzConnection(f *testing.F) {
 	for _, seed := range []string{
 		"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n", "HELLO 3\r\nHGETALL h\r\nZADD z 1 a\r\nZRANGE z 0 -1 WITHSCORES\r\n", "MULTI\r\nGET k\r\nEXEC\r\n",
@@ -89,7 +89,7 @@ func FuzzConnection(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for line := range bytes.SplitSeq(data, []byte("\n")) {
 			if tooLarge(strings.Fields(string(line))) || bytes.Contains(bytes.ToUpper(line), []byte("BLOCK")) {
-				return // of what is long by design
+				return // long replies of this kind are intended
 			}
 		}
 		e := open(t, Options{})

@@ -24,9 +24,9 @@ var inPlaceLibrary = lib("change", `
 	return {before, part, middle, redis.call('GET', KEYS[1])}`,
 	"set", "redis.call('SETRANGE', KEYS[1], ARGV[1], ARGV[2]) redis.call('APPEND', KEYS[1], ARGV[3]) return redis.call('STRLEN', KEYS[1])")
 
-// TestInPlace changes strings in place: what was read or copied before stays as it was, within a function and a
-// transaction, too.
-func TestInPlace(t *testing.T) {
+// TestInPlaceChanges_KeepCopies changes strings in place: values that were read or copied before stay unchanged, also
+// within a function and a transaction.
+func TestInPlaceChanges_KeepCopies(t *testing.T) {
 	e := open(t, Options{Library: inPlaceLibrary})
 	c := connect(t, e)
 	c.must(t, "SET", "k", "abcdef")
@@ -54,7 +54,7 @@ func TestInPlace(t *testing.T) {
 	require.NotEqual(t, before, c.must(t, "DUMP", "moved"))
 }
 
-// TestSetRangeLimits extends strings up to what a server accepts. Nothing of what is refused is stored.
+// TestSetRangeLimits extends strings up to the maximum of a server. A refused command stores nothing.
 func TestSetRangeLimits(t *testing.T) {
 	c := connect(t, open(t, Options{}))
 	const tooLong = "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"
@@ -90,9 +90,9 @@ func TestRangesDoNotCopy(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size), "%d calls took as much as a single copy", 3*calls)
 }
 
-// TestInPlaceIsKept changes strings in place in a directory: they are the same after the log, or a snapshot and the log
-// behind it, have been read again.
-func TestInPlaceIsKept(t *testing.T) {
+// TestInPlaceChanges_SurviveReload changes strings in place in a directory: they are the same after a reload from the
+// log, or from a snapshot and the log after it.
+func TestInPlaceChanges_SurviveReload(t *testing.T) {
 	for _, limit := range []int64{1 << 40, 4 << 10} {
 		o := Options{Dir: t.TempDir(), Library: inPlaceLibrary, Fsync: FsyncNever, LogLimit: limit}
 		e := open(t, o)
@@ -107,9 +107,9 @@ func TestInPlaceIsKept(t *testing.T) {
 	}
 }
 
-// TestRefusedInPlace refuses a call that has changed a string in place: the string is as before once calls are served
+// TestInPlaceChanges_RefusedCallIsUndone refuses a call that has changed a string in place: the string is as before once calls are served
 // again.
-func TestRefusedInPlace(t *testing.T) {
+func TestInPlaceChanges_RefusedCallIsUndone(t *testing.T) {
 	for nth := 2; nth <= 4; nth++ {
 		d := &badDisk{ops: []aof.Op{aof.OpWrite}, lasts: true}
 		e := open(t, Options{Dir: memoryDir(t), Library: inPlaceLibrary, fault: d.fault, retryPause: time.Millisecond})

@@ -307,7 +307,7 @@ return redis.setresp(2)
 return {tostring(redis.nosuch)}
 `), "\n")
 
-// comparable drops from errors what depends on the name of a chunk or on how a function was found.
+// comparable removes texts from errors that depend on the name of a chunk or on the lookup of a function.
 func comparable(v value) string {
 	text := chunkNames.ReplaceAllString(v.String(), "CHUNK:")
 	if v.kind == '-' {
@@ -438,7 +438,7 @@ return {tostring(ok), ok and show(v) or v}`
 	}
 }
 
-// TestDifferentialLoad compares what loading a library accepts, registers and refuses.
+// TestDifferentialLoad compares the libraries and registrations that loading accepts and refuses.
 func TestDifferentialLoad(t *testing.T) {
 	ours, theirs := luaClients(t)
 	const ok = "redis.register_function('okfn', function() return 1 end)\n"
@@ -483,7 +483,7 @@ func TestDifferentialLoad(t *testing.T) {
 	}
 }
 
-// TestLuaLimits runs into the limits of the interpreter and goes on.
+// TestLuaLimits exceeds the limits of the interpreter and continues.
 func TestLuaLimits(t *testing.T) {
 	e := open(t, Options{Library: lib(
 		"deep", "local function f(n) return 1 + f(n + 1) end return f(1)",

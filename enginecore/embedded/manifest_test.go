@@ -40,8 +40,8 @@ func opens(t *testing.T, dir string) error {
 	return err
 }
 
-// TestLogThatIsGone empties, cuts and removes files: a directory that has lost what was kept is not an empty engine.
-func TestLogThatIsGone(t *testing.T) {
+// TestOpen_RefusesLostLog empties, cuts and removes files: a directory with lost data does not open as an empty engine.
+func TestOpen_RefusesLostLog(t *testing.T) {
 	const first = "log-000000000001"
 	cut := func(name string, size int64) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) { require.NoError(t, os.Truncate(filepath.Join(dir, name), size)) }
@@ -82,7 +82,7 @@ func TestLogThatIsGone(t *testing.T) {
 			require.Equal(t, err.Error(), opens(t, dir).Error(), "looking changes nothing")
 		})
 	}
-	// Without the manifest, what is there opens; a directory of a version without one does, too.
+	// Without the manifest, the remaining data opens, and so does a directory of a version without manifests.
 	dir := copyDir(t, closed)
 	remove("MANIFEST")(t, dir)
 	cut(first, 400)(t, dir)
@@ -91,8 +91,8 @@ func TestLogThatIsGone(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "MANIFEST"))
 }
 
-// TestSnapshotThatIsGone removes single files of a directory that has a snapshot.
-func TestSnapshotThatIsGone(t *testing.T) {
+// TestOpen_RefusesLostSnapshotFiles removes single files of a directory that has a snapshot.
+func TestOpen_RefusesLostSnapshotFiles(t *testing.T) {
 	closed := t.TempDir()
 	e := open(t, Options{Dir: closed, LogLimit: 1 << 10})
 	c := connect(t, e)
@@ -115,8 +115,8 @@ func TestSnapshotThatIsGone(t *testing.T) {
 	require.Equal(t, 2, seen)
 }
 
-// TestTornEnd tells what a crash leaves behind the last record from what it cannot leave.
-func TestTornEnd(t *testing.T) {
+// TestOpen_TornEndOfLog distinguishes the bytes that a crash can leave after the last record from other bytes.
+func TestOpen_TornEndOfLog(t *testing.T) {
 	big := record.Start(nil)
 	big = record.AppendCommand(big, []string{"SET", "big", strings.Repeat("x", 3<<20)})
 	record.Seal(big, 4)
@@ -129,7 +129,7 @@ func TestTornEnd(t *testing.T) {
 		"a page of zeros":                        {FsyncAlways, make([]byte, 4096), true},
 		"half of a large record":                 {FsyncAlways, big[:2<<20], true},
 		"many zeros":                             {FsyncAlways, make([]byte, 1<<20+1), false},
-		"much that is no record":                 {FsyncAlways, random, false},
+		"many bytes that are not a record":       {FsyncAlways, random, false},
 		"many zeros, of a log synced at times":   {FsyncEverySecond, make([]byte, 2<<20), true},
 		"many zeros, of a log that is not":       {FsyncNever, make([]byte, 2<<20), true},
 		"zeros and then a record, not synced":    {FsyncNever, append(make([]byte, 100), big...), false},
@@ -147,7 +147,7 @@ func TestTornEnd(t *testing.T) {
 				var ce *CorruptError
 				require.ErrorAs(t, err, &ce)
 				require.Equal(t, int64(len(data)), ce.Offset)
-				// What the error says can be done is all that is needed.
+				// The remedy in the error suffices.
 				require.NoError(t, os.Truncate(path, ce.Offset))
 				require.NoError(t, opens(t, dir))
 				return
@@ -174,8 +174,8 @@ func TestLockRemoved(t *testing.T) {
 	require.Equal(t, "v", connect(t, open(t, Options{Dir: dir})).must(t, "GET", "k").text)
 }
 
-// TestUnnamedFiles opens a directory in which files were being made when the process before was killed.
-func TestUnnamedFiles(t *testing.T) {
+// TestOpen_RemovesUnfinishedFiles opens a directory in which files were being made when the process before was killed.
+func TestOpen_RemovesUnfinishedFiles(t *testing.T) {
 	killed, _ := written(t, Options{}, 2)
 	for _, name := range []string{"log-000000000002.tmp", "snapshot-000000000002.tmp", "MANIFEST.tmp", "room.tmp"} {
 		require.NoError(t, os.WriteFile(filepath.Join(killed, name), []byte("half"), 0o600))

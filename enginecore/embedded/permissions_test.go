@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFilesAreForTheirOwner sees that nobody else may read a data directory, whatever was written into it.
+// TestFilesAreForTheirOwner checks that no other user may read a data directory, whatever was written into it.
 func TestFilesAreForTheirOwner(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	e := open(t, Options{Dir: dir, LogLimit: 1 << 10})

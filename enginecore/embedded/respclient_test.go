@@ -120,7 +120,7 @@ func (v value) texts() []string {
 	return out
 }
 
-// sorted orders the elements, in groups, where a server's order is that of its hash tables.
+// sorted orders the elements, in groups, where a server returns the order of its hash tables.
 func (v value) sorted(group int) value {
 	var parts []value
 	for i := 0; i+group <= len(v.elems); i += group {

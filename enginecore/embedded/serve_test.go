@@ -26,7 +26,7 @@ func (l *lacking) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// The port goes on when the machine lacked descriptors for a while.
+// The port continues to serve after the machine had no descriptors for a while.
 func TestServeSurvivesALackOfDescriptors(t *testing.T) {
 	t.Parallel()
 	e := open(t, Options{})

@@ -60,7 +60,7 @@ func (d *badDisk) fault(op aof.Op, name string) error {
 		d.synced[name] = d.synced[name+".tmp"]
 	case op == aof.OpSync && hit && d.keeps:
 	case op == aof.OpSync && hit:
-		// What a failed sync has not written is gone, though a later one may succeed.
+		// Data that a failed sync has not written is lost, though a later sync may succeed.
 		if err := os.Truncate(name, d.synced[name]); err != nil {
 			return err
 		}
@@ -87,7 +87,7 @@ func (d *badDisk) die() {
 	d.dead = true
 }
 
-// history is what callers of pairLibrary have been told.
+// history are the replies to callers of pairLibrary, by ids.
 type history struct {
 	told, refused, unknown map[string]bool
 	next                   int
@@ -127,21 +127,21 @@ func (h *history) calls(t *testing.T, e *Engine, n int) {
 			continue
 		}
 		for id := range pairs(v) {
-			h.told[id] = true // a read tells, too
+			h.told[id] = true // a read acknowledges, too
 		}
 	}
 }
 
-// check compares what an engine holds with what was told.
+// check compares the data of an engine with the acknowledged and refused calls.
 func (h *history) check(t *testing.T, e *Engine) {
 	t.Helper()
 	c := connect(t, e)
 	left, right := pairs(c.must(t, "HGETALL", "left")), pairs(c.must(t, "HGETALL", "right"))
 	for id := range h.told {
-		require.Contains(t, left, id, "was told and is gone")
+		require.Contains(t, left, id, "was acknowledged and is lost")
 	}
 	for id := range h.refused {
-		require.NotContains(t, left, id, "was refused and is there")
+		require.NotContains(t, left, id, "was refused and exists")
 	}
 	require.Equal(t, left, right, "half a call is there")
 	if len(left) > 0 {
@@ -150,7 +150,7 @@ func (h *history) check(t *testing.T, e *Engine) {
 }
 
 func (h *history) String() string {
-	return fmt.Sprintf("told %d, refused %d, unknown %d", len(h.told), len(h.refused), len(h.unknown))
+	return fmt.Sprintf("acknowledged %d, refused %d, unknown %d", len(h.told), len(h.refused), len(h.unknown))
 }
 
 // serves waits until calls are served.
@@ -159,9 +159,9 @@ func serves(t *testing.T, e *Engine) {
 	require.Eventually(t, func() bool { return e.Err() == nil }, 5*time.Minute, time.Millisecond)
 }
 
-// TestEveryDiskFault fails each operation on the data directory once, in every policy. Calls go on by themselves
-// afterwards, and what was told is there, what was refused is not: at once, after the engine was closed, and after it
-// was killed while the disk was still broken.
+// TestEveryDiskFault fails each operation on the data directory once, with every sync policy. Calls continue by
+// themselves afterwards. Acknowledged writes exist and refused ones do not: at once, after the engine was closed, and
+// after it was killed while the disk was still broken.
 func TestEveryDiskFault(t *testing.T) {
 	for _, policy := range []Fsync{FsyncAlways, FsyncEverySecond, FsyncNever} {
 		for _, ops := range [][]aof.Op{{aof.OpWrite}, {aof.OpWrite, aof.OpTruncate}, {aof.OpWrite, aof.OpTruncate, aof.OpRead}, {aof.OpSync}, {aof.OpCreate}, {aof.OpRename}, {aof.OpSyncDir}} {
@@ -186,7 +186,7 @@ func TestEveryDiskFault(t *testing.T) {
 func brokenDisk(t *testing.T, policy Fsync, d *badDisk, killed bool, sum *history) bool {
 	t.Helper()
 	dir := memoryDir(t)
-	d.keeps = killed && policy != FsyncAlways // other policies may lose what was told when the machine dies
+	d.keeps = killed && policy != FsyncAlways // other policies may lose acknowledged calls when the machine fails
 	o := Options{Dir: dir, Library: pairLibrary, Fsync: policy, LogLimit: 1 << 10, Logger: quiet(), fault: d.fault, retryPause: time.Millisecond}
 	h := newHistory()
 	e, err := Open(context.Background(), o)
@@ -260,8 +260,8 @@ func fill(t *testing.T, path string) {
 	}
 }
 
-// TestFullDisk fills a real file system: the call that does not fit is refused and seen by nobody, all others are
-// refused as well, and when there is room again the engine goes on.
+// TestFullDisk fills a real file system: the call that does not fit is refused without any effect, all others are
+// refused as well, and once the disk has room again the engine continues.
 func TestFullDisk(t *testing.T) {
 	for _, policy := range []Fsync{FsyncAlways, FsyncEverySecond, FsyncNever} {
 		t.Run(fmt.Sprint("fsync ", policy), func(t *testing.T) {
@@ -277,7 +277,7 @@ func TestFullDisk(t *testing.T) {
 			for round := 1; round <= 2; round++ {
 				ballast := filepath.Join(disk, "ballast")
 				fill(t, ballast)
-				for len(h.refused) == 0 || e.Err() == nil { // what is left of the last page may take some
+				for len(h.refused) == 0 || e.Err() == nil { // the rest of the last page may take some
 					h.calls(t, e, 1)
 				}
 				require.ErrorIs(t, e.Err(), syscall.ENOSPC)
@@ -307,7 +307,7 @@ func TestFullDisk(t *testing.T) {
 			connect(t, e).must(t, "PUBLISH", "ch", "after")
 			v, err := listener.read()
 			require.NoError(t, err)
-			require.Equal(t, "after", v.elems[2].text, "the connection stays, and only what happened is told")
+			require.Equal(t, "after", v.elems[2].text, "the connection stays, and receives only applied writes")
 			require.Empty(t, h.unknown)
 			require.NoError(t, e.Close())
 			h.checkDir(t, o)
@@ -315,7 +315,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestRefusedMessages sees that a unit that could not be logged wakes nobody and tells nobody.
+// TestRefusedMessages checks that a unit that could not be logged neither wakes a waiting reader nor publishes a
+// message.
 func TestRefusedMessages(t *testing.T) {
 	d := &badDisk{ops: []aof.Op{aof.OpWrite}, lasts: true}
 	e := open(t, Options{Dir: t.TempDir(), fault: d.fault, retryPause: time.Millisecond})
@@ -344,8 +345,8 @@ func TestRefusedMessages(t *testing.T) {
 	require.Equal(t, "new", v.elems[2].text)
 }
 
-// TestFailedSync lets a sync fail while replies and messages wait for it. Nobody is told anything, neither then nor by
-// a later read; the connections end, and everything is there once the engine has written it to other files.
+// TestFailedSync lets a sync fail while replies and messages wait for it. They are never sent, neither then nor by a
+// later read; the connections end, and all data exists once the engine has written it to other files.
 func TestFailedSync(t *testing.T) {
 	dir := t.TempDir()
 	f := &slowDisk{}
@@ -368,7 +369,7 @@ func TestFailedSync(t *testing.T) {
 	close(f.proceed)
 	for _, c := range []*rawClient{writer, reader, listener} {
 		_, err := c.read()
-		require.Error(t, err, "something was told")
+		require.Error(t, err, "a reply or message was sent")
 	}
 	err = e.log.Wait(context.Background(), direct)
 	require.ErrorContains(t, err, "not known whether the call is kept")
@@ -376,14 +377,14 @@ func TestFailedSync(t *testing.T) {
 	e.gate.Unlock()
 	serves(t, e)
 	require.Contains(t, pairs(idle.must(t, "HGETALL", "left")), "one")
-	require.Contains(t, lastLog(t, dir), "log-000000000002", "a file whose sync has failed is not written any more")
+	require.Contains(t, lastLog(t, dir), "log-000000000002", "a file whose sync has failed is not written again")
 	want := idle.dump(t)
 	require.NoError(t, e.Close())
 	require.Equal(t, want, connect(t, open(t, Options{Dir: dir})).dump(t))
 }
 
-// TestRepairInSteps interrupts a repair once its snapshot stands in the place of the log: the log must not be written
-// any more, though it could be by then.
+// TestRepairInSteps interrupts a repair once its snapshot has replaced the log: the log must not be written after that,
+// although it is writable again.
 func TestRepairInSteps(t *testing.T) {
 	var mu sync.Mutex
 	left := map[aof.Op]int{}
@@ -413,8 +414,9 @@ func TestRepairInSteps(t *testing.T) {
 	h.checkDir(t, o)
 }
 
-// TestNoRepair keeps the log from being read again: the engine says so, refuses on, and opens with all that was told.
-func TestNoRepair(t *testing.T) {
+// TestRepairFails_EngineRefusesCalls prevents the log from being read again: the engine reports the fault, continues to
+// refuse calls, and opens later with all acknowledged writes.
+func TestRepairFails_EngineRefusesCalls(t *testing.T) {
 	d := &badDisk{ops: []aof.Op{aof.OpWrite, aof.OpRead}}
 	o := Options{Dir: t.TempDir(), Library: pairLibrary, fault: d.fault, retryPause: time.Millisecond, Logger: quiet()}
 	e, err := Open(context.Background(), o)

@@ -24,8 +24,8 @@ const (
 
 var sampleCalls = []string{listName, searchName, calculateName, writeName}
 
-// bench is what the tests of the agent build on: a model outside the bubble of the test, whose network input would
-// keep the virtual clock from passing inside it, and a directory for notes.
+// bench has the parts of the agent's tests: a model outside the bubble of the test, whose network input would keep the
+// virtual clock from passing inside it, and a directory for notes.
 type bench struct {
 	model *localModel
 	base  string
@@ -63,7 +63,7 @@ func decideOn(t *flowtest.T, run *flowtest.TypedRun[Answer], d Decision) string 
 		}
 		t.Advance(time.Minute)
 	}
-	t.Fatal("nobody is asked\n" + run.Table())
+	t.Fatal("no approval is requested\n" + run.Table())
 	return ""
 }
 
@@ -84,7 +84,7 @@ func (b *bench) note(t *flowtest.T) string {
 	return string(text)
 }
 
-// spent returns what the run's budget has counted.
+// spent returns the usage that the run's budget has counted.
 func spent(t *flowtest.T, run *flowtest.TypedRun[Answer]) int64 {
 	t.Helper()
 	state, err := t.Client().Budget(t.Context(), budgetOf(run.RunRef))
@@ -125,7 +125,7 @@ func streamed(t *flowtest.T, run *flowtest.TypedRun[Answer]) (texts [][]string, 
 	return texts, frames
 }
 
-// used is what the turns of the sample question use, by the model itself.
+// used returns the tokens of the turns of the sample question, by the model itself.
 func used(answer Answer) (total int64) {
 	conversation, _ := Begin(context.Background(), sampleQuestion)
 	results := answer.Calls
@@ -240,7 +240,7 @@ func TestModelFailsOnce(t *testing.T) {
 	}
 }
 
-// The run ends at the hard limit of its budget: no further turn begins, and what was refused is not counted.
+// The run ends at the hard limit of its budget: no further turn begins, and refused tokens are not counted.
 func TestBudgetEndsTheRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

@@ -32,10 +32,10 @@ func calculate(text string) (float64, error) {
 	return value, nil
 }
 
-// expression is what is left of an expression.
+// expression is the rest of an expression.
 type expression struct{ rest string }
 
-// next returns the next character that is no space, 0 at the end.
+// next returns the next character except spaces, 0 at the end.
 func (e *expression) next() byte {
 	if e.rest = strings.TrimLeft(e.rest, " \t"); e.rest == "" {
 		return 0

@@ -14,7 +14,7 @@ const (
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
-	// ToolCalls are what an assistant asks for; ToolCallID is the call that a message of a tool answers.
+	// ToolCalls are the calls that an assistant requests; ToolCallID is the call that a message of a tool answers.
 	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
@@ -32,7 +32,7 @@ type FunctionCall struct {
 	Arguments string `json:"arguments"`
 }
 
-// Usage is what a call of the model used.
+// Usage counts the tokens of a call of the model.
 type Usage struct {
 	Prompt     int64 `json:"prompt_tokens"`
 	Completion int64 `json:"completion_tokens"`

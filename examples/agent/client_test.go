@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// A model of others gets the key and the name, and its faults are told apart by whether another try can help.
-func TestModelOfOthers(t *testing.T) {
+// Another provider's model gets the key and the name. Its faults are classified by whether another try can help.
+func TestModelOfAnotherProvider(t *testing.T) {
 	t.Parallel()
 	const counted = `data: {"choices":[],"usage":{"total_tokens":7}}` + "\n\n"
 	const call = `data: {"choices":[{"delta":{"tool_calls":[{"index":%d,"id":"a","function":{"name":"calculate"}}]}}]}` + "\n\n"

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// Names that others use to find what the flow has.
+// Names by which others find parts of the flow.
 const (
 	flowName   = "agent"
 	turnsNode  = "turns"  // of the flow
@@ -34,7 +34,7 @@ const (
 const (
 	// maxTurns bounds how often the model is asked.
 	maxTurns = 12
-	// approvalTime is how long a person may take before the call is escalated; it goes on waiting.
+	// approvalTime is how long a person may take before the call is escalated; it continues to wait.
 	approvalTime = 24 * time.Hour
 )
 
@@ -63,7 +63,7 @@ type Decision struct {
 	By       string `json:"by"`
 }
 
-// decisionSchema is what a Decision must be, before the run goes on.
+// decisionSchema is the schema that a Decision must satisfy before the run continues.
 var decisionSchema = json.RawMessage(`{"type":"object","required":["approved","by"],
 	"properties":{"approved":{"type":"boolean"},"by":{"type":"string","minLength":1}}}`)
 
@@ -80,7 +80,7 @@ type RecordInput struct {
 	Results      []Message    `json:"results"`
 }
 
-// agent has what its activities need: a model and tools.
+// agent has the dependencies of its activities: a model and tools.
 type agent struct {
 	client *modelClient
 	tools  map[string]tool
@@ -215,7 +215,7 @@ func (a *agent) planCall(
 		flow.Field("decision", decision)))
 }
 
-// Call carries out a tool call. What the model has done wrong is a result, which the model reads.
+// Call executes a tool call. A mistake of the model is a result, which the model reads.
 func (a *agent) Call(_ context.Context, in ToolInput) (Message, error) {
 	result := func(text string) (Message, error) {
 		return Message{Role: roleTool, Content: clip(text, maxResult), ToolCallID: in.Call.ID}, nil

@@ -18,11 +18,11 @@ import (
 // asks for one, and answers.
 type localModel struct {
 	requests atomic.Int64
-	// fault chooses what goes wrong with the request of that number, counted from 1. Nil is nothing.
+	// fault chooses the fault of the request of that number, counted from 1. Nil is none.
 	fault func(request int64) modelFault
 }
 
-// modelFault is what goes wrong with a request.
+// modelFault is a fault of a request.
 type modelFault int
 
 const (

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// show prints what happens in a run, and answers its approvals.
+// show prints the events of a run, and answers its approvals.
 type show struct {
 	client *runtime.Client
 	run    *runtime.RunRef
@@ -59,7 +59,7 @@ func (s *show) follow(ctx context.Context, over <-chan struct{}) error {
 }
 
 // turn prints the tokens of a turn as they come, and its tool calls.
-func (s *show) turn(ctx context.Context, t runtime.Turn) error {
+func (s *show) turn(ctx context.Context, t fabrictype.Turn) error {
 	fmt.Fprintf(s.out, "\nTurn %d: ", t.Number)
 	attempt := 1
 	for frame, err := range s.client.Run(t.Flow, t.Run).Stream(ctx, modelNode, "") {
@@ -89,7 +89,7 @@ func (s *show) turn(ctx context.Context, t runtime.Turn) error {
 	return nil
 }
 
-// approvals answers what the run waits for.
+// approvals answers the open waits of the run.
 func (s *show) approvals(ctx context.Context) error {
 	waits, err := s.run.Waitpoints(ctx)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *show) answer(a Answer) {
 	fmt.Fprintf(s.out, "\nAnswer: %s\n", a.Text)
 }
 
-// budget prints what the run has used.
+// budget prints the usage of the run.
 func (s *show) budget(ctx context.Context) error {
 	state, err := s.client.Budget(ctx, budgetOf(s.run))
 	if err != nil {
@@ -148,6 +148,6 @@ func (s *show) budget(ctx context.Context) error {
 }
 
 // budgetOf names the budget of a run.
-func budgetOf(run *runtime.RunRef) runtime.BudgetRef {
-	return runtime.BudgetRef{Name: budgetName, Flow: run.FlowName(), Run: run.ID()}
+func budgetOf(run *runtime.RunRef) fabrictype.BudgetRef {
+	return fabrictype.BudgetRef{Name: budgetName, Flow: run.FlowName(), Run: run.ID()}
 }

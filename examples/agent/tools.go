@@ -28,7 +28,7 @@ const (
 // maxResult bounds the result of a tool, in bytes.
 const maxResult = 8 << 10
 
-// tool is what the model can call.
+// tool is a function that the model can call.
 type tool struct {
 	spec functionSpec
 	// changes says that the tool changes something, so a person has to approve each call.

@@ -26,8 +26,8 @@ func TestCalculate(t *testing.T) {
 	}
 }
 
-// What the model gets wrong is a result that it reads.
-func TestCallsThatTheModelGetsWrong(t *testing.T) {
+// A mistake of the model is a result that it reads.
+func TestWrongCallsAreResults(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a := newAgent(nil, newTools(dir))

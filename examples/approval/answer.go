@@ -35,10 +35,10 @@ func openWait(ctx context.Context, client *runtime.Client, version string) (runt
 // answer gives the answer of one person. Given again, it changes nothing.
 func answer(
 	ctx context.Context, client *runtime.Client, version string, d approvals.Decision,
-) (runtime.SignalResult, error) {
+) (fabrictype.SignalResult, error) {
 	wait, err := openWait(ctx, client, version)
 	if err != nil {
-		return runtime.SignalResult{}, err
+		return fabrictype.SignalResult{}, err
 	}
 	who := strings.ToLower(d.By)
 	return client.Signal(ctx, wait.Token,
@@ -59,7 +59,7 @@ func answerCommand(ctx context.Context, p program, o options) error {
 }
 
 // outcome describes the outcome of an answer.
-func outcome(d runtime.SignalResult, who string) string {
+func outcome(d fabrictype.SignalResult, who string) string {
 	switch d.Outcome {
 	case fabrictype.SignalAccepted:
 		return fmt.Sprintf("The answer of %s is recorded. Others have to answer, too.", who)

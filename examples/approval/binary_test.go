@@ -73,7 +73,7 @@ func testProcesses(t *testing.T, b *bench, server bool) {
 	require.Equal(t, "\n", b.says("status"))
 	b.deployed("v1")
 
-	// One no is enough, also of somebody who has said yes before, and it is told why.
+	// One rejection is enough, also from a person who has agreed before, and the run has its reason.
 	run := b.do("run", "v2")
 	run.until("waits for 2 people")
 	require.Contains(t, b.says("status"), "v1 is live.\nv2  under way  ")
@@ -90,7 +90,7 @@ func testProcesses(t *testing.T, b *bench, server bool) {
 	require.NoDirExists(t, b.site.path("sources", "v2"))
 	require.Contains(t, b.do(approve, "v2", "-by", "cem").fails(), "v2: the deployment does not wait for answers")
 
-	// What is live, but not what it says it is, is taken back. The people answer by links.
+	// A live release that is not the expected one is rolled back. The people answer by links.
 	run = b.do("run", "v3", "-defect", "verify")
 	run.until("waits for 2 people")
 	serve := b.do("serve", "-address", "127.0.0.1:0")
@@ -114,7 +114,7 @@ func testProcesses(t *testing.T, b *bench, server bool) {
 	require.Contains(t, b.says("run", "v1"), "Deployment of v1 goes on. What was finished does not run again.\n")
 }
 
-// refusesOtherNames asks for the page by a name that somebody else's site has.
+// refusesOtherNames requests the page by the name of a foreign site.
 func refusesOtherNames(t *testing.T, page string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, page, http.NoBody)
@@ -177,7 +177,7 @@ func testEscalation(t *testing.T, b built) {
 	bench.live("v1")
 }
 
-// testKilled kills the program while it waits. The people answer while nothing runs, and the next start goes on with
+// testKilled kills the program while it waits. The people answer while nothing runs, and the next start continues with
 // it.
 func testKilled(t *testing.T, b built) {
 	bench := b.bench(t)

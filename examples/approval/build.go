@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// The module that is deployed. Its files end in .txt here, so that they are no part of this program.
+// The module that is deployed. Its files end in .txt here, so that they do not belong to this program.
 //
 //go:embed module
 var module embed.FS
@@ -27,7 +27,7 @@ type Change struct {
 	Site string `json:"site"`
 	// Version names the release.
 	Version string `json:"version"`
-	// Defect breaks the change on purpose, to see what happens: "test" or "verify". Usually empty.
+	// Defect breaks the change on purpose, to show the effect: "test" or "verify". Usually empty.
 	Defect string `json:"defect,omitempty"`
 }
 
@@ -135,7 +135,7 @@ const outputTail = 2000
 func execute(ctx context.Context, dir, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	// The flags of this machine stay, so that what it has compiled is not compiled again.
+	// The flags of this machine stay, so that the compiler's cache is used.
 	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -buildvcs=false")
 	cmd.Env = append(os.Environ(), "GOFLAGS="+flags, "GOWORK=off", "GOPROXY=off", "GOTOOLCHAIN=local")
 	cmd.WaitDelay = time.Second

@@ -76,12 +76,12 @@ func withEngine(ctx context.Context, p program, o options, use func(*runtime.Eng
 	return errors.Join(err, engine.Close())
 }
 
-// withClient is withEngine for what needs the client only.
+// withClient is withEngine for functions that need the client only.
 func withClient(ctx context.Context, p program, o options, use func(*runtime.Client) error) error {
 	return withEngine(ctx, p, o, func(_ *runtime.Engine, client *runtime.Client) error { return use(client) })
 }
 
-// share lets other processes reach the engine, if it is in this one, until ctx ends. There is no authentication, so it
+// share lets other processes reach the engine, if it is in this one, until ctx ends. It has no authentication, so it
 // listens on this machine only.
 func share(ctx context.Context, engine *runtime.Engine, o options) error {
 	if engine.Embedded() == nil || o.listen == "" {

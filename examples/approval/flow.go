@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// The activities. What may be better a moment later is tried again; a test that fails would fail again.
+// The activities. A step that may succeed a moment later is tried again; a test that fails would fail again.
 var (
 	build    = activity.New("site.build", Build, transientRetry, activity.StartToClose(10*time.Minute))
 	test     = activity.New("site.test", Test, transientRetry, activity.StartToClose(10*time.Minute))
@@ -42,8 +42,8 @@ const (
 const approvers = 2
 
 // Deployment declares the flow. If it is not decided within the time of escalation, it escalates and keeps waiting. A
-// plain flow does without what an engine of the contract's functions alone lacks: it waits for two answers, of which
-// none may be a no, and takes nothing back.
+// plain flow omits the parts that an engine with the contract's functions alone lacks: it waits for two answers, of
+// which none may be a rejection, and rolls nothing back.
 func Deployment(escalation time.Duration, plain bool) (*flow.Definition[Change, Deployed], error) {
 	f := flow.New[Change, Deployed](flowName,
 		flow.Describe("Deploys a web site when two people agree, and takes back what is not good."))
@@ -76,7 +76,7 @@ func Deployment(escalation time.Duration, plain bool) (*flow.Definition[Change, 
 
 // takeBack adds the nodes that undo a deployment which has failed, and that clean up after each.
 func takeBack(f *flow.Builder[Change, Deployed], steps ...flow.Upstream) {
-	// A node that fails makes those behind it skipped, which is no failure of theirs. So every step has its own way
+	// When a node fails, its downstreams are skipped, which is not a failure of theirs. So every step has its own way
 	// back.
 	ends := []flow.Upstream{steps[len(steps)-1]}
 	for _, step := range steps {

@@ -119,7 +119,7 @@ func (o *options) parse(args []string, help io.Writer) error {
 	return errors.Join(o.setVersion(words), o.check())
 }
 
-// setVersion takes the words beside the flags.
+// setVersion reads the arguments after the flags.
 func (o *options) setVersion(words []string) error {
 	switch {
 	case len(words) > 1 || len(words) == 1 && o.command.args == "":

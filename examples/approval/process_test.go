@@ -25,7 +25,7 @@ func buildProgram(t *testing.T) built {
 	return built(binary)
 }
 
-// process is the running program, with what it prints.
+// process is the running program, with its output.
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -60,7 +60,7 @@ func (b built) start(t *testing.T, args ...string) *process {
 // patience bounds every wait.
 const patience = time.Minute
 
-// until waits for a line with a text in it and returns what follows the text.
+// until waits for a line that contains a text, and returns the rest of the line.
 func (p *process) until(text string) string {
 	p.t.Helper()
 	late := time.After(patience)
@@ -96,7 +96,7 @@ func (p *process) succeeds() {
 	require.Zero(p.t, p.end(), p.printed()+p.stderr.String())
 }
 
-// fails waits for the end, which must be a failure, and returns what was said about it.
+// fails waits for the end, which must be a failure, and returns the error output.
 func (p *process) fails() string {
 	p.t.Helper()
 	require.Equal(p.t, exitFailure, p.end(), p.printed()+p.stderr.String())
@@ -125,7 +125,7 @@ func (b *bench) do(command string, args ...string) *process {
 	return b.start(b.t, slices.Concat([]string{command}, b.args, args)...)
 }
 
-// says runs a command to its end, which must be a good one, and returns what it printed.
+// says runs a command to its end, which must be a good one, and returns its output.
 func (b *bench) says(command string, args ...string) string {
 	b.t.Helper()
 	p := b.do(command, args...)

@@ -72,7 +72,7 @@ func failure(o options, err error) error {
 		failed.Reason, live), liveErr)
 }
 
-// work runs a worker and the web server of the site, and shows what happens, until the run is over.
+// work runs a worker and the web server of the site, and shows the events of the run, until it is over.
 func work(
 	ctx context.Context, engine *runtime.Engine, client *runtime.Client, started *runtime.Run[Deployed], p program,
 	o options,
@@ -133,8 +133,8 @@ func watchCommand(ctx context.Context, p program, o options) error {
 	})
 }
 
-// follow shows what happens in a run, from its start to its end, and lets the asker, if there is one, ask for the
-// answers that it waits for.
+// follow shows the events of a run, from its start to its end, and lets the asker, if there is one, ask for the answers
+// that the run waits for.
 func follow(ctx context.Context, client *runtime.Client, o options, out *console, ask *asker) error {
 	show := display{console: out}
 	if ask != nil {

@@ -99,7 +99,7 @@ func (l linksPage) open(ctx context.Context) ([]link, error) {
 		return nil, err
 	}
 	var links []link
-	for _, run := range page.Runs {
+	for _, run := range page.Items {
 		if run.State != fabrictype.RunRunning {
 			continue
 		}

@@ -31,7 +31,7 @@ func serveHTTP(ctx context.Context, l net.Listener, h http.Handler) error {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if server.Shutdown(last) != nil {
-			_ = server.Close() // whoever still reads had a second
+			_ = server.Close() // a slow reader had a second
 		}
 	})
 	err := server.Serve(l)

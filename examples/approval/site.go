@@ -18,7 +18,7 @@ import (
 //	site.url           where the server of the site listens
 //
 // Every change is one rename, so a reader, or a process that starts after a crash, finds a consistent state. Every
-// method may be repeated: it does only what remains to be done.
+// method may be repeated: it performs only the remaining changes.
 type Site string
 
 const (

@@ -44,7 +44,7 @@ func TestSiteGoesForthAndBack(t *testing.T) {
 	}
 	require.NoDirExists(t, site.path("releases", "v2"))
 
-	// What never was live goes without a trace, and the first release leaves nothing behind.
+	// A release that was never live is removed without a trace, and the withdrawal of the first release leaves nothing.
 	require.NoError(t, site.publish("v3", write("3")))
 	_, err := site.withdraw("v3")
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func served(t *testing.T, site Site) string {
 	return server.URL
 }
 
-// The whole work without the engine: built, tested, deployed, looked at, taken back.
+// All steps without the engine: build, test, deploy, verify, roll back.
 func TestWork(t *testing.T) {
 	t.Parallel()
 	ctx, site := t.Context(), Site(t.TempDir())

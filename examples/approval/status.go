@@ -45,7 +45,7 @@ func list(ctx context.Context, client *runtime.Client, p program, o options) err
 	}
 	page, err := client.ListRuns(ctx, runtime.RunQuery{Flow: flowName}, "", listed)
 	table := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
-	for _, run := range page.Runs {
+	for _, run := range page.Items {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", run.Run, progressOf(run.State), run.CreatedAt.Local().Format(time.DateTime))
 	}
 	return errors.Join(err, table.Flush())
@@ -61,16 +61,16 @@ func progressOf(state fabrictype.RunState) string {
 	return string(state)
 }
 
-// writeStatus shows each node of a deployment and what it waits for.
+// writeStatus shows each node of a deployment and the reason why it waits.
 func writeStatus(out io.Writer, run *runtime.RunDescription, waits []runtime.Waitpoint) {
 	fmt.Fprintf(out, "%s: %s, begun %s\n", run.Run, progressOf(run.State), run.CreatedAt.Local().Format(time.DateTime))
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, n := range run.Nodes {
-		text := strings.TrimSpace(strings.Join([]string{n.Reason, n.Why, n.Message}, " "))
+		text := strings.TrimSpace(strings.Join([]string{n.Reason, n.Waiting.Sentence, n.Message}, " "))
 		text, _, _ = strings.Cut(text, "\n")
 		fmt.Fprintf(table, "  %s\t%s\t%s\n", n.Name, n.State, text)
 	}
-	_ = table.Flush() // standard output that is gone is no reason to fail
+	_ = table.Flush() // a closed standard output is not a failure
 	for _, w := range waits {
 		fmt.Fprintf(out, "%s: %d of %d answers, open for %s%s\n", w.Node, w.Received, w.Needed,
 			time.Since(w.OpenedAt).Round(time.Second), escalation(w))

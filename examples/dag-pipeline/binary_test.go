@@ -20,8 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// TestBinary runs the built program from another directory. It is not parallel, nor are those of its parts that measure
-// time or keep the machine busy.
+// TestBinary runs the built program from another directory. It is not parallel, nor are the parts that measure time or
+// keep the machine busy.
 func TestBinary(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "dag-pipeline")
 	output, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, ".").CombinedOutput()
@@ -39,7 +39,7 @@ func TestBinary(t *testing.T) {
 	})
 	for _, kind := range testserver.Servers(t) {
 		t.Run("killed "+string(kind), func(t *testing.T) {
-			// What is lost here is lost by the kill: with a short lease, a busy machine would cost workers as well.
+			// All losses here come from the kill: with a short lease, a busy machine would lose workers as well.
 			b.testKilled(t, testserver.Start(t, testserver.Options{Kind: kind}).URL(), defaultLease)
 		})
 		t.Run("interrupted "+string(kind), func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestBinary(t *testing.T) {
 // built is the program as a file.
 type built struct{ path string }
 
-// process is the running program, with what it has printed.
+// process is the running program, with its output so far.
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
@@ -277,11 +277,11 @@ func (b built) testKilled(t *testing.T, engine string, lease time.Duration) {
 		return line == "Begun, but not finished, by a process that is gone or still runs: measure-00 measure-01 measure-03 measure-04"
 	})
 	require.Equal(t, []string{"scan", "cut", "measure-02", "measure-05"}, finished)
-	waited := second.until("that it goes on", func(line string) bool {
+	waited := second.until("that it continues", func(line string) bool {
 		m := change.FindStringSubmatch(line)
 		return m != nil && !slices.Contains(finished, m[1])
 	})
-	t.Logf("goes on %s after it was started again", waited.Round(time.Millisecond))
+	t.Logf("continues %s after it was started again", waited.Round(time.Millisecond))
 	require.Zero(t, second.end(), &second.stderr)
 	b.checkRecord(t, dir, finished)
 

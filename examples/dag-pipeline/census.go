@@ -17,9 +17,9 @@ type Source struct {
 	Root string `json:"root"`
 }
 
-// Listing is what a scan found. It holds no file names: the engine keeps every node's result and gives it to the nodes
-// that ask for it, so a result is limited to 1 MiB, and a large tree has more names than that. The order in which a
-// tree is walked makes them unnecessary: a directory's path says where to begin and where to end.
+// Listing is the result of a scan. It holds no file names: the engine keeps every node's result and gives it to the
+// nodes that need it, so a result is limited to 1 MiB, and a large tree has more names than that. The order in which a
+// tree is walked makes them unnecessary: a directory's path defines the beginning and the end of a span.
 type Listing struct {
 	Found
 	// Spans divide the tree, in the order of the walk.
@@ -46,7 +46,7 @@ type Span struct {
 // maxSpanText bounds the paths in a Listing, in bytes. In a tree that has more, spans cover several directories each.
 const maxSpanText = 256 << 10
 
-// Scan walks the tree and counts what there is to measure.
+// Scan walks the tree and counts the files to measure.
 func Scan(ctx context.Context, in Source) (Listing, error) {
 	if err := checkTree(in.Root); err != nil {
 		return Listing{}, activity.NonRetryable(err)

@@ -67,7 +67,7 @@ func bar(b *strings.Builder, y int, p Package, unit float64) {
 		thousands(p.Lines))
 }
 
-// tail shortens a path to fit beside a bar. It keeps the end, which is more specific.
+// tail shortens a path to fit next to a bar. It keeps the end, which is more specific.
 func tail(path string) string {
 	runes := []rune(path)
 	if len(runes) <= labelLength {

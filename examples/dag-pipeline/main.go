@@ -138,7 +138,7 @@ func take(
 	if err := worker.Register(scan, cut, measure, join, rank, report, chart, publish); err != nil {
 		return Edition{}, err
 	}
-	// What is there of the run is looked up before this process adds to it.
+	// The state of the run is read before this process adds to it.
 	state, err := started.Describe(ctx)
 	if err != nil {
 		return Edition{}, err

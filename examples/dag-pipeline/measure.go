@@ -25,7 +25,7 @@ type MeasureInput struct {
 	Index  int    `json:"index"`
 }
 
-// Counts add up: those of a tree are the sums of those of its packages.
+// Counts add up: the counts of a tree are the sums of the counts of its packages.
 type Counts struct {
 	Files     int   `json:"files"`
 	Bytes     int64 `json:"bytes"`
@@ -83,7 +83,7 @@ const (
 	maxText = 200
 )
 
-// Measure parses the files of one cut. Files that do not parse are counted and named, they are no failure.
+// Measure parses the files of one cut. Files that do not parse are counted and named; they do not fail the node.
 func Measure(ctx context.Context, in MeasureInput) (Summary, error) {
 	if in.Index < 0 || in.Index >= len(in.Cuts) {
 		return Summary{}, activity.NonRetryable(fmt.Errorf("there is no cut %d, only %d", in.Index, len(in.Cuts)))

@@ -22,11 +22,11 @@ const (
 	maxShards  = 256
 	maxWorkers = 1024
 
-	// What WorkerConfig.Lease takes.
+	// The bounds of WorkerConfig.Lease.
 	minLease  = 300 * time.Millisecond
 	maxLease  = time.Hour
 	leaseRule = "300ms to 1h"
-	// defaultLease is what workers have without -lease.
+	// defaultLease is the lease of workers without -lease.
 	defaultLease = 10 * time.Second
 )
 

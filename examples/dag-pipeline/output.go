@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// pictures is what draws a flow: its definition.
+// pictures draws a flow; a definition implements it.
 type pictures interface {
 	Mermaid() string
 	DOT() string
@@ -93,5 +93,5 @@ func writeTotals(out io.Writer, r Ranking) {
 			thousands(p.Functions), thousands(p.Imports), 100*p.CommentRatio(), p.Longest.Name,
 			thousands(p.Longest.Lines))
 	}
-	_ = table.Flush() // standard output that is gone is no reason to fail
+	_ = table.Flush() // a closed standard output is not a failure
 }

@@ -18,7 +18,7 @@ type display struct {
 	redraw bool
 	begun  time.Time
 	drawn  int               // lines on the terminal that the next drawing replaces
-	shown  map[string]string // what was last written about a node, by its name
+	shown  map[string]string // the last line about a node, by its name
 	silent bool              // the engine did not answer the last time
 }
 
@@ -117,8 +117,8 @@ func (d *display) draw(s *runtime.RunDescription) {
 	fmt.Fprint(d.out, b.String())
 }
 
-// describe returns the text beside the gauge of a node.
-func describe(n runtime.NodeDescription) string {
+// describe returns the text next to the gauge of a node.
+func describe(n fabrictype.Node) string {
 	if n.State == active && n.Attempts == 1 && n.Message != "" {
 		return n.Message
 	}
@@ -128,7 +128,7 @@ func describe(n runtime.NodeDescription) string {
 const active = fabrictype.NodeActive
 
 // status is the state of a node in words.
-func status(n runtime.NodeDescription) string {
+func status(n fabrictype.Node) string {
 	switch n.State {
 	case active:
 		if n.Attempts > 1 {
@@ -144,7 +144,7 @@ func status(n runtime.NodeDescription) string {
 }
 
 // waits reports whether a node has not started.
-func waits(n runtime.NodeDescription) bool {
+func waits(n fabrictype.Node) bool {
 	return n.State == fabrictype.NodeWaiting || n.State == fabrictype.NodeWaitingChildren
 }
 

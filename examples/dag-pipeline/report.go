@@ -87,7 +87,8 @@ func writeBroken(b *strings.Builder, r Ranking) {
 	}
 }
 
-// code writes a text as code in a cell of a table. Sources contain anything, so what would end the cell is replaced.
+// code writes a text as code in a cell of a table. Sources contain anything, so characters that would end the cell are
+// replaced.
 func code(text string) string {
 	if text == "" {
 		return ""

@@ -103,12 +103,12 @@ func TestReplaceFile(t *testing.T) {
 func TestDisplay(t *testing.T) {
 	t.Parallel()
 	begun := time.Unix(1000, 0)
-	state := &runtime.RunDescription{Run: "r", State: fabrictype.RunRunning, Nodes: []runtime.NodeDescription{
+	state := &runtime.RunDescription{RunDetail: fabrictype.RunDetail{Run: "r", State: fabrictype.RunRunning, Nodes: []fabrictype.Node{
 		{Name: "scan", State: fabrictype.NodeSucceeded, Attempts: 1, StartedAt: begun, CompletedAt: begun.Add(70 * time.Millisecond)},
 		{Name: "one", State: fabrictype.NodeActive, Attempts: 1, Percent: 50, Message: "half"},
 		{Name: "two", State: fabrictype.NodeDelayed, Attempts: 1, Reason: "disk"},
 		{Name: "three", State: fabrictype.NodeWaitingChildren},
-	}}
+	}}}
 	var plain strings.Builder
 	d := newDisplay(&plain, false)
 	d.found(state)
@@ -135,5 +135,5 @@ func TestDisplay(t *testing.T) {
 	screen.Reset()
 	state.Nodes[1].State = fabrictype.NodeSucceeded
 	d.show(state)
-	require.True(t, strings.HasPrefix(screen.String(), "\x1b[3A"), "draws over what it drew: %q", screen.String())
+	require.True(t, strings.HasPrefix(screen.String(), "\x1b[3A"), "draws over its last output: %q", screen.String())
 }

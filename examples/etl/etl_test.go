@@ -41,7 +41,7 @@ func remove(t testing.TB, s Source, station int) {
 	require.NoError(t, os.Remove(paths[0]))
 }
 
-// expected is what a direct reading of the files finds, in code that shares nothing with the activities.
+// expected has the totals of a direct reading of the files, in code that shares nothing with the activities.
 type expected struct {
 	files, loaded, refused int
 	sums                   map[string]float64 // of the loaded values, by sensor
@@ -144,7 +144,7 @@ func check(t testing.TB, s Source, got Summary) {
 	checkFailed(t, got.Failed)
 }
 
-// checkFailed compares the failed files with what makeData has done to them.
+// checkFailed compares the failed files with the damage that makeData has done to them.
 func checkFailed(t testing.TB, failed []FailedFile) {
 	t.Helper()
 	require.Len(t, failed, 3)
@@ -159,7 +159,7 @@ func checkFailed(t testing.TB, failed []FailedFile) {
 	}
 }
 
-// The totals are those of the files, and the limit holds, on each engine.
+// The totals equal the totals of the files, and the limit holds, on each engine.
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	flowtest.Engines(t, func(t *flowtest.T) {
@@ -209,7 +209,7 @@ func TestLostWorkers(t *testing.T) {
 	})
 }
 
-// Writers that do not know each other share a warehouse, as those of two processes do.
+// Writers that do not know each other share a warehouse, as the writers of two processes do.
 func TestWarehouseOfTwoWriters(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -275,7 +275,7 @@ func TestProgram(t *testing.T) {
 	require.Empty(t, stderr.String())
 }
 
-// The program says what is wrong with its command line.
+// The program reports the fault of its command line.
 func TestBadCommandLines(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// Source is what a run loads, and where to. Both are absolute paths of folders.
+// Source has the folder that a run loads from, and the one that it loads into. Both are absolute paths.
 type Source struct {
 	Data      string `json:"data"`
 	Warehouse string `json:"warehouse"`
@@ -28,7 +28,7 @@ type File struct {
 	Name   string `json:"name"`
 }
 
-// RawRow is a row as it is in a file, as text. Fault says why a line is no row.
+// RawRow is a row as it is in a file, as text. Fault is the reason why a line is not a row.
 type RawRow struct {
 	Line   int    `json:"line"`
 	Time   string `json:"time,omitempty"`
@@ -49,7 +49,7 @@ type Extracted struct {
 // Categories of failures of a file.
 const (
 	categoryUnreadable = "unreadable" // the file system refuses to read it
-	categoryFormat     = "format"     // it is no file of measurements
+	categoryFormat     = "format"     // it is not a file of measurements
 	categoryQuality    = "quality"    // too many of its rows were refused
 )
 
@@ -62,7 +62,7 @@ type FileError struct {
 // ErrorName is the name under which a failure keeps the error.
 func (*FileError) ErrorName() string { return "etl.file" }
 
-// Error names the file and what is wrong with it.
+// Error names the file and its fault.
 func (e *FileError) Error() string { return e.File + ": " + e.Detail }
 
 // fail returns a FileError of a category. Its cause is in the data, so it is not tried again.
@@ -85,7 +85,7 @@ func List(_ context.Context, s Source) ([]File, error) {
 	return files, nil
 }
 
-// Extract reads a file. A line that is no row is a row with a fault; a file that is no table at all is an error.
+// Extract reads a file. A line that is not a row becomes a row with a fault; a file without any table is an error.
 func Extract(_ context.Context, f File) (Extracted, error) {
 	content, err := os.ReadFile(filepath.Join(f.Source.Data, f.Name))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 )
 
-// FileReport is what became of a file that was loaded.
+// FileReport has the loaded and the refused rows of a file.
 type FileReport struct {
 	File    string    `json:"file"`
 	Loaded  int       `json:"loaded"`
@@ -22,7 +22,7 @@ type loader struct {
 	now    int // files in calls at present
 }
 
-// loadCounts is what a loader has done.
+// loadCounts counts the work of a loader.
 type loadCounts struct {
 	Calls    int // of Load
 	Files    int // in these calls
@@ -30,8 +30,8 @@ type loadCounts struct {
 	Peak     int // most files in calls at a time
 }
 
-// Load loads the tables of files, those of one warehouse in one transaction. A table that is there already is left as
-// it is, so Load may be repeated.
+// Load loads the tables of files, all tables of one warehouse in one transaction. A table that is there already is left
+// as it is, so Load may be repeated.
 func (l *loader) Load(_ context.Context, tables []Table) ([]activity.ItemResult[FileReport], error) {
 	l.enter(len(tables))
 	defer l.leave(len(tables))
@@ -100,7 +100,7 @@ func (l *loader) leave(files int) {
 	l.now -= files
 }
 
-// counted returns what the loader has done so far.
+// counted returns the counts of the loader so far.
 func (l *loader) counted() loadCounts {
 	l.mu.Lock()
 	defer l.mu.Unlock()

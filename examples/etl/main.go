@@ -164,7 +164,7 @@ func perform(
 	return summary, nil
 }
 
-// writeWarehouse prints what is in the warehouse, and what this process has done for it.
+// writeWarehouse prints the content of the warehouse, and the counts of this process.
 func writeWarehouse(stdout io.Writer, dir string, did loadCounts) error {
 	transactions, entries, err := readWarehouse(dir)
 	if err != nil {

@@ -46,7 +46,7 @@ func Summarize(_ context.Context, in SummaryInput) (Summary, error) {
 	return s, nil
 }
 
-// cause returns what a FileError says of a file, out of a reason that names the run and the node as well.
+// cause returns the detail of a FileError from a reason that names the run and the node as well.
 func cause(f File, reason string) string {
 	if _, detail, found := strings.Cut(reason, f.Name+": "); found {
 		return detail

@@ -48,7 +48,7 @@ var sensors = map[string]sensor{
 }
 
 // Validate separates the rows that can be loaded from the others. A file of which more than half of the rows are
-// refused fails: its sender has to look at it.
+// refused fails: its sender has to check it.
 func Validate(_ context.Context, x Extracted) (Table, error) {
 	t := Table{File: x.File, Key: x.Key, Rows: []Row{}, Refused: []Refusal{}}
 	for _, raw := range x.Rows {

@@ -12,7 +12,7 @@ import (
 
 // warehouse is a store of rows in a folder: a log of transactions, each a file with its number. A transaction is there
 // whole or not at all. Several processes may write to one folder: the file of a transaction is linked to its name,
-// which fails for all but one writer of a number; the others read what that one has written and try the next number.
+// which fails for all but one writer of a number; the others read that transaction and try the next number.
 type warehouse struct {
 	dir string
 

@@ -12,7 +12,7 @@ type Order struct {
 	Source string `json:"source"`
 }
 
-// Report is what is published.
+// Report is the content to publish.
 type Report struct {
 	Lines []string `json:"lines"`
 }
@@ -22,7 +22,7 @@ type Approval struct {
 	By string `json:"by"`
 }
 
-// Publication is what is published, and who has approved it.
+// Publication is a report, and the approval of a person.
 type Publication struct {
 	Report   Report   `json:"report"`
 	Approval Approval `json:"approval"`

@@ -156,7 +156,7 @@ func TestWorkerServesFlow(t *testing.T) {
 		var lines []string
 		for frame, err := range run.Stream(p.ctx, "publish", "") {
 			require.NoError(p.t, err)
-			lines = append(lines, string(frame.Payload))
+			lines = append(lines, string(frame.Payload()))
 		}
 		require.Equal(p.t, []string{"news 1", "news 2", "news 3"}, lines)
 		logged := 0

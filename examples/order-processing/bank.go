@@ -62,7 +62,7 @@ func (b *Bank) Charge(order, card string, amount Cents) error {
 	return nil
 }
 
-// Refund closes the order, pays back what was charged for it, and returns that amount.
+// Refund closes the order, pays its charge back, and returns that amount.
 func (b *Bank) Refund(order string) Cents {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +78,7 @@ func (b *Bank) Refund(order string) Cents {
 	return p.amount
 }
 
-// Charged returns what was charged for an order, refunded or not.
+// Charged returns the charge of an order, refunded or not.
 func (b *Bank) Charged(order string) Cents {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,8 +27,8 @@ func place(
 	return run, nil
 }
 
-// carry does what follows on an order and waits for its end. It returns why the order was not carried out, empty if it
-// was. An interrupted program cancels its orders, so that their last nodes still run.
+// carry reacts to an order's review and waits for its end. It returns why the order was not shipped, empty if it was.
+// An interrupted program cancels its orders, so that their last nodes still run.
 func carry(ctx context.Context, run *runtime.Run[Shipment], p placement) (why string, err error) {
 	err = react(ctx, run, p)
 	if err == nil {
@@ -74,7 +74,7 @@ func awaitReview(ctx context.Context, run *runtime.Run[Shipment]) error {
 	return errors.New("it has ended without a review")
 }
 
-// reason says why an order was not carried out. Any other error than that of the run is returned.
+// reason returns why an order was not shipped. Any error except the run's is returned as it is.
 func reason(err error) (why string, other error) {
 	var stock *OutOfStock
 	run, isRun := errors.AsType[*runtime.RunError](err)

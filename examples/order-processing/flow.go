@@ -35,7 +35,7 @@ var (
 	undo    = activity.Declare[Ending, Undone]("order.undo", backward...)
 	closing = activity.Declare[Ending, Entry]("order.close", backward...)
 
-	// forward are the options of steps that may fail: what the shop refuses is final, anything else is tried again.
+	// forward are the options of steps that may fail: a refusal by the shop is final, any other error is tried again.
 	forward = []activity.Option{
 		activity.Retry(activity.Exponential{First: 100 * time.Millisecond, Max: 5 * time.Second, Attempts: 5}),
 		activity.RetryExcept(categoryRefused), activity.StartToClose(time.Minute),

@@ -29,7 +29,7 @@ type Ledger struct {
 	entries []Entry
 }
 
-// Write adds an entry, unless the order has one, and returns that of the order.
+// Write adds an entry, unless the order has one, and returns the entry of the order.
 func (l *Ledger) Write(e Entry) Entry {
 	l.mu.Lock()
 	defer l.mu.Unlock()

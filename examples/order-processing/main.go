@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// trade opens the engine, carries out the orders, and prints what has become of them.
+// trade opens the engine, processes the orders, and prints their outcomes.
 func trade(ctx context.Context, o options, shop *Shop, stdout, stderr io.Writer) (err error) {
 	// The books of this shop are in this process, so no other process must get its orders.
 	lane := "orders-" + strings.ToLower(rand.Text()[:8])

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { enginetest.MainOnServers(m) }
 
-// wantReports is what the program prints.
+// wantReports is the expected output of the program.
 const wantReports = `order  customer  charged  refunded  outcome
 1001   Ada       99.00    0.00      shipped
 1002   Bob       0.00     0.00      failed: card declined

@@ -3,7 +3,7 @@ package main
 // goodCard is charged without a fault.
 const goodCard = "4000-0001"
 
-// reaction is what the program does with an order that waits for its review.
+// reaction is the program's reaction to an order that waits for its review.
 type reaction string
 
 const (
@@ -12,10 +12,10 @@ const (
 	cancels  reaction = "cancel"
 )
 
-// placement is an order of the program, and what follows.
+// placement is an order of the program, with the reaction to its review.
 type placement struct {
 	order Order
-	// then is what happens when the order waits for its review; empty for one that is not to wait.
+	// then is the reaction to the review; empty for an order without a review.
 	then reaction
 }
 

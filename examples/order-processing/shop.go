@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// Shop is what the functions of the activities need. They may be called more than once for an order, since a worker can
-// be lost after it has done its work, so everything that they call tolerates that.
+// Shop has the dependencies of the activities' functions. They may be called more than once for an order, since a
+// worker can be lost after it has done its work, so everything that they call tolerates that.
 type Shop struct {
 	warehouse *Warehouse
 	bank      *Bank
@@ -26,8 +26,8 @@ func NewShop(w *Warehouse, b *Bank) *Shop {
 	return &Shop{warehouse: w, bank: b, ledger: &Ledger{}, confirmations: make(map[string]string)}
 }
 
-// Handlers returns what a worker registers for the flow: its activities, with the methods of the shop as their
-// functions, and its conditions.
+// Handlers returns the handlers that a worker registers for the flow: its activities, with the methods of the shop as
+// their functions, and its conditions.
 func (s *Shop) Handlers(def *flow.Definition[Order, Shipment]) []activity.Handler {
 	handlers := []activity.Handler{
 		activity.Implement(plan, s.Plan), activity.Implement(reserve, s.Reserve), activity.Implement(charge, s.Charge),
@@ -91,7 +91,7 @@ func (s *Shop) Ship(_ context.Context, in Charged) (Shipment, error) {
 	return Shipment{Order: in.Order, Amount: in.Amount, Parcel: parcel}, err
 }
 
-// Confirm tells the customer, once.
+// Confirm sends the confirmation to the customer, once.
 func (s *Shop) Confirm(_ context.Context, in Shipment) (Shipment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Shop) Undo(_ context.Context, in Ending) (Undone, error) {
 	return Undone{Refunded: s.bank.Refund(in.Order.ID)}, nil
 }
 
-// Close writes the entry of the ledger. It undoes what is left to undo: after a cancel no other node has.
+// Close writes the entry of the ledger. It undoes the remaining steps: after a cancel no other node has.
 func (s *Shop) Close(ctx context.Context, in Ending) (Entry, error) {
 	undone, err := s.Undo(ctx, in)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"text/tabwriter"
 )
 
-// report is what has become of an order.
+// report is the outcome of an order.
 type report struct {
 	order Order
 	why   string // it was not carried out

@@ -76,13 +76,13 @@ type Shipment struct {
 	Parcel string `json:"parcel"`
 }
 
-// Ending is the input of the nodes that end an order: Failure is that of the step that failed first, if one has.
+// Ending is the input of the nodes that end an order: Failure is the failure of the step that failed first, if one has.
 type Ending struct {
 	Order   Order        `json:"order"`
 	Failure flow.Failure `json:"failure"`
 }
 
-// Undone is what was undone of an order.
+// Undone has the undone steps of an order.
 type Undone struct {
 	// Shipped reports that nothing was undone, because the parcel is on its way.
 	Shipped  bool  `json:"shipped"`

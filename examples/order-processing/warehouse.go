@@ -10,14 +10,14 @@ import (
 const nowhere = "Atlantis"
 
 // Warehouse keeps stock in memory. Each call changes everything or nothing, and a repeated call changes nothing more:
-// an attempt whose worker was lost is made again. A closed order gets nothing any more, so an attempt that comes late
-// cannot undo what Release has done. Its methods may be called by several goroutines.
+// an attempt whose worker was lost is made again. A closed order gets no stock, so an attempt that comes late cannot
+// undo the effect of Release. Its methods may be called by several goroutines.
 type Warehouse struct {
 	mu     sync.Mutex
 	prices map[string]Cents
-	shelf  map[string]int          // what nobody has reserved, by item
+	shelf  map[string]int          // stock that is not reserved, by item
 	held   map[string]map[int]Line // by order and number of the line
-	sent   map[string]map[int]Line // what parcels contain, by order
+	sent   map[string]map[int]Line // the content of parcels, by order
 	closed map[string]bool         // orders that were released
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Check yields the problems of runs, in their order. The runs are those of Open or Read, or any descriptions with
+// Check yields the problems of runs, in their order. The runs come from Open or Read, or are any descriptions with
 // values (runtime.WithValues); a run may be described in pages. An error of the source is yielded and ends the
 // sequence.
 func (p Program) Check(runs iter.Seq2[*runtime.RunDescription, error]) iter.Seq2[Problem, error] {
@@ -34,7 +34,7 @@ func (p Program) Check(runs iter.Seq2[*runtime.RunDescription, error]) iter.Seq2
 	}
 }
 
-// problems returns those of a run, or of a page of it.
+// problems returns the problems of a run, or of a page of it.
 func (p Program) problems(d *runtime.RunDescription) []Problem {
 	c := checker{program: p, run: d}
 	if f := p.flow(d.Flow); f != nil {
@@ -48,7 +48,7 @@ func (p Program) problems(d *runtime.RunDescription) []Problem {
 	return c.found
 }
 
-// codecOf returns the codec of a definition, JSON if it does not tell.
+// codecOf returns the codec of a definition, JSON if it has none.
 func codecOf(definition any) activity.Codec {
 	if f, ok := definition.(interface{ Codec() activity.Codec }); ok {
 		return f.Codec()
@@ -70,7 +70,7 @@ func (c *checker) add(node string, code Code, format string, args ...any) {
 }
 
 // node checks one node: whether it is served if it has not ended, and whether its values decode.
-func (c *checker) node(n *runtime.NodeDescription) {
+func (c *checker) node(n *fabrictype.Node) {
 	if n.Activity == "" { // a waitpoint or a sub-flow
 		return
 	}
@@ -94,7 +94,7 @@ func (c *checker) node(n *runtime.NodeDescription) {
 	case fabrictype.KindMap:
 		input, output = reflect.SliceOf(input), nil // the items have their results
 	case fabrictype.KindLoop, fabrictype.KindExpansion:
-		output = nil // it is that of the child run
+		output = nil // it belongs to the child run
 	case fabrictype.KindCondition:
 		output = nil // it is a decision
 		c.decision(n, a)
@@ -108,7 +108,7 @@ func (c *checker) node(n *runtime.NodeDescription) {
 }
 
 // decision checks that a condition still has the case that it has decided for.
-func (c *checker) decision(n *runtime.NodeDescription, a activity.Handler) {
+func (c *checker) decision(n *fabrictype.Node, a activity.Handler) {
 	condition, ok := a.(interface{ HasCase(name string) bool })
 	if !ok || n.Result == nil || n.Result.Truncated {
 		return

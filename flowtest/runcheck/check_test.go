@@ -30,7 +30,7 @@ type (
 	receipt    struct{ Number string }
 )
 
-// activities are those of the version that started the runs.
+// activities are the activities of the version that started the runs.
 type activities struct {
 	charge *activity.Activity[order, receipt]
 	mail   *activity.Activity[receipt, string]
@@ -65,7 +65,7 @@ func all(a activities) runcheck.Program {
 	}}
 }
 
-// problems are what a program has with the runs, each as "node code detail".
+// problems returns the problems of a program with the runs, each as "node code detail".
 func problems(t *testing.T, p runcheck.Program, runs iter.Seq2[*runtime.RunDescription, error]) []string {
 	t.Helper()
 	var found []string
@@ -187,7 +187,7 @@ func steps(a activities, def *flow.Definition[order, string]) []step {
 	}
 }
 
-// What cannot be read is an error, which names the run.
+// Unreadable input is an error, which names the run.
 func TestReadOfDamage(t *testing.T) {
 	t.Parallel()
 	for d, err := range runcheck.Read(strings.NewReader("{\"Run\":\"x\"}\n{\"Run\":")) {

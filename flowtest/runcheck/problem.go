@@ -2,7 +2,7 @@ package runcheck
 
 import "fmt"
 
-// Code says what is wrong. Codes are stable.
+// Code is the kind of a problem. Codes are stable.
 type Code string
 
 // Codes of problems.
@@ -16,7 +16,7 @@ const (
 	// CodecChanged: a value was stored by another codec than the program has for it.
 	CodecChanged Code = "codec_changed"
 	// InputMismatch and ResultMismatch: a stored value does not decode strictly into the program's type. It may do so
-	// loosely, and then loses what the type does not have: a JSON object with a field that the type lacks.
+	// loosely, and then loses data: a JSON object has a field that the type lacks.
 	InputMismatch  Code = "input_mismatch"
 	ResultMismatch Code = "result_mismatch"
 )
@@ -28,7 +28,7 @@ type Problem struct {
 	// Node is empty for the input and result of the run.
 	Node string `json:"node,omitempty"`
 	Code Code   `json:"code"`
-	// Detail says in English what is wrong.
+	// Detail describes the problem in English.
 	Detail string `json:"detail"`
 }
 

@@ -13,15 +13,16 @@ type Program struct {
 	// Workers are the kinds of workers that it has. Nodes that have not ended need one of them.
 	Workers []Worker
 	// Flows are its definitions. Inputs and results of runs of these names must decode into their types, since the
-	// program reads them. A run of another flow is not checked for that: it goes on with the graph that it has.
+	// program reads them. A run of another flow is not checked for that: it continues with the graph that it has.
 	Flows []runtime.Definition
 }
 
 // Worker is a kind of worker.
 type Worker struct {
-	// Activities are what it registers. Activities without a function (activity.Declare) are not served.
+	// Activities are the activities that it registers. Activities without a function (activity.Declare) are not served.
 	Activities []activity.Handler
-	// Lanes and Capabilities are those of its runtime.WorkerConfig. Lanes defaults to the lane "default".
+	// Lanes and Capabilities are the lanes and capabilities of its runtime.WorkerConfig. Lanes defaults to the lane
+	// "default".
 	Lanes        []string
 	Capabilities []string
 }
@@ -56,7 +57,7 @@ func (w Worker) lacks(capabilities []string) string {
 	return ""
 }
 
-// serves returns the activity that would run a node, or the code and the detail of what is missing.
+// serves returns the activity that would run a node, or the code and the detail of its absence.
 func (p Program) serves(name, lane string, capabilities []string) (a activity.Handler, missing Code, what string) {
 	missing = ActivityMissing
 	for _, w := range p.Workers {

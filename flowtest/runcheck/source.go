@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Open yields the runs of the client's namespace that are not over, child runs included, with their values, in pages
-// of 500 nodes. A run that ends meanwhile may be left out. The error is that of Client.Runs or RunRef.Describe: in
+// Open yields the runs of the client's namespace that are not over, child runs included, with their values, in pages of
+// 500 nodes. A run that ends during the call may be left out. The error is one of Client.Runs or RunRef.Describe: in
 // contract mode ErrNotInContract.
 func Open(ctx context.Context, client *runtime.Client) iter.Seq2[*runtime.RunDescription, error] {
 	return func(yield func(*runtime.RunDescription, error) bool) {

@@ -37,7 +37,7 @@ type execution interface {
 	Progress(ctx context.Context, percent float64, message string) error
 }
 
-// key is that of the one value which a worker, or a test, puts into the context: an execution, Steps, or both.
+// key is the key of the only value that a worker, or a test, puts into the context: an execution, Steps, or both.
 type key struct{}
 
 // With returns a context in which From finds e, and StepsFrom too, if e is Steps.

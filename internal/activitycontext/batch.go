@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// BatchSpace holds what gathers the executions of batch activities in one run of a worker, by activity. The zero value
-// is ready, and safe for concurrent use.
+// BatchSpace holds one Gatherer for each batch activity in one run of a worker. The zero value is ready, and safe for
+// concurrent use.
 type BatchSpace struct {
 	mu       sync.Mutex
 	open     map[any]Gatherer
@@ -19,7 +19,7 @@ type Gatherer interface {
 	Stop()
 }
 
-// Of returns what gathers the executions of an activity; make makes it for the first of them.
+// Of returns the Gatherer of an activity's executions; make creates it for the first of them.
 func (s *BatchSpace) Of(activity any, make func() Gatherer) Gatherer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
@@ -18,7 +19,7 @@ type Budgets interface {
 	// Reserve sets an amount aside.
 	Reserve(ctx context.Context, dimension string, n int64) (Reservation, error)
 	// BudgetAmounts returns the state of the budgets.
-	BudgetAmounts(ctx context.Context) ([]BudgetAmount, error)
+	BudgetAmounts(ctx context.Context) ([]fabrictype.BudgetAmount, error)
 }
 
 // Usage is an amount of one dimension.
@@ -50,19 +51,13 @@ func (u Usage) Check() error {
 	return nil
 }
 
-// Reservation is an amount that was set aside. What is called second does nothing.
+// Reservation is an amount that was set aside. Only the first call of either method has an effect.
 type Reservation interface {
 	Settle(ctx context.Context, actual int64) error
 	Release(ctx context.Context) error
 }
 
-// BudgetAmount has the fields of activity.BudgetAmount, which documents them.
-type BudgetAmount struct {
-	Budget, Key, Dimension      string
-	Spent, Reserved, Hard, Soft int64
-}
-
-// BudgetsFrom returns what provides the budgets of the function that ctx belongs to, and false where nothing does.
+// BudgetsFrom returns the budgets of the function that ctx belongs to, and false if ctx has none.
 func BudgetsFrom(ctx context.Context) (Budgets, bool) {
 	b, ok := ctx.Value(key{}).(Budgets)
 	return b, ok

@@ -8,7 +8,7 @@ type LiveValues interface {
 	Publish(ctx context.Context, key string, data []byte) error
 }
 
-// LiveValuesFrom returns what publishes live values of the execution that ctx belongs to; nil outside a worker.
+// LiveValuesFrom returns the publisher of live values of the execution that ctx belongs to; nil outside a worker.
 func LiveValuesFrom(ctx context.Context) LiveValues {
 	values, _ := ctx.Value(key{}).(LiveValues)
 	return values

@@ -8,7 +8,7 @@ import (
 // maxProgressMessage is the longest message of a report of progress, in bytes.
 const maxProgressMessage = 1024
 
-// Shorten returns a message of progress in valid UTF-8, cut to what is kept of it.
+// Shorten returns a message of progress in valid UTF-8, cut to the length that is stored.
 func Shorten(message string) string {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if len(message) <= maxProgressMessage {

@@ -2,8 +2,8 @@ package activitycontext
 
 import "sync"
 
-// StepNames tells the calls of one run of a function apart that record something under a name: by the order of the
-// calls with one name. It is safe for concurrent use; the zero value has counted nothing.
+// StepNames distinguishes the calls of one run of a function that record something under the same name, by the order
+// of the calls. It is safe for concurrent use; the zero value has counted nothing.
 type StepNames struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -41,14 +41,14 @@ func (s *StepNames) Begin(kind, name string) (count int, ok bool) {
 	return count, ok
 }
 
-// End ends what Begin began.
+// End ends the use of a name that Begin began.
 func (s *StepNames) End(kind, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.running, kind+":"+name)
 }
 
-// Hold holds a name for good: that of a wait which has ended the run of the function.
+// Hold reserves the name of a wait that has ended the run of the function. The name is never released.
 func (s *StepNames) Hold(kind, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,7 +69,7 @@ func (s *StepNames) Count(kind, name string) int {
 	return s.counts[kind+":"+name]
 }
 
-// Enter notes that the function of a step begins, and returns what notes its end.
+// Enter records that the function of a step begins, and returns a function that records its end.
 func (s *StepNames) Enter() (leave func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

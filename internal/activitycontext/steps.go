@@ -17,7 +17,7 @@ const (
 // Steps is the interface of a worker, or of a test in its place, for the durable steps of a function. Its methods are
 // safe for concurrent use.
 type Steps interface {
-	// Names tells calls with one name apart.
+	// Names distinguishes calls with the same name.
 	Names() *StepNames
 	// Recorded returns the recorded result of a step.
 	Recorded(step string) ([]byte, bool)
@@ -31,7 +31,7 @@ type Steps interface {
 	Emit(ctx context.Context, frame Frame) error
 }
 
-// Wait is activityspec.Wait, with what the two ways to wait differ in.
+// Wait is activityspec.Wait with the parameters in which the two ways to wait differ.
 type Wait struct {
 	Signals   []string
 	All       bool
@@ -40,7 +40,7 @@ type Wait struct {
 	Decisive  []string
 	Timeout   time.Duration
 	OnTimeout string
-	// Collect asks for all signals as a list, not for the payload of the last one.
+	// Collect requests all signals as a list, not the payload of the last one.
 	Collect bool
 	// Sleep: no signal ends the wait, only its timeout.
 	Sleep bool
@@ -63,7 +63,7 @@ type Awaited struct {
 	Data []byte
 }
 
-// Suspension is the error that asks the worker to suspend the execution.
+// Suspension is the error with which a function requests that the worker suspends the execution.
 type Suspension struct {
 	Step string
 	Wait Wait
@@ -74,7 +74,7 @@ func (s *Suspension) Error() string {
 	return fmt.Sprintf("waiting for a signal at %q: the function must return this error", s.Step)
 }
 
-// StepsFrom returns what provides the durable steps of the function that ctx belongs to, and false where nothing does.
+// StepsFrom returns the durable steps of the function that ctx belongs to, and false if ctx has none.
 func StepsFrom(ctx context.Context) (Steps, bool) {
 	s, ok := ctx.Value(key{}).(Steps)
 	return s, ok

@@ -8,13 +8,13 @@ import (
 // Cancellation is the error of a function that ends its node as cancelled.
 type Cancellation struct{ Reason string }
 
-// Error tells the reason.
+// Error returns a text with the reason.
 func (e *Cancellation) Error() string { return "the activity cancels its node: " + e.Reason }
 
 // Postponement is the error of a function that is to run again at a time, without spending an attempt.
 type Postponement struct{ Until time.Time }
 
-// Error tells the time.
+// Error returns a text with the time.
 func (e *Postponement) Error() string {
 	return fmt.Sprintf("the activity is delayed until %s", e.Until.UTC().Format(time.RFC3339Nano))
 }

@@ -65,7 +65,7 @@ var (
 // maxWalk bounds how deep checkTexts looks, for values that contain themselves: encoding/json refuses those.
 const maxWalk = 1000
 
-// checkTexts returns an error if a value has a text that is not UTF-8. It skips values with an encoding of their own.
+// checkTexts returns an error if a value has a text that is not UTF-8. It skips values that encode themselves.
 func checkTexts(v reflect.Value, depth int) error {
 	if !v.IsValid() || depth > maxWalk {
 		return nil

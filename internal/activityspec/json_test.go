@@ -73,7 +73,7 @@ func FuzzCheckJSON(f *testing.F) {
 		if CheckJSON(text) != nil {
 			return
 		}
-		// What is good keeps its texts through a reader and a writer.
+		// Valid JSON remains valid after it is decoded and encoded.
 		var value any
 		d := json.NewDecoder(strings.NewReader(string(text)))
 		d.UseNumber()

@@ -15,17 +15,17 @@ import (
 type Limit struct {
 	// Name of the limit.
 	Name string
-	// AtMost executions start within any Per; 0 is no limit of that kind.
+	// AtMost executions start within any Per; 0 means unlimited.
 	AtMost int
 	Per    time.Duration
-	// AtOnce executions run at a time; 0 is no limit of that kind. An execution that waits for a signal, a delay or its
-	// next attempt is not running.
+	// AtOnce executions run at a time; 0 means unlimited. An execution that waits for a signal, a delay or its next
+	// attempt is not running.
 	AtOnce int
 	// KeyFrom is where the flow's input, which must be JSON then, has the key: the names of nested fields. Empty is one
 	// limit for all.
 	KeyFrom []string
 
-	// Faults are those of the options that made the limit; Validate returns them with its own.
+	// Faults are the faults of the options that made the limit; Validate returns them with its own.
 	Faults []error
 }
 

@@ -47,7 +47,8 @@ func CheckName(name string) error {
 // without control characters. It returns nil for a valid text, and does not check the length.
 func CheckText(text string) error { return recordtext.Fault(text) }
 
-// TooManySignals says why a wait takes no further signal, with which its signals would have so many bytes.
+// TooManySignals returns why a wait takes no further signal, with which its signals would have the given number of
+// bytes.
 func TooManySignals(bytes string) string {
 	return fmt.Sprintf("the signals of the wait would have %s bytes together, their payloads and texts; "+
 		"at most %d are allowed", bytes, MaxSignalSum)

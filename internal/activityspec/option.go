@@ -6,18 +6,18 @@ import (
 	"math"
 )
 
-// Mark is a parameter of methods that mark option types: what has such a method is an option of this module.
+// Mark is a parameter of methods that mark option types: a type with such a method is an option of this module.
 type Mark struct{}
 
-// Target is what an option of package activity changes: the options of an activity under declaration, or those of a
+// Target is changed by options of package activity: the options of an activity under declaration, or the options of a
 // node.
 type Target struct {
 	*Options
-	// Node is true for a node, which may replace what its activity says.
+	// Node is true for a node, which may replace options of its activity.
 	Node bool
 }
 
-// AddLimit adds a limit. That of a node takes the place of the activity's with the same name and key.
+// AddLimit adds a limit. The limit of a node replaces the activity's limit with the same name and key.
 func (t Target) AddLimit(l Limit) {
 	if t.Node {
 		t.SetLimit(l)

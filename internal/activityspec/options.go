@@ -37,14 +37,14 @@ type Options struct {
 	// LostWorkers is how many workers in a row an execution may lose before it fails; 0 is DefaultLostWorkers,
 	// NoLostWorker is none.
 	LostWorkers int
-	// StartToClose limits one attempt, from its claim to its end; 0 is no limit. An attempt that takes longer fails
-	// with category "timeout" and is retried by Retry.
+	// StartToClose limits one attempt, from its claim to its end; 0 means unlimited. An attempt that takes longer
+	// fails with category "timeout" and is retried by Retry.
 	StartToClose time.Duration
-	// HeartbeatTimeout limits the time between two heartbeats of a running attempt; 0 is no limit. An attempt that
+	// HeartbeatTimeout limits the time between two heartbeats of a running attempt; 0 means unlimited. An attempt that
 	// misses it fails with category "timeout" and is retried by Retry.
 	HeartbeatTimeout time.Duration
-	// ScheduleToStart limits the time from becoming eligible to the first claim; 0 is no limit. It is terminal for
-	// the node: there is no retry.
+	// ScheduleToStart limits the time from becoming eligible to the first claim; 0 means unlimited. It is terminal for
+	// the node, which is not retried.
 	ScheduleToStart time.Duration
 	// Lane is the queue that workers claim from, 1 to 64 printable ASCII characters without spaces.
 	Lane string

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// RetryAfter is an error that says how long a retry waits.
+// RetryAfter is an error with the time that a retry waits.
 type RetryAfter struct {
 	Err   error
 	Delay time.Duration

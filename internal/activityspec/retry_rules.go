@@ -13,8 +13,8 @@ import (
 type RetryRules struct {
 	// Only are the categories of failures that are retried; empty is all. Except are those that are not.
 	Only, Except []string
-	// Within is how long after the beginning of the first attempt that failed another one may begin; 0 is no limit.
-	// Whole milliseconds.
+	// Within is how long after the beginning of the first attempt that failed another one may begin; 0 means
+	// unlimited. Whole milliseconds.
 	Within time.Duration
 }
 

@@ -19,7 +19,7 @@ var schemaDrafts = map[string]string{
 	"json-schema.org/draft-03/schema":      "3",
 }
 
-// valueKeywords are those whose values are no schemas, whatever they look like.
+// valueKeywords are the keywords whose values are not schemas, even if they have the form of one.
 var valueKeywords = []string{"const", "default", "enum", "examples"}
 
 // maxSchemaDepth bounds how deep the parts of a schema are nested: validators take time with the square of it.

@@ -48,30 +48,31 @@ type Wait struct {
 	Count int
 	// Distinct counts only one signal of each source.
 	Distinct bool
-	// Decisive are names of which one signal ends the wait at once, whatever else is required. They are not in Signals.
+	// Decisive are names of signals that end the wait at once, regardless of its other requirements. They are not in
+	// Signals.
 	Decisive []string
-	// Timeout limits the wait; 0 is no limit. Whole milliseconds.
+	// Timeout limits the wait; 0 means unlimited. Whole milliseconds.
 	Timeout time.Duration
 	// OnTimeout is set exactly when Timeout is.
 	OnTimeout TimeoutBehavior
 	WaitText
 }
 
-// WaitText is what people and programs that answer are told of a wait. The zero value says nothing.
+// WaitText describes a wait to the people and programs that answer it. The zero value contains no description.
 type WaitText struct {
 	// Title and Question are shown to them: one line, and a text with lines.
 	Title, Question string
-	// Audience names who is asked.
+	// Audience names the people who should answer.
 	Audience []string
-	// AnswerSchema is the JSON Schema that payloads must satisfy; nil if their type says what they must be.
+	// AnswerSchema is the JSON Schema that payloads must satisfy; nil if only their type restricts them.
 	AnswerSchema json.RawMessage
-	// Payload is the type that payloads are decoded into, or PayloadSchema is the schema of what decodes into it, in a
-	// graph that was stored; nil if neither is known.
+	// Payload is the type that payloads are decoded into. In a stored graph, PayloadSchema is the schema of that type
+	// instead. Both are nil if the type is unknown.
 	Payload       reflect.Type
 	PayloadSchema json.RawMessage
 }
 
-// Limits of what is said of a wait.
+// Limits of the texts of a wait.
 const (
 	maxTitle        = 256
 	maxQuestion     = 4096
@@ -80,7 +81,7 @@ const (
 	maxAnswerSchema = 64 << 10
 )
 
-// IsZero reports whether nothing is said.
+// IsZero reports whether the text is empty.
 func (t WaitText) IsZero() bool {
 	return t.Title == "" && t.Question == "" && len(t.Audience) == 0 && t.AnswerSchema == nil && t.Payload == nil &&
 		t.PayloadSchema == nil
@@ -134,7 +135,7 @@ func (w Wait) Needed() int {
 	return max(1, w.Count)
 }
 
-// HasOnlyText reports whether w says nothing of the signals and the time that end the wait.
+// HasOnlyText reports whether w defines neither the signals nor the time that end the wait.
 func (w Wait) HasOnlyText() bool {
 	return len(w.Signals) == 0 && !w.All && w.Count <= 1 && !w.Distinct && len(w.Decisive) == 0 && w.Timeout == 0
 }

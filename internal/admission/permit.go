@@ -45,8 +45,8 @@ type PermitReturn struct {
 	token     int64
 	// Limits are the limits of these permits, in the order in which they are acquired.
 	Limits []submit.StoredLimit
-	// grants are the numbers under which the permits were granted, in the order of Limits. Nil returns
-	// whichever permit the execution holds.
+	// grants are the numbers under which the permits were granted, in the order of Limits. Nil returns any permits
+	// that the execution holds.
 	grants []permit
 	// Again is set if the function of the execution has begun under these permits before, so that its next start counts
 	// as another one.

@@ -1,9 +1,10 @@
-// Package answerlog records answers to waits in the audit log of an engine, whichever way they come.
+// Package answerlog records answers to waits in the audit log of an engine, for every route of answers.
 package answerlog
 
 import (
 	"context"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -14,8 +15,8 @@ import (
 // the log by themselves. The log has no part of a payload, so that who may read it need not have the right to read
 // those.
 func Send(
-	ctx context.Context, h engine.Handle, e auditlink.Entry, send func() (runtime.SignalResult, error),
-) (result runtime.SignalResult, err error) {
+	ctx context.Context, h engine.Handle, e auditlink.Entry, send func() (fabrictype.SignalResult, error),
+) (result fabrictype.SignalResult, err error) {
 	sent := false
 	refused := engine.Audited(ctx, h, e, func() error {
 		sent = true

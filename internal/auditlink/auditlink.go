@@ -7,7 +7,7 @@ import (
 
 // Entry is an action as it is recorded.
 type Entry struct {
-	// Actor is who acts, Action what is done, Name what it is done to, Detail the values or the reason.
+	// Actor performs Action on the object called Name; Detail contains the values or the reason.
 	Actor, Action, Name, Detail string
 }
 

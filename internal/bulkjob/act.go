@@ -129,7 +129,7 @@ func (a *actor) rerun(ctx context.Context, p keyspace.Partition, run enginerpc.R
 	if nodes.ClosedAt.IsZero() {
 		return engine.ErrRunOpen
 	}
-	scope := submit.RerunScope{Mode: a.spec.Action.Scope}
+	scope := submit.RerunScope{Mode: string(a.spec.Action.Scope)}
 	if node, found := strings.CutPrefix(scope.Mode, submit.RerunFrom); found {
 		scope.Node = node
 	}

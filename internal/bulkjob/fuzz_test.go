@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRecords reads any bytes as the stored spec and progress of a job. What is written again is read as the same.
+// FuzzRecords parses any bytes as the stored spec and progress of a job, and checks that a parsed record survives
+// encoding and parsing unchanged.
 func FuzzRecords(f *testing.F) {
 	f.Add([]byte(`{"form":1,"id":"job","action":{"kind":"cancel","reason":"x"},"query":"flow=a","search":{},"rate":5,"actor":"ann"}`))
 	f.Add([]byte(`{"done":1,"failures":[{"flow":"f","run":"r","error":"e"}],"cursor":"c:1:x"}`))

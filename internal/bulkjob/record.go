@@ -62,7 +62,7 @@ func (s Spec) query(namespace string, began time.Time) runsearch.Query {
 // maxFailures is how many failures a job keeps.
 const maxFailures = 20
 
-// progress is how far a job has come.
+// progress is the progress of a job.
 type progress struct {
 	fabrictype.BulkProgress
 	// Cursor is the position after the run that was handled last.

@@ -1,6 +1,6 @@
-// Package contractsignal has the rules of signals that are sent by the functions of the contract. Those functions know
-// neither the schema of an answer nor the bounds of its texts, so their callers apply here what ffx_signal applies to
-// the signals of clients.
+// Package contractsignal has the rules of signals that are sent by the functions of the contract. Those functions
+// check neither the schema of an answer nor the bounds of its texts, so their callers apply here the checks that
+// ffx_signal makes for the signals of clients.
 package contractsignal
 
 import (
@@ -76,9 +76,9 @@ func Find(ctx context.Context, conn *enginerpc.Conn, s *enginerpc.Signal) (Wait,
 }
 
 // Apply returns why the wait does not take a signal, or nil: a text of the signal is too long or has control
-// characters, or its payload is not what the wait of a run takes, then with a *fabrictype.ValueError. A wait that is
-// over takes any payload, since it takes no signal. The wait of a run has the bounds of runs, whatever the sender asks
-// for.
+// characters, or its payload does not satisfy the wait of a run, then with a *fabrictype.ValueError. A wait that has
+// ended takes any payload, since it takes no signal. The bounds for the wait of a run apply regardless of the bounds
+// that the sender requests.
 func (w *Wait) Apply(s *enginerpc.Signal) error {
 	for _, text := range []struct{ name, value string }{
 		{"signal_name", s.SignalName}, {"signal_category", s.SignalCategory}, {"source_type", s.SourceType},

@@ -3,14 +3,15 @@ package describe
 
 // Bounds of a description.
 const (
-	// DefaultValueBytes is how much of each value a description has unless told otherwise: 4 KiB.
+	// DefaultValueBytes is the default bound of each value in a description: 4 KiB.
 	DefaultValueBytes = 4 << 10
 	// MaxValueBytes is the largest bound of each value: 1 MiB, which is also the largest value of a run.
 	MaxValueBytes = 1 << 20
 	// MaxSumBytes bounds the values of one description together: 8 MiB, or one node that alone has more. A page has
 	// fewer nodes then; without pages, the values of the last nodes are truncated.
 	MaxSumBytes = 8 << 20
-	// MaxPage is the largest number of nodes on a page, and of all nodes when values are asked for without a page: 500.
+	// MaxPage is the largest number of nodes on a page, and of all nodes when a description with values has no pages:
+	// 500.
 	MaxPage = 500
 	// MaxAttempts is how many attempts of a node are returned, the last ones: 100.
 	MaxAttempts = 100

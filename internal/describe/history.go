@@ -68,7 +68,7 @@ func (n *nodeHistory) add(e fabrictype.Event) {
 	}
 }
 
-// begin adds an attempt. A take-over without a word about the lost worker ends the attempt before.
+// begin adds an attempt. A take-over whose log has no event about the lost worker ends the attempt before.
 func (n *nodeHistory) begin(e fabrictype.Event) {
 	if last := n.last(); last != nil && last.Outcome == "" && e.Kind == eventkind.Reclaimed {
 		last.Outcome, last.Ended, last.Aside = fabrictype.AttemptWorkerLost, e.At, ""
@@ -90,7 +90,7 @@ func (n *nodeHistory) last() *fabrictype.Attempt {
 	return &n.attempts[len(n.attempts)-1]
 }
 
-// open returns the attempt of an event. The log may not have its beginning any more.
+// open returns the attempt of an event. The log may no longer contain its beginning.
 func (n *nodeHistory) open(e fabrictype.Event) *fabrictype.Attempt {
 	if last := n.last(); last != nil && (last.Number == e.Attempt || e.Attempt == 0) {
 		return last

@@ -13,7 +13,7 @@ import (
 
 var begin = time.UnixMilli(1_763_806_400_000)
 
-// attempts are those of node n, after events one second apart.
+// attempts returns the attempts of node n after events one second apart.
 func attempts(events ...fabrictype.Event) []fabrictype.Attempt {
 	var h describe.History
 	for i, e := range events {

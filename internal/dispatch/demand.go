@@ -15,7 +15,7 @@ func (q *Queue) RemoveSlot() {
 	}
 }
 
-// addFree frees slots, but for those that RemoveSlot could not take back before. It needs the lock.
+// addFree frees n slots, except those that RemoveSlot could not take back before. The caller holds the lock.
 func (q *Queue) addFree(n int) {
 	paid := min(n, q.owed)
 	q.owed -= paid

@@ -10,7 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 )
 
-// A worker that is asked to run an execution alone takes nothing until it runs nothing, then that alone in all its slots.
+// A worker that has to run an execution alone takes no other work until it is idle, then runs the execution with all
+// its slots.
 func TestIsolate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +47,7 @@ func TestIsolate(t *testing.T) {
 		q.Isolate(a, time.Minute)
 		time.Sleep(time.Minute) //nolint:forbidigo // by the virtual clock
 		synctest.Wait()
-		require.False(t, q.IsIsolating(), "what runs has not ended in time")
+		require.False(t, q.IsIsolating(), "running functions have not ended in time")
 		v, ok = q.Take()
 		require.True(t, ok)
 		require.Equal(t, b, v.LaneShard)

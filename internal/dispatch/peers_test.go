@@ -25,7 +25,7 @@ func newPeerSets(count int) []*PeerSet {
 }
 
 // One worker answers at once, two at the next turn, four at the one after, and all have the same chance of being first.
-func TestTurns(t *testing.T) {
+func TestPeersShareTurnsFairly(t *testing.T) {
 	t.Parallel()
 	const workers, messages = 10, 5000
 	sets := newPeerSets(workers)
@@ -51,7 +51,7 @@ func TestTurns(t *testing.T) {
 }
 
 // A worker without peers answers at once, and silent peers are forgotten.
-func TestPeerSetForgets(t *testing.T) {
+func TestPeerSetForgetsSilentPeers(t *testing.T) {
 	t.Parallel()
 	c := NewPeerSet("worker-0")
 	now := time.Now()
@@ -73,8 +73,8 @@ func TestPeerSetForgets(t *testing.T) {
 	}
 }
 
-// Workers that announce themselves to each other load the server little, however many they are up to 80.
-func TestPresenceIsRare(t *testing.T) {
+// Presence messages of workers cause a bounded load of the server for up to 80 workers.
+func TestPresenceIntervalGrowsWithWorkers(t *testing.T) {
 	t.Parallel()
 	last := time.Duration(0)
 	for workers := 1; workers <= 80; workers++ {
@@ -104,7 +104,8 @@ func TestQueueLeavesShardsToOthers(t *testing.T) {
 	if !ok || v.LaneShard != open || !v.Shared || !v.Early {
 		t.Fatalf("%+v %v", v, ok)
 	}
-	// Without a free slot it is noted at once, but others need not be told by this worker then that nothing was there.
+	// Without a free slot the shard is queued at once, but this worker then does not have to report an empty shard to
+	// others.
 	b.AddShared(taken, after(time.Hour))
 	if _, ok := b.Take(); ok {
 		t.Error("a visit without a slot")
@@ -117,7 +118,7 @@ func TestQueueLeavesShardsToOthers(t *testing.T) {
 	b.AddSetAside(taken)
 	b.MarkEmpty(taken)
 	if v, ok := b.Take(); !ok || !v.SetAside {
-		t.Errorf("what was set aside is not what others have taken: %+v %v", v, ok)
+		t.Errorf("a shard that was set aside counts as taken by others: %+v %v", v, ok)
 	}
 	b.AddShared(open, after(time.Hour))
 	b.Close()

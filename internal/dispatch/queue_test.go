@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// A worker with k shards in its queue claims from each of them within k claims, whatever wakes it meanwhile.
+// A worker with k shards in its queue claims from each of them within k claims, regardless of wake-ups in between.
 func TestQueueVisitsInTurn(t *testing.T) {
 	const shards = 40
 	at := func(i int) LaneShard {

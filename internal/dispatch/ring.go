@@ -51,8 +51,8 @@ func (r WakeRing) rank(slot int) int {
 	return ((r.self-slot)%r.workers + r.workers) % r.workers
 }
 
-// turn is how many workers of a slot answer a wake-up of a time (Unix ms) before this one. Which is first changes with
-// each time round the ring, so that all get their share whatever their number.
+// turn is how many workers of a slot answer a wake-up of a time (Unix ms) before this one. The first worker changes
+// with each time round the ring, so that all get their share for any number of workers.
 func (r WakeRing) turn(slot int, at int64) int {
 	rank := r.rank(slot)
 	if rank >= wakeFanout {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each slot has wakeFanout workers, of which each answers at a turn of its own, and the first turns are spread evenly.
+// Each slot has wakeFanout workers, which answer at different turns, and the first turns are spread evenly.
 func TestWakeRing(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{4, 7, 50, 256, 400} {
@@ -34,13 +34,13 @@ func TestWakeRing(t *testing.T) {
 		}
 	}
 	few := newPeerSets(wakeFanout)
-	require.Empty(t, few[0].Ring(testLane).Slots(), "few workers all hear everything")
+	require.Empty(t, few[0].Ring(testLane).Slots(), "few workers all receive every wake-up")
 	require.Equal(t, wakeFanout, newPeerSets(8)[0].Ring(testLane).turn((newPeerSets(8)[0].Ring(testLane).self+1)%8, 0),
-		"who does not hear a slot any more comes last")
+		"workers that no longer receive a slot come last")
 }
 
 // A wake-up of a ring slot that no worker took is handed on to all, once, and none that was taken.
-func TestQueueHandsOff(t *testing.T) {
+func TestQueueHandsOnUntakenRingSlot(t *testing.T) {
 	t.Parallel()
 	at := func(i int) LaneShard {
 		s := LaneShard{Lane: testLane}
@@ -71,7 +71,7 @@ func TestQueueHandsOff(t *testing.T) {
 	v, ok = b.Take()
 	require.True(t, ok)
 	require.Equal(t, at(1), v.LaneShard)
-	require.Empty(t, v.RingSlot, "all have heard of it")
+	require.Empty(t, v.RingSlot, "all have received it")
 	hear(4, time.Hour, time.Hour)
 	b.Close()
 	require.Equal(t, 4, <-handed, "a worker that stops hands on")

@@ -11,9 +11,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// Backend answers the calls that clients, workers and keepers make to every engine. The backend of the whole library
-// answers each with one call of a composite function; that of contract mode combines ff_* functions. What only some
-// backends can do is an interface of its own, see [Capability]. Errors are those of package enginecore in both.
+// Backend answers the calls that clients, workers and keepers make to every engine. The native backend sends each call
+// as one composite function of the whole library; the backend of contract mode combines ff_* functions. Calls that
+// only some backends support are in separate interfaces, see [Capability]. Both backends return the errors of package
+// enginecore.
 type Backend interface {
 	CancelFlow(context.Context, enginerpc.CancelFlowCall) (enginerpc.CancelFlowReply, error)
 	FlowResult(context.Context, enginerpc.FlowResultCall) (enginerpc.FlowResultReply, error)
@@ -21,7 +22,7 @@ type Backend interface {
 	DescribeFlow(context.Context, enginerpc.DescribeFlowCall) (enginerpc.DescribeFlowReply, error)
 	ListRuns(context.Context, enginerpc.ListRunsCall) (enginerpc.ListRunsReply, error)
 	ReadEvents(context.Context, enginerpc.ReadEventsCall) (enginerpc.ReadEventsReply, error)
-	// FollowEvents returns what tells of new events of a run. The caller closes it.
+	// FollowEvents returns a follower that is notified of new events of a run. The caller closes it.
 	FollowEvents(p keyspace.Partition, id enginecore.FlowID) feeds.Follower
 
 	Claim(context.Context, enginerpc.ClaimCall) (enginerpc.ClaimReply, error)
@@ -30,8 +31,8 @@ type Backend interface {
 	Complete(context.Context, enginerpc.CompleteCall) (enginerpc.CompleteReply, error)
 	Fail(context.Context, enginerpc.FailCall) (enginerpc.FailReply, error)
 	Release(context.Context, enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error)
-	// CancelExecution, DelayExecution, MoveToWaitingChildren and SuspendExecution give a lease up, as the contract has
-	// them; what follows from the end of an execution is done as well.
+	// CancelExecution, DelayExecution, MoveToWaitingChildren and SuspendExecution end a lease, as the contract defines
+	// them; they also perform the consequences of the end of an execution.
 	CancelExecution(context.Context, enginerpc.CancelExecutionCall) (enginerpc.CancelExecutionReply, error)
 	DelayExecution(context.Context, enginerpc.DelayExecutionCall) (enginerpc.DelayExecutionReply, error)
 	MoveToWaitingChildren(
@@ -42,14 +43,14 @@ type Backend interface {
 	Renew(context.Context, enginerpc.RenewCall) (enginerpc.RenewReply, error)
 	// Claimable returns keys of a shard, at least one of which exists when the shard has something to claim.
 	Claimable(p keyspace.Partition, lane enginecore.LaneID) []string
-	// PollEvery is how often a worker has to look for work that no message announces; 0 when all work is announced.
+	// PollEvery is how often a worker has to search for work that no message announces; 0 when all work is announced.
 	PollEvery() time.Duration
 
-	// TickTasks lists the keeper tasks that Tick and KeepAll carry out.
+	// TickTasks lists the keeper tasks that Tick and KeepAll perform.
 	TickTasks() []TaskID
 	Tick(context.Context, enginerpc.TickCall) (enginerpc.TickReply, error)
-	// KeepAll carries out what is due in several partitions. The replies are in the order of the calls; the error joins
-	// theirs.
+	// KeepAll performs the work that is due in several partitions. The replies are in the order of the calls; the
+	// error joins the errors of the calls.
 	KeepAll(context.Context, []enginerpc.KeepCall) ([]batching.CallResult[enginerpc.KeepReply], error)
 	EndLeases(context.Context, enginerpc.EndLeasesCall) (enginerpc.EndLeasesReply, error)
 }
@@ -96,7 +97,7 @@ func (b nativeBackend) KeepAll(
 	return batching.SendAll(ctx, b.Conn, calls)
 }
 
-// FollowEvents implements [Backend]. It hears of events by the feed of the partition.
+// FollowEvents implements [Backend]. The feed of the partition announces the events.
 func (b nativeBackend) FollowEvents(p keyspace.Partition, id enginecore.FlowID) feeds.Follower {
 	return b.feeds.Follow(p, id)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// Capability returns a backend as C, one of the interfaces below, which cover what only some backends can do. For a
-// backend without the capability, the error is [ErrNotInContract]. There is no other way to find out what a backend
-// lacks.
+// Capability returns a backend as C, one of the interfaces below, which contain the calls that only some backends
+// support. For a backend without the capability, the error is [ErrNotInContract]. This is the only way to find out
+// whether a backend has a capability.
 func Capability[C any](b Backend) (C, error) {
 	c, ok := b.(C)
 	if !ok {
@@ -71,7 +71,7 @@ type WaitIndex interface {
 	ReadWaitpoint(context.Context, enginerpc.ReadWaitpointCall) (enginerpc.ReadWaitpointReply, error)
 }
 
-// AuditLog keeps who has changed what.
+// AuditLog records changes with their actors.
 type AuditLog interface {
 	Audit(context.Context, enginerpc.AuditCall) (enginerpc.AuditReply, error)
 	ReadAudit(context.Context, enginerpc.ReadAuditCall) (enginerpc.ReadAuditReply, error)
@@ -83,7 +83,7 @@ type StepStore interface {
 	ReadJournal(context.Context, enginerpc.ReadJournalCall) (enginerpc.ReadJournalReply, error)
 }
 
-// WaitResults finds what a wait has brought where executions have no journal.
+// WaitResults finds the results of waits where executions have no journal.
 type WaitResults interface {
 	// CheckWait returns ErrNotInContract, with the feature by name, for a wait with a condition that the engine does
 	// not know. The condition is the JSON form of a call of Suspend.
@@ -97,7 +97,7 @@ type WaitResults interface {
 	) ([]byte, error)
 }
 
-// PauseStore lists what is paused in a partition.
+// PauseStore lists the pauses of a partition.
 type PauseStore interface {
 	Pauses(context.Context, enginerpc.PausesCall) (enginerpc.PausesReply, error)
 }
@@ -127,12 +127,12 @@ type BulkJobCalls interface {
 	StopBulkJob(context.Context, enginerpc.StopBulkJobCall) (enginerpc.StopBulkJobReply, error)
 }
 
-// RunKeys starts runs by key, by rate, or together, and knows what those of a key are at.
+// RunKeys starts runs by key, by rate, or together, and returns the state of the runs of a key.
 type RunKeys interface {
 	ReadRunKey(context.Context, enginerpc.ReadRunKeyCall) (enginerpc.ReadRunKeyReply, error)
 }
 
-// NodeEvents finds the events of one node without those of the others.
+// NodeEvents reads the events of one node without the events of other nodes.
 type NodeEvents interface {
 	ReadNodeEvents(context.Context, enginerpc.ReadNodeEventsCall) (enginerpc.ReadNodeEventsReply, error)
 }
@@ -174,7 +174,7 @@ type CompositeLibrary interface {
 	Version(context.Context, enginerpc.VersionCall) (enginerpc.VersionReply, error)
 }
 
-// Maintenance repairs records and indexes and removes what was kept long enough. Its calls are sent together for
+// Maintenance repairs records and indexes and removes data whose retention has passed. Its calls are sent together for
 // several partitions.
 type Maintenance interface {
 	batching.Pipeliner
@@ -192,7 +192,7 @@ type OverdueIndexes interface {
 type OverdueIndex struct {
 	Task   TaskID
 	Family keyspace.Family
-	// Every is the time between two looks at one partition.
+	// Every is the time between two passes over one partition.
 	Every time.Duration
 	// Key returns the key of the index in a partition.
 	Key func(keyspace.Partition) string
@@ -225,7 +225,7 @@ type WorkerDirectory interface {
 	LeaveWorker(ctx context.Context, instance enginecore.WorkerInstanceID) error
 }
 
-// CompletionFollower finishes what follows from the end of an execution if the process that ended it does not.
+// CompletionFollower applies the consequences of the end of an execution if the process that ended it does not.
 type CompletionFollower interface {
 	// FollowCompletions works until ctx ends.
 	FollowCompletions(ctx context.Context)

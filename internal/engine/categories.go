@@ -1,6 +1,6 @@
 package engine
 
-// Categories of failures that a worker gives besides those of package activity.
+// Categories of failures that a worker gives in addition to the categories of package activity.
 const (
 	// CategoryTooLarge is the category of a result above MaxResult.
 	CategoryTooLarge = "too_large"
@@ -8,7 +8,7 @@ const (
 	// or too large ones.
 	CategoryJournalFull = "journal_full"
 	// CategoryChild is the category of a node whose own run, of its sub-flow or its items, was cancelled, has expired,
-	// or is not there any more. When a node of that run has failed, the category is that node's.
+	// or no longer exists. When a node of that run has failed, the category is that node's.
 	CategoryChild = "child_run"
 	// CategoryPlan is the category of a node whose plan cannot be run: it is malformed, or uses other activities than
 	// flow.MayRun names.

@@ -22,11 +22,11 @@ type ChildRuns interface {
 	PurgeFlow(context.Context, enginerpc.PurgeFlowCall) (enginerpc.PurgeFlowReply, error)
 }
 
-// ChildLost is the outcome recorded for a child run that does not exist any more.
+// ChildLost is the outcome recorded for a child run that no longer exists.
 const ChildLost = "lost"
 
-// CancelChildRun cancels a child run with all its members, call by call. A run that is over or does not exist is no
-// error.
+// CancelChildRun cancels a child run with all its members, call by call. A run that has ended or does not exist is not
+// an error.
 func CancelChildRun(ctx context.Context, b Backend, p keyspace.Partition, id enginecore.FlowID, reason string) error {
 	for {
 		reply, err := b.CancelFlow(ctx, enginerpc.CancelFlowCall{

@@ -18,9 +18,9 @@ func ReadAt(engine, local time.Time) ClockReading { return ClockReading{engine, 
 // readingLifetime bounds how long a reading is used, as clocks drift: at 50 ppm by 3 ms.
 const readingLifetime = time.Minute
 
-// Better returns which of two readings of one clock is nearer the truth: this one, or a fresh one that was asked for at
-// the local time asked. A reading is late, by the time that the answer took and, if it has whole milliseconds only, by
-// the fraction that the engine left out. Better keeps the least late one for a minute, unless the fresh one contradicts
+// Better returns the more exact of two readings of one clock: this one, or a fresh one that was requested at the local
+// time asked. A reading is late by the time that the reply took and, if it has whole milliseconds only, by the
+// fraction that the engine left out. Better keeps the least late one for a minute, unless the fresh one contradicts
 // it.
 func (r ClockReading) Better(fresh ClockReading, asked time.Time) ClockReading {
 	if r.Local.IsZero() || fresh.Local.Sub(r.Local) > readingLifetime {

@@ -6,7 +6,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Continuations lets functions go on as new.
+// Continuations lets functions continue as new.
 type Continuations interface {
 	ContinueAsNew(context.Context, enginerpc.ContinueAsNewCall) (enginerpc.ContinueAsNewReply, error)
 }

@@ -6,12 +6,13 @@
 //   - [Session] is an open connection: the calls of the library (Core), the backend, the clients of the server, and
 //     configuration such as namespace, retention and logger. [Session.Connect] opens it, [Session.Close] closes it.
 //   - [Backend] is the interface of the calls that every engine answers. The session's own backend sends each as one
-//     call of the composite library; package contractmode has one that uses functions of the contract only. What only
-//     some backends can do is an interface of its own, such as [RunControl] or [WaitStore], which [Capability] returns.
+//     call of the composite library; package contractmode has a backend that uses only functions of the contract.
+//     Calls that only some backends support are in separate interfaces, such as [RunControl] or [WaitStore], which
+//     [Capability] returns.
 //   - errors.go has the errors that package runtime exports.
 //
-// The packages below this one know no session: transport has the connections, feeds reads feeds on them, batching joins
-// calls, retry repeats them, and observe names metrics, spans and log records.
+// The packages below this one do not depend on the session: transport has the connections, feeds reads feeds on them,
+// batching joins calls, retry repeats them, and observe names metrics, spans and log records.
 //
 // A call takes this way: a package above builds a request of package enginerpc and passes it to the backend or to Core,
 // which encodes it. The client of the session sends it without blocking on a connection that is being made, so that the

@@ -14,8 +14,8 @@ type namedError struct {
 	err  error
 }
 
-// namedErrors are the sentinels of the library that do not know their names themselves: those of package enginecore,
-// which imports nothing, and those that wrap another. Names are stored, so they must not change.
+// namedErrors are the sentinels of the library that do not contain their names: the errors of package enginecore,
+// which imports nothing, and the errors that wrap another one. Names are stored, so they must not change.
 var namedErrors = []namedError{
 	{"flowfabric.other_graph", ErrOtherGraph},
 	{"flowfabric.other_input", ErrOtherInput},
@@ -53,7 +53,7 @@ func FailureDetails(failure error) []byte {
 	return errordetail.Encode(errordetail.Of(failure, nameOfError))
 }
 
-// impliedErrors are the errors that the engine's own failures stand for, by the reason that it records.
+// impliedErrors are the errors of failures that the engine itself causes, by the reason that it records.
 var impliedErrors = map[string]error{
 	"attempt_timeout": ErrStartToClose,
 	"the attempt ran longer than its start-to-close timeout": ErrStartToClose,
@@ -62,7 +62,7 @@ var impliedErrors = map[string]error{
 	"finally_deadline":   ErrDeadline,
 }
 
-// ImpliedError returns the error that a failure of the engine's own stands for, by the reason that it records; nil for
+// ImpliedError returns the error of a failure that the engine itself caused, by the reason that it records; nil for
 // another reason.
 func ImpliedError(reason string) error { return impliedErrors[reason] }
 

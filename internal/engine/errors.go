@@ -8,19 +8,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Errors of runs and workers, for errors.Is. Their names are stored with failures, so they must not change. Those of
-// the connection are enginecore's: ErrUnavailable, and with it ErrFull where a server takes in nothing for want of
-// memory or disk; ErrOutcomeUnknown, ErrUnauthorized.
+// Errors of runs and workers, for errors.Is. Their names are stored with failures, so they must not change. The errors
+// of the connection are in package enginecore: ErrUnavailable, and with it ErrFull where a server rejects writes for
+// lack of memory or disk space; ErrOutcomeUnknown, ErrUnauthorized.
 var (
 	// ErrInvalid is matched by all errors about an argument or a field of a config that cannot be used. The text of the
 	// error has the thing, the value and the rule.
 	ErrInvalid = activity.SentinelError("flowfabric.invalid", "invalid argument")
 	// ErrRunConflict is returned by Start when the run id is taken by a run with another graph or another input.
 	ErrRunConflict = activity.SentinelError("flowfabric.run_conflict", "run id is taken by another run")
-	// ErrOtherGraph and ErrOtherInput say what of that run differs. Both match ErrRunConflict.
+	// ErrOtherGraph and ErrOtherInput name the difference to that run. Both match ErrRunConflict.
 	ErrOtherGraph = fmt.Errorf("%w: it has another graph", ErrRunConflict)
 	ErrOtherInput = fmt.Errorf("%w: it has another input", ErrRunConflict)
-	// ErrRunNotFound is returned when there is no run of that flow with that id.
+	// ErrRunNotFound is returned when that flow does not have a run with that id.
 	ErrRunNotFound = activity.SentinelError("flowfabric.run_not_found", "no such run")
 	// ErrRunOpen is returned by Purge and Rerun when the run is not over.
 	ErrRunOpen = activity.SentinelError("flowfabric.run_open", "run is not over")
@@ -50,7 +50,7 @@ var (
 
 // ErrNotInContract is returned in contract mode by everything that needs more than the contract has: by Start for such
 // a flow, by the steps and waits of an activity, and by calls. It is the same error as enginecore.ErrContractOnly, so
-// it matches whichever of the two packages refuses.
+// it matches the refusals of both packages.
 var ErrNotInContract = enginecore.ErrContractOnly
 
 // ErrCursor marks a cursor that no list, stream or watch gave.

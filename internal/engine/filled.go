@@ -7,15 +7,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// filledGroup is the number of lists that one command of Filled asks for after it has found that some of many exist.
+// filledGroup is the number of lists that one command of Filled checks after it has found that some of many exist.
 const filledGroup = 8
 
-// Filled reports for each list of keys whether one of them exists, and true where the read failed, so that whoever asks
-// looks closer. The keys of one list lie in one slot.
+// Filled reports for each list of keys whether one of them exists, and true where the read failed, so that the caller
+// reads the keys themselves. The keys of one list lie in one slot.
 //
-// Where one server has all keys, one command asks for all lists at once, since mostly none exists. Only if it finds a
-// key are the lists asked for in groups, and those of the groups with a key one by one. On a cluster each list takes a
-// command.
+// Where one server has all keys, one command checks all lists at once, since mostly none of the keys exists. If it
+// finds a key, the lists are checked in groups, and the lists of each group with a key one by one. On a cluster each
+// list takes a command.
 func (s *Session) Filled(ctx context.Context, lists [][]string) []bool {
 	filled := make([]bool, len(lists))
 	candidates := make([]int, len(lists))
@@ -40,7 +40,8 @@ func (s *Session) Filled(ctx context.Context, lists [][]string) []bool {
 	return filled
 }
 
-// inFilledGroups asks for groups of the candidates with one command each, and returns those whose group has a key.
+// inFilledGroups checks groups of the candidates with one command each, and returns the candidates whose group has a
+// key.
 func (s *Session) inFilledGroups(ctx context.Context, lists [][]string, candidates []int, size int) []int {
 	groups := slices.Collect(slices.Chunk(candidates, size))
 	questions := make(rueidis.Commands, len(groups))

@@ -9,7 +9,7 @@ import (
 )
 
 // FrameNumber identifies a frame of an attempt, so that a reader can drop a frame that a worker has sent twice. Frames
-// are counted per lease. The zero value is no number.
+// are counted per lease. The zero value means that a frame has no number.
 type FrameNumber struct {
 	Epoch enginecore.LeaseEpoch // 0: it has none
 	Count int64
@@ -21,7 +21,7 @@ const frameSource = "worker "
 // Source returns the source of a frame with the number, which [ParseFrameSource] reads.
 func (n FrameNumber) Source() string { return fmt.Sprintf("%s%d.%d", frameSource, n.Epoch, n.Count) }
 
-// ParseFrameSource reads what [FrameNumber.Source] writes. Any other text yields the zero value.
+// ParseFrameSource parses the output of [FrameNumber.Source]. Any other text yields the zero value.
 func ParseFrameSource(text string) FrameNumber {
 	text, numbered := strings.CutPrefix(text, frameSource)
 	epoch, count, _ := strings.Cut(text, ".")

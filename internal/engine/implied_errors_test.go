@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the engine itself ended has no stored details: they follow from its reason, each with a name.
+// An execution that the engine itself ended has no stored details: they follow from the engine's reason, each with a
+// name.
 func TestImpliedErrorsHaveNames(t *testing.T) {
 	for reason, want := range impliedErrors {
 		details := StoredDetails(nil, reason)

@@ -12,9 +12,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// LaneTotals returns the number of executions of each lane by state, added up over all partitions and sorted by lane.
-// The time since which a lane is paused is that of the first partition that has one. It fails if any partition does.
-// Its cost is one call for each partition, however many runs there are: the counts change with the executions.
+// LaneTotals returns the number of executions of each lane by state, summed over all partitions and sorted by lane.
+// The time since which a lane is paused is the time in the first partition in which it is paused. LaneTotals fails if
+// the call of any partition fails. It makes one call for each partition, regardless of the number of runs: the counts
+// are stored.
 func (s *Session) LaneTotals(ctx context.Context) ([]enginerpc.LaneState, error) {
 	replies, err := InAllPartitions(ctx, s, func(p keyspace.Partition) enginerpc.LanesCall { return enginerpc.LanesCall{Partition: p} })
 	if err != nil {
@@ -55,8 +56,8 @@ func addLane(total *enginerpc.LaneState, part enginerpc.LaneState) {
 	}
 }
 
-// InAllPartitions makes one call in every flow partition and returns the replies of those that succeeded. The error
-// joins those of the others. In contract mode it is ErrNotInContract, and nothing is sent.
+// InAllPartitions makes one call in every flow partition and returns the replies of the calls that succeeded. The
+// error joins the errors of the other calls. In contract mode it is ErrNotInContract, and nothing is sent.
 func InAllPartitions[R any, C enginerpc.Call[R]](
 	ctx context.Context, s *Session, callFor func(keyspace.Partition) C,
 ) ([]R, error) {

@@ -2,8 +2,8 @@ package engine
 
 import "context"
 
-// Listeners counts the subscribers of each channel over all servers (PUBSUB NUMSUB). The error is that of a server that
-// refuses the command or does not answer; the others are counted nevertheless.
+// Listeners counts the subscribers of each channel over all servers (PUBSUB NUMSUB). If a server refuses the command
+// or does not answer, fault is its error; the subscribers on the other servers are counted nevertheless.
 func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[string]int64, fault error) {
 	total = make(map[string]int64, len(channels))
 	for _, node := range s.Client.Nodes() {
@@ -19,8 +19,8 @@ func (s *Session) Listeners(ctx context.Context, channels ...string) (total map[
 	return total, fault
 }
 
-// KeepersSeen counts the connections that subscribe to the keepers' channel, including those of keepers on stand-by.
-// known is false when there are none and a server did not answer. A keeper whose machine vanished counts until the
+// KeepersSeen counts the connections that subscribe to the keepers' channel, also of keepers on standby.
+// known is false if none was counted and a server did not answer. A keeper whose machine vanished counts until the
 // server notices, after the time of its tcp-keepalive setting.
 func (s *Session) KeepersSeen(ctx context.Context) (seen int64, known bool) {
 	channel := s.Core.ChannelKeepers()

@@ -21,8 +21,8 @@ type Propagator interface {
 	Extract(ctx context.Context, values map[string]string) context.Context
 }
 
-// What a run carries is stored with its trace context, and reaches workers with it: the traceparent, and, if there are
-// values, a line feed and the values as a JSON object.
+// The propagated values of a run are stored with its trace context, and reach workers with it: the traceparent, and,
+// if there are values, a line feed and the values as a JSON object.
 const carriedSeparator = "\n"
 
 // Carried returns the values that the propagators of the session take from a context, in their stored form; "" for
@@ -55,7 +55,7 @@ func (s *Session) Carried(ctx context.Context) (string, error) {
 	return string(text), nil
 }
 
-// WithCarried returns what is stored of a run: its trace context with the values that it carries.
+// WithCarried returns the stored form of a run's trace context and its propagated values.
 func WithCarried(trace, carried string) string {
 	if carried == "" {
 		return trace
@@ -63,7 +63,7 @@ func WithCarried(trace, carried string) string {
 	return trace + carriedSeparator + carried
 }
 
-// CarriedIn returns the values in what WithCarried has made, in their stored form; "" for none.
+// CarriedIn returns the propagated values in the output of WithCarried, in their stored form; "" for none.
 func CarriedIn(stored string) string {
 	_, carried, _ := strings.Cut(stored, carriedSeparator)
 	return carried

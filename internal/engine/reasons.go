@@ -8,12 +8,12 @@ import (
 
 // Bounds of texts for the record, in bytes.
 const (
-	// MaxReason bounds the reason of a cancel, a pause or the end of a wait. The text of a failure is cut to it, with a
-	// mark that says how long it was.
+	// MaxReason bounds the reason of a cancel, a pause or the end of a wait. The text of a failure is cut to it, with
+	// a mark that states its full length.
 	MaxReason = 2048
 	// MaxStack bounds the stack of a function that panicked, which is cut to it likewise.
 	MaxStack = 8192
-	// MaxActor bounds the name of who acts: that of runtime.WithActor and ScheduleConfig.Actor.
+	// MaxActor bounds the name of an actor: the argument of runtime.WithActor and ScheduleConfig.Actor.
 	MaxActor = 256
 )
 

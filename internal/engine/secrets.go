@@ -70,7 +70,7 @@ func newKeyring(core *enginerpc.Conn, configured *WaitpointSecret) *keyring {
 	return &keyring{core: core, configured: configured, known: make(map[keyspace.Partition]bool)}
 }
 
-// Ensure gives the partition a secret if it has none. It asks the engine once for each partition.
+// Ensure gives the partition a secret if it has none. It calls the engine once for each partition.
 func (b *keyring) Ensure(ctx context.Context, p keyspace.Partition) error {
 	b.mu.Lock()
 	known := b.known[p]

@@ -24,9 +24,9 @@ import (
 // DefaultNamespace is the namespace of programs that configure none.
 const DefaultNamespace = "default"
 
-// Session is an open connection to an engine with what clients, workers and keepers share. It is safe for concurrent
-// use once Connect has returned. The fields that configure it (InProcess, Shared, InMemory, Volatile, Namespace, Keep,
-// Logger, Logged, Telemetry) are set before Connect, which sets the others.
+// Session is an open connection to an engine with the state that clients, workers and keepers share. It is safe for
+// concurrent use once Connect has returned. The fields that configure it (InProcess, Shared, InMemory, Volatile,
+// Namespace, Keep, Logger, Logged, Telemetry) are set before Connect, which sets the others.
 type Session struct {
 	Core      *enginerpc.Conn
 	Backend   Backend
@@ -38,7 +38,7 @@ type Session struct {
 	Silence   time.Duration // after which a server that does not answer is given up; 0 in this process
 	Hub       *transport.Hub
 	InProcess *embedded.Engine // nil when the engine is a server
-	Shared    bool             // InProcess belongs to somebody else, who closes it
+	Shared    bool             // the owner of InProcess closes it, not the session
 	InMemory  bool
 	Volatile  bool // OpenConfig.AllowVolatile
 	Replicas  int  // OpenConfig.Replication
@@ -47,7 +47,7 @@ type Session struct {
 	Secrets   *keyring
 	Keep      flowgraph.Keep
 	Logger    *slog.Logger
-	Logged    *observe.RepeatLimiter // behind the logger
+	Logged    *observe.RepeatLimiter // wrapped by Logger
 	Telemetry *observe.Telemetry
 	// Propagators carry values of the contexts of starts to activities.
 	Propagators []Propagator
@@ -73,8 +73,8 @@ type Connection struct {
 	Client  rueidis.ClientOption
 	Watches int              // the most connections of watches
 	Secret  *WaitpointSecret // nil for a random one
-	Logins  transport.Logins // in place of those of Client
-	// Wrap returns what to use in place of a connection that has been made. Nil means the connection itself.
+	Logins  transport.Logins // in place of the logins of Client
+	// Wrap returns the connection to use in place of a new one. Nil means that the new one is used.
 	Wrap func(net.Conn) (net.Conn, error)
 	// NewBackend makes the backend of the session. Nil means the backend of the whole library.
 	NewBackend func(context.Context, *Session) (Backend, error)
@@ -145,7 +145,7 @@ func (s *Session) InCluster() bool {
 	return s.Client != nil && s.Client.Mode() == rueidis.ClientModeCluster
 }
 
-// quietLook is the time between two looks of a quiet session for news that it was not told of.
+// quietLook is the time between two checks of a quiet session for events that were not announced to it.
 const quietLook = 365 * 24 * time.Hour
 
 // LookEvery returns how long the session waits for a message before it looks without one: the given time, and in a
@@ -209,8 +209,8 @@ func (s *Session) GuardLibrary(ctx context.Context, every time.Duration) {
 	}
 }
 
-// Probe asks each server whether it is there, and still the primary, unless the engine is in this process. Connections
-// to those that do not answer in time are closed, so that the calls that wait for them fail and are repeated.
+// Probe checks that each server is reachable, and still the primary, unless the engine is in this process. It closes
+// connections to servers that do not answer in time, so that the calls that wait for them fail and are repeated.
 func (s *Session) Probe(ctx context.Context) {
 	if s.InProcess != nil {
 		return
@@ -218,7 +218,7 @@ func (s *Session) Probe(ctx context.Context) {
 	s.transport.Probe(ctx)
 }
 
-// ReplicationMissed logs that a call of a worker or keeper goes on although its writes are on too few replicas.
+// ReplicationMissed logs that a call of a worker or keeper continues although its writes are on too few replicas.
 func (s *Session) ReplicationMissed(ctx context.Context, err error) {
 	s.Logger.LogAttrs(ctx, slog.LevelWarn, "flowfabric: too few replicas have what was written; the work goes on",
 		observe.EventReplicationMissed.Attr(), slog.Int("replicas", s.Replicas), slog.Any("error", err))

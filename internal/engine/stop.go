@@ -1,10 +1,10 @@
 package engine
 
-// Kinds of [enginerpc.CancelMessage], by which a worker is told to stop an execution.
+// Kinds of [enginerpc.CancelMessage], which orders a worker to stop an execution.
 const (
-	// StopCancelled: it was cancelled, or skipped; the reason is a text of whoever did it.
+	// StopCancelled: it was cancelled, or skipped; the reason is the text of the caller.
 	StopCancelled = "cancelled"
-	// StopExpired: its time is up; the reason says which.
+	// StopExpired: a time limit has passed; the reason names it.
 	StopExpired = "expired"
 	// StopRevoked: an operator has taken the lease away.
 	StopRevoked = "revoked"

@@ -15,7 +15,7 @@ import (
 )
 
 // ErrInvalidToken is the error of a token that is malformed, altered, made for another waitpoint or signed with a
-// secret that is not valid any more. It does not reveal which, and the call has changed nothing.
+// secret that is no longer valid. It does not reveal which, and the call has changed nothing.
 var ErrInvalidToken = activity.SentinelError("flowfabric.invalid_token", "invalid token")
 
 // The outward form of a token is the unpadded base64url of: version, partition (2 bytes), execution id, waitpoint id
@@ -81,7 +81,7 @@ func SealToken(
 	return activity.NewToken(tokenText.EncodeToString(data)), nil
 }
 
-// OpenToken decodes what [SealToken] encodes. Its error is [ErrInvalidToken]. Each token has exactly one text, so a
+// OpenToken decodes the output of [SealToken]. Its error is [ErrInvalidToken]. Each token has exactly one text, so a
 // changed text is another token or none.
 func OpenToken(t activity.Token) (TokenParts, error) {
 	text := t.Reveal()

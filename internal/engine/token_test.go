@@ -18,7 +18,7 @@ const (
 	sealedSignature = "k1:2aea35fb9242b84b7dd3a233358aa05161781bf6"
 )
 
-func TestTokenSeals(t *testing.T) {
+func TestSealTokenFormIsStable(t *testing.T) {
 	t.Parallel()
 	sealed, err := SealToken(sealedExecution, sealedWaitpoint, sealedSignature)
 	require.NoError(t, err)
@@ -35,7 +35,7 @@ func TestTokenSeals(t *testing.T) {
 	require.Equal(t, sealed.Reveal(), parsed.Reveal())
 }
 
-func TestTokenWithoutOutwardForm(t *testing.T) {
+func TestSealTokenRefusesBadSignature(t *testing.T) {
 	t.Parallel()
 	for _, signature := range []string{"", "k1", "k1:", "k1:zz", "k1:2aea"} {
 		_, err := SealToken(sealedExecution, sealedWaitpoint, signature)
@@ -50,7 +50,7 @@ func TestTokenWithoutOutwardForm(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Each token has one text only: whatever is changed in it makes another token, or none.
+// Each token has one text only: any change of the text makes another token, or none.
 func TestTokenHasOneText(t *testing.T) {
 	t.Parallel()
 	sealed, err := SealToken(sealedExecution, sealedWaitpoint, sealedSignature)

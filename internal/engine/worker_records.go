@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// WorkerRecords keeps what workers say of themselves.
+// WorkerRecords stores the reports of workers about themselves.
 type WorkerRecords interface {
 	ReportWorker(context.Context, enginerpc.ReportWorkerCall) (enginerpc.ReportWorkerReply, error)
 	DrainWorker(context.Context, enginerpc.DrainWorkerCall) (enginerpc.DrainWorkerReply, error)
@@ -24,7 +24,7 @@ type WorkerRecords interface {
 	ReadBuilds(context.Context, enginerpc.ReadBuildsCall) (enginerpc.ReadBuildsReply, error)
 }
 
-// FlowCatalogue keeps what programs publish of flows.
+// FlowCatalogue stores the flows that programs publish.
 type FlowCatalogue interface {
 	PublishFlow(context.Context, enginerpc.PublishFlowCall) (enginerpc.PublishFlowReply, error)
 	ReadPublished(context.Context, enginerpc.ReadPublishedCall) (enginerpc.ReadPublishedReply, error)
@@ -35,7 +35,7 @@ type FlowCatalogue interface {
 // Directory is the partition that has the records of workers and the catalogue of flows.
 func Directory() keyspace.Partition { return keyspace.Partition{Family: keyspace.FlowFamily} }
 
-// WorkerAbout is what the record of a worker says of it in JSON, beside lanes and activities.
+// WorkerAbout is the JSON part of a worker's record, in addition to its lanes and activities.
 type WorkerAbout struct {
 	Name string `json:"name"`
 	Host string `json:"host,omitempty"`

@@ -10,15 +10,15 @@ import (
 
 // Link is how an engine is connected.
 type Link struct {
-	// Shared is the embedded engine to use in place of one of its own. Closing the runtime.Engine leaves it open.
-	// Defaults to nil: the engine that the URL names.
+	// Shared is the embedded engine to use in place of a new one. Closing the runtime.Engine leaves it open. Defaults
+	// to nil: the engine that the URL names.
 	Shared *embedded.Engine
 	// Wrap is called with each connection that has been made and returns the one to use. It may be called by several
 	// goroutines. An error counts as one of the connection, which Wrap has closed. Defaults to nil: connections are
 	// used as they are.
 	Wrap func(net.Conn) (net.Conn, error)
-	// Quiet says that no message is ever lost while a connection lasts, so that workers and keepers look for nothing
-	// that they are not told of. Defaults to false: they sweep, seldom.
+	// Quiet means that no message is ever lost while a connection lasts, so that workers and keepers rely on messages
+	// alone. Defaults to false: they also sweep, rarely.
 	Quiet bool
 }
 
@@ -28,5 +28,5 @@ type Handle struct{ link *Link }
 // HandleOf returns the handle of a link, which must not change afterwards.
 func HandleOf(l *Link) Handle { return Handle{l} }
 
-// Of returns the link of a handle, nil for the zero value: the engine is connected as its URL says.
+// Of returns the link of a handle, nil for the zero value: the engine is connected by its URL.
 func Of(h Handle) *Link { return h.link }

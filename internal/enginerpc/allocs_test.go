@@ -10,8 +10,8 @@ import (
 
 // The race detector lets pools forget, so there is nothing to count with it.
 
-// What a call allocates are the texts that it is made of: here the partition's tag, a key and the time to live. The
-// lists are those of calls before it.
+// A call allocates only its texts: here the partition's tag, a key and the time to live. It reuses the lists of
+// earlier calls.
 func TestEncodingAllocatesTextsOnly(t *testing.T) {
 	k, c := testKeys(t), completion()
 	var pool wirePool

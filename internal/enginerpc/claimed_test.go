@@ -25,7 +25,7 @@ func TestFlowNode(t *testing.T) {
 	}
 }
 
-// TestGraphCacheIsBounded fills a cache beyond its bound: it drops what it had, and keeps what came last.
+// TestGraphCacheIsBounded fills a cache beyond its bound: it drops the old entries and keeps the latest.
 func TestGraphCacheIsBounded(t *testing.T) {
 	var g graphCache
 	large := ReadGraphReply{Nodes: []GraphNode{{Name: "n", Policy: make([]byte, maxGraphBytes/2)}}}

@@ -31,7 +31,7 @@ func TestParseClaimed(t *testing.T) {
 	}
 }
 
-func TestParseClaimedRefusesWhatIsCutOff(t *testing.T) {
+func TestParseClaimed_RefusesTruncatedReply(t *testing.T) {
 	for n := range len(claimedHead) {
 		var got ClaimedExecution
 		assert.NotEmpty(t, parseClaimed(claimedHead[:n], &got), claimedHead[:n])

@@ -40,7 +40,7 @@ func startCluster(t *testing.T) (cluster rueidis.Client, nodes [2]rueidis.Client
 			if time.Now().After(deadline) {
 				t.Fatal("the cluster does not come together")
 			}
-			time.Sleep(20 * time.Millisecond) //nolint:forbidigo // gossip tells no one when it is done
+			time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the cluster does not report the end of gossip
 		}
 	}
 	return clientFor(t, addresses[0]), nodes
@@ -101,8 +101,8 @@ func TestCluster(t *testing.T) {
 	command(t, nodes[1], "FUNCTION", "FLUSH", "SYNC")
 	tickAll("after one primary lost the library")
 
-	// A slot on the move: absent keys are asked for at the importing side, undeclared ones fail. Such a call
-	// waits until the slot has arrived.
+	// A slot on the move: absent keys are requested from the importing side, undeclared ones fail. Such a call waits
+	// until the slot has arrived.
 	moving := 0
 	for _, p := range conn.Partitioning().FlowPartitions() {
 		if slot(p.Tag()) < clusterSlots/2 {

@@ -32,8 +32,8 @@ type Options struct {
 	// ReplaceForeignLibrary lets Connect replace a library named flowfabric that is not ours. Programs that
 	// use the other one stop working.
 	ReplaceForeignLibrary bool
-	// ContractOnly binds the connection to the ff_* functions of contract version 15, as whatever library the server
-	// has offers them. That library is neither loaded nor replaced; Connect fails with ErrNoLibrary or
+	// ContractOnly binds the connection to the ff_* functions of contract version 15, as the server's own library
+	// offers them. That library is neither loaded nor replaced; Connect fails with ErrNoLibrary or
 	// ErrIncompatibleLibrary where it is missing or of another version, other calls with ErrContractOnly. The defaults
 	// of Partitions are then the numbers that other FlowFabric servers use: 256, 32 and 32.
 	ContractOnly bool
@@ -243,7 +243,7 @@ func passwordHint(text string) string {
 	case strings.HasPrefix(text, "NOAUTH"):
 		return " (no password was given; a URL carries one as redis://:password@host)"
 	case strings.HasPrefix(text, "WRONGPASS"):
-		return " (what stands alone before the @ of a URL is the user; a password alone is redis://:password@host)"
+		return " (text alone before the @ of a URL is the user; a password alone is redis://:password@host)"
 	}
 	return ""
 }

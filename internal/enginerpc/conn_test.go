@@ -102,7 +102,7 @@ func TestConnectRefusesBadOptions(t *testing.T) {
 	}
 }
 
-func TestConnectTellsWhatIsWrong(t *testing.T) {
+func TestConnectReportsFaults(t *testing.T) {
 	t.Parallel()
 	t.Run("unreachable", func(t *testing.T) {
 		t.Parallel()
@@ -192,8 +192,8 @@ func TestLibraryIsReplacedOnlyByNewer(t *testing.T) {
 	}
 }
 
-// What is stored outlives the library.
-func TestDataOfALaterProtocolKeepOldProgramsAway(t *testing.T) {
+// The protocol of stored data remains in force when the library is replaced.
+func TestOldProgramIsRefusedByDataOfLaterProtocol(t *testing.T) {
 	t.Parallel()
 	client := own(t)
 	later, old := script(8, "ff", 3, 2), script(9, "aa", 1, 1)
@@ -219,7 +219,7 @@ func TestDataOfALaterProtocolKeepOldProgramsAway(t *testing.T) {
 	}
 }
 
-func TestForeignLibraryIsLeftAlone(t *testing.T) {
+func TestConnectKeepsForeignLibrary(t *testing.T) {
 	t.Parallel()
 	client := own(t)
 	foreign := "#!lua name=" + lualib.Name + "\nredis.register_function('theirs', function() return 'x' end)\n"
@@ -362,7 +362,7 @@ func TestRefusalIsAnError(t *testing.T) {
 	}
 }
 
-func TestCallsThatCannotMakeSenseAreNotSent(t *testing.T) {
+func TestInvalidCallsAreNotSent(t *testing.T) {
 	t.Parallel()
 	k := testKeys(t)
 	other := keyspace.NewExecutionID(keyspace.Partition{Family: keyspace.FlowFamily, Index: 8})

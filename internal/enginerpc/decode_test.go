@@ -51,7 +51,7 @@ func anyReply(data []byte, depth int) (any, []byte) {
 	return string(take(int(kind / 8))), data
 }
 
-// FuzzDecode feeds any reply to every decoder: whatever comes is a value or a known error, never a panic.
+// FuzzDecode feeds any reply to every decoder, which returns a value or a known error and never panics.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{0x1b, 0x11, 0x05, 0x05})
 	f.Add([]byte{0xfb, 0x11, 0x05, 0x0d, 0x15, 0x1b, 0x05})

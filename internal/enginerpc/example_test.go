@@ -79,7 +79,7 @@ func Example() {
 			AttemptID: x.AttemptID, Result: append([]byte("hello "), x.FlowInput...), ClaimRequest: me,
 		})
 		if errors.Is(err, errorcode.LeaseExpired) {
-			log.Fatal("too slow: somebody else has the node now")
+			log.Fatal("too slow: another worker has the node now")
 		} else if err != nil {
 			log.Fatal(err)
 		}

@@ -22,7 +22,7 @@ type goldenCall struct {
 	args     []string
 }
 
-// goldenReply is one reply and what it must decode to.
+// goldenReply is one reply and the value that it must decode to.
 type goldenReply struct {
 	name   string
 	reply  any

@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// Keys of the composite calls with parts of free text: different parts give different keys, whatever the parts hold.
+// Keys of the composite calls with parts of free text: different parts give different keys, for any text.
 func TestKeysOfDifferentPartsDiffer(t *testing.T) {
 	t.Parallel()
 	keys, random := testKeys(t), rand.New(rand.NewPCG(3, 4))
@@ -63,7 +63,7 @@ func TestKeysThatAreNotEscaped(t *testing.T) {
 	}
 }
 
-func TestKeysAreTakenApart(t *testing.T) {
+func TestParseKeys(t *testing.T) {
 	t.Parallel()
 	k := testKeys(t)
 	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 7}

@@ -133,7 +133,7 @@ func (conn *Conn) ensureLibraryOn(ctx context.Context, node rueidis.Client) erro
 			return err
 		}
 		command := loadCommand(node.B(), conn.library.source, todo == replaceLibrary)
-		// Another program may have been faster: whatever the answer, the next round checks the result.
+		// Another program may have been faster: the next round checks the result, also after an error.
 		if loadErr = node.Do(ctx, command).Error(); loadErr == nil {
 			conn.logger.LogAttrs(ctx, slog.LevelInfo,
 				"flowfabric: the program loaded the engine's library into the server",

@@ -91,7 +91,7 @@ func (conn *Conn) refuseMarked(ctx context.Context) error {
 	return nil
 }
 
-// Why every later call of a connection fails, as the log has it.
+// Log events for the reasons why every later call of a connection fails.
 const (
 	eventMoved        = "engine.moved"
 	eventIncompatible = "library.incompatible"

@@ -121,7 +121,8 @@ func (conn *Conn) refuseFormerRuns(ctx context.Context) error {
 	return nil
 }
 
-// storeProtocol keeps programs away that this program's library does not serve, whatever becomes of the library.
+// storeProtocol keeps programs away that this program's library does not serve, even if the library is lost or
+// replaced.
 func (conn *Conn) storeProtocol(ctx context.Context) error {
 	stored, err := conn.storedProtocol(ctx)
 	if err != nil || stored >= conn.library.minProtocol {

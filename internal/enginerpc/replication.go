@@ -212,7 +212,7 @@ func refused(m message) bool {
 }
 
 // errPrimaryChanged is returned when another server has replaced the one that answered.
-var errPrimaryChanged = errors.New("another server has become the primary meanwhile, or the same one was restarted")
+var errPrimaryChanged = errors.New("another server has become the primary, or the primary was restarted")
 
 // notReplicated returns the error of a call that was executed but not confirmed. It contains the cause as text alone:
 // an error that matches ErrUnavailable would mean that nothing has happened.
@@ -440,7 +440,7 @@ func (b *barrier) carryOut(now *round) {
 	r := b.replicator
 	node := r.conn.client.Nodes()[b.address]
 	if node == nil {
-		now.reply.err = fmt.Errorf("%w: %s is not a server any more", enginecore.ErrUnavailable, b.address)
+		now.reply.err = fmt.Errorf("%w: %s is no longer a server", enginecore.ErrUnavailable, b.address)
 		return
 	}
 	piece := min(barrierPiece, r.Timeout)

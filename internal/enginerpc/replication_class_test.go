@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// generatedInfo is where a generated call says what its function is.
+// generatedInfo matches the name and the properties of the function in a generated call.
 var generatedInfo = regexp.MustCompile(`return callInfo\{name: "(\w+)"([^}]*)\}`)
 
-// Every name in the table of classes is that of a function that writes, in one class alone, and every function that writes
-// has one: whoever adds a function has to decide whether its callers rely on replicas.
+// Every name in the table of classes is the name of a function that writes, in exactly one class, and every function
+// that writes has an entry: the author of a new function has to decide whether its callers rely on replicas.
 func TestReplicationClasses(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*_gen.go")
@@ -38,7 +38,7 @@ func TestReplicationClasses(t *testing.T) {
 		for name := range strings.FieldsSeq(list) {
 			classes[name] = append(classes[name], class)
 			if write, exists := writes[name]; !exists {
-				t.Errorf("%s has a class and is no function", name)
+				t.Errorf("%s has a class, but is not a function", name)
 			} else if !write {
 				t.Errorf("%s has a class and does not write", name)
 			}

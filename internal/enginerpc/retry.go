@@ -142,7 +142,7 @@ var notNow = [...]string{
 	"TRYAGAIN", "CLUSTERDOWN", loading, "MASTERDOWN", "BUSY ", "READONLY", "UNBLOCKED", "NOREPLICAS",
 }
 
-// loading begins the error of a server that reads its data, however long that takes.
+// loading begins the error of a server that is still reading its data.
 const loading = "LOADING"
 
 // ofReplica are beginnings of server errors that only a replica gives, or a primary that becomes one.

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// enough are the rights that an application needs where somebody else has loaded the library.
+// enough are the rights that an application needs if an administrator has loaded the library.
 const enough = "~ff:* &ff:* +@read +@write +@connection +publish +subscribe +unsubscribe +fcall +function|list +time -@dangerous"
 
 // userOn connects as a user with the given rights.
@@ -93,7 +93,7 @@ func TestRightsOfAServerInUse(t *testing.T) {
 				t.Errorf("%s: rules %v, want %v", x.rights, lacks.Rules, x.rules)
 			}
 		}
-		// Beside a library of another make, channels count as well.
+		// With a foreign library on the server, the rights on channels count as well.
 		_, err = Connect(t.Context(), userOn(t, s, "contract", enough+" resetchannels"), Options{ContractOnly: true})
 		if !errors.Is(err, enginecore.ErrUnauthorized) || !strings.Contains(err.Error(), "&ff:*") {
 			t.Errorf("contract mode: %v", err)
@@ -109,7 +109,7 @@ func TestRightsOfAServerInUse(t *testing.T) {
 	})
 }
 
-// A command of the library that is not looked at would break a call half-way.
+// A command of the library whose right is not checked would break a call half-way.
 func TestRightsCoverTheLibrary(t *testing.T) {
 	t.Parallel()
 	covered := map[string]bool{"PUBLISH": true}
@@ -121,10 +121,10 @@ func TestRightsCoverTheLibrary(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`redis\.call\(\s*'([A-Z]+)'|call\.chunked\('([A-Z]+)'`).FindAllStringSubmatch(lualib.Source(), -1) {
 		if name := m[1] + m[2]; !covered[name] {
-			t.Errorf("%s is used and not looked at", name)
+			t.Errorf("%s is used, but its right is not checked", name)
 		}
 	}
-	// What may fail for want of a right is called in a way that goes on.
+	// Commands that may fail for lack of a right must not abort the call.
 	if n := strings.Count(lualib.Source(), "'PUBLISH'"); n != 1 {
 		t.Errorf("%d places publish, not wake.send alone", n)
 	}

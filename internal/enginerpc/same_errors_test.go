@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Errors of many places are told once, with their number.
-func TestJoinSame(t *testing.T) {
+// Equal errors of many partitions are reported once, with their number.
+func TestJoinSame_CountsEqualErrors(t *testing.T) {
 	if err := JoinSame("partitions", []error{nil}); err != nil {
 		t.Fatal(err)
 	}

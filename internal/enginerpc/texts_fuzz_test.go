@@ -20,8 +20,8 @@ func written(m any) (text string, ok bool) {
 	return "", false
 }
 
-// FuzzTexts reads any text as each message and text that Lua and Go share. What was read and is written again is read
-// as the same.
+// FuzzTexts parses any text as each message and text that Lua and Go share, and checks that a parsed value survives
+// encoding and parsing unchanged.
 func FuzzTexts(f *testing.F) {
 	for _, x := range goldenTexts() {
 		f.Add(x.text)

@@ -91,7 +91,7 @@ func ParseNoneMessage(text string) (m NoneMessage, ok bool) {
 	if !ok {
 		return NoneMessage{}, false
 	}
-	text, _, _ = strings.Cut(text, " ") // what later versions send behind it
+	text, _, _ = strings.Cut(text, " ") // additions of later versions
 	if m.Partition, ok = parsePartition(keyspace.FlowFamily, text); !ok {
 		return NoneMessage{}, false
 	}
@@ -249,7 +249,7 @@ func ParseAwaitedMessage(text string) (m AwaitedMessage, ok bool) {
 		return AwaitedMessage{}, false
 	}
 	m.ExecutionID = enginecore.ExecutionID(part)
-	text, _, _ = strings.Cut(text, " ") // what later versions send behind it
+	text, _, _ = strings.Cut(text, " ") // additions of later versions
 	m.LeaseID = enginecore.LeaseID(text)
 	return m, true
 }
@@ -274,7 +274,7 @@ func ParseDueMessage(text string) (m DueMessage, ok bool) {
 	if m.Partition, ok = parseAnyPartition(part); !ok {
 		return DueMessage{}, false
 	}
-	text, _, _ = strings.Cut(text, " ") // what later versions send behind it
+	text, _, _ = strings.Cut(text, " ") // additions of later versions
 	if m.At, ok = parseTime(text); !ok {
 		return DueMessage{}, false
 	}
@@ -333,7 +333,7 @@ func ParseKeeperGoneMessage(text string) (m KeeperGoneMessage, ok bool) {
 	if !ok {
 		return KeeperGoneMessage{}, false
 	}
-	text, _, _ = strings.Cut(text, " ") // what later versions send behind it
+	text, _, _ = strings.Cut(text, " ") // additions of later versions
 	m.KeeperID = text
 	return m, true
 }
@@ -423,8 +423,8 @@ func (m RoomText) AppendText(list []byte) []byte {
 	return list
 }
 
-// KindSet returns the text of a set: a line feed, then each element with a line feed behind it. The
-// elements contain none.
+// KindSet returns the text of a set: a line feed, then each element followed by a line feed. Elements
+// must not contain line feeds.
 func KindSet(elements []string) string { return "\n" + strings.Join(elements, "\n") + "\n" }
 
 // InKindSet reports whether a set that KindSet returned has an element.

@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// goldenText is one message or text with the value that it stands for. parse is nil for elements of lists.
+// goldenText is one message or text with the value that it encodes. parse is nil for elements of lists.
 type goldenText struct {
 	name, text string
 	encode     func() (string, error)
@@ -38,7 +38,7 @@ func TestTextsOnTheWire(t *testing.T) {
 	}
 }
 
-func TestMessagesAreReadAsTheyWere(t *testing.T) {
+func TestMessagesRoundTrip(t *testing.T) {
 	t.Parallel()
 	p := keyspace.Partition{Family: keyspace.FlowFamily, Index: 12}
 	if m, ok := ParseNoneMessage("none 12 more"); !ok || m.Partition != p {
@@ -63,7 +63,7 @@ func TestMessagesAreReadAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestTextRefusesWhatItCannotHold(t *testing.T) {
+func TestText_RefusesUnrepresentableValues(t *testing.T) {
 	t.Parallel()
 	if text, err := (LimitsText{Count: 1, Words: "a\nb"}).Text(); !errors.Is(err, ErrText) {
 		t.Errorf("%q, %v", text, err)

@@ -78,8 +78,9 @@ func oneConnection(option *rueidis.ClientOption) {
 	option.ConnWriteTimeout = time.Minute
 }
 
-// A call whose context ends before an answer comes says so, and not that the engine is unavailable.
-func TestUnanswered(t *testing.T) {
+// The error of a call whose context ends before an answer arrives states that, and not that the engine is
+// unavailable.
+func TestUnanswered_ContextEnds(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []testserver.Kind{testserver.Redis, testserver.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -126,8 +127,8 @@ func requireUnanswered(t *testing.T, err error, changes bool, cause error) {
 	}
 }
 
-// What kept a call until its context ended is told, too.
-func TestUnansweredAfterErrors(t *testing.T) {
+// The error of a call whose context ends contains the error for which the call was repeated.
+func TestUnanswered_NamesLastError(t *testing.T) {
 	t.Parallel()
 	s := testserver.Start(t, testserver.Options{Kind: testserver.Redis})
 	conn, err := Connect(t.Context(), clientFor(t, s.Addr()), Options{})

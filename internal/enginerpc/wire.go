@@ -82,7 +82,7 @@ func (w *wire) belongs(field string, id enginecore.ExecutionID) {
 	}
 }
 
-// anyExecution checks an execution id of whatever partition.
+// anyExecution checks an execution id of any partition.
 func (w *wire) anyExecution(field string, id enginecore.ExecutionID) {
 	if _, err := keyspace.PartitionOf(id); err != nil {
 		w.fail(field, err.Error())

@@ -105,7 +105,7 @@ func CheckExists(dir string) error {
 	}
 	exists, err := embedded.Exists(dir)
 	if err == nil && !exists {
-		err = fmt.Errorf("there is no engine in the directory %s: %w", dir, fs.ErrNotExist)
+		err = fmt.Errorf("the directory %s contains no engine: %w", dir, fs.ErrNotExist)
 	}
 	return err
 }

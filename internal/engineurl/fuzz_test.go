@@ -42,7 +42,7 @@ func FuzzEngineURL(f *testing.F) {
 	})
 }
 
-// FuzzAnyURL reads any text. A directory is what follows "embedded:".
+// FuzzAnyURL parses any text. The directory is the text that follows "embedded:".
 func FuzzAnyURL(f *testing.F) {
 	for _, seed := range []string{"", "embedded", "embedded:./data?fsync=never&contract=15", "embedded:///x", "embedded:~/x", "embedded:?%", "localhost:6379", "./data", "x y", "valkey://\x00"} {
 		f.Add(seed)

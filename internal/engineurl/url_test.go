@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
-// Each form of URL leads where Open says.
+// Each form of URL leads to the engine that Open documents.
 func TestURLForms(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]struct {
@@ -66,7 +66,7 @@ func TestURLForms(t *testing.T) {
 	}
 }
 
-// Whoever writes an address instead of a URL is told the URL, without the password.
+// The error for an address instead of a URL suggests the URL, without the password.
 func TestAddressInsteadOfURL(t *testing.T) {
 	t.Parallel()
 	for raw, meant := range map[string]string{

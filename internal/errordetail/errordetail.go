@@ -47,9 +47,9 @@ func (s *Sentinel) ErrorName() string { return s.name }
 // NameOf returns a name as it is stored: one line of at most 128 bytes.
 func NameOf(name string) string { return recordtext.Line(name, maxName) }
 
-// Of returns the named errors in the chain of err, the outermost first: those with a method ErrorName, those of package
-// context, those that nameOf has a name for, and the details of failures of other runs. The list is bounded; what
-// exceeds the bound of a value is counted in OmittedBytes.
+// Of returns the named errors in the chain of err, the outermost first: errors with a method ErrorName, errors of
+// package context, errors that nameOf has a name for, and the details of failures of other runs. The list is bounded;
+// bytes beyond the bound of a value are counted in OmittedBytes.
 func Of(err error, nameOf func(error) string) []Detail {
 	w := walker{nameOf: nameOf}
 	w.walk(err)
@@ -133,7 +133,7 @@ func Encode(list []Detail) []byte {
 	return data
 }
 
-// Decode reads the stored form; nil for none, and for what another version wrote otherwise.
+// Decode parses the stored form; it returns nil for no data, and for data that another version wrote in another form.
 func Decode(data []byte) []Detail {
 	if len(data) == 0 {
 		return nil
@@ -145,8 +145,8 @@ func Decode(data []byte) []Detail {
 	return list
 }
 
-// Is reports whether the details have an error of the target's name: that of its method ErrorName, or by nameOf, which
-// may be nil.
+// Is reports whether the details have an error with the target's name, which comes from its method ErrorName or from
+// nameOf; nameOf may be nil.
 func Is(list []Detail, target error, nameOf func(error) string) bool {
 	if len(list) == 0 {
 		return false
@@ -160,8 +160,8 @@ func Is(list []Detail, target error, nameOf func(error) string) bool {
 	return name != "" && find(list, name) != nil
 }
 
-// As sets what target points to, a type with a method ErrorName, to the first error of that name, as errors.As does. It
-// returns false if there is none, if its value was not stored, and if that does not decode.
+// As sets the variable that target points to, of a type with a method ErrorName, to the first error of that name, as
+// errors.As does. It returns false if there is none, if its value was not stored, or if the value does not decode.
 func As(list []Detail, target any) bool {
 	if out, ok := target.(*[]Detail); ok {
 		*out = list

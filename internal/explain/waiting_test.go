@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/waitreason"
 )
 
-// What records alone tell, for the reasons that a running deployment shows for a moment only.
+// The reasons that follow from records alone, including reasons that a running deployment shows only for a moment.
 func TestReasonsOfRecords(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_763_806_400_000)
@@ -52,7 +52,7 @@ func TestReasonsOfRecords(t *testing.T) {
 }
 
 // A node whose upstreams have ended waits for the engine alone.
-func TestSettling(t *testing.T) {
+func TestNodeWithEndedUpstreamsIsSettling(t *testing.T) {
 	t.Parallel()
 	spec := &flowgraph.Node{Upstreams: []flowgraph.Edge{{Node: "a"}}}
 	always := func(string) bool { return true }
@@ -63,7 +63,7 @@ func TestSettling(t *testing.T) {
 }
 
 // A limit that has room by now is not blamed: the node waits for its turn.
-func TestLimitWithRoom(t *testing.T) {
+func TestLimitWithHeadroomIsNotNamed(t *testing.T) {
 	t.Parallel()
 	waits := fabrictype.Explanation{Reason: waitreason.Limit, Sentence: "waits for room"}
 	e := explain.Limits(waits, []enginerpc.QuotaState{{Name: "crm", Cap: 7, Running: 6}}, time.Now())

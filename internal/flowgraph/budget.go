@@ -11,8 +11,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// Budget bounds what the nodes of a flow use together: amounts in one or more dimensions, which functions report with
-// activity.ReportUsage and reserve with activity.Reserve.
+// Budget bounds the usage of all nodes of a flow together: amounts in one or more dimensions, which functions report
+// with activity.ReportUsage and reserve with activity.Reserve.
 type Budget struct {
 	// Name of the budget.
 	Name string
@@ -37,7 +37,7 @@ type Budget struct {
 type BudgetLimit struct {
 	// Dimension follows activityspec.CheckName.
 	Dimension string
-	// Hard is never exceeded by usage plus reservations; 0 is no limit.
+	// Hard is never exceeded by usage plus reservations; 0 means unlimited.
 	Hard int64
 	// Soft is a warning threshold: usage above it is reported as an event of the run and to runtime's
 	// WorkerConfig.OnBudget; 0 is none.

@@ -25,7 +25,7 @@ var ErrSubFlow = errors.New("bad sub-flow")
 type MapSpec struct {
 	// MaxItems is the maximum length of the list, 1 to the constant MaxItems.
 	MaxItems int
-	// AtOnce is how many items run at a time; 0 is no limit.
+	// AtOnce is how many items run at a time; 0 means unlimited.
 	AtOnce int
 	// Outcomes makes the result a list of ItemOutcome.
 	Outcomes bool
@@ -98,7 +98,7 @@ func (v *Validation) sub(n *Node) {
 	}
 }
 
-// work describes in words what a node does.
+// work describes in words the work of a node.
 func (n *Node) work() string {
 	switch {
 	case n.Condition != nil:
@@ -122,9 +122,9 @@ func (n *Node) work() string {
 // ItemName is the node name of the i-th item of a Map in its child run, counted from 0.
 func ItemName(i int) string { return fmt.Sprintf("item-%d", i) }
 
-// ItemsGraph is the flow that the items of a Map node make: one node for each, without edges. name is that of the flow;
-// the items are JSON. The limit is added to each item when it is not nil. The items of a map of a flow have the edges
-// by which only so many run at a time.
+// ItemsGraph is the flow that the items of a Map node make: one node for each, without edges. name is the name of the
+// flow; the items are JSON. The limit is added to each item when it is not nil. In a map of a flow, edges between the
+// items bound how many of them run at a time.
 func (n *Node) ItemsGraph(name string, items []json.RawMessage, limit *activityspec.Limit) *Graph {
 	g := &Graph{Name: name, Codec: StoredCodec, Nodes: make([]Node, len(items))}
 	if n.Sub != nil {
@@ -167,7 +167,7 @@ func (w *writer) mapping(m *MapSpec) {
 	w.raw("}")
 }
 
-// sub writes the flow that a node runs, in the form of a graph of its own.
+// sub writes the flow that a node runs, in the form of a separate graph.
 func (w *writer) sub(n *Node) {
 	switch {
 	case n.SubOf != "":

@@ -26,7 +26,7 @@ const (
 type Condition struct {
 	// Cases are the names of the cases, at most MaxCases.
 	Cases []string
-	// Default adds DefaultCase, which is taken when the activity returns another name than those of Cases. Otherwise
+	// Default adds DefaultCase, which is taken when the activity returns a name that is not in Cases. Without Default,
 	// the node fails then.
 	Default bool
 }
@@ -39,7 +39,7 @@ func (c *Condition) Number(name string) int {
 	return slices.Index(c.Cases, name) + 1
 }
 
-// IsPredicate reports whether the cases are those of a predicate.
+// IsPredicate reports whether the cases are the cases of a predicate.
 func (c *Condition) IsPredicate() bool {
 	return !c.Default && slices.Equal(c.Cases, []string{CaseTrue, CaseFalse})
 }

@@ -43,7 +43,7 @@ func (g *Graph) drawing() layout.Graph {
 	return *g.drawn(make(map[*Graph]*layout.Graph))
 }
 
-// drawn draws each sub-flow once, however many nodes run it.
+// drawn draws each sub-flow once, even if several nodes run it.
 func (g *Graph) drawn(known map[*Graph]*layout.Graph) *layout.Graph {
 	if there := known[g]; there != nil {
 		return there

@@ -21,9 +21,9 @@ func (g Graph) MarshalJSON() ([]byte, error) {
 	return w.buf, nil
 }
 
-// Hash returns the hex SHA-256 of everything that affects what a run does: graphs with equal hashes behave alike. The
-// order of nodes, of After and of tags, the description and the names of Go types do not affect it. It is the same in
-// every process and is meant for valid graphs.
+// Hash returns the hex SHA-256 of everything that affects the behaviour of a run: graphs with equal hashes behave
+// alike. The order of nodes, of After and of tags, the description and the names of Go types do not affect it. It is
+// the same in every process and is meant for valid graphs.
 func (g *Graph) Hash() string {
 	w := writer{canonical: true, buf: make([]byte, 0, g.sizeHint())}
 	w.graph(g)

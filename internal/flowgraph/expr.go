@@ -21,7 +21,7 @@ const (
 	ExprList   ExprKind = "list"   // Items, as a JSON array
 	ExprStruct ExprKind = "struct" // Fields, as a JSON object
 	ExprFirst  ExprKind = "first"  // the first of Items, which are of ExprNode, that has a result
-	ExprSome   ExprKind = "some"   // those of Items, which are of ExprNode, that have a result, as a JSON array
+	ExprSome   ExprKind = "some"   // the Items, which are of ExprNode, that have a result, as a JSON array
 )
 
 // Expr is the stored form of a Binding.
@@ -34,7 +34,7 @@ type Expr struct {
 	// Value is the encoded value of ExprConst: compact JSON, or the bytes of the node's own codec. It is shared and
 	// must not be changed.
 	Value []byte
-	// Items are the elements of ExprList, and what ExprFirst and ExprSome choose from.
+	// Items are the elements of ExprList, and the candidates of ExprFirst and ExprSome.
 	Items []Expr
 	// Fields are the fields of ExprStruct, ordered by name.
 	Fields []ExprField
@@ -141,7 +141,7 @@ func (e Expr) compose(dst, flowInput []byte, results map[string][]byte) []byte {
 	case ExprFailure:
 		return append(dst, e.failure(results)...)
 	case ExprFirst:
-		result, _ := e.first(results) // it is there, else size had said so
+		result, _ := e.first(results) // it exists, since size has succeeded
 		return append(dst, result...)
 	default:
 		return append(dst, results[e.Node]...)
@@ -171,7 +171,7 @@ func (e Expr) UsesFlowInput() bool {
 		slices.ContainsFunc(e.Fields, func(f ExprField) bool { return f.Value.UsesFlowInput() })
 }
 
-// Chooses reports whether e takes what a join has chosen of its nodes.
+// Chooses reports whether e takes results of the nodes that a join has chosen.
 func (e Expr) Chooses() bool {
 	if e.Kind == ExprFirst || e.Kind == ExprSome {
 		return true

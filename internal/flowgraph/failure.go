@@ -59,7 +59,7 @@ func (v *Validation) failure(n *Node, e *Expr, composed bool, at *Position) {
 	}
 }
 
-// isOnFailure reports whether the edges of a join are those of failures.
+// isOnFailure reports whether the edges of a join are followed after failures.
 func (j Join) isOnFailure() bool { return j.Policy == JoinAnyFailure }
 
 // failureEdges checks the edges of a join on any failure.

@@ -45,12 +45,12 @@ type Fault struct {
 	Node string
 	// Path is the position in the node or flow, such as "input.files[2].shard" or "tags", possibly empty.
 	Path string
-	// Kind says what is wrong in general, such as "cycle" or "type mismatch". It is the same error for all faults of
-	// the kind.
+	// Kind is the class of the fault, such as "cycle" or "type mismatch". It is the same error for all faults of the
+	// class.
 	Kind error
-	// Detail describes what was found and what was expected, possibly empty.
+	// Detail describes the found and the expected value, possibly empty.
 	Detail string
-	// Cause is the error behind the fault, possibly nil.
+	// Cause is the error that caused the fault, possibly nil.
 	Cause error
 }
 
@@ -114,7 +114,7 @@ func (f *FaultList) Add(node, path string, kind error, format string, args ...an
 	})
 }
 
-// Cause appends a fault with the error behind it.
+// Cause appends a fault with the error that caused it.
 func (f *FaultList) Cause(node, path string, kind, cause error) {
 	f.List = append(f.List, &Fault{Flow: f.Flow, Node: node, Path: path, Kind: kind, Cause: cause})
 }

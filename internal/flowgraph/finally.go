@@ -12,7 +12,8 @@ const JoinFinally JoinPolicy = "finally"
 // Finally makes a node run when all others of the run have ended, however the run ends. Such a node has edges of kind
 // AnyOutcome from all nodes that are not of its kind, in the order of the nodes, and the join JoinFinally.
 type Finally struct {
-	// Within limits the time from the end of the other nodes to that of the node; 0 is no limit. Whole milliseconds.
+	// Within limits the time from the end of the other nodes to the end of the node; 0 means unlimited. Whole
+	// milliseconds.
 	Within time.Duration
 }
 
@@ -83,7 +84,8 @@ func (n *Node) hasChild() bool {
 	return n.Map != nil || n.Sub != nil || n.Loop != nil || n.Expand != nil
 }
 
-// shown are the upstreams of a node in pictures: of one with Finally, those behind which there is nothing else.
+// shown are the upstreams of a node in pictures: for a node with Finally, only the upstreams that no other node
+// follows.
 func (g *Graph) shown(n *Node) []Edge {
 	if n.Finally == nil {
 		return n.Upstreams

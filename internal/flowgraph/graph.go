@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// OrderField names the list that an edge without data stands in, in the stored form and in faults.
+// OrderField names the list that contains an edge without data, in the stored form and in faults.
 func OrderField(kind EdgeKind) string {
 	if kind == SuccessOnly {
 		return "after"
@@ -44,14 +44,14 @@ type Graph struct {
 	Codec string
 	// InputType and OutputType are Go type names, for display only.
 	InputType, OutputType string
-	// Deadline limits a run, from its start to its end; 0 is no limit. Whole milliseconds.
+	// Deadline limits a run, from its start to its end; 0 means unlimited. Whole milliseconds.
 	Deadline time.Duration
 	// FairBy is the path of field names in the flow's input to the fairness key, by which runs share a lane. Empty is
 	// no key.
 	FairBy []string
 	// Keep is the retention of a run after its end.
 	Keep Keep
-	// Budgets bound what the nodes use together, by name.
+	// Budgets bound the usage of all nodes together, by name.
 	Budgets []Budget
 	// Depth is how deep the run is nested in runs of plans, and DepthLimit how deep the nodes around it allow; both are
 	// 0 for others.
@@ -66,8 +66,8 @@ type Graph struct {
 // set, a waitpoint; if Sub is set, one that runs another flow.
 type Node struct {
 	Name string
-	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow. That of
-	// a loop says whether it is enough.
+	// Activity is the name of the activity that a worker runs for the node; "" for a waitpoint and a sub-flow. The
+	// activity of a loop decides whether the loop ends.
 	Activity string
 	// Map defines how the activity, or the flow in Sub, is run for each item of the node's input, a list; nil for other
 	// nodes. With Map, Options apply to the items.
@@ -77,7 +77,7 @@ type Node struct {
 	Sub *Graph
 	// SubOf is the name of an earlier node with the same Sub, which is stored once; empty for others.
 	SubOf string
-	// Loop makes the node run Sub until Activity says that it is enough; nil for other nodes.
+	// Loop makes the node run Sub until Activity ends the loop; nil for other nodes.
 	Loop *LoopSpec
 	// Expand makes the node run the plan that Activity returns; nil for other nodes.
 	Expand *ExpandSpec
@@ -85,12 +85,12 @@ type Node struct {
 	Condition *Condition
 	// Finally makes the node run when all others have ended; nil for other nodes.
 	Finally *Finally
-	// Wait defines what a waitpoint waits for; nil for other nodes. A waitpoint has no input unless it is a timer that
-	// takes its time from there, its codec is JSON, and its Options are those of WaitpointOptions.
+	// Wait defines the signals or the time that a waitpoint waits for; nil for other nodes. A waitpoint has no input
+	// unless it is a timer that takes its time from there, its codec is JSON, and its Options are WaitpointOptions.
 	Wait *WaitSpec
 	// Codec is the name of the codec of the node's input and result.
 	Codec string
-	// Options are the activity's, overridden by those of the node.
+	// Options are the activity's options, overridden by the node's.
 	activityspec.Options
 	Tags map[string]string
 	// Input defines the node's input.
@@ -103,7 +103,7 @@ type Node struct {
 	Join Join
 }
 
-// WaitSpec defines what a waitpoint waits for.
+// WaitSpec defines the signals or the time that a waitpoint waits for.
 type WaitSpec struct {
 	activityspec.Wait
 	// Collect makes the result the list of all signals that ended the wait, not the payload of the last one.
@@ -215,7 +215,7 @@ func (k EdgeKind) label() string {
 	return ""
 }
 
-// text describes in words what a waitpoint waits for.
+// text describes in words the wait of a waitpoint.
 func (w *WaitSpec) text() string {
 	text := "any signal"
 	if len(w.Signals) > 0 {

@@ -15,8 +15,7 @@ import (
 const (
 	// MaxTurns is the maximum number of turns of a loop.
 	MaxTurns = 1000
-	// MaxExpandDepth is how deep runs of plans may be nested, and DefaultExpandDepth how deep unless a node says
-	// otherwise.
+	// MaxExpandDepth is how deep runs of plans may be nested, and DefaultExpandDepth the default of a node.
 	MaxExpandDepth, DefaultExpandDepth = 64, 16
 	// MaxPlan is the maximum size of a stored plan, in bytes.
 	MaxPlan = 1 << 20
@@ -41,7 +40,7 @@ type LoopSpec struct {
 type ExpandSpec struct {
 	// MaxDepth is how many runs of plans may be nested below the node, 1 to MaxExpandDepth.
 	MaxDepth int
-	// MayRun are the names of the activities that a plan may use beside that of the node, sorted.
+	// MayRun are the names of the activities that a plan may use in addition to the node's, sorted.
 	MayRun []string
 }
 
@@ -110,7 +109,7 @@ func (v *Validation) expansion(n *Node) {
 	}
 }
 
-// growthText describes in words what a loop or an expansion does; empty for other nodes.
+// growthText describes in words the work of a loop or an expansion; empty for other nodes.
 func (n *Node) growthText() string {
 	switch {
 	case n.Loop != nil && n.Sub != nil:
@@ -127,8 +126,8 @@ func (n *Node) growthText() string {
 	return ""
 }
 
-// Activities returns the names of all activities that runs of the graph may start, sorted: those of its nodes, of its
-// sub-flows, and of what plans may use.
+// Activities returns the names of all activities that runs of the graph may start, sorted: the activities of its
+// nodes, of its sub-flows, and those that plans may use.
 func (g *Graph) Activities() []string {
 	names := make(map[string]bool)
 	g.collect(names, make(map[*Graph]bool))
@@ -162,7 +161,7 @@ func (g *Graph) collect(names map[string]bool, seen map[*Graph]bool) {
 }
 
 // flowItems are the nodes for the items of a map of a flow: each runs it, and at most AtOnce do at a time, since an
-// item waits for the end of the one so many before it.
+// item waits for the end of the item AtOnce positions before it.
 func (n *Node) flowItems(g *Graph, items []json.RawMessage) *Graph {
 	options := activityspec.Options{Retry: n.Retry, Lane: n.Lane, Priority: n.Priority}
 	for i, item := range items {
@@ -181,7 +180,7 @@ func (n *Node) flowItems(g *Graph, items []json.RawMessage) *Graph {
 	return g
 }
 
-// Plan is what the activity of an expansion returns: a graph that is run with an input, or the result itself.
+// Plan is the result of the activity of an expansion: a graph that is run with an input, or the result of the node.
 type Plan struct {
 	Graph *Graph
 	Input json.RawMessage

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// ErrJoin marks an invalid join: of no nodes, of more than there are, or beside other upstreams.
+// ErrJoin marks an invalid join: without nodes, with a quorum larger than the number of nodes, or combined with other
+// upstreams.
 var ErrJoin = errors.New("bad join")
 
 // Join decides from all incoming edges of a node whether it starts. The zero Join requires all of them.
@@ -84,7 +85,7 @@ func (v *Validation) joinEdges(n *Node, inputs []Expr) {
 	}
 }
 
-// joinInputs returns the parts of an input that are those of a join.
+// joinInputs returns the parts of an input that belong to a join.
 func joinInputs(e Expr, found []Expr) []Expr {
 	if e.Kind == ExprFirst || e.Kind == ExprSome {
 		return append(found, e)

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Outline returns the graph as plain text, one line for each node: its level, which is the number of nodes before it on
-// the longest path, its name, its activity or signals, and its upstreams. Upstreams whose results it does not use are
-// in brackets. Nodes are ordered by level, those in or behind a cycle come first, with level "?".
+// Outline returns the graph as plain text, one line for each node: its level, which is the number of nodes before it
+// on the longest path, its name, its activity or signals, and its upstreams. Upstreams whose results it does not use
+// are in brackets. Nodes are ordered by level, nodes in or after a cycle come first, with level "?".
 func (g *Graph) Outline() string {
 	index := make(map[string]int, len(g.Nodes))
 	order := make([]int, len(g.Nodes))

@@ -15,8 +15,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 )
 
-// CompactJSON writes data, which must be one JSON value, without white space, and otherwise as it is: whoever gets it
-// may have signed its bytes.
+// CompactJSON removes white space from data, which must be one JSON value, and does not change it otherwise: the
+// caller may have signed its bytes.
 func CompactJSON(data []byte) ([]byte, error) {
 	var out bytes.Buffer
 	if err := json.Compact(&out, data); err != nil {
@@ -26,7 +26,8 @@ func CompactJSON(data []byte) ([]byte, error) {
 }
 
 // ParseGraph parses the output of MarshalJSON and validates it. Its error matches ErrSyntax for invalid JSON and
-// unknown fields, ErrVersion if another version of this package wrote the graph, and otherwise is that of Validate.
+// unknown fields, and ErrVersion if another version of this package wrote the graph; otherwise it is the error of
+// Validate.
 func ParseGraph(data []byte) (*Graph, error) {
 	g, err := readGraph(data)
 	if err != nil {
@@ -124,7 +125,7 @@ type storedWait struct {
 	Question     string   `json:"question"`
 	Audience     []string `json:"audience"`
 	AnswerSchema string   `json:"answer_schema"`
-	// PayloadSchema is that of the type of the payload, which a program without that type needs.
+	// PayloadSchema is the schema of the type of the payload, for programs without that type.
 	PayloadSchema string `json:"payload_schema"`
 }
 
@@ -166,7 +167,7 @@ func readGraph(data []byte) (*Graph, error) {
 		}
 	}
 	if err != nil {
-		// Another version may have other fields: then that is what is wrong.
+		// Unknown fields may be fields of another version: then the version is the fault.
 		var head struct{ Version int }
 		if json.Unmarshal(data, &head) != nil || head.Version == graphVersion {
 			return nil, &Fault{Flow: stored.Name, Kind: ErrSyntax, Cause: err}

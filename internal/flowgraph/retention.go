@@ -19,7 +19,7 @@ const (
 	Expired   Outcome = "expired"
 )
 
-// Skipped is the outcome of an item whose run has succeeded without a result. No run has it.
+// Skipped is the outcome of an item whose run has succeeded without a result. Runs do not have it.
 const Skipped Outcome = "skipped"
 
 // KeepForever is the retention of runs that are kept until RunRef.Purge removes them.
@@ -31,11 +31,11 @@ const MaxKeep = 100 * 365 * 24 * time.Hour
 // ErrRetention marks a retention that is too long or negative, or for an outcome that does not exist.
 var ErrRetention = errors.New("bad retention")
 
-// Keep is the retention of a run after its end, by its outcome. 0 is the engine's default, and KeepForever is no end.
-// Whole milliseconds.
+// Keep is the retention of a run after its end, by its outcome. 0 is the engine's default, KeepForever means
+// unlimited. Whole milliseconds.
 type Keep struct {
 	Succeeded, Failed, Cancelled, Expired time.Duration
-	// unknown is a name given to With that is no outcome; Check reports it.
+	// unknown is a name given to With that is not an outcome; Check reports it.
 	unknown Outcome
 }
 

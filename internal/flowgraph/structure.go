@@ -2,12 +2,12 @@ package flowgraph
 
 import "github.com/flowfabric/flowfabric-go/internal/activityspec"
 
-// StructureHash is the hash of the structure of a graph: what a run computes. That is its nodes with their activities,
-// waits, maps and sub-flows, their edges and joins, their inputs, and codecs. The rest are options: how often, how
-// long, when, where and in what order that is done, and how long it is kept. Graphs that differ in options alone have
-// the same structure.
+// StructureHash is the hash of the structure of a graph, which determines the result of a run: its nodes with their
+// activities, waits, maps and sub-flows, their edges and joins, their inputs, and codecs. The rest are options: how
+// often, how long, when, where and in which order the nodes run, and how long the run is stored. Graphs that differ
+// only in options have the same structure.
 //
-// What is not named by withoutOptions is structure, so a new kind of node or edge is.
+// Everything that withoutOptions does not remove is structure, so new kinds of nodes and edges are.
 func (g *Graph) StructureHash() string { return g.Clone().withoutOptions().Hash() }
 
 // withoutOptions sets the options of g to their defaults and returns g.

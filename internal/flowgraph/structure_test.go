@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 )
 
-// Options do not belong to the structure of a graph, in whichever part of it they are; all the rest does.
+// Options do not belong to the structure of a graph, in any part of it; all the rest does.
 func TestStructureHash(t *testing.T) {
 	t.Parallel()
 	base := func() *flowgraph.Graph {

@@ -22,7 +22,7 @@ type TimerSpec struct {
 	Path []string
 }
 
-// wait returns what the wait of the timer must be: its timeout is 0 for a timer that ends at a time.
+// wait returns the wait that the timer must have: its timeout is 0 for a timer that ends at a time.
 func (t *TimerSpec) wait(timeout activityspec.Wait) activityspec.Wait {
 	w := activityspec.Wait{Count: 1}
 	if !t.Until {

@@ -32,8 +32,8 @@ func newTopology(g *Graph, index map[string]int) topology {
 	return t
 }
 
-// levels gives each node the length of the longest path that leads to it, and -1 to those in or behind a cycle.
-// Nodes in gone count as not there.
+// levels gives each node the length of the longest path that leads to it, and -1 to nodes in or after a cycle. It
+// ignores the nodes in gone.
 func (t topology) levels(gone []bool) []int {
 	downs := make([][]int, len(t.ups))
 	open := make([]int, len(t.ups))

@@ -17,7 +17,7 @@ import (
 // contradict the inputs, incompatible codecs, and cycles with their path. It cannot check Go types, which Build does.
 func (g *Graph) Validate() error {
 	if g == nil {
-		return errors.New("the graph is nil: look at the error of ParseGraph")
+		return errors.New("the graph is nil: check the error of ParseGraph")
 	}
 	v := Validation{G: g, Faults: FaultList{Flow: g.Name}}
 	v.Run()
@@ -198,8 +198,8 @@ func (v *Validation) tags(node string, tags map[string]string) {
 	}
 }
 
-// CheckTags validates the tags that a run of a flow gets in addition to those of its definition, by the rules of Tag.
-// Faults are of the kinds ErrTag and ErrLimit.
+// CheckTags validates the tags that a run of a flow gets in addition to the tags of its definition, by the rules of
+// Tag. Faults are of the kinds ErrTag and ErrLimit.
 func CheckTags(flowName string, tags map[string]string) error {
 	v := Validation{Faults: FaultList{Flow: flowName}}
 	v.tags("", tags)

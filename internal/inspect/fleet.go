@@ -36,7 +36,7 @@ func (x inspector) inspectKeepers(ctx context.Context, i *findings) {
 		)
 	case n == 0 && err != nil:
 		i.add(findingcode.NotAllowed, fabrictype.SeverityInfo, subject,
-			"the user may not count who hears a channel", "ACL SETUSER <user> +pubsub|numsub")
+			"the user may not count the subscribers of a channel", "ACL SETUSER <user> +pubsub|numsub")
 	case n == 0 && engine.Has[engine.Maintenance](x.Backend):
 		i.add(findingcode.KeeperNone, fabrictype.SeverityWarning, subject,
 			"no keeper runs: retries, timeouts and lost work wait",

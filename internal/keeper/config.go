@@ -42,7 +42,7 @@ const (
 	ShortSweep = 9 * time.Second
 	// foreignSweep is the time between two ticks of a partition that another keeper owns.
 	foreignSweep = 5 * time.Minute
-	// quietSweep is the time between two visits of a partition for whatever loop of a quiet session.
+	// quietSweep is the time between two visits of a partition for every loop of a quiet session.
 	quietSweep = 365 * 24 * time.Hour
 )
 

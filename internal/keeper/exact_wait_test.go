@@ -9,8 +9,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// A timer covers a wait but for its end, which a pause covers; where a pause ended too early, a timer is next, so that
-// no loop goes round without waiting.
+// A timer covers a wait except for its end, which a pause covers. If a pause ended too early, a timer is next, so that
+// the loop does not spin.
 func TestExactWait(t *testing.T) {
 	t.Parallel()
 	var w exactWait

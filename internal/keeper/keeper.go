@@ -66,8 +66,8 @@ func New(s *engine.Session, config Config) *Keeper {
 }
 
 // Run maintains the engine until ctx ends and then returns nil. The keeper that the workers of the session share is
-// stopped until then. Run returns an error if metrics cannot be registered, or if the engine has come to require a
-// newer program.
+// stopped until then. Run returns an error if metrics cannot be registered, or if the engine now requires a newer
+// program.
 func (k *Keeper) Run(ctx context.Context) error {
 	if err := k.Session.ClosedErr(); err != nil {
 		return fmt.Errorf("keeper: %w", err)

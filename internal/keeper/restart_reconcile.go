@@ -19,7 +19,7 @@ const (
 	restartPartitions = 4
 	restartRecords    = 32
 	// restartShare bounds the load: the pause after each step is this multiple of the step's duration, so the checks
-	// take a fifth of the time of the server at most, however many partitions and records there are.
+	// take a fifth of the time of the server at most, for any number of partitions and records.
 	restartShare = 4
 	// minRestartPause is the least such pause.
 	minRestartPause = time.Millisecond

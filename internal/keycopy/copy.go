@@ -192,7 +192,7 @@ type keyState struct {
 	expireAt int64
 }
 
-// comparison looks for keys in which two ends differ.
+// comparison finds the keys in which two ends differ.
 type comparison struct {
 	source   Source
 	target   *Store

@@ -123,7 +123,7 @@ func (s cut) Pieces(ctx context.Context) iter.Seq2[keycopy.Piece, error] {
 	}
 }
 
-// What is copied from the embedded engine to any engine and back is the same, byte for byte, also after interruptions.
+// A copy from the embedded engine to any engine and back is the same, byte for byte, also after interruptions.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) {
@@ -163,7 +163,7 @@ func TestCopy(t *testing.T) {
 	})
 }
 
-// What differs is found and set right: values, members, order, expiry, and keys too many.
+// The copy finds and corrects differences: values, members, order, expiry, and surplus keys.
 func TestCopyRepairs(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -131,7 +131,7 @@ func (d *Deployment) findUsers(ctx context.Context) (users, error) {
 	for address, node := range d.client.Nodes() {
 		channels, err := node.Do(ctx, node.B().PubsubChannels().Pattern(d.prefix+":*").Build()).AsStrSlice()
 		if err != nil && mayNot(err) {
-			u.notSeen = append(u.notSeen, "who hears the channels of "+address+" (ACL rule +pubsub|channels)")
+			u.notSeen = append(u.notSeen, "the subscribers of the channels of "+address+" (ACL rule +pubsub|channels)")
 			continue
 		}
 		if err != nil {

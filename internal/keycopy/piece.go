@@ -124,8 +124,8 @@ func at(items []string, i int) string {
 	return ""
 }
 
-// Digest identifies the content of a key, or of all keys: equal contents have equal digests, whatever the order in
-// which a server lists fields, members and keys. The zero value is the digest of no keys.
+// Digest identifies the content of a key, or of all keys: equal contents have equal digests, regardless of the order
+// in which a server lists fields, members and keys. The zero value is the digest of no keys.
 type Digest [sha256.Size]byte
 
 // add adds the digest of a part.

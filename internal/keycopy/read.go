@@ -30,7 +30,7 @@ type Store struct {
 	skip string
 }
 
-// NewStore returns the keys that begin with the prefix of a deployment, but for the key with its mark.
+// NewStore returns the keys that begin with the prefix of a deployment, except the key with its mark.
 func NewStore(client rueidis.Client, keys enginerpc.Keys) *Store {
 	return &Store{client: client, prefix: keys.Prefix(), skip: keys.FfxProtocol()}
 }

@@ -59,7 +59,7 @@ func TestPartitionVectors(t *testing.T) {
 		}
 	}
 	if _, err := (Partitioning{Flow: 8}).FlowPartition("no uuid"); err == nil {
-		t.Error("a flow id that is no UUID has a partition")
+		t.Error("a flow id that is not a UUID has a partition")
 	}
 }
 

@@ -46,11 +46,11 @@ func box(t testing.TB, l *layout.Layout, id string) layout.Box {
 			return b
 		}
 	}
-	t.Fatalf("there is no node %s", id)
+	t.Fatalf("node %s is missing", id)
 	return layout.Box{}
 }
 
-func TestNodesThatAreAlikeAreFolded(t *testing.T) {
+func TestEqualNodesAreFolded(t *testing.T) {
 	t.Parallel()
 	l := lay(t, fanOut(10_000))
 	require.Len(t, l.Nodes, 4, "input, scan, the parts, sum")
@@ -71,8 +71,8 @@ func TestNodesThatAreAlikeAreFolded(t *testing.T) {
 	}
 }
 
-// What differs in anything that is drawn is not folded.
-func TestNodesThatDifferAreNotFolded(t *testing.T) {
+// Nodes that differ in anything that is drawn are not folded.
+func TestDifferentNodesAreNotFolded(t *testing.T) {
 	t.Parallel()
 	g := fanOut(20)
 	g.Nodes[3].Text = "census.other"
@@ -112,7 +112,7 @@ func TestOpenNodes(t *testing.T) {
 }
 
 // Open nodes within open nodes, with folds in them, are sound in both directions.
-func TestRandomNests(t *testing.T) {
+func TestRandomNestedGraphs(t *testing.T) {
 	t.Parallel()
 	for seed := range randseed.Trials(t, 30) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -145,7 +145,7 @@ func nest(r *rand.Rand, depth int, prefix string, open *[]string) layout.Graph {
 }
 
 // A flow that runs itself opens to a bound.
-func TestFlowInItself(t *testing.T) {
+func TestRecursiveFlowOpensToABound(t *testing.T) {
 	t.Parallel()
 	g := layout.Graph{Name: "self", Nodes: []layout.Node{node("again")}}
 	g.Nodes[0].Inner = &g
@@ -221,7 +221,7 @@ func TestTextsAreEscaped(t *testing.T) {
 }
 
 // Lines that are too long for bends pass below all nodes.
-func TestLinesBelowTheDrawing(t *testing.T) {
+func TestLongLinesPassBelowNodes(t *testing.T) {
 	t.Parallel()
 	g := layout.Graph{Name: "long"}
 	for i := range 300 {

@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 )
 
-// The order of each layer never has more crossings than that of the declaration, and most often far fewer.
+// The order of each layer never has more crossings than the order of the declaration, and most often far fewer.
 func TestOrderReducesCrossings(t *testing.T) {
 	t.Parallel()
 	before, behind := 0, 0

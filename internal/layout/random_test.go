@@ -55,7 +55,7 @@ func (p place) apart(q place, room float64) bool {
 	return p.x+p.w+room <= q.x || q.x+q.w+room <= p.x || p.y+p.h+room <= q.y || q.y+q.h+room <= p.y
 }
 
-// requireSound checks what holds for every layout.
+// requireSound checks the invariants of every layout.
 func requireSound(t testing.TB, l *layout.Layout) {
 	t.Helper()
 	places := make(map[string]place)

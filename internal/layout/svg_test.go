@@ -27,7 +27,7 @@ func golden(t *testing.T, name, got string) {
 	want, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if got != string(want) {
-		t.Errorf("%s differs: look at both, and run the test with -update if the new one is right", path)
+		t.Errorf("%s differs: compare both, and run the test with -update if the new one is right", path)
 	}
 }
 
@@ -40,7 +40,7 @@ func node(name string, ups ...string) layout.Node {
 	return n
 }
 
-// claims is a flow with most of what flows have.
+// claims is a flow with most features of flows.
 func claims() layout.Graph {
 	page := layout.Graph{Name: "page", Nodes: []layout.Node{node("read"), node("classify", "read")}}
 	pages, prices, review, rescan := node("pages"), node("price-parts", "extract"), node("review", "fraud-score"), node("re-scan", "pages")
@@ -79,7 +79,7 @@ func claimStates() map[string]layout.NodeState {
 	}
 }
 
-// fanOut is one node, n that are alike after it, and one behind them.
+// fanOut is one node, n equal nodes after it, and one node after those.
 func fanOut(n int) layout.Graph {
 	g := layout.Graph{Name: "census", Input: "Source", Nodes: []layout.Node{node("scan")}}
 	sum := node("sum")

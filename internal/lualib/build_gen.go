@@ -2,4 +2,4 @@
 
 package lualib
 
-const build = "359-b8e9f828a69b17f3"
+const build = "360-8d9258a12bba20de"

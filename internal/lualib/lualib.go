@@ -17,14 +17,15 @@ const (
 	// Protocol is the version of the agreement between library and programs. Within one protocol, ffx_*
 	// functions only gain: new functions, optional arguments, and values at the end of replies.
 	Protocol = 2
-	// MinProtocol is the oldest protocol of programs that this library still serves. Those of an older one find none of
-	// the functions they call, besides ffx_version.
+	// MinProtocol is the oldest protocol of programs that this library still serves. Programs of an older protocol find
+	// none of the functions they call, except ffx_version.
 	MinProtocol = 2
 )
 
 // folders lists the folders of the library in the order in which they are assembled; within a folder, files follow each
-// other by name. Folders below composite/ hold the ffx_* functions and what they alone need. What a file uses while the
-// library loads must stand above it, which codegen checks; functions may call each other whatever the order.
+// other by name. Folders below composite/ hold the ffx_* functions and the code that only they use. Names that a file
+// uses while the library loads must be declared above it, which codegen checks; functions may call each other whatever
+// the order.
 var folders = []string{
 	"frame", "generated", "execution", "waiting", "graph", "limits",
 	"composite/generated", "composite/rows", "composite/submit", "composite/claiming", "composite/completing", "composite/waits",
@@ -34,8 +35,8 @@ var folders = []string{
 	"composite/maintenance", "composite",
 }
 
-// Files that stand elsewhere than their names say. The prelude and the declarations of modules come before all others,
-// and a registration behind everything that it registers.
+// Files with a fixed position, whatever their names. The prelude and the declarations of modules come before all
+// others, and a registration comes after everything that it registers.
 const (
 	prelude           = "frame/prelude.lua"
 	modules           = "generated/modules.gen.lua"
@@ -82,7 +83,7 @@ var (
 )
 
 func embedded(contract bool) string {
-	// Every listed file is embedded, which a test checks; there is no other way for this to fail.
+	// Every listed file is embedded, which a test checks, so Assemble cannot fail.
 	source, _ := Assemble(lua.Files(), contract)
 	return source
 }
@@ -104,9 +105,9 @@ func Assemble(files fs.FS, contract bool) (string, error) {
 	return b.String(), nil
 }
 
-// Block is the text of a file as it stands in the library. The prelude and generated files declare what all share and
-// stand as they are; any other is a block, so that its locals are its own: the interpreter allows 200 in one scope.
-// Line numbers within the file stay as they are.
+// Block is the text of a file in the library. The prelude and generated files declare shared names and are copied
+// unchanged. Any other file becomes a block, so that its locals are its own: the interpreter allows 200 in one scope.
+// Line numbers within the file stay the same.
 func Block(file, text string) string {
 	if file == prelude || IsGenerated(file) {
 		return text

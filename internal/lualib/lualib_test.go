@@ -15,8 +15,7 @@ import (
 // folder has the files of the library.
 const folder = "../../lua"
 
-// TestFilesAreListed keeps a new folder from being forgotten: what stands in none of those that are named is not in the
-// library.
+// TestFilesAreListed fails for a file in a folder that is not listed: such a file is not in the library.
 func TestFilesAreListed(t *testing.T) {
 	t.Parallel()
 	var present []string
@@ -83,8 +82,9 @@ func TestContractSourceHasNoCompositeCalls(t *testing.T) {
 	}
 }
 
-// What a full server refuses is chosen: everything else that writes goes on there, so it must add little.
-func TestWhatAFullServerRefuses(t *testing.T) {
+// The functions that a full server refuses are chosen explicitly: all other functions that write still run there, so
+// they must add little data.
+func TestFunctionsRefusedWhenFull(t *testing.T) {
 	t.Parallel()
 	want := []string{
 		"ff_add_execution_to_flow", "ff_apply_dependency_to_child", "ff_create_budget", "ff_create_execution", "ff_create_flow",

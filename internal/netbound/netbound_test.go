@@ -40,7 +40,7 @@ func accept(t *testing.T, l net.Listener) *netbound.Conn {
 	return c.(*netbound.Conn)
 }
 
-// ended waits until the other side has closed a connection, and returns what it sent.
+// ended waits until the other side has closed a connection, and returns the bytes that it sent.
 func ended(t *testing.T, c net.Conn) string {
 	t.Helper()
 	require.NoError(t, c.SetReadDeadline(time.Now().Add(patience)))
@@ -50,7 +50,7 @@ func ended(t *testing.T, c net.Conn) string {
 }
 
 // At a bound, the connection that has waited longest for its client gives way.
-func TestWaitingConnectionsGiveWay(t *testing.T) {
+func TestIdleConnectionIsClosedAtBound(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]netbound.Config{
 		"of an address": {Most: 10, PerAddress: 2}, "in sum": {Most: 2, PerAddress: 10},
@@ -80,8 +80,8 @@ func TestWaitingConnectionsGiveWay(t *testing.T) {
 	}
 }
 
-// While all connections carry out requests, a new one is refused; when one is closed, the next is accepted.
-func TestBusyConnectionsStay(t *testing.T) {
+// While all connections serve requests, a new one is refused; when one is closed, the next is accepted.
+func TestBusyConnectionsAreNotClosed(t *testing.T) {
 	t.Parallel()
 	l := listen(t, netbound.Config{Most: 2, PerAddress: 2, Refusal: "full"})
 	var served []*netbound.Conn
@@ -119,7 +119,7 @@ func (l *lacking) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestLackOfDescriptorsPasses(t *testing.T) {
+func TestAcceptRecoversFromLackOfDescriptors(t *testing.T) {
 	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

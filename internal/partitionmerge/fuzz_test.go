@@ -10,7 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/partitionmerge"
 )
 
-// FuzzParseCursor reads any text as a cursor. The cursor of what was read is read as the same.
+// FuzzParseCursor parses any text as a cursor, and checks that a parsed position survives formatting and parsing
+// unchanged.
 func FuzzParseCursor(f *testing.F) {
 	id := string(keyspace.FlowIDFor("default", "order", "1"))
 	f.Add("c:1795188498438:" + id)

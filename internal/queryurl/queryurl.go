@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// tagParameter is what parameters of tags begin with; the tag's key follows.
+// tagParameter is the prefix of parameters for tags; the tag's key follows.
 const tagParameter = "tag."
 
 // Fields are the fields of a query by the names of their parameters. A field that is empty has no parameter.

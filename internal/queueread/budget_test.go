@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A shared budget says who has reserved parts of it, and who waits until it has room again.
+// The use of a shared budget lists the holders of reservations, and the nodes that wait until it has room again.
 func TestBudgetUse(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -58,7 +58,7 @@ func (q *queued) start(t *testing.T, name, tenant, label string, opts ...flow.Op
 	enginetest.Pass(t, engine.ConnOf(q.Engine.Internal()), 0) // each is younger than the one before
 }
 
-// next returns the ids of the runs in the order that the queue says.
+// next returns the ids of the runs in the order of the queue.
 func (q *queued) next(t *testing.T, places int) (runs []string, rules map[string]queueread.ClaimRule) {
 	t.Helper()
 	queues, err := q.LaneQueues(q.ctx, activity.DefaultLane, places)
@@ -74,7 +74,7 @@ func (q *queued) next(t *testing.T, places int) (runs []string, rules map[string
 	return runs, rules
 }
 
-// goOn lets a worker with one slot work through what waits.
+// goOn lets a worker with one slot work through the waiting nodes, and returns them in the order in which they ran.
 func (q *queued) goOn(t *testing.T, nodes int) []string {
 	t.Helper()
 	q.Worker(t, []activity.Handler{q.work}, runtime.WorkerConfig{Concurrency: 1})
@@ -102,7 +102,8 @@ func onOneServer(t *testing.T, test func(t *testing.T, q *queued)) {
 	}, runtime.OpenConfig{Partitions: 8})
 }
 
-// What a queue says is what a worker then does: by priority, by age, and every eighth time what has waited longest.
+// A worker runs nodes in the order that the queue predicts: by priority, by age, and every eighth time the one that
+// has waited longest.
 func TestLaneQueueByPriority(t *testing.T) {
 	t.Parallel()
 	onOneServer(t, func(t *testing.T, q *queued) {
@@ -167,7 +168,8 @@ func TestLaneQueueOfExecutions(t *testing.T) {
 	})
 }
 
-// A limit says who holds its places and who waits for one, and in which order they get it.
+// The use of a limit lists the holders of its permits, and the nodes that wait for one in the order in which they get
+// it.
 func TestLimitUse(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -42,7 +42,7 @@ func TestTexts(t *testing.T) {
 	require.Equal(t, "\ufffd… (9 bytes)", Text(strings.Repeat("\xff", 9), 4))
 }
 
-// Whatever a function says, what is recorded is text of a bounded size.
+// Recorded text has a bounded size, regardless of the text that a function returns.
 func FuzzTexts(f *testing.F) {
 	f.Add("a\x1b\xff\u009b\n", 7)
 	f.Add(strings.Repeat("\x00", 100), 20)

@@ -11,11 +11,11 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// askedAtOnce bounds how many partitions Latest asks at a time.
+// askedAtOnce bounds how many partitions Latest queries at a time.
 const askedAtOnce = 16
 
-// Latest returns the latest runs of a flow, at most limit, where the engine has no lists of runs: it looks at all flows
-// of all partitions. The error joins those of partitions, whose runs are missing then.
+// Latest returns the latest runs of a flow, at most limit, if the engine has no lists of runs: it reads all flows of
+// all partitions. The error joins the errors of partitions, whose runs are missing then.
 func Latest(ctx context.Context, s *engine.Session, flowName string, limit int) ([]enginerpc.Run, error) {
 	partitions := s.Partitions()
 	pages := make([][]enginerpc.Run, len(partitions))

@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Query says which runs are wanted. A run must satisfy everything that is set.
+// Query selects runs. A run must satisfy everything that is set.
 type Query struct {
 	Flow string
 	// States are the engine's words for the outcomes of runs, "open" among them.
@@ -20,21 +20,21 @@ type Query struct {
 	CreatedFrom, CreatedBefore, ClosedFrom, ClosedBefore time.Time
 	// ByEnd orders the runs by their end, also without a bound of it. OldestFirst turns the order round.
 	ByEnd, OldestFirst bool
-	// Text is contained in the id of the run or in the name of its flow, in whatever case.
+	// Text is contained in the id of the run or in the name of its flow, ignoring case.
 	Text string
 	// Key is the key of the runs. Queued finds those that wait in the queue of their key.
 	Key    string `json:",omitempty"`
 	Queued bool   `json:",omitempty"`
-	// Children also finds the runs that nodes of other runs stand for.
+	// Children also finds child runs.
 	Children bool
-	// Namespace is that of the runs; empty is that of the session.
+	// Namespace is the namespace of the runs; empty means the session's.
 	Namespace string
 }
 
 // byEnd reports whether runs are wanted in the order of their ends.
 func (q Query) byEnd() bool { return q.ByEnd || !q.ClosedFrom.IsZero() || !q.ClosedBefore.IsZero() }
 
-// call is what each partition is asked, from the start.
+// call is the first call of each partition.
 func (q Query) call() enginerpc.ListRunsCall {
 	call := enginerpc.ListRunsCall{
 		FlowName: q.Flow, Children: q.Children, Text: q.Text, OldestFirst: q.OldestFirst,

@@ -14,25 +14,25 @@ import (
 )
 
 const (
-	// Batch is the number of runs that an iteration without pages asks for at a time, over all partitions.
+	// Batch is the number of runs that an iteration without pages requests at a time, over all partitions.
 	Batch = 200
-	// runsPerCall bounds what one partition is asked for at a time.
+	// runsPerCall bounds the runs that one call requests of a partition.
 	runsPerCall = 200
-	// roundsPerPage bounds how often a page asks the partitions; each time, every one of them looks at a bounded number
-	// of runs. What one round leaves open is another page.
+	// roundsPerPage bounds how often a page queries the partitions. Each round reads a bounded number of runs of each
+	// partition. Further runs are on the next page.
 	roundsPerPage = 8
 )
 
-// Search merges what the partitions find into one order.
+// Search merges the results of all partitions into one order.
 type Search struct {
 	session *engine.Session
 	index   engine.RunIndex
 	query   Query
-	share   int // how many runs a partition is asked for
+	share   int // how many runs a call requests of a partition
 	merge   *partitionmerge.Merge[enginerpc.Run]
 }
 
-// New begins a search behind a cursor, which is empty or came from a search with the same order. want is how many runs
+// New begins a search after a cursor, which is empty or came from a search with the same order. want is how many runs
 // the caller expects to read. The error wraps engine.ErrCursor.
 func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want int) (*Search, error) {
 	from, err := parseCursor(cursor, q)
@@ -45,7 +45,7 @@ func New(s *engine.Session, index engine.RunIndex, q Query, cursor string, want 
 	}
 	search := &Search{
 		session: s, index: index, query: q,
-		// Runs are spread evenly. What falls short is asked for again.
+		// Runs are spread evenly. Missing ones are requested by another call.
 		share: min(runsPerCall, 2+3*want/(2*len(partitions))),
 	}
 	search.merge = partitionmerge.New(partitions, from, q.OldestFirst, search.ask)
@@ -63,7 +63,7 @@ func partitionsOf(s *engine.Session, q Query) ([]keyspace.Partition, error) {
 	return []keyspace.Partition{p}, err
 }
 
-// Page returns up to limit runs, and the cursor behind them, which is empty at the end. Its work is bounded: a page may
+// Page returns up to limit runs, and the cursor after them, which is empty at the end. Its work is bounded: a page may
 // be short, or empty, and have a cursor.
 func (s *Search) Page(ctx context.Context, limit int) (page []enginerpc.Run, cursor string, err error) {
 	s.merge.Limit(roundsPerPage)
@@ -89,7 +89,7 @@ func (s *Search) Next(ctx context.Context) (run enginerpc.Run, found bool, err e
 	return s.merge.Next(ctx)
 }
 
-// ask asks partitions for runs, all at once.
+// ask queries partitions for runs, all at once.
 func (s *Search) ask(
 	ctx context.Context, questions []partitionmerge.Question,
 ) ([]partitionmerge.Found[enginerpc.Run], error) {

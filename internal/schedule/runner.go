@@ -35,10 +35,10 @@ const (
 	schedulesAtOnce = 16
 )
 
-// Runner starts the runs of due schedules, for keepers and for clients that declare, trigger or delete a
-// schedule. The engine reports a due schedule to one keeper at a time, and a step is written only if no other process
-// has written one since the record was read. So a fire is neither started twice nor lost, in whatever order processes
-// work and wherever one stops.
+// Runner starts the runs of due schedules, for keepers and for clients that declare, trigger or delete a schedule. The
+// engine reports a due schedule to one keeper at a time, and a step is written only if no other process has written
+// one since the record was read. So a fire is neither started twice nor lost, for any order of the processes and
+// wherever one stops.
 //
 // NewRunner makes one, Close ends it. It is safe for concurrent use.
 type Runner struct {

@@ -201,8 +201,8 @@ func ReadFire(text string) (StoredFire, error) {
 	return entry, nil
 }
 
-// RunOf returns the run id of a fire, which is the same whichever process starts it. A triggered fire never has the
-// id of a time of the timetable.
+// RunOf returns the run id of a fire, which is the same for all processes that start it. A triggered fire never has
+// the id of a time of the timetable.
 func RunOf(schedule string, fire PendingFire) string {
 	at := UnixTime(fire.At)
 	if fire.Triggered {

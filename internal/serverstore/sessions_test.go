@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// Sessions are read in pages, also those that end in the same millisecond. No page is larger than it was asked for, and
-// no reply of the engine has more than its bound.
+// Sessions are read in pages, also sessions that end in the same millisecond. No page is larger than requested, and no
+// reply of the engine exceeds its bound.
 func TestSessionsInPages(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

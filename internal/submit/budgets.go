@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
@@ -29,30 +29,8 @@ var (
 	ErrBudgetExists = errors.New("budget exists already")
 )
 
-// BudgetRef names a budget: a shared one by Name, and Key if it has one; a budget of a flow by Name and Flow; a budget
-// of a run by Name, Flow and Run, or by FlowID alone if the run no longer exists.
-type BudgetRef struct {
-	Name, Key, Flow, Run string
-	FlowID               enginecore.FlowID
-}
-
-// String describes the budget in messages.
-func (r BudgetRef) String() string {
-	switch {
-	case r.Run != "":
-		return fmt.Sprintf("%q of run %s of flow %s", r.Name, r.Run, r.Flow)
-	case r.FlowID != "":
-		return fmt.Sprintf("%q of the run with the flow id %s", r.Name, r.FlowID)
-	case r.Flow != "":
-		return fmt.Sprintf("%q of flow %s", r.Name, r.Flow)
-	case r.Key != "":
-		return fmt.Sprintf("%q of %q", r.Name, r.Key)
-	}
-	return fmt.Sprintf("%q", r.Name)
-}
-
-// Scope returns the scope that follows from the fields: run, flow or shared.
-func (r BudgetRef) Scope() flowgraph.BudgetScope {
+// BudgetScope returns the scope of a reference, which follows from its fields: run, flow or shared.
+func BudgetScope(r fabrictype.BudgetRef) flowgraph.BudgetScope {
 	switch {
 	case r.Run != "":
 		return flowgraph.ScopeRun
@@ -62,9 +40,9 @@ func (r BudgetRef) Scope() flowgraph.BudgetScope {
 	return flowgraph.ScopeShared
 }
 
-// ID returns the id under which the engine keeps the budget of a namespace.
-func (r BudgetRef) ID(namespace keyspace.Namespace) enginecore.BudgetID {
-	switch r.Scope() {
+// BudgetID returns the id under which the engine keeps the budget of a namespace.
+func BudgetID(namespace keyspace.Namespace, r fabrictype.BudgetRef) enginecore.BudgetID {
+	switch BudgetScope(r) {
 	case flowgraph.ScopeRun:
 		return keyspace.BudgetIDFor(namespace, string(flowgraph.ScopeRun), r.Flow, r.Run, r.Name)
 	case flowgraph.ScopeFlow:
@@ -99,10 +77,11 @@ type storedDimension struct {
 
 // NewStoredBudget returns the stored form of a declared budget, declared now. flowID is the id of the run.
 func NewStoredBudget(
-	namespace keyspace.Namespace, s flowgraph.Budget, ref BudgetRef, flowID enginecore.FlowID,
+	namespace keyspace.Namespace, s flowgraph.Budget, ref fabrictype.BudgetRef, flowID enginecore.FlowID,
 ) StoredBudget {
 	b := StoredBudget{
-		ID: ref.ID(namespace), Scope: ref.Scope(), Name: s.Name, Key: strings.Map(printable, ref.Key), Effect: s.Effect,
+		ID: BudgetID(namespace, ref), Scope: BudgetScope(ref), Name: s.Name, Key: strings.Map(printable, ref.Key),
+		Effect:     s.Effect,
 		EveryMS:    s.Every.Milliseconds(),
 		DeclaredAt: time.Now().UnixMilli(),
 	}
@@ -163,7 +142,7 @@ func budgetsOf(
 ) ([]StoredBudget, error) {
 	var list []StoredBudget
 	for _, s := range g.Budgets {
-		ref := BudgetRef{Name: s.Name}
+		ref := fabrictype.BudgetRef{Name: s.Name}
 		switch {
 		case s.Scope == flowgraph.ScopeRun:
 			ref.Flow, ref.Run = g.Name, runID
@@ -235,10 +214,10 @@ func ReadBudgets(ctx context.Context, core *enginerpc.Conn, list []StoredBudget)
 }
 
 // BudgetAmounts returns the dimensions of a budget's state.
-func BudgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
-	var amounts []activity.BudgetAmount
+func BudgetAmounts(b *enginerpc.BudgetState) []fabrictype.BudgetAmount {
+	amounts := make([]fabrictype.BudgetAmount, 0, len(b.Dims))
 	for _, d := range b.Dims {
-		amounts = append(amounts, activity.BudgetAmount{
+		amounts = append(amounts, fabrictype.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: d.Name, Spent: d.Spent, Reserved: d.Reserved, Hard: d.Hard,
 			Soft: d.Soft,
 		})
@@ -250,12 +229,12 @@ func BudgetAmounts(b *enginerpc.BudgetState) []activity.BudgetAmount {
 // spent.
 func ReadBudgetAmounts(
 	ctx context.Context, core *enginerpc.Conn, list []StoredBudget,
-) ([]activity.BudgetAmount, error) {
+) ([]fabrictype.BudgetAmount, error) {
 	states, err := ReadBudgets(ctx, core, list)
 	if err != nil {
 		return nil, err
 	}
-	var amounts []activity.BudgetAmount
+	var amounts []fabrictype.BudgetAmount
 	for i, state := range states {
 		if state != nil {
 			amounts = append(amounts, BudgetAmounts(state)...)
@@ -267,10 +246,10 @@ func ReadBudgetAmounts(
 }
 
 // UnusedAmounts returns the dimensions of a budget before its first use.
-func (b *StoredBudget) UnusedAmounts() []activity.BudgetAmount {
-	var amounts []activity.BudgetAmount
+func (b *StoredBudget) UnusedAmounts() []fabrictype.BudgetAmount {
+	var amounts []fabrictype.BudgetAmount
 	for _, d := range b.Dimensions {
-		amounts = append(amounts, activity.BudgetAmount{
+		amounts = append(amounts, fabrictype.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: d.Name, Hard: d.Hard, Soft: d.Soft,
 		})
 	}

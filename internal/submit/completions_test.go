@@ -44,7 +44,7 @@ func TestTrackedCompletions(t *testing.T) {
 	begin("early", p)
 	l.handle("early success {\"a\": 1}")
 	check("early", true, "success", `{"a": 1}`)
-	check("early", false, "unheard", "") // it was asked for
+	check("early", false, "unheard", "") // it was already taken
 
 	begin("failed", p)
 	l.handle("failed failed")
@@ -88,7 +88,7 @@ func TestTrackedCompletions(t *testing.T) {
 	l.settle("three", first, true)
 	check("three", false, "unheard", "")
 
-	begin("elsewhere", other) // nobody hears that partition yet
+	begin("elsewhere", other) // the client is not subscribed to that partition yet
 	if _, tracked := l.tracked["elsewhere"]; tracked {
 		t.Error("a flow of a partition that is not subscribed to is tracked")
 	}
@@ -107,8 +107,8 @@ func TestTrackedCompletions(t *testing.T) {
 	}
 }
 
-// TestFormerCompletions runs a flow again while the message of its former end is still under way.
-func TestFormerCompletions(t *testing.T) {
+// TestCompletionOfEarlierRunIsIgnored runs a flow again while the message of its former end is still under way.
+func TestCompletionOfEarlierRunIsIgnored(t *testing.T) {
 	p := keyspace.Partition{Index: 1}
 	l := newCompletionListener(new(engine.Session))
 	defer l.close()
@@ -136,7 +136,7 @@ func TestFormerCompletions(t *testing.T) {
 	check := func(want, got string) {
 		t.Helper()
 		if want != got {
-			t.Errorf("heard %s, want %s", got, want)
+			t.Errorf("received %s, want %s", got, want)
 		}
 	}
 	reopen := func() {

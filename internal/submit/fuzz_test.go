@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzStoredTexts decodes any bytes as what records of the engine have: policies, limits, budgets. What the cache of
-// policies returns is what decoding returns.
+// FuzzStoredTexts decodes any bytes as fields of records: policies, limits, budgets. The cache of policies returns the
+// same as decoding.
 func FuzzStoredTexts(f *testing.F) {
 	for _, seed := range []string{
 		"", "null", `{"codec":"raw","start_to_close_ms":9223372036854775807,"heartbeat_timeout_ms":-1,"input":{"list":[{"input":true},{"const":null}]}}`,

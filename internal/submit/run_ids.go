@@ -21,7 +21,7 @@ const (
 	maxGroupFactor = 4
 	// maxPooledIDs bounds the ids that are kept for a partition.
 	maxPooledIDs = maxGroupFactor * idGroupSize
-	// maxIDTries bounds the search for an id in a partition; the last one is used whatever its partition.
+	// maxIDTries bounds the search for an id in a partition; the last one is used in any partition.
 	maxIDTries = 1024
 	// maxIDPools bounds the flows for which ids are kept.
 	maxIDPools = 4

@@ -16,8 +16,8 @@ func partitionOf(id string) int {
 	return int(someParts.FlowPartitionFor("default", "orders", id).Index)
 }
 
-// TestGroupedRunIDs looks at the ids of a client that starts many runs: they differ, come in groups of one partition,
-// and all partitions get about the same; and hardly any hash is computed that no id comes of.
+// TestGroupedRunIDs checks the ids of a client that starts many runs: they differ, come in groups of one partition,
+// and all partitions get about the same number; and nearly every computed hash yields an id.
 func TestGroupedRunIDs(t *testing.T) {
 	const runs = 200_000
 	a := runIDAllocator{maxFactor: maxGroupFactor}

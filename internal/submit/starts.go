@@ -105,7 +105,7 @@ func (s *starter) submit(ctx context.Context, plan *RunPlan) (existed bool, err 
 func (s *starter) Start(ctx context.Context, key StartKey, plans []*RunPlan) []startResult {
 	reply, err := s.Send(ctx, key, StartCall(key, plans))
 	if err == nil && len(reply.Outcomes) != len(plans) {
-		err = errors.New("the reply tells of another number of runs")
+		err = errors.New("the number of outcomes in the reply differs from the number of runs")
 	}
 	results := make([]startResult, len(plans))
 	for i, plan := range plans {

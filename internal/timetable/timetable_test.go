@@ -26,7 +26,7 @@ func table(t *testing.T, spec Spec) *Timetable {
 	return table
 }
 
-// Where the clocks change: what does not exist, what comes twice.
+// Clock changes: readings of the clock that do not exist, and readings that occur twice.
 func TestClockChanges(t *testing.T) {
 	for _, test := range []struct {
 		cron, zone, after string
@@ -49,7 +49,7 @@ func TestClockChanges(t *testing.T) {
 			"2026-10-25 02:30:00 +0200", "2026-10-26 02:30:00 +0100"}},
 		{"0,30 2,3 * * *", "Europe/Berlin", "2026-10-25 02:10:00 +0200", []string{
 			"2026-10-25 02:30:00 +0200", "2026-10-25 03:00:00 +0100", "2026-10-25 03:30:00 +0100", "2026-10-26 02:00:00 +0100"}},
-		// Asked within the hour that comes for the second time.
+		// Next is called within the hour that occurs for the second time.
 		{"0,30 2,3 * * *", "Europe/Berlin", "2026-10-25 02:10:00 +0100", []string{"2026-10-25 03:00:00 +0100"}},
 		{"*/30 * * * *", "Europe/Berlin", "2026-10-25 01:40:00 +0200", []string{
 			"2026-10-25 02:00:00 +0200", "2026-10-25 02:30:00 +0200", "2026-10-25 02:00:00 +0100", "2026-10-25 02:30:00 +0100",
@@ -100,7 +100,7 @@ func randomCron(r *rand.Rand) string {
 	return strings.Join([]string{field(0, 59), field(0, 23), field(1, 28), field(1, 12), field(0, 6)}, " ")
 }
 
-// The times are those at which the clock on the wall shows a reading that matches, found by looking at every minute.
+// The times are those at which the clock on the wall shows a reading that matches, found by checking every minute.
 func TestNextMatchesEveryMinute(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 80 {
@@ -140,14 +140,14 @@ func (c *cronTable) everyMinute(from, until time.Time) []time.Time {
 	return list
 }
 
-// reading is what a clock shows, as if it were UTC.
+// reading is the local time that a clock in a zone shows, as if it were UTC.
 func reading(zone *time.Location, now time.Time) time.Time {
 	_, offset := now.In(zone).Zone()
 	return now.Add(time.Duration(offset) * time.Second).UTC()
 }
 
-// Where no clock changes, the times are those of the parser's own schedule.
-func TestNextIsThatOfCron(t *testing.T) {
+// In zones without clock changes, the times equal the times of the cron parser's own schedule.
+func TestNextEqualsCronParser(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	parser := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow)
 	for range 500 {
@@ -188,7 +188,7 @@ func TestEvery(t *testing.T) {
 	require.Equal(t, time.Unix(-3600, 0).UTC(), before.Next(time.Unix(-3601, 0)), "before the epoch")
 }
 
-func TestBounds(t *testing.T) {
+func TestNextStaysWithinStartAndEnd(t *testing.T) {
 	start := at(t, "2026-11-22 03:00:00 +0000").UTC()
 	daily := table(t, Spec{Cron: "0 3 * * *", Start: start, End: start.Add(24 * time.Hour)})
 	require.Equal(t, start, daily.Next(start.Add(-72*time.Hour)))
@@ -196,7 +196,7 @@ func TestBounds(t *testing.T) {
 	require.Zero(t, daily.Next(start.Add(24*time.Hour)))
 }
 
-func TestPassed(t *testing.T) {
+func TestPassedReturnsLastTimes(t *testing.T) {
 	first := at(t, "2026-11-22 03:00:00 +0000").UTC()
 	for _, spec := range []Spec{{Every: time.Minute}, {Cron: "* * * * *"}} {
 		table := table(t, spec)
@@ -243,7 +243,7 @@ func TestDelay(t *testing.T) {
 	require.Zero(t, table(t, Spec{Every: time.Hour}).Delay("nightly", now))
 }
 
-func TestRefused(t *testing.T) {
+func TestNewRefusesBadSpecs(t *testing.T) {
 	for text, spec := range map[string]Spec{
 		"it is empty":                       {},
 		"five fields":                       {Cron: "0 3 * *"},
@@ -288,7 +288,7 @@ func FuzzCron(f *testing.F) {
 	})
 }
 
-// The fields of days mean what they mean to Vixie's cron.
+// The fields of days have the meaning that they have in Vixie's cron.
 func TestDaysOfTheWeek(t *testing.T) {
 	for expression, want := range map[string]string{
 		"0 0 * * 7": "sun", "0 0 * * 0": "sun", "0 0 * * SUN": "sun", "0 0 * * 0,7": "sun", "0 0 * * 7-7": "sun",
@@ -321,7 +321,7 @@ func TestDaysOfTheWeek(t *testing.T) {
 }
 
 // A day on which either field matches, but both where one begins with a star.
-func TestEitherDay(t *testing.T) {
+func TestDayFieldsAreAlternatives(t *testing.T) {
 	for expression, want := range map[string]int{ // in November 2026, which begins on a Sunday
 		"0 0 10 * 1":       5 + 1,
 		"0 0 1-7 * 1":      7 + 4,
@@ -363,7 +363,7 @@ func TestRareDays(t *testing.T) {
 }
 
 // Zones that are another one on each machine are refused.
-func TestZonesOfMachines(t *testing.T) {
+func TestMachineDependentZonesAreRefused(t *testing.T) {
 	for _, zone := range []string{"Local", "local", "localtime", "posixrules", "Factory", "posix/Europe/Berlin", "right/Europe/Berlin"} {
 		_, err := New(Spec{Cron: "@daily", Zone: zone})
 		require.ErrorContains(t, err, fmt.Sprintf("TimeZone %q: it", zone))

@@ -105,8 +105,8 @@ func refuseToLoad(url string) (io.ReadCloser, error) {
 	return nil, fmt.Errorf("a reference out of the schema is not followed: %s", url)
 }
 
-// Check returns a *fabrictype.ValueError with all faults of a JSON value, or nil. Numbers are compared exactly,
-// whatever their size. The caller bounds the size of the value.
+// Check returns a *fabrictype.ValueError with all faults of a JSON value, or nil. Numbers of any size are compared
+// exactly. The caller bounds the size of the value.
 func (s *Schema) Check(subject string, value []byte) error {
 	document, fault := decode(value)
 	if fault != nil {

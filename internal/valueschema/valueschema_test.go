@@ -70,8 +70,8 @@ func schemaOf(t *testing.T, value any) *valueschema.Schema {
 	return schema
 }
 
-// What encoding/json writes for a type fits the schema of the type.
-func TestSchemaFitsWhatIsWritten(t *testing.T) {
+// The JSON that encoding/json writes for a type fits the schema of the type.
+func TestSchemaAcceptsEncodedValues(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]any{
 		"full": full(), "zero": order{}, "tree": tree{Children: []tree{{Name: "leaf"}}}, "nil slice": []int(nil),
@@ -218,7 +218,7 @@ func TestReferences(t *testing.T) {
 			"/children/1/name: length must be >= 1, but got 0; /name: got number, want string")
 }
 
-// Each kind of fault has the place of what is wrong or missing, and names the bound as the schema has it.
+// Each kind of fault has the location of the wrong or missing value, and names the bound as the schema has it.
 func TestFaultsOfKeywords(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ schema, value, want string }{
@@ -275,7 +275,7 @@ func TestOtherDraftsAreRefused(t *testing.T) {
 		}
 	}
 	_, err := valueschema.Parse([]byte(`{"const": {"$schema": "http://json-schema.org/draft-07/schema#"}}`))
-	require.NoError(t, err, "a value is no schema")
+	require.NoError(t, err, "a value is not a schema")
 }
 
 // A schema that cannot be used is refused when it is parsed, and none makes the program fetch anything.
@@ -292,8 +292,8 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// The error of a schema has the place of what is wrong, and nothing of this machine.
-func TestReasonsOfParse(t *testing.T) {
+// The error of a schema has the location of the fault, and no path of this machine.
+func TestParseErrorNamesLocation(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
 		`{"properties": {"a": {"type": "text"}}}`: "/properties/a/type: fits no alternative: ",
@@ -308,7 +308,7 @@ func TestReasonsOfParse(t *testing.T) {
 	}
 }
 
-// nested is a schema with so many schemas in each other.
+// nested is a schema with the given number of nested schemas.
 func nested(levels int) string {
 	return strings.Repeat(`{"not":`, levels) + `{"minLength":1}` + strings.Repeat("}", levels)
 }
@@ -350,7 +350,7 @@ type left struct{ Same string }
 type right struct{ Same string }
 
 // Fields are those that encoding/json writes, of structs that are embedded as well.
-func TestFieldsAreThoseOfEncodingJSON(t *testing.T) {
+func TestFieldsMatchEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for want, value := range map[string]any{
 		`{"type":"object","properties":{"count":{"type":["null","string"]},"region":{"type":"integer","format":"int64"},

@@ -18,15 +18,15 @@ import (
 // attemptOfTakeOver is the type of an attempt whose former worker was lost.
 const attemptOfTakeOver = "reclaim"
 
-// isolationPatience is how long a worker claims nothing else until it can run an execution alone. The library asks
-// another worker then: TURN_MS in lost_worker.lua.
+// isolationPatience is how long a worker claims nothing else until it can run an execution alone. After that, the
+// library gives the execution to another worker: TURN_MS in lost_worker.lua.
 const isolationPatience = 30 * time.Second
 
 // maxProof bounds provenAfter.
 const maxProof = 5 * time.Second
 
-// provenAfter is how long a worker has to live before it takes over what has been lost more than once: a program that
-// crashes after its start does not live as long.
+// provenAfter is how long a worker has to live before it takes over executions that have lost more than one worker: a
+// program that crashes after its start does not live as long.
 func (r *Run) provenAfter() time.Duration { return min(r.worker.config.Lease, maxProof) }
 
 // claim fills free slots from one shard, and runs the first of the claimed tasks in its own goroutine.
@@ -41,7 +41,7 @@ func (r *Run) claim(ctx context.Context, v dispatch.ClaimTarget) {
 	}
 	call.Aside = v.SetAside
 	call.IsNew = time.Since(r.began) < r.provenAfter()
-	// A program that holds tasks decides what runs together, so nothing runs alone there.
+	// A program that holds tasks decides which of them run together, so no execution runs alone there.
 	call.Alone = v.Alone || r.worker.handover != nil
 	if v.Alone {
 		call.Count = 1
@@ -110,7 +110,7 @@ func (r *Run) claimFailed(ctx context.Context, v dispatch.ClaimTarget, sentAt ti
 	}
 }
 
-// claimUntilKnown repeats a claim while it is unknown what the claim has leased and ctx is not done.
+// claimUntilKnown repeats a claim until its effect is known or ctx is done.
 func (r *Run) claimUntilKnown(ctx context.Context, call func(repeated bool) error) error {
 	again := retry.Policy{
 		Pause: lease.ClaimPause, Retryable: retry.IsOutcomeUnknown, Failed: func(error) { r.Doubt.Mark() },
@@ -125,8 +125,7 @@ func (r *Run) measureClaim(sentAt time.Time, v dispatch.ClaimTarget, outcome str
 		observe.Labels{Key: "lane", Value: string(v.Lane), Outcome: outcome})
 }
 
-// claimRequest returns the claim of up to count executions of a lane that goes with a call, under a claim id
-// of its own.
+// claimRequest returns the claim of up to count executions of a lane that goes with a call, under a new claim id.
 func (r *Run) claimRequest(lane enginecore.LaneID, count int) enginerpc.ClaimRequest {
 	request := r.request
 	request.LaneID, request.Count, request.ClaimID = lane, int64(count), submit.RandomUUID().String()

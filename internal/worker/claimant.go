@@ -66,7 +66,8 @@ func (c runClaimant) UpdateLimit(limit enginecore.QuotaPolicyID, state admission
 	c.run.Permits.UpdateLimit(limit, state)
 }
 
-// BeginsWithin returns the time within which the run begins with executions whose permits it asks a limit for.
+// BeginsWithin returns the time within which the run begins executions after it has requested their permits from a
+// limit.
 func (c runClaimant) BeginsWithin(limit submit.StoredLimit) (time.Duration, bool) {
 	return c.run.Permits.BeginsWithin(limit), true
 }

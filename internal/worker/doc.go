@@ -1,6 +1,6 @@
 // Package worker claims executions from the engine, runs their activities, and reports how they end.
 //
-// # Rooms
+// # Packages
 //
 // Worker is the configuration, the registered activities and the counters of a worker. Worker.Run works once. Run is
 // that run: it is notified of work, claims executions, and runs the tasks of each slot one after the other. The
@@ -10,14 +10,14 @@
 //   - completion: reports of how executions end, several results in one call.
 //   - permit: permits of limits, acquired and returned.
 //   - attempt: one attempt at an execution, from the lease to the report of its end.
-//   - renewal: renews the leases of all attempts and ends the contexts of those whose lease is lost.
-//   - journal, output, budget: what functions call through package activity, namely steps and waits; frames, logs and
-//     progress; budgets.
+//   - renewal: renews the leases of all attempts and ends the contexts of attempts whose lease is lost.
+//   - journal, output, budget: the features that functions call through package activity: steps and waits; frames,
+//     logs and progress; budgets.
 //   - child: nodes that have a child run instead of a function.
 //   - task: runs the function of an execution within its time limits.
 //   - held: tasks that a program settles by calls.
 //
-// Where a room needs the run, it declares an interface that the run implements: permit.Starter and held.Run.
+// Where a package needs the run, it declares an interface that the run implements: permit.Starter and held.Run.
 //
 // # The route of an execution
 //
@@ -26,7 +26,7 @@
 //  2. Run.dispatch takes the shard with free slots reserved for it, and starts a goroutine that calls
 //     Run.claim. With a Granter, claimGranted requests a grant for each execution instead.
 //  3. Each leased execution becomes a task.Task. Candidates of the reply, which are not leased yet, pass their limits
-//     in package admission first. Run.launch makes the tasks, and Run.work runs those of one slot one after the
+//     in package admission first. Run.launch makes the tasks, and Run.work runs the tasks of one slot one after the
 //     other.
 //  4. Run.RunTask adds the task to the renewals, waits for permits if the execution was leased before them
 //     (Permits.Await), and calls Task.RunAttempt: it composes the input, reads the journal, makes the start count now
@@ -38,7 +38,7 @@
 //  7. When nothing follows, the slot is freed and the permits are returned, which can lease further executions.
 //
 // A report carries lease id, lease epoch and attempt id, which the engine checks, so that a worker that has lost a
-// lease cannot change the execution. After a call without a reply, the worker cannot know what it leased; it compares
+// lease cannot change the execution. After a call without a reply, the worker does not know which executions it leased; it compares
 // its leases with the engine's at the next renewal (lease.Uncertainty) and releases those that it does not know.
 //
 // # Stopping

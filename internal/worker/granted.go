@@ -23,8 +23,8 @@ import (
 // grantTTL is the time within which the worker uses a grant that it requests.
 const grantTTL = 5 * time.Second
 
-// grantPoll is the interval at which a worker that claims by grants looks for executions without a wake-up,
-// such as those whose grant was not used.
+// grantPoll is the interval at which a worker that claims by grants searches for executions without a wake-up, such as
+// executions whose grant was not used.
 const grantPoll = time.Second
 
 // claimGranted fills free slots from one shard by requesting grants.
@@ -73,8 +73,8 @@ func (r *Run) claimedGranted(ctx context.Context, v dispatch.ClaimTarget, got in
 	}
 }
 
-// useGrant claims by a grant. It returns no execution and no error if the grant has expired or the execution
-// was claimed or ended meanwhile.
+// useGrant claims by a grant. It returns no execution and no error if the grant has expired or the execution was
+// claimed or ended in the meantime.
 func (r *Run) useGrant(ctx context.Context, grant admission.IssuedGrant) ([]enginerpc.ClaimedExecution, error) {
 	core, err := engine.Capability[engine.GrantedClaims](r.Session.Backend)
 	if err != nil {

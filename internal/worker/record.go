@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// reportEvery is the time between two reports of a worker, drainReportEvery that of one that drains, for whose last
-	// slot people wait. reportTTL is how long a report counts.
+	// reportEvery is the time between two reports of a worker, drainReportEvery the time for a worker that drains,
+	// since people wait for its last slot. reportTTL is how long a report counts.
 	reportEvery      = 2 * dispatch.PresenceEvery
 	drainReportEvery = dispatch.PresenceEvery
 	reportTTL        = 2*reportEvery + 5*time.Second
@@ -41,8 +41,8 @@ type reporter struct {
 	draining  atomic.Bool
 }
 
-// report tells the engine how the worker does. A report that fails is made up for by the next one; the record decides
-// nothing.
+// report sends the state of the worker to the engine. The next report makes up for one that fails; the engine makes no
+// decisions by the record.
 func (r *Run) report(ctx context.Context, state string) {
 	store, err := engine.Capability[engine.WorkerRecords](r.Session.Backend)
 	if err != nil {
@@ -76,7 +76,7 @@ func (r *Run) report(ctx context.Context, state string) {
 	}
 }
 
-// reportPresence reports what the worker does.
+// reportPresence reports the worker as running or draining.
 func (r *Run) reportPresence(ctx context.Context) {
 	if r.queue.IsClosed() {
 		r.report(ctx, stateDraining)
@@ -115,7 +115,7 @@ func (r *Run) warnOfReport(ctx context.Context, err error) {
 		observe.EventAnnounceFailed.Attr(), slog.Any("error", err))
 }
 
-// describe adds to a report what the worker serves and offers.
+// describe adds the worker's lanes, kinds, build and capabilities to a report.
 func (r *Run) describe(call *enginerpc.ReportWorkerCall) {
 	lanes := r.lanes()
 	names := make([]string, len(lanes))
@@ -130,8 +130,8 @@ func (r *Run) describe(call *enginerpc.ReportWorkerCall) {
 	call.About, _ = json.Marshal(about) // texts and numbers have a JSON form
 }
 
-// drainOut makes the worker take no more work: as when it stops, but running functions go on for as long as they need,
-// and Run goes on until its context ends.
+// drainOut makes the worker take no more work: as when it stops, but running functions continue for as long as they
+// need, and Run continues until its context ends.
 func (r *Run) drainOut(ctx context.Context) {
 	if !r.reports.draining.CompareAndSwap(false, true) {
 		return

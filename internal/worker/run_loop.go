@@ -51,7 +51,7 @@ type Run struct {
 	reports       reporter
 	starts        startCounts
 	began         time.Time
-	stopRing      context.CancelFunc // ends what listens to slots of the wake ring
+	stopRing      context.CancelFunc // ends the listener to slots of the wake ring
 }
 
 // NewRun returns a run of a worker. base is the context of its calls and functions, and does not end
@@ -141,7 +141,7 @@ func (r *Run) run(ctx context.Context) error {
 	loops.Go(func() { r.presenceLoop(background) })
 	loops.Go(func() { r.Session.GuardLibrary(background, libraryCheck) })
 	loops.Go(func() { r.listenToRing(listening) })
-	loops.Go(func() { // what a new worker could not take over
+	loops.Go(func() { // executions that a new worker could not take over
 		if sleep.For(background, r.provenAfter()); background.Err() == nil {
 			r.sweep(background)
 		}

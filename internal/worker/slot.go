@@ -45,7 +45,7 @@ func (r *Run) launch(
 	return first
 }
 
-// start runs each task in a goroutine of its own.
+// start runs each task in a separate goroutine.
 func (r *Run) start(tasks []*task.Task) {
 	for _, t := range tasks {
 		r.tasks.Go(func() { r.work(t) })
@@ -117,8 +117,9 @@ func (r *Run) RunTask(t *task.Task, wantNext func() bool) *task.Task {
 	}
 }
 
-// Hold hands a task to a caller of Next by a channel, and carries out what the program asks for until the task has
-// ended. The goroutine that calls it is one of the tasks of the run. It reports whether a program has taken the task.
+// Hold hands a task to a caller of Next by a channel, and performs the requests of the program until the task has
+// ended. The goroutine that calls it counts as one of the run's tasks. It reports whether a program has taken the
+// task.
 func (r *Run) Hold(t *task.Task, to chan<- *held.Task) (taken bool) {
 	r.worker.Counts.Executions.Add(1)
 	defer func() { r.Permits.Release(&t.Permit, t.OutcomeUnknown.Load()) }()
@@ -178,8 +179,8 @@ func (r *Run) describeContractNode(t *task.Task) {
 	}
 }
 
-// resume reports whether the function of a task runs again, with the result of its wait. If its context has
-// ended meanwhile, it does not; resume then releases the execution if the worker stops.
+// resume reports whether the function of a task runs again, with the result of its wait. If its context has ended in
+// the meantime, it does not; resume then releases the execution if the worker stops.
 func (r *Run) resume(t *task.Task, ended completion.Outcome, brought []byte) bool {
 	if ended.Suspension != nil {
 		t.Journal.Put(journal.AwaitEntry+ended.Suspension.Step, brought)
@@ -191,8 +192,8 @@ func (r *Run) resume(t *task.Task, ended completion.Outcome, brought []byte) boo
 	return again
 }
 
-// Next returns the task that follows in the slot of a finished one, and starts what else the reply to its
-// report requires: draining, returning surplus executions and admitting spare candidates.
+// Next returns the task that follows in the slot of a finished one, and performs the further actions that the reply to
+// its report requires: draining, returning surplus executions and admitting spare candidates.
 func (r *Run) Next(over *task.Task, h completion.Handoff) *task.Task {
 	at := over.Source
 	if h.More {

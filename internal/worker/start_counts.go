@@ -7,7 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// startCounts counts the attempts that a worker run has begun, by lane. The lanes are those of the worker and do not
+// startCounts counts the attempts that a worker run has begun, by lane. Its keys are the worker's lanes and do not
 // change, so counting takes no lock.
 type startCounts map[enginecore.LaneID]*atomic.Int64
 

@@ -26,7 +26,8 @@ const (
 	serverSweep  = time.Minute
 	clusterSweep = 5 * time.Second
 	maxSweep     = 5 * time.Minute
-	// releaseEvery is the least time between two looks at executions that are blocked until a worker like this appears.
+	// releaseEvery is the least time between two scans of executions that are blocked until a worker like this
+	// appears.
 	releaseEvery = time.Minute
 	// peersPerSweep is the number of peers that adds one more interval to the time between two sweeps.
 	peersPerSweep = 4

@@ -13,20 +13,20 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
-	"github.com/flowfabric/flowfabric-go/internal/worker/budget"
 	"github.com/flowfabric/flowfabric-go/internal/worker/held"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
 	"github.com/flowfabric/flowfabric-go/internal/worker/renewal"
 )
 
-// Worker is what remains the same for the life of a worker: its configuration, the activities that it can
-// run, and its counters. New makes one. Its methods are safe for concurrent use; Register precedes Run.
+// Worker contains the parts of a worker that remain the same for its life: its configuration, the activities that it
+// can run, and its counters. New makes one. Its methods are safe for concurrent use; Register precedes Run.
 type Worker struct {
 	session *engine.Session
 	// config is the configuration, Instance the id of this worker in the engine, unique for each Worker.
@@ -35,7 +35,7 @@ type Worker struct {
 	// Counts are the counters that metrics report.
 	Counts   Counts
 	liveness observe.Liveness
-	// resting is set while the worker looks for the engine less often, having had nothing to do for a while.
+	// resting is set while the worker checks the engine less often, because it has been idle for a while.
 	resting atomic.Bool
 	// JoinKeeper announces a run to the keeper that the workers of a session share or, if keeperless, only to
 	// the watch for missing keepers. The returned leave ends that and returns the error of the keeper. It
@@ -58,7 +58,7 @@ type Config struct {
 	Slots int
 	// Lanes are the lanes that the worker serves; duplicates are ignored.
 	Lanes []string
-	// Capabilities are what the worker offers to nodes that require some; sorted, without duplicates.
+	// Capabilities are the capabilities that the worker offers to nodes that require some; sorted, without duplicates.
 	Capabilities []string
 	// Lease is the duration of leases, of which a third passes between two renewals.
 	Lease time.Duration
@@ -67,23 +67,23 @@ type Config struct {
 	Grace time.Duration
 	// Invoke runs functions in place of Handler.Invoke; nil if nothing is around them.
 	Invoke func(context.Context, activity.Handler, []byte) ([]byte, error)
-	// OnBudget is called when an activity exceeds a limit of a budget; nil if there is no such function.
-	OnBudget func(context.Context, budget.Breach)
-	// Logs says what is stored of the logs of activities.
+	// OnBudget is called when an activity exceeds a limit of a budget; it may be nil.
+	OnBudget func(context.Context, fabrictype.BudgetBreach)
+	// Logs defines which lines of the logs of activities are stored.
 	Logs output.LogConfig
 	// Granter issues the grants by which the worker claims; used only if Through is set.
 	Granter func(context.Context, admission.GrantRequest) (admission.IssuedGrant, error)
 	Through bool // claim by grants of Granter only
 	// Sweep is the interval at which the worker sweeps all shards if it has no peers; 0 chooses by the kind of engine.
-	// A worker with an interval of its own does not renew leases ahead of time either: its tests count calls.
+	// A worker with a configured interval does not renew leases ahead of time either: its tests count calls.
 	Sweep time.Duration
 	// Kinds are the kinds of executions that callers of Next get; with any, the worker runs no functions.
 	Kinds []string
 	// ManualRenewal leaves the renewal of leases to the callers of Next.
 	ManualRenewal bool
-	// About is what the record of the worker says of the program and its machine.
+	// About describes the program and its machine in the record of the worker.
 	About engine.WorkerAbout
-	// Keeperless reports whether the worker runs without a keeper beside it.
+	// Keeperless reports whether the worker runs without a keeper in its process.
 	Keeperless bool
 }
 
@@ -181,7 +181,7 @@ func (w *Worker) Next(ctx context.Context) (*held.Task, error) {
 	return w.handover.Take(ctx)
 }
 
-// NextGranted leases the execution of a grant and returns its task. If the grant cannot be used any more, the error
+// NextGranted leases the execution of a grant and returns its task. If the grant can no longer be used, the error
 // matches admission.ErrNoGrant.
 func (w *Worker) NextGranted(ctx context.Context, grant admission.IssuedGrant) (*held.Task, error) {
 	if w.handover == nil {
@@ -190,8 +190,9 @@ func (w *Worker) NextGranted(ctx context.Context, grant admission.IssuedGrant) (
 	return w.handover.TakeGranted(ctx, grant)
 }
 
-// Check returns nil if the worker runs, has reached the engine within two lease durations, or six after a while without
-// work, and has a slot that an attempt can use; otherwise an error that names what is missing.
+// Check returns nil if the worker runs, has reached the engine within two lease durations, or six after a while
+// without work, and has a slot that an attempt can use; otherwise an error that names the condition that does not
+// hold.
 func (w *Worker) Check() error {
 	limit := 2 * w.config.Lease
 	if w.resting.Load() {

@@ -1,4 +1,4 @@
-// Package prometheus lets Prometheus scrape what engines, workers, keepers and servers measure:
+// Package prometheus lets Prometheus scrape the metrics of engines, workers, keepers and servers:
 //
 //	exporter, err := prometheus.New()
 //	engine, err := runtime.Open(ctx, url, runtime.OpenConfig{MeterProvider: exporter.MeterProvider()})

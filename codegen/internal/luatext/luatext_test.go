@@ -2,7 +2,7 @@ package luatext
 
 import "testing"
 
-func TestBlanking(t *testing.T) {
+func TestWithoutCommentsAndStrings(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ in, comments, both string }{
 		{"a -- b\nc", "a     \nc", "a     \nc"},

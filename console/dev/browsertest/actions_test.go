@@ -84,7 +84,8 @@ func TestActionsOfARun(t *testing.T) {
 		w.see("dialog[open]")
 		require.True(t, evaluate[bool](w, `document.querySelector("dialog .destroy").disabled`), "the id must be typed first")
 		w.fill("confirm", "CLM-2")
-		// The page of the run may ask for it once more before it gives way to the list, and is told that it is gone.
+		// The page of the run may request it once more before the list replaces it, and gets an error since the run
+		// does not exist.
 		w.tolerate()
 		w.press("Purge run")
 		w.see(`tr[data-run="CLM-1"]`)
@@ -126,8 +127,8 @@ func TestFork(t *testing.T) {
 	})
 }
 
-// What ran again is compared with what it did before.
-func TestBeforeAndAfterARerun(t *testing.T) {
+// The page of a rerun compares the nodes that ran again with their earlier attempts.
+func TestRunPageComparesReruns(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		close(p.bank)
@@ -150,7 +151,7 @@ func TestBeforeAndAfterARerun(t *testing.T) {
 		w.await(`[...document.querySelectorAll('tr[data-node="settle"] .st')].map((e) => e.textContent).join() === "Failed,Succeeded"`)
 		w.shows("card_declined")
 
-		// What is kept of former times: attempts with their logs, and answers. Results are not.
+		// Data of earlier attempts is kept: their logs, and answers. Results are not.
 		w.click(`[data-former="review"]`)
 		w.see(`[data-former-of="review"] [data-wait="closed"]`)
 		w.await(`[...document.querySelectorAll("[data-former-of=review] .json")].map((e) => e.textContent.match(/fail|fine/)?.[0]).join() === "fail,fine,fine"`)
@@ -163,7 +164,7 @@ func TestBeforeAndAfterARerun(t *testing.T) {
 		require.Contains(t, evaluate[string](w, `location.search`), "attempt=1")
 
 		// An earlier rerun can be chosen, too.
-		require.NoError(t, run.Rerun(t.Context(), runtime.RerunAll()))
+		require.NoError(t, run.Rerun(t.Context(), fabrictype.RerunAll))
 		w.goTo("inbox")
 		w.answer("again")
 		w.goTo("runs/claims.assess/CLM-1?tab=compare")
@@ -268,11 +269,11 @@ func TestBulkActions(t *testing.T) {
 }
 
 // Budgets are reset and deleted, a paused activity is resumed, a flow is withdrawn.
-func TestOtherActions(t *testing.T) {
+func TestBudgetActivityAndFlowActions(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		ctx := t.Context()
-		require.NoError(t, p.client.CreateBudget(ctx, runtime.BudgetRef{Name: "models"}, flow.HardLimit("tokens", 1000)))
+		require.NoError(t, p.client.CreateBudget(ctx, fabrictype.BudgetRef{Name: "models"}, flow.HardLimit("tokens", 1000)))
 		require.NoError(t, p.client.PauseActivity(ctx, "claims.bank", "bank is down"))
 		w := open(t, p.url)
 		w.goTo("budgets")

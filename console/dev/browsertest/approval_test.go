@@ -19,8 +19,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// The page behind a signed link looks like the console: light, dark and on a phone. It has no finding of axe-core, works
-// under a prefix, and says afterwards what was answered.
+// The page of a signed link has the style of the console: light, dark and on a phone. It has no finding of axe-core,
+// works under a prefix, and shows the answer afterwards.
 func TestApprovalLink(t *testing.T) {
 	p := newPlace(t, "embedded")
 	f := flow.New[string, approvals.Decision]("release.approve")

@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 func startChromium() {
 	path, found := testserver.Browser()
 	if !found {
-		chromium.err = fmt.Errorf("there is no browser: run make servers, or set CHROMIUM to the path of one")
+		chromium.err = fmt.Errorf("no browser was found: run make servers, or set CHROMIUM to the path of one")
 		return
 	}
 	// Without a sandbox, which root cannot have, and root is who CI runs as. The browser sees pages of tests only.
@@ -51,7 +51,7 @@ func startChromium() {
 	chromium.err = chromedp.Do(ctx)
 }
 
-// window is a window of a person with a profile of their own. What the pages complain about fails the test.
+// window is a browser window with its own profile. Errors in the console of its pages fail the test.
 type window struct {
 	t    *testing.T
 	ctx  context.Context
@@ -135,7 +135,7 @@ func (w *window) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// text is what the page shows, for messages about failures.
+// text is the visible text of the page, for messages about failures.
 func (w *window) text() string {
 	text, err := chromedp.Run(context.WithoutCancel(w.ctx), chromedp.Evaluate[string](`document.body.innerText`))
 	if err != nil {

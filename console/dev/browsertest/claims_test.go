@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/flow"
 )
 
-// The flow that most tests look at: it has every kind of node, and stops where a person has to answer.
+// The flow of most tests: it has every kind of node, and stops where a person has to answer.
 
 type claim struct {
 	Claim   string   `json:"claim"`
@@ -36,10 +36,10 @@ type settlement struct {
 	Verified bool    `json:"verified"`
 }
 
-// desk has the activities of the flow. What must go on only when a test says so waits for its channels.
+// desk has the activities of the flow. Activities that a test releases wait for its channels.
 type desk struct {
 	bank   chan struct{} // lets bank-check succeed
-	handed chan struct{} // lets the map go on
+	handed chan struct{} // lets the map continue
 
 	claims *flow.Definition[claim, string]
 	media  *flow.Definition[claim, string]
@@ -129,7 +129,7 @@ func (d *desk) handlers(t *testing.T) []activity.Handler {
 	return append(append(def.Handlers(), other.Handlers()...), d.capacity(t)...)
 }
 
-// capacity declares the flows that wait: for places of a limit, and in a lane that nobody serves.
+// capacity declares the flows that wait: for permits of a limit, and in a lane without workers.
 func (d *desk) capacity(t *testing.T) []activity.Handler {
 	t.Helper()
 	call := activity.New("parts.call", func(ctx context.Context, c claim) (string, error) {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -32,7 +33,7 @@ func (p *place) furnish(t *testing.T) {
 	_, err = runtime.Schedule(ctx, p.client, "nightly", p.claims, claim{Claim: "nightly", Pages: 1},
 		runtime.ScheduleConfig{Cron: "30 2 * * *", TimeZone: "Europe/Berlin"})
 	require.NoError(t, err)
-	require.NoError(t, p.client.CreateBudget(ctx, runtime.BudgetRef{Name: "models"},
+	require.NoError(t, p.client.CreateBudget(ctx, fabrictype.BudgetRef{Name: "models"},
 		flow.HardLimit("tokens", 1_000_000), flow.SoftLimit("tokens", 800_000), flow.ResetEvery(time.Hour)))
 }
 
@@ -48,7 +49,7 @@ func (p *place) spend(t *testing.T, amounts ...int) {
 	}
 }
 
-// queue lets nodes wait: in a lane that nobody serves, by turns of their tenants, and for the places of a limit.
+// queue lets nodes wait: in a lane without workers, by turns of their tenants, and for permits of a limit.
 func (p *place) queue(t *testing.T) {
 	t.Helper()
 	ctx := t.Context()

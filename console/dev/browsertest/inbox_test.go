@@ -36,7 +36,7 @@ func (p *place) asks(t *testing.T, id, input string) *runtime.Run[json.RawMessag
 	return run
 }
 
-// about returns what the inbox shows of an input: the names and values of its fields, without those of groups.
+// about returns the fields of an input in the inbox: their names and values, without fields of groups.
 func (w *window) about() map[string]string {
 	w.t.Helper()
 	w.see(".fields")
@@ -45,7 +45,8 @@ func (w *window) about() map[string]string {
 		.map(([name, value]) => [name, value.textContent]))`)
 }
 
-// What an ask is about is shown as fields with the digits, the order and the words of its JSON, and on demand as JSON.
+// The inbox shows the input of a waitpoint as fields with the digits, the order and the words of its JSON, and on
+// demand as JSON.
 func TestInboxFields(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
@@ -137,8 +138,8 @@ func TestNumbersOfASchema(t *testing.T) {
 	})
 }
 
-// Who may not read payloads sees neither fields nor the choice of them, but what was answered; who may see some flows only
-// may not see the audit log, and is not offered the list of answers.
+// A user without the right to read payloads sees neither fields nor the choice of them, but does see answers. A user
+// with rights to some flows only may not read the audit log, and has no list of answers.
 func TestInboxOfAViewer(t *testing.T) {
 	const admin = "secret-of-the-admin"
 	p := newPlace(t, "embedded", func(c *server.Config) { c.Tokens, c.AdminToken = true, admin })
@@ -191,7 +192,7 @@ func TestInboxAnswered(t *testing.T) {
 		require.NoError(t, err)
 		var in api.SignalRunInput
 		in.Flow, in.Run = "release.ship", "shop"
-		in.Body.Node, in.Body.Wait, in.Body.Name, in.Body.Source = "go-live", string(waits[0].ID), "approve", "bot"
+		in.Body.Node, in.Body.Wait, in.Body.Name, in.Body.Source = "go-live", waits[0].ID, "approve", "bot"
 		_, err = httpclient.Call(t.Context(), c, api.SignalRun, in)
 		require.NoError(t, err)
 		w.see(`tr[data-answer="shop"]`)
@@ -199,7 +200,7 @@ func TestInboxAnswered(t *testing.T) {
 		require.Equal(t, "shop,app", evaluate[string](w, `[...document.querySelectorAll("tr[data-answer]")].map((r) => r.dataset.answer).join()`))
 		late, err := httpclient.Call(t.Context(), c, api.SignalRun, in)
 		require.NoError(t, err)
-		require.Equal(t, "closed", late.Outcome, "no answer to a wait that is over")
+		require.EqualValues(t, "closed", late.Outcome, "no answer to a wait that is over")
 		w.press("app")
 		w.see(`.runhead`)
 		w.see(`.panel`)

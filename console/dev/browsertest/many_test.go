@@ -22,8 +22,8 @@ func judge(t *testing.T, what string, took, most time.Duration) {
 	}
 }
 
-// What one window does is in the other one at once.
-func TestOneWindowSeesTheOther(t *testing.T) {
+// An action in one window appears in the other one at once.
+func TestWindowsShareActions(t *testing.T) {
 	p := newPlace(t, "embedded")
 	p.settled(t, "CLM-1")
 	one, two := open(t, p.url), open(t, p.url)
@@ -59,8 +59,8 @@ func TestOneWindowSeesTheOther(t *testing.T) {
 	}
 }
 
-// A list of very many runs opens, counts right, goes on living, and all of them are one bulk job. There are 10,000, since
-// more take a minute on a busy machine to start; with FLOWFABRIC_TIMES, 100,000.
+// A list of very many runs opens, counts correctly, stays live, and one bulk job selects all of them. There are 10,000
+// runs, since a busy machine needs a minute to start more; with FLOWFABRIC_TIMES, 100,000.
 func TestManyRuns(t *testing.T) {
 	manyRuns, number := 10_000, "10,000"
 	if os.Getenv("FLOWFABRIC_TIMES") != "" {
@@ -97,7 +97,7 @@ func TestManyRuns(t *testing.T) {
 	w.see(`[data-live=open]`)
 	w.await(`document.querySelector('[data-state=running] b').title === "` + number + `"`)
 
-	// It is live, and what is shown stays where it is.
+	// The list is live, and its visible rows stay in place.
 	begun = time.Now()
 	top := evaluate[string](w, `document.querySelector("tr[data-run]").dataset.run`)
 	p.settled(t, "CLM-1")
@@ -114,7 +114,7 @@ func TestManyRuns(t *testing.T) {
 	w.await(`document.querySelectorAll("tr[data-run]").length === 100`)
 	judge(t, "the next page", time.Since(begun), time.Second)
 
-	// An id and a filter find what is deep below.
+	// A search by id and a filter find rows far down the list.
 	begun = time.Now()
 	w.search("mt-000042")
 	w.see(`.runhead`)

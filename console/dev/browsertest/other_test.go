@@ -92,7 +92,7 @@ func (w *window) audit(name string, scope ...string) {
 	}
 }
 
-// An answer that does not fit its schema is told at its field; the inbox empties as answers come.
+// An answer that does not fit its schema gets an error at its field; the inbox empties as answers come.
 func TestInbox(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
@@ -228,7 +228,7 @@ func (w *window) confirm(button, verb string) {
 	w.gone("dialog")
 }
 
-// What a role may not do is not offered, and payloads are hidden without the right.
+// Pages do not offer actions that a role does not allow, and hide payloads without the right.
 func TestRoles(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		const admin = "secret-of-the-admin"
@@ -287,7 +287,7 @@ func TestReadOnly(t *testing.T) {
 	})
 }
 
-// A page that is open while its server goes away says so, and goes on when it is back.
+// An open page shows that its server is unavailable, and continues when the server is back.
 func TestServerRestarts(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()

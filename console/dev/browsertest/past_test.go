@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
@@ -34,12 +34,12 @@ func (p *place) sampled(t *testing.T, path string, most int) {
 	})
 }
 
-// What happened in the last hour is there when a page is opened: lanes, budgets and the lag of keepers.
-func TestThePast(t *testing.T) {
+// A newly opened page shows the last hour: lanes, budgets and the lag of keepers.
+func TestPagesShowTheLastHour(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start(func(c *server.Config) { c.SampleEvery = 200 * time.Millisecond })
 		p.queue(t)
-		require.NoError(t, p.client.CreateBudget(t.Context(), runtime.BudgetRef{Name: "calm"}, flow.HardLimit("tokens", 100)))
+		require.NoError(t, p.client.CreateBudget(t.Context(), fabrictype.BudgetRef{Name: "calm"}, flow.HardLimit("tokens", 100)))
 		p.sampled(t, "lanes/models/history", 2)
 		p.sampled(t, "budgets/calm/history", 6)
 		w := open(t, p.url)

@@ -75,7 +75,7 @@ func (p *place) serve(t *testing.T, configure ...func(*server.Config)) {
 	p.server, p.url = s, listener.URL+"/a/b/"
 }
 
-// start starts a claim that goes on until the review, the bank and a part of the prices hold it up.
+// start starts a claim that runs until the review, the bank and a part of the prices block it.
 func (p *place) start(t *testing.T, id string, opts ...runtime.StartOption) *runtime.Run[string] {
 	t.Helper()
 	in := claim{Claim: id, Amount: 18420, Pages: 4, Parts: 12}

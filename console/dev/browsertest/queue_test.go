@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // The page of a lane says who is next, and by which rule.
-func TestWhoIsNext(t *testing.T) {
+func TestLanePageShowsOrder(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		p.queue(t)
@@ -32,7 +32,7 @@ func TestWhoIsNext(t *testing.T) {
 
 // The page of a limit says who holds its places and who waits for one. Two people who change it do not overwrite each
 // other.
-func TestWhoHoldsPlaces(t *testing.T) {
+func TestLimitPageListsHoldersAndWaiting(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		require.NoError(t, p.client.SetLimit(t.Context(), "parts-api", "", activity.AtOnce(2)))
@@ -59,14 +59,14 @@ func TestWhoHoldsPlaces(t *testing.T) {
 	})
 }
 
-// Who spends most of budgets that runs have of their own is listed, and what is left of a shared one is drawn. Two people
-// who change it do not overwrite each other.
-func TestWhoSpends(t *testing.T) {
+// The page of a flow's budgets lists the runs with the highest usage, and the page of a shared budget draws its
+// remaining amount. Two people who change a budget do not overwrite each other.
+func TestBudgetPageListsSpending(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		ctx := t.Context()
 		p.settled(t, "CLM-1")
-		shared := runtime.BudgetRef{Name: "shared"}
+		shared := fabrictype.BudgetRef{Name: "shared"}
 		require.NoError(t, p.client.CreateBudget(ctx, shared, flow.HardLimit("tokens", 1_000_000), flow.ResetEvery(time.Hour)))
 		w := open(t, p.url)
 		w.goTo("budgets")
@@ -88,8 +88,8 @@ func TestWhoSpends(t *testing.T) {
 		w.shows("of 2,000,000 spent")
 		now, err := p.client.Budget(ctx, shared)
 		require.NoError(t, err)
-		require.Equal(t, flow.BlockNodes, now.Effect)
-		require.Equal(t, 2*time.Hour, now.Every)
+		require.EqualValues(t, flow.BlockNodes, now.Effect)
+		require.Equal(t, 2*time.Hour, now.ResetEvery.Duration)
 		w.press("CLM-1")
 		w.see(`.runhead`)
 	})
@@ -97,7 +97,7 @@ func TestWhoSpends(t *testing.T) {
 
 // Of a shared budget, those are listed that have reserved a part of it or wait for it, and of one with keys, which key
 // spends most.
-func TestWhoUsesASharedBudget(t *testing.T) {
+func TestBudgetPageListsReservations(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		p.spend(t, 300, 150, 80)

@@ -50,7 +50,7 @@ func TestRunIsShown(t *testing.T) {
 }
 
 // The scrubber shows the run as it was at a moment.
-func TestRunAtAMoment(t *testing.T) {
+func TestScrubberShowsEarlierState(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		p.settled(t, "CLM-1")

@@ -62,7 +62,7 @@ func (w *window) search(text string) {
 	w.await(`(document.querySelector("form.search").requestSubmit(), true)`)
 }
 
-// What happens to a run shows where its row is. New runs wait above the list until the reader asks for them.
+// Changes of a run appear in its row. New runs wait above the list until the reader requests them.
 func TestRunsAreLive(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
@@ -82,8 +82,8 @@ func TestRunsAreLive(t *testing.T) {
 	})
 }
 
-// Two people with the list and the run see what the other one does.
-func TestWindowsSeeEachOther(t *testing.T) {
+// Two people with the list and the run see each other's actions.
+func TestWindowsShareRunList(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()
 		p.settled(t, "CLM-1")
@@ -112,7 +112,7 @@ func (w *window) act(item, verb string) {
 	w.gone(`dialog`)
 }
 
-// All runs that match are one bulk job, which says beforehand what it would do.
+// All runs that match are one bulk job, which previews its effect.
 func TestBulkJob(t *testing.T) {
 	eachEngine(t, func(t *testing.T, start opener) {
 		p := start()

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server"
 )
 
-// pages are all pages of a console, with what is there once they are loaded.
+// pages are all pages of a console, with the content that shows once they are loaded.
 func pages() []struct{ name, path, seen string } {
 	return []struct{ name, path, seen string }{
 		{"runs", "runs", `tr[data-run="CLM-20931"]`},

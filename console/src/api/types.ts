@@ -84,6 +84,7 @@ export interface Budget {
   key?: string;
   flow?: string;
   run?: string;
+  flow_id?: string;
   effect?: string;
   reset_every?: string;
   resets_at?: string;
@@ -121,9 +122,9 @@ export interface BudgetSettings {
   hard?: Record<string, number>;
   /** Soft limit of each dimension; 0 is none. */
   soft?: Record<string, number>;
-  /** How often what is spent becomes 0; never if absent. */
+  /** Interval after which the usage becomes 0; never if absent. */
   reset_every?: string;
-  /** What a hard limit does: fail, block or cancel; fail if absent. */
+  /** Effect of a hard limit: fail, block or cancel; fail if absent. */
   effect?: string;
 }
 
@@ -169,7 +170,7 @@ export interface BulkInputBody {
   action: BulkAction;
   /** Id of the job; the same job again with the same id has no further effect. */
   id?: string;
-  /** Most runs a second; 0 is no bound. */
+  /** Most runs a second; 0 sets no bound. */
   rate?: number;
   /** Most runs; 0 is all. */
   most?: number;
@@ -192,7 +193,7 @@ export interface BulkJob {
 export interface BulkPreview {
   runs: number;
   states: Record<string, number>;
-  sample: BulkRun[];
+  sample: Run[];
   /** There are more runs than were counted. */
   more?: boolean;
 }
@@ -202,13 +203,6 @@ export interface BulkProgress {
   skipped: number;
   failed: number;
   failures?: BulkFailure[];
-}
-
-export interface BulkRun {
-  flow: string;
-  run: string;
-  state: string;
-  created_at: string;
 }
 
 export interface CancelRunInputBody {
@@ -221,9 +215,10 @@ export interface CancelWaitInputBody {
   reason?: string;
 }
 
-export interface Child {
+export interface ChildRun {
   flow: string;
   run: string;
+  flow_id?: string;
   state?: string;
   total: number;
   open: number;
@@ -237,11 +232,11 @@ export interface Child {
 export interface ClaimTaskInputBody {
   /** Name of the process that claims. It is unique to the process, such as host and process id. */
   worker: string;
-  /** Names of the activities that the worker carries out. */
+  /** Names of the activities that the worker runs. */
   activities: string[];
   /** Lanes that the worker serves; absent for the lane default. */
   lanes?: string[];
-  /** What the worker offers to nodes that require some. */
+  /** Capabilities that the worker offers to nodes that require some. */
   capabilities?: string[];
   /** Most tasks of this worker at a time; absent for 16. */
   slots?: number;
@@ -264,7 +259,7 @@ export interface CompleteTaskInputBody {
 }
 
 export interface CreateTokenInputBody {
-  /** Stands in URLs: no white space, control characters and slashes, and neither . nor .. */
+  /** Is part of URLs: no white space, control characters and slashes, and neither . nor .. */
   name: string;
   role: Role;
   rights?: ("approve" | "payloads:read" | "work")[];
@@ -276,7 +271,7 @@ export interface CreateTokenInputBody {
 export interface CreatedToken {
   name: string;
   role: Role;
-  /** Rights beside those of the role. */
+  /** Rights in addition to the rights of the role. */
   rights?: ("approve" | "payloads:read" | "work")[];
   /** Pattern of the flows that it may see and act on, such as billing-*; absent for all. */
   flows?: string;
@@ -287,23 +282,13 @@ export interface CreatedToken {
   text: string;
 }
 
-export interface Delivery {
-  /** accepted, resumed, duplicate, closed or expired */
-  outcome: string;
-  signal_id?: string;
-  /** Outcome of the first delivery of a duplicate. */
-  first?: string;
-  /** The signal counts towards the end of the wait. */
-  counts: boolean;
-}
-
 export interface Drawing {
   format: string;
   text: string;
 }
 
 export interface EditScheduleInputBody {
-  /** Replaces all that says when the schedule fires. */
+  /** Replaces the whole timetable of the schedule. */
   timing?: Timing;
   input?: unknown;
   catch_up?: string;
@@ -352,7 +337,7 @@ export interface Execution {
   phase?: string;
   ownership?: string;
   eligibility?: string;
-  /** What the execution waits for. */
+  /** Reason why the execution waits. */
   detail?: string;
   attempts: number;
   retries?: number;
@@ -392,13 +377,13 @@ export interface ExportedRun {
 }
 
 export interface FailTaskBody {
-  /** What went wrong, in English. */
+  /** Reason of the failure, in English. */
   reason: string;
   /** Kind of failure, by which retry policies choose. */
   category?: string;
   /** No other attempt can succeed; otherwise the retry policy of the node decides. */
   non_retryable?: boolean;
-  /** Pause before the next attempt in place of that of the policy. */
+  /** Pause before the next attempt in place of the policy's pause. */
   retry_after?: string;
   /** Named errors, for errors.As of Go programs. */
   details?: TaskDetail[];
@@ -427,18 +412,6 @@ export interface Finding {
   subject: string;
   found: string;
   remedy?: string;
-}
-
-export interface Fire {
-  at: string;
-  until?: string;
-  count: number;
-  done_at?: string;
-  outcome: string;
-  flow?: string;
-  run?: string;
-  reason?: string;
-  triggered?: boolean;
 }
 
 export interface Flow {
@@ -470,7 +443,7 @@ export interface FlowDetail {
 }
 
 export interface FlowStatistics {
-  /** Runs that were looked at. Of a flow with many nodes, these are fewer than asked for. */
+  /** Runs that were read. Of a flow with many nodes, these are fewer than requested. */
   runs: number;
   /** Creation of the oldest one of them. */
   since?: string;
@@ -494,7 +467,7 @@ export interface ForkRunInputBody {
   from?: string[];
   /** Another input. */
   input?: unknown;
-  /** Results of nodes, instead of those of the run. */
+  /** Results of nodes, instead of their results in the run. */
   results?: Record<string, unknown>;
   tags?: Record<string, string>;
 }
@@ -517,16 +490,6 @@ export interface Frame {
 export interface Inspection {
   worst: string;
   findings: Finding[];
-}
-
-export interface Item {
-  index: number;
-  name: string;
-  state: string;
-  attempts: number;
-  result?: Value;
-  reason?: string;
-  category?: string;
 }
 
 export interface KeeperLag {
@@ -670,6 +633,16 @@ export interface LogLine {
   cut?: number;
 }
 
+export interface MapItem {
+  index: number;
+  name: string;
+  state: string;
+  attempts: number;
+  result?: Value;
+  reason?: string;
+  category?: string;
+}
+
 export interface MoveStartInputBody {
   start_at: string;
 }
@@ -686,7 +659,7 @@ export interface NewRun {
   input?: unknown;
   tags?: Record<string, string>;
   priority?: number;
-  /** Longest time from start to end, instead of that of the flow. */
+  /** Longest time from start to end, instead of the flow's deadline. */
   deadline?: string;
   /** When the run begins; absent for at once. */
   start_at?: string;
@@ -731,12 +704,12 @@ export interface Node {
   lease_expires_at?: string;
   overdue?: string;
   /** The child run of a map or sub-flow. */
-  child?: Child;
+  child?: ChildRun;
   waits?: Wait[];
   sleeps_until?: string;
   /** 1, and one more each time that the function continued as new; of a loop, its turn. */
   generation?: number;
-  /** What the node has published, without the values. */
+  /** Values that the node has published, without the values themselves. */
   live_values?: LiveValue[];
   input?: Value;
   result?: Value;
@@ -851,7 +824,7 @@ export interface PlacedEdge {
 export interface PlacedNode {
   node: string;
   kind: string;
-  /** What the node does: its activity, or what it waits for. */
+  /** The activity of the node, or the event that it waits for. */
   text?: string;
   /** How many upstreams it needs, such as 2 of 3; absent for all of them. */
   join?: string;
@@ -879,7 +852,7 @@ export interface Problem {
   type: string;
   title: string;
   status: number;
-  /** What is wrong, in English. */
+  /** Description of the fault, in English. */
   detail?: string;
   /** Id of the request, which the server's log has too. */
   instance?: string;
@@ -949,7 +922,7 @@ export interface RecordStepInputBody {
 }
 
 export interface RegisterPushWorkerInputBody {
-  /** Where tasks are sent. The configuration of the server says which hosts are allowed. */
+  /** Where tasks are sent. The configuration of the server lists the allowed hosts. */
   url: string;
   /** Key of the signatures, at least 32 characters, known to server and worker only. */
   secret: string;
@@ -966,7 +939,7 @@ export interface RegisterPushWorkerInputBody {
 }
 
 export interface RenewedTask {
-  /** held: go on. Otherwise stop; what is reported is refused. */
+  /** held: continue. Otherwise stop; reports are refused. */
   state: TaskState;
   reason?: string;
   lease_ends_at?: string;
@@ -988,7 +961,7 @@ export interface ReportUsageInputBody {
 export interface ReportedUsage {
   /**
    * The budget whose hard limit the usage would exceed: it has not counted it. Fail the task with the category
-   * budget to do what the budget says.
+   * budget for the effect that the budget defines.
    */
   exceeded?: ExceededBudget;
 }
@@ -1001,7 +974,7 @@ export interface Rerun {
 }
 
 export interface RerunInputBody {
-  /** What did not succeed; a node and everything behind it; everything. */
+  /** Nodes that did not succeed; a node and its downstreams; all nodes. */
   scope: "failed" | "from" | "all";
   /** The node of scope from. */
   node?: string;
@@ -1043,6 +1016,7 @@ export interface RotatedSecrets {
 export interface Run {
   flow: string;
   run: string;
+  flow_id?: string;
   /** running, succeeded, failed, cancelled or expired */
   state: string;
   created_at: string;
@@ -1059,15 +1033,6 @@ export interface Run {
   key?: string;
   /** The run waits in the queue of its key. */
   queued?: boolean;
-}
-
-export interface RunComparison {
-  a: RunSide;
-  b: RunSide;
-  input_differs: boolean;
-  result_differs: boolean;
-  graph_differs: boolean;
-  nodes: NodeDiff[];
 }
 
 export interface RunCount {
@@ -1123,6 +1088,15 @@ export interface RunDetail {
   next?: string;
 }
 
+export interface RunDiff {
+  a: RunSide;
+  b: RunSide;
+  input_differs: boolean;
+  result_differs: boolean;
+  graph_differs: boolean;
+  nodes: NodeDiff[];
+}
+
 export interface RunLayout {
   width: number;
   height: number;
@@ -1155,6 +1129,7 @@ export interface RunSide {
   flow: string;
   run: string;
   state: string;
+  forked_from?: string;
   took?: string;
   input?: Value;
   result?: Value;
@@ -1189,9 +1164,22 @@ export interface Schedule {
   skipped: number;
   missed: number;
   failed: number;
-  history?: Fire[];
+  history?: ScheduleFire[];
   /** Input of its runs, of get-schedule with values. */
   input?: Value;
+}
+
+export interface ScheduleFire {
+  at: string;
+  until?: string;
+  count: number;
+  done_at?: string;
+  outcome: string;
+  flow?: string;
+  run?: string;
+  reason?: string;
+  triggered?: boolean;
+  backfilled?: boolean;
 }
 
 export interface ScheduleReasonInputBody {
@@ -1221,10 +1209,10 @@ export interface Session {
 }
 
 export interface SetLimitInputBody {
-  /** Functions that begin within any time of the length per; 0 is no bound. */
+  /** Functions that begin within any time of the length per; 0 sets no bound. */
   at_most?: number;
   per?: string;
-  /** Executions at a time; 0 is no bound. */
+  /** Executions at a time; 0 sets no bound. */
   at_once?: number;
 }
 
@@ -1247,7 +1235,9 @@ export interface SetScheduleInputBody {
   jitter?: string;
   /** How far back missed fires are made up; 1h if it is absent. */
   catch_up?: string;
-  /** What a fire does while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent. */
+  /**
+   * Treatment of a fire while the last run is open: skip, queue, cancel_previous or allow; skip if it is absent.
+   */
   overlap?: string;
   /** Most fires that wait with overlap queue. */
   queue_limit?: number;
@@ -1257,6 +1247,16 @@ export interface SetScheduleInputBody {
   /** Field of the input that is set to the time of the fire. */
   fire_time_field?: string;
   tags?: Record<string, string>;
+}
+
+export interface SignalResult {
+  /** accepted, resumed, duplicate, closed or expired */
+  outcome: string;
+  signal_id?: string;
+  /** Outcome of the first delivery of a duplicate. */
+  first?: string;
+  /** The signal counts towards the end of the wait. */
+  counts: boolean;
 }
 
 export interface SignalRunInputBody {
@@ -1298,7 +1298,7 @@ export interface StartDebounce {
   quiet: string;
   /** It starts at the latest this time after the first call; absent for ten times quiet. */
   at_most?: string;
-  /** The input of the run is the list of those of the calls, instead of the last one. */
+  /** The input of the run is the list of the inputs of the calls, instead of the last one. */
   collect?: boolean;
   /** Most inputs that are collected, up to 10000; absent for 1000. */
   max_inputs?: number;
@@ -1310,7 +1310,7 @@ export interface StartKey {
   /** How many runs may be open, up to 1000; absent for one, or for any number with unique_for alone. */
   at_once?: number;
   /**
-   * What becomes of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or
+   * Treatment of a run without a place: it is refused with key_taken, waits for its turn, is the open one, or
    * replaces the oldest. Absent for reject.
    */
   when_taken?: "reject" | "queue" | "join" | "cancel";
@@ -1322,7 +1322,7 @@ export interface StartOutcome {
   flow: string;
   run: string;
   existed?: boolean;
-  delivery?: Delivery;
+  delivery?: SignalResult;
   problem?: Problem;
 }
 
@@ -1333,7 +1333,7 @@ export interface StartRunInputBody {
   input?: unknown;
   tags?: Record<string, string>;
   priority?: number;
-  /** Longest time from start to end, instead of that of the flow. */
+  /** Longest time from start to end, instead of the flow's deadline. */
   deadline?: string;
   /** When the run begins; absent for at once. */
   start_at?: string;
@@ -1378,7 +1378,7 @@ export interface StartThrottle {
   /** How many runs start in any span of the length per, 1 to 10000. */
   starts: number;
   per: string;
-  /** Further numbers and times in which there must be room, up to 7: 100 an hour beside 10 a minute. */
+  /** Further numbers and times in which there must be room, up to 7: 100 an hour in addition to 10 a minute. */
   also?: StartWindow[];
   /** Refuse a run that would be one too many with throttled, instead of starting it later. */
   reject?: boolean;
@@ -1394,7 +1394,7 @@ export interface StartedRun {
   flow: string;
   run: string;
   existed?: boolean;
-  delivery?: Delivery;
+  delivery?: SignalResult;
 }
 
 export interface StartedRuns {
@@ -1418,7 +1418,7 @@ export interface SuspendTaskBody {
   /** Names of which one signal ends the wait at once. */
   decisive?: string[];
   timeout?: string;
-  /** What follows the timeout; required with one. */
+  /** Effect of the timeout; required with one. */
   on_timeout?: "fail" | "cancel" | "expire" | "resume" | "escalate";
   title?: string;
   question?: string;
@@ -1453,7 +1453,7 @@ export interface Task {
   /** When the attempt ends at the latest. */
   deadline?: string;
   tags?: Record<string, string>;
-  /** What the flow composes for the node from its upstreams. */
+  /** The input, which the flow composes for the node from its upstreams. */
   input: unknown;
   /** The signals that ended the last wait of the attempt. */
   signals?: ReceivedSignal[];
@@ -1501,7 +1501,7 @@ export interface Timing {
 export interface Token {
   name: string;
   role: Role;
-  /** Rights beside those of the role. */
+  /** Rights in addition to the rights of the role. */
   rights?: ("approve" | "payloads:read" | "work")[];
   /** Pattern of the flows that it may see and act on, such as billing-*; absent for all. */
   flows?: string;
@@ -1519,7 +1519,15 @@ export interface Turn {
   turn: number;
   flow: string;
   run: string;
-  state: string;
+  flow_id?: string;
+  state?: string;
+  total: number;
+  open: number;
+  succeeded: number;
+  failed?: number;
+  expired?: number;
+  cancelled?: number;
+  skipped?: number;
 }
 
 export interface Value {
@@ -1551,9 +1559,11 @@ export interface Wait {
   id: string;
   flow: string;
   run: string;
+  flow_id?: string;
   node: string;
   /** Name of the wait in the activity; absent for a waitpoint node. */
   step?: string;
+  execution?: string;
   /** pending, open or closed */
   state: string;
   opened_at?: string;
@@ -1772,7 +1782,7 @@ export interface CompareRunsInput {
   };
 }
 
-export type CompareRunsOutput = RunComparison;
+export type CompareRunsOutput = RunDiff;
 
 /** fork-run: Start a run from another one, with results of it */
 export interface ForkRunInput {
@@ -1924,7 +1934,7 @@ export interface ListItemsInput {
   };
 }
 
-export type ListItemsOutput = Page<Item>;
+export type ListItemsOutput = Page<MapItem>;
 
 /** list-turns: List the turns of a loop */
 export interface ListTurnsInput {
@@ -2126,14 +2136,14 @@ export interface SignalRunInput {
   body: SignalRunInputBody;
 }
 
-export type SignalRunOutput = Delivery;
+export type SignalRunOutput = SignalResult;
 
 /** signal-token: Answer a wait by its token */
 export interface SignalTokenInput {
   body: SignalTokenInputBody;
 }
 
-export type SignalTokenOutput = Delivery;
+export type SignalTokenOutput = SignalResult;
 
 /** get-token-wait: Describe the wait that a token belongs to */
 export interface GetTokenWaitInput {
@@ -2232,7 +2242,7 @@ export interface GetFlowStatisticsInput {
     flow: string;
   };
   query?: {
-    /** Most runs that are looked at, the newest first. */
+    /** Most runs that are read, the newest first. */
     runs?: number;
   };
 }
@@ -2278,11 +2288,11 @@ export interface ListFiresInput {
   query?: {
     /** Most times; fewer if the schedule ends before. */
     limit?: number;
-    /** List the times of this expression instead of those of the schedule. */
+    /** List the times of this expression instead of the schedule's times. */
     cron?: string;
     /** Time zone of cron. */
     time_zone?: string;
-    /** List the times of this interval instead of those of the schedule. */
+    /** List the times of this interval instead of the schedule's times. */
     every?: string;
     /** Earliest time of cron or every. */
     starting_at?: string;
@@ -2805,8 +2815,8 @@ export interface RemovePushWorkerInput {
   };
   query?: {
     /**
-     * Whose registration it is, as list-push-workers has it; absent for the caller. Those of others need the right
-     * administer.
+     * Whose registration it is, as list-push-workers has it; absent for the caller. The registrations of others
+     * need the right administer.
      */
     principal?: string;
     /** How that principal has logged in, as list-push-workers has it. */
@@ -2881,7 +2891,7 @@ export interface CountRunsInput {
     sort?: string;
     /** With child runs. */
     children?: boolean;
-    /** What to group by; absent for one count. */
+    /** Fields to group by; absent for one count. */
     by?: ("flow" | "state" | "hour")[];
     /** Only with this tag. */
     [tag: `tag.${string}`]: string;
@@ -2930,7 +2940,7 @@ export interface ListAuditInput {
     limit?: number;
     actor?: string;
     action?: string;
-    /** What was changed. */
+    /** Name of the changed object. */
     name?: string;
     from?: string;
     before?: string;
@@ -2974,7 +2984,7 @@ export interface ListExecutionsInput {
     state?: string[];
     /** Only members of the flow with this id. */
     flow_id?: string;
-    /** Only what is in this index of the lane, such as eligible. */
+    /** Only executions in this index of the lane, such as eligible. */
     index?: string;
     /** Only executions with this tag, key=value; may be given several times. */
     tag?: string[];

@@ -17,25 +17,25 @@ const maxYields = 4
 // Batcher joins requests of several goroutines that have a key in common into one call (group commit). A request is
 // sent at once while no call for its key is in flight, after one Gosched, so that goroutines that became runnable
 // together share the call. Requests that arrive while a call is in flight wait and go with the next one, before which
-// its sender yields as well: what the call in flight brings makes goroutines runnable that soon have requests, too. A
-// sender that has gained others by yielding yields again, a few times, until Overflow of them share the call.
+// its sender yields as well: the results of the call in flight make goroutines runnable that soon have requests, too.
+// A sender that has gained others by yielding yields again, a few times, until Overflow of them share the call.
 //
 // Single, Multi and MaxRequests must be set before the first Do; the other fields are optional. It is safe for
 // concurrent use.
 type Batcher[K comparable, Req, Res any] struct {
 	// Single sends one request, in the goroutine and with the context of its caller.
 	Single func(context.Context, K, Req) Res
-	// Multi sends several requests and returns their results in the same order. Its context lives while that of any
-	// caller does.
+	// Multi sends several requests and returns their results in the same order. Its context is done when the contexts
+	// of all callers are done.
 	Multi func(context.Context, K, []Req) []Res
 	// MaxRequests bounds the requests of one call.
 	MaxRequests func(K) int
-	// Size returns the size of a request, of which the requests of one call that carries several have at most MaxBytes
-	// in total. Without Size there is no such bound.
+	// Size returns the size of a request. The requests that share a call have at most MaxBytes in total. Without Size
+	// the total is not bounded.
 	Size     func(*Req) int
 	MaxBytes int
-	// Overflow is the number of waiting requests from which a second call is sent beside the one in flight; 0 means
-	// never.
+	// Overflow is the number of waiting requests from which on a second call is sent in parallel to the one in flight;
+	// 0 means never.
 	Overflow int
 
 	mu        sync.Mutex
@@ -57,7 +57,7 @@ type batchEntry[Req, Res any] struct {
 	mailbox chan batchDelivery[Req, Res] // nil until the caller has to wait
 }
 
-// batchDelivery is what a waiting caller receives: its result, or the batch that it is to send, itself first.
+// batchDelivery goes to a waiting caller: its result, or the batch that the caller sends, with its own request first.
 type batchDelivery[Req, Res any] struct {
 	batch []*batchEntry[Req, Res]
 	res   Res
@@ -74,8 +74,8 @@ func (b *Batcher[K, Req, Res]) Do(ctx context.Context, key K, req Req) (Res, err
 	return b.await(key, mine)
 }
 
-// lead sends the batch that a request is the first of, with what can be gathered, and returns its result. A batch of
-// one may be nil.
+// lead sends the batch whose first request is mine, with the requests that gather adds, and returns the result of
+// mine. A batch of one may be nil.
 func (b *Batcher[K, Req, Res]) lead(key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res]) (Res, error) {
 	batch = b.gather(key, mine, batch)
 	switch {
@@ -89,7 +89,8 @@ func (b *Batcher[K, Req, Res]) lead(key K, mine *batchEntry[Req, Res], batch []*
 	return b.await(key, mine)
 }
 
-// gather adds to a batch, which is about to be sent, what comes while others run. Alone, mine needs no batch: nil.
+// gather adds to a batch, before it is sent, the requests that arrive while other goroutines run. It returns nil if
+// mine had no batch and stays alone.
 func (b *Batcher[K, Req, Res]) gather(
 	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
 ) []*batchEntry[Req, Res] {
@@ -133,7 +134,7 @@ func (b *Batcher[K, Req, Res]) tryLead(key K, mine *batchEntry[Req, Res]) bool {
 	return false
 }
 
-// takeOthers takes the requests that go with those of a batch, or with mine where that is nil.
+// takeOthers takes the waiting requests that fit into one call with a batch, or with mine if the batch is nil.
 func (b *Batcher[K, Req, Res]) takeOthers(
 	key K, mine *batchEntry[Req, Res], batch []*batchEntry[Req, Res],
 ) []*batchEntry[Req, Res] {
@@ -158,8 +159,8 @@ func (b *Batcher[K, Req, Res]) takeOthers(
 	return others
 }
 
-// split divides the waiting requests into those that share a call with `count` others of so many bytes, and the rest.
-// It needs the lock.
+// split divides the waiting requests into those that share a call with `count` others of `bytes` bytes, and the rest.
+// The caller holds the lock.
 func (b *Batcher[K, Req, Res]) split(
 	key K, waiting []*batchEntry[Req, Res], count, bytes int,
 ) (taken, rest []*batchEntry[Req, Res]) {
@@ -200,7 +201,7 @@ func (b *Batcher[K, Req, Res]) flush(key K, line batchLine[Req, Res]) batchLine[
 // canSendItself reports whether a caller can send the requests of others with its own: nothing ends its context.
 func canSendItself[Req, Res any](entry *batchEntry[Req, Res]) bool { return entry.ctx.Done() == nil }
 
-// release ends a call and lets the requests go that came meanwhile.
+// release ends a call and lets the requests go that arrived during the call.
 func (b *Batcher[K, Req, Res]) release(key K) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -269,7 +270,7 @@ func (b *Batcher[K, Req, Res]) sendSingle(key K, mine *batchEntry[Req, Res]) Res
 	return b.Single(mine.ctx, key, mine.req)
 }
 
-// sendBatch sends several requests, delivers the results of all but the first, and returns that of the first.
+// sendBatch sends several requests, delivers the results of all but the first, and returns the result of the first.
 func (b *Batcher[K, Req, Res]) sendBatch(key K, batch []*batchEntry[Req, Res]) Res {
 	ctx := batch[0].ctx
 	if !canSendItself(batch[0]) {

@@ -53,7 +53,7 @@ func BenchmarkAnyAlive(b *testing.B) {
 	}
 }
 
-// batchBench has a batcher whose calls end when they are told to.
+// batchBench has a batcher whose calls end when the test lets them.
 type batchBench struct {
 	Batcher[string, int, int]
 	sent   chan []int // the requests of each call that begins
@@ -136,9 +136,9 @@ func bothContexts(t *testing.T, test func(*testing.T, context.Context)) {
 	})
 }
 
-// One call is in flight at a time; requests that come meanwhile go with the next one, in their order, within its
+// One call is in flight at a time; requests that arrive during it go with the next one, in their order, within its
 // bounds.
-func TestBatchesFollowEachOther(t *testing.T) {
+func TestBatcherSendsOneCallAtATime(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {
 		b := newBatchBench(3, 100, 0)
 		results := b.start(ctx, 1, 2, 3, 4, 5, 101, 6, 102)
@@ -155,7 +155,7 @@ func TestBatchesFollowEachOther(t *testing.T) {
 }
 
 // Requests with other keys do not wait for each other.
-func TestBatchesOfOtherKeys(t *testing.T) {
+func TestBatcherKeysAreIndependent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatchBench(3, 100, 0)
@@ -169,9 +169,9 @@ func TestBatchesOfOtherKeys(t *testing.T) {
 	})
 }
 
-// A second call goes beside the one in flight as soon as enough requests wait, but no third. When one of two calls
-// ends, what waits goes beside the other only if it is enough.
-func TestBatchesAbreast(t *testing.T) {
+// A second call is sent in parallel to the one in flight as soon as enough requests wait, but a third call never is.
+// When one of two calls ends, the waiting requests are sent in parallel to the other only if they are enough.
+func TestBatcherOverflowSendsSecondCall(t *testing.T) {
 	bothContexts(t, func(t *testing.T, ctx context.Context) {
 		b := newBatchBench(16, 100, 3)
 		b.start(ctx, 1)
@@ -186,7 +186,7 @@ func TestBatchesAbreast(t *testing.T) {
 		require.Equal(t, []int{5, 6, 7, 8}, b.next())
 		b.start(ctx, 9, 10)
 		b.end()
-		require.Nil(t, b.next(), "too few for a call beside another")
+		require.Nil(t, b.next(), "too few for a second call")
 		b.end()
 		require.Equal(t, []int{9, 10}, b.next())
 		b.end()
@@ -195,7 +195,7 @@ func TestBatchesAbreast(t *testing.T) {
 }
 
 // Goroutines that are runnable when the first one sends share its call.
-func TestBatchOfThoseThatCouldRun(t *testing.T) {
+func TestBatcherGathersRunnableGoroutines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatchBench(16, 100, 0)
@@ -207,8 +207,9 @@ func TestBatchOfThoseThatCouldRun(t *testing.T) {
 	})
 }
 
-// A caller that gives up is not sent if it still waits, and holds nobody up if it was about to send.
-func TestBatchWithoutThoseThatGaveUp(t *testing.T) {
+// The request of a caller that gives up is not sent if it still waits. If the caller was about to send a batch, the
+// other requests of the batch are sent all the same.
+func TestBatcherDropsCancelledRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatchBench(16, 100, 0)
@@ -231,7 +232,7 @@ func TestBatchWithoutThoseThatGaveUp(t *testing.T) {
 }
 
 // A batch is sent as long as one of its callers waits, and no longer.
-func TestBatchLivesWithItsCallers(t *testing.T) {
+func TestBatcherCallEndsWithItsLastCaller(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBatchBench(16, 100, 0)
@@ -245,7 +246,7 @@ func TestBatchLivesWithItsCallers(t *testing.T) {
 		endOne()
 		require.Equal(t, batchResult{0, context.Canceled}, <-results[0])
 		next := b.start(t.Context(), 4)
-		require.Nil(t, b.next(), "the call goes on for the other")
+		require.Nil(t, b.next(), "the call continues for the other")
 		endOther()
 		require.Zero(t, (<-results[1]).res)
 		require.Equal(t, []int{4}, b.next())
@@ -255,7 +256,7 @@ func TestBatchLivesWithItsCallers(t *testing.T) {
 	})
 }
 
-// What many goroutines send comes back to each of them, whoever gives up meanwhile.
+// Each of many concurrent goroutines receives the result of its own request, also while other callers give up.
 func TestBatcherUnderLoad(t *testing.T) {
 	t.Parallel()
 	b := &Batcher[int, int, int]{
@@ -290,6 +291,6 @@ func TestBatcherUnderLoad(t *testing.T) {
 	}
 	running.Wait()
 	if len(b.lines) != 0 {
-		t.Error("calls are in flight that nobody waits for")
+		t.Error("calls without a waiting caller are in flight")
 	}
 }

@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// feedPage is the number of entries of a feed read at once. A reader that gets as many looks at all runs that it
+	// feedPage is the number of entries of a feed read at once. A reader that gets this many checks all runs that it
 	// follows, so it misses none when the feed is trimmed: the engine keeps more (lua/frame/event_log.lua).
 	feedPage = 250
 	// feedPause is the least time between two reads of the same feeds, for the hints of a busy engine to gather.
 	feedPause = 2 * time.Millisecond
 	// FeedLook is how long a follower waits for a hint before it looks without one, unless the session is quiet.
 	FeedLook = 5 * time.Second
-	// feedLinger is how long a feed is read that nobody follows any more.
+	// feedLinger is how long a feed is read after its last follower has left.
 	feedLinger = 10 * time.Second
 	// shortFeedBlock is how long the first read waits after a feed was added; the time doubles with each read without
 	// news. A read that waits for longer than maxShortFeedBlock is ended for a further feed.
@@ -38,7 +38,7 @@ const (
 type Events struct {
 	watches *transport.Watches
 	keys    enginerpc.Keys
-	apart   bool // each partition has a reader of its own
+	apart   bool // each partition has its own reader
 	look    time.Duration
 	running sync.WaitGroup
 
@@ -120,7 +120,7 @@ func (f *Events) join(w *eventFollower) {
 	r.add(w)
 }
 
-// feed is that of one partition.
+// feed is the feed of one partition.
 type feed struct {
 	key       string
 	last      string // id of the last entry that was read; "" before the end of the feed is known
@@ -128,7 +128,7 @@ type feed struct {
 	left      time.Time // when its last follower left
 }
 
-// wake tells the followers of all runs of the feed.
+// wake wakes the followers of all runs of the feed.
 func (f *feed) wake() {
 	for id := range f.followers {
 		f.wakeRun(id)
@@ -141,7 +141,7 @@ func (f *feed) wakeRun(id enginecore.FlowID) {
 	}
 }
 
-// feedReader reads feeds on a connection of its own while somebody follows them.
+// feedReader reads feeds on its own connection while they have followers.
 type feedReader struct {
 	feeds *Events
 	at    keyspace.Partition // its place in feeds.readers
@@ -192,7 +192,7 @@ func (r *feedReader) remove(w *eventFollower) {
 	}
 }
 
-// run reads until nobody follows.
+// run reads until the feeds have no followers.
 func (r *feedReader) run() {
 	defer r.disconnect()
 	block := shortFeedBlock
@@ -253,7 +253,7 @@ func (r *feedReader) begin(block time.Duration) (context.Context, context.Cancel
 	return ctx, cancel, list, added
 }
 
-// wait waits for news of the feeds and tells their followers. It reports whether there were any.
+// wait waits for new entries of the feeds and wakes their followers. It reports whether there were any.
 func (r *feedReader) wait(ctx context.Context, feeds []*feed, block time.Duration) (found bool, err error) {
 	w := r.feeds.watches
 	if r.wire == nil {
@@ -263,7 +263,7 @@ func (r *feedReader) wait(ctx context.Context, feeds []*feed, block time.Duratio
 		}
 		r.role = transport.HeldCheck{Last: time.Now()}
 	}
-	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	// The client library ignores ctx while a blocking command waits; closing the connection ends the command.
 	defer context.AfterFunc(ctx, r.wire.Close)()
 	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Patience(block))
 	defer cancel()
@@ -283,11 +283,11 @@ func (r *feedReader) wait(ctx context.Context, feeds []*feed, block time.Duratio
 	if rueidis.IsRedisNil(err) {
 		return false, nil
 	}
-	r.tell(feeds, entries)
+	r.notify(feeds, entries)
 	return len(entries) > 0, err
 }
 
-// locate finds the ends of the feeds that were added. What their followers have read may be older.
+// locate finds the ends of the feeds that were added. Their followers may have read less.
 func (r *feedReader) locate(ctx context.Context, feeds []*feed) error {
 	var added []*feed
 	var commands []rueidis.Completed
@@ -319,8 +319,8 @@ func (r *feedReader) locate(ctx context.Context, feeds []*feed) error {
 	return nil
 }
 
-// tell wakes the followers of the runs that entries of feeds name.
-func (r *feedReader) tell(feeds []*feed, entries map[string][]rueidis.XRangeEntry) {
+// notify wakes the followers of the runs that entries of feeds name.
+func (r *feedReader) notify(feeds []*feed, entries map[string][]rueidis.XRangeEntry) {
 	r.feeds.mu.Lock()
 	defer r.feeds.mu.Unlock()
 	for _, f := range feeds {
@@ -330,7 +330,7 @@ func (r *feedReader) tell(feeds []*feed, entries map[string][]rueidis.XRangeEntr
 		}
 		f.last = page[len(page)-1].ID
 		if len(page) >= feedPage {
-			f.wake() // entries behind the last that was read before may be gone
+			f.wake() // entries after the last one read may have been trimmed
 			continue
 		}
 		for _, e := range page {

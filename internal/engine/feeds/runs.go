@@ -22,19 +22,20 @@ import (
 )
 
 const (
-	// runFeedRenewal is how often a reader says that it follows; the engine keeps a feed open for an hour after that.
+	// runFeedRenewal is how often a reader announces that it follows; the engine keeps a feed open for an hour after
+	// that.
 	runFeedRenewal = time.Minute
 	// runFeedHeld bounds how long a read waits, so that the reader renews in time, also in a quiet session.
 	runFeedHeld = 30 * time.Minute
 	// runFeedPause is the least time between two reads, for the updates of a busy engine to gather.
 	runFeedPause = 20 * time.Millisecond
-	// runFeedPoll is how often the partitions of a cluster are asked: a blocking command cannot wait for several.
+	// runFeedPoll is how often the partitions of a cluster are read: a blocking command cannot wait for several.
 	runFeedPoll = 250 * time.Millisecond
 	// maxRunFeedQueue is how many pages wait for a listener. One that is slower reads the engine itself.
 	maxRunFeedQueue = 256
 )
 
-// Filter is what a listener wants of a feed.
+// Filter selects the updates of a feed that a listener receives.
 type Filter struct {
 	Flow     string
 	Kinds    []string
@@ -51,12 +52,12 @@ func (f Filter) wants(n enginerpc.RunUpdate) bool {
 	return f.Children || !n.Child
 }
 
-// Page is what has happened in a partition between two positions.
+// Page contains the updates of a partition between two positions.
 type Page struct {
 	Partition   keyspace.Partition
 	After, Next string
 	Updates     []enginerpc.RunUpdate
-	// Lost reports that After was gone, and what followed it may be.
+	// Lost reports that the entry After was trimmed, and possibly entries that followed it.
 	Lost bool
 }
 
@@ -168,8 +169,8 @@ func (l *Listener) Close() {
 	delete(l.feeds.listeners, l)
 }
 
-// Next returns what happens next in one of the partitions, with updates that the listener wants, or with Lost. It
-// returns the cause of ctx once that has ended.
+// Next returns the next page of one of the partitions, with updates that pass the listener's filter, or with Lost.
+// When ctx has ended, it returns its cause.
 func (l *Listener) Next(ctx context.Context) (Page, error) {
 	for {
 		page, found, err := l.take(ctx)
@@ -191,7 +192,8 @@ func (l *Listener) Next(ctx context.Context) (Page, error) {
 	}
 }
 
-// take returns a page that follows what the listener has of its partition; found is false when it has to wait.
+// take returns a page that follows the listener's position in its partition; found is false if the listener has to
+// wait.
 func (l *Listener) take(ctx context.Context) (page Page, found bool, err error) {
 	l.feeds.mu.Lock()
 	if err := l.failed; err != nil {
@@ -250,7 +252,7 @@ func IsEntry(text string) bool {
 
 func splitEntry(id string) (ms, seq uint64) {
 	first, second, _ := strings.Cut(id, "-")
-	ms, _ = strconv.ParseUint(first, 10, 64) // the ids are those of the engine
+	ms, _ = strconv.ParseUint(first, 10, 64) // the engine made the ids
 	seq, _ = strconv.ParseUint(second, 10, 64)
 	return ms, seq
 }
@@ -276,7 +278,7 @@ func (f *Runs) readPage(
 	return page, reply.More, nil
 }
 
-// run reads the feed until nobody listens.
+// run reads the feed until it has no listeners.
 func (f *Runs) run() {
 	tail := &feedTail{feeds: f}
 	defer tail.disconnect()
@@ -355,7 +357,7 @@ func (f *Runs) read(
 		f.mu.Lock()
 		for i, p := range partitions {
 			reply := answers[i].Reply
-			f.tell(Page{Partition: p, After: at[p], Next: reply.Next, Updates: reply.Updates, Lost: reply.Lost})
+			f.deliver(Page{Partition: p, After: at[p], Next: reply.Next, Updates: reply.Updates, Lost: reply.Lost})
 			at[p] = reply.Next
 			if reply.More {
 				more = append(more, p)
@@ -367,8 +369,8 @@ func (f *Runs) read(
 	return nil
 }
 
-// tell gives all listeners a page.
-func (f *Runs) tell(page Page) {
+// deliver gives a page to all listeners.
+func (f *Runs) deliver(page Page) {
 	if page.Next == page.After && !page.Lost {
 		return
 	}
@@ -384,8 +386,8 @@ func (f *Runs) tell(page Page) {
 	}
 }
 
-// feedTail waits for updates of the feeds of all partitions: on one server by one blocking command, on a cluster by
-// looking at them.
+// feedTail waits for updates of the feeds of all partitions: on one server with one blocking command, on a cluster by
+// polling them.
 type feedTail struct {
 	feeds   *Runs
 	wire    rueidis.DedicatedClient
@@ -400,7 +402,7 @@ func (t *feedTail) disconnect() {
 	}
 }
 
-// await returns the partitions that may have updates behind the given positions.
+// await returns the partitions that may have updates after the given positions.
 func (t *feedTail) await(ctx context.Context, at map[keyspace.Partition]string) ([]keyspace.Partition, error) {
 	partitions := t.feeds.partitions()
 	if t.feeds.apart {
@@ -415,7 +417,7 @@ func (t *feedTail) await(ctx context.Context, at map[keyspace.Partition]string) 
 			return nil, err
 		}
 	}
-	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	// The client library ignores ctx while a blocking command waits; closing the connection ends the command.
 	defer context.AfterFunc(ctx, t.wire.Close)()
 	held := min(w.Held, runFeedHeld)
 	answered, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.Patience(held))

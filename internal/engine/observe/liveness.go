@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ErrNotReady is wrapped by the checks of workers and keepers, whose text names what is missing.
+// ErrNotReady is wrapped by the errors of the checks of workers and keepers. Their text names the missing condition.
 var ErrNotReady = errors.New("not ready")
 
 // Liveness records that a worker or keeper runs and when the engine answered it last. The zero value does not run. It

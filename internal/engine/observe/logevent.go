@@ -8,7 +8,7 @@ type LogEvent string
 // Attr returns the attribute "event" with the name.
 func (e LogEvent) Attr() slog.Attr { return slog.String("event", string(e)) }
 
-// What workers log of attempts.
+// Log events of workers about attempts.
 const (
 	EventAttemptFailed    LogEvent = "attempt.failed"
 	EventAttemptDeadline  LogEvent = "attempt.deadline"
@@ -27,7 +27,7 @@ const (
 	EventBudgetWait       LogEvent = "attempt.waits_for_budget"
 )
 
-// What workers and keepers log of their dealings with the engine.
+// Log events of workers and keepers about the engine.
 const (
 	EventEngineInMemory      LogEvent = "engine.in_memory"
 	EventServerMisconfigured LogEvent = "server.misconfigured"

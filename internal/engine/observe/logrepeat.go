@@ -35,7 +35,7 @@ type repeats struct {
 	known map[repeatedLog]*repeat
 }
 
-// repeatedLog is what makes two records the same.
+// repeatedLog is the key by which records count as repeated.
 type repeatedLog struct{ event, cause string }
 
 type repeat struct {
@@ -84,7 +84,7 @@ func (l *RepeatLimiter) Finish(ctx context.Context, at time.Time) {
 		r := slog.NewRecord(at, slog.LevelWarn, "flowfabric: the engine session suppressed repeated records", 0)
 		r.AddAttrs(slog.String("event", which.event), slog.String("error", which.cause), slog.Int("suppressed", n))
 		if l.Enabled(ctx, slog.LevelWarn) {
-			_ = l.Handler.Handle(ctx, r) // there is no other place to report a failing logger
+			_ = l.Handler.Handle(ctx, r) // a failing logger cannot be reported
 		}
 	}
 }
@@ -110,7 +110,7 @@ func (s *repeats) pass(which repeatedLog, at time.Time) (suppressed int, pass bo
 	return suppressed, true
 }
 
-// forget makes room: it drops what was not repeated. It needs the lock.
+// forget frees entries: it drops records that were not repeated. The caller holds the lock.
 func (s *repeats) forget(at time.Time) {
 	if len(s.known) < maxLogCauses {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// passedRecord is what the limiter has passed on.
+// passedRecord is a record that the limiter has passed on.
 type passedRecord struct {
 	event, cause string
 	suppressed   int64
@@ -68,7 +68,7 @@ func TestRepeatedWarningsAreCounted(t *testing.T) {
 	}
 	require.Equal(t, 50*65+1, told)
 
-	// Another cause or event is news, and so is what is told of one execution.
+	// A record with another cause or event is not suppressed, and neither is a record about one execution.
 	sink.passed = nil
 	log(slog.LevelWarn, EventClaimFailed, away)
 	log(slog.LevelWarn, EventTickFailed, full)
@@ -89,7 +89,7 @@ func TestRepeatedWarningsAreCounted(t *testing.T) {
 	require.Equal(t, map[string]int64{string(EventClaimFailed): 10*65 - 1, string(EventTickFailed): 1}, left)
 }
 
-// However many causes there are, what is remembered is bounded.
+// The limiter remembers a bounded number of causes.
 func TestRepeatedWarningsOfManyCauses(t *testing.T) {
 	t.Parallel()
 	sink := &recordsHandler{}

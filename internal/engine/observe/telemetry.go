@@ -49,7 +49,7 @@ var (
 	attemptBounds = []float64{.0005, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 1800, 3600}
 )
 
-// NewTelemetry creates the instruments. The error joins those of all instruments that could not be created.
+// NewTelemetry creates the instruments. The error joins the errors of all instruments that could not be created.
 func NewTelemetry(tracers trace.TracerProvider, meters metric.MeterProvider) (*Telemetry, error) {
 	t := &Telemetry{
 		Tracer: tracers.Tracer(instrumentation), Meter: meters.Meter(instrumentation),

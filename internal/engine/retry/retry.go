@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/sleep"
 )
 
-// IsUnavailable reports whether a call failed because the engine was not reached or did not answer, be it that the
-// context of the call ended first. The call may have been carried out; one that is safe to repeat may be sent again.
+// IsUnavailable reports whether a call failed because the engine was not reached or did not answer, including a call
+// whose context ended first. The engine may have executed the call; one that is safe to repeat may be sent again.
 func IsUnavailable(err error) bool { return IsOutcomeUnknown(err) || IsUnreached(err) }
 
 // IsUnreached reports whether a call that only reads or is safe to repeat failed because the engine was not reached or
@@ -20,7 +20,7 @@ func IsUnreached(err error) bool {
 	return errors.Is(err, enginecore.ErrUnavailable) || enginerpc.IsUnanswered(err)
 }
 
-// IsOutcomeUnknown reports whether a call that failed may have been carried out.
+// IsOutcomeUnknown reports whether the engine may have executed a call that failed.
 func IsOutcomeUnknown(err error) bool { return errors.Is(err, enginecore.ErrOutcomeUnknown) }
 
 // Policy decides whether a call is sent again, and after which pause. The zero value repeats while the engine is

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// promptConn is a connection that fails when the server does not begin to answer within a time. Nothing is asked while
-// nobody waits for an answer. It is not for reads that the server holds.
+// promptConn is a connection that fails when the server does not begin to answer within a time. It measures only while
+// a caller waits for an answer. It is not for reads that the server holds.
 type promptConn struct {
 	net.Conn
 	within time.Duration
 
 	mu sync.Mutex
-	// waiting is set from the first write since the last answer; bounded while the client library has set a deadline
-	// of its own.
+	// waiting is set from the first write since the last answer; bounded while the client library has set its own
+	// deadline.
 	waiting, bounded bool
 }
 

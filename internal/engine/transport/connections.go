@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// connections says how the connections of a session are made.
+// connections contains the settings with which the connections of a session are made.
 type connections struct {
 	option   rueidis.ClientOption
 	embedded bool
@@ -24,12 +24,12 @@ type connections struct {
 	links *links // nil in this process
 }
 
-// client makes a client and, unless it is that of an engine in this process, the dialer of its connections. It ends
-// with ctx if the client is not made by then. Both are closed by closeClient.
+// client makes a client and the dialer of its connections; the client of an engine in this process has no dialer. It
+// returns early when ctx ends. Both are closed by closeClient.
 func (c connections) client(ctx context.Context) (rueidis.Client, *dialer, error) {
 	option := c.option
 	if c.embedded {
-		option.Dialer.KeepAlive = -1 // nothing between the two can fall silent, so no PING asks
+		option.Dialer.KeepAlive = -1 // nothing between the two can fall silent, so no PING is needed
 		option.DialCtxFn = c.wrapped(option.DialCtxFn)
 		client, err := rueidis.NewClient(option)
 		return client, nil, err
@@ -113,8 +113,8 @@ func timely(option *rueidis.ClientOption) time.Duration {
 	return option.ConnWriteTimeout + 2*ProbeEvery
 }
 
-// toSentinel does nothing: a dialer that has it connects to sentinels. The client library tells the connections of
-// sentinels and of servers apart by their dialers alone.
+// toSentinel does nothing: as the ControlContext of a dialer it marks connections to sentinels (see isSentinel). The
+// client library passes only the dialer to the function that connects.
 func toSentinel(context.Context, string, string, syscall.RawConn) error { return nil }
 
 // isSentinel reports whether a dialer of the client library connects to sentinels.

@@ -32,7 +32,7 @@ type dedicated struct {
 	release func()
 	// hooked has the message hooks that the user of the connection has set; nil without any.
 	hooked *hooked
-	// settled is set once the connection is not replaced any more: it was closed or released.
+	// settled is set once the connection is no longer replaced: it was closed or released.
 	settled bool
 }
 

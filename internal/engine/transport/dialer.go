@@ -17,19 +17,19 @@ import (
 const DefaultLease = 10 * time.Second
 
 const (
-	// pingAfter is how long a connection is idle before the client library asks whether the server is there. It is for
-	// what stands between the two, such as a proxy; a server that is gone is noticed by the kernel (tcpProbes). Of 50
-	// idle processes, most of what wakes the server are these questions.
+	// pingAfter is how long a connection is idle before the client library sends a PING. It detects failures of
+	// devices between the two, such as a proxy; the kernel detects a server that is gone (tcpProbes). With 50 idle
+	// processes, these PINGs are most of the commands that the server receives.
 	pingAfter = 30 * time.Second
-	// ProbeEvery is how often a program that holds leases asks whether the servers are there.
+	// ProbeEvery is how often a program that holds leases checks that the servers are reachable.
 	ProbeEvery = 500 * time.Millisecond
 	// noticeWithin bounds the time after which a server that has fallen silent is noticed.
 	noticeWithin = DefaultLease / 3
 
 	// connectTimeout bounds one attempt to connect, up to the first answer of the server.
 	connectTimeout = 5 * time.Second
-	// connectAgain is the time after which another attempt is made beside those that have no answer yet: they may never
-	// get one.
+	// connectAgain is the time after which another attempt is made in parallel to unanswered ones: they may never be
+	// answered.
 	connectAgain = time.Second
 	// maxConnects bounds the attempts beyond those that callers wait for, and the connections that no caller has
 	// fetched.
@@ -37,8 +37,8 @@ const (
 	// keepConnected is how long a connection is kept that no caller has fetched.
 	keepConnected = 5 * time.Second
 
-	// callWait and plainWait bound how long a call, and whatever comes without a context, hold others up when they are
-	// the first to need a connection.
+	// callWait and plainWait bound how long a call, or a command without a context, delays others when it is the first
+	// to need a connection.
 	callWait  = 20 * time.Millisecond
 	plainWait = 100 * time.Millisecond
 )
@@ -55,7 +55,7 @@ var ErrNoAnswer = errors.New("no answer in time")
 // dialer makes the connections of a client of the client library.
 //
 // The library makes a connection in the call that needs it first. All other calls that need it wait for that one, even
-// when their contexts end. The dialer therefore makes connections in goroutines of its own, up to the first answer of
+// when their contexts end. The dialer therefore makes connections in separate goroutines, up to the first answer of
 // the server, and the first call that needs one returns with ErrConnecting unless the connection is ready at once.
 // While busy is positive, calls have to be made in a way that lets the caller leave: see pinnedReads.
 type dialer struct {
@@ -64,7 +64,7 @@ type dialer struct {
 	wrap func(net.Conn) (net.Conn, error) // nil for connections as they are
 	handshakes
 	links *links
-	// connecting says that a server that answers "not now" is waited for by enginerpc.Connect, which logs that.
+	// connecting is set while enginerpc.Connect waits for a server that answers "not now", and logs that.
 	connecting atomic.Bool
 	// busy counts the attempts to connect and those who wait for one.
 	busy  atomic.Int32
@@ -91,7 +91,7 @@ type readyConn struct {
 	expiry *time.Timer
 }
 
-// closeClient closes a client and what makes its connections. Either may be nil.
+// closeClient closes a client and its dialer. Either may be nil.
 func closeClient(client rueidis.Client, d *dialer) {
 	d.end()
 	if client != nil {
@@ -103,7 +103,7 @@ func closeClient(client rueidis.Client, d *dialer) {
 	}
 }
 
-// end ends the attempts to connect; from then on there are no new ones. The dialer may be nil.
+// end ends the attempts to connect and prevents new ones. The dialer may be nil.
 func (d *dialer) end() {
 	if d != nil {
 		d.mu.Lock()
@@ -194,7 +194,7 @@ func (d *dialer) leave(p *endpoint) {
 	p.waiting--
 }
 
-// take returns a connection that is ready, or the error of the attempts that are over, or what to wait for.
+// take returns a connection that is ready, or the error of attempts that have ended, or a channel to wait for.
 func (d *dialer) take(
 	p *endpoint, failed int, address string, by *net.Dialer, secure *tls.Config,
 ) (net.Conn, <-chan struct{}, error) {

@@ -30,16 +30,16 @@ func Fixed(user, password string) Credentials {
 // Logins are the credentials of connections. Each may be nil.
 type Logins struct {
 	Server Credentials
-	// Sentinel defaults to Server, which is asked where a sentinel requires a login.
+	// Sentinel defaults to Server, which is used where a sentinel requires a login.
 	Sentinel Credentials
-	// Changing says that the credentials can differ with each call, so that refused ones are asked for again.
+	// Changing is set if the credentials can differ with each call, so that they are requested again after a refusal.
 	Changing bool
 }
 
-// handshakes says what is settled with a server before a connection is used.
+// handshakes defines the exchange with a server before a connection is used.
 type handshakes struct {
 	logins Logins
-	// primaries says that a server that is a replica is refused.
+	// primaries is set if connections to replicas are refused.
 	primaries bool
 }
 
@@ -89,7 +89,7 @@ func dialServer(ctx context.Context, address string, by *net.Dialer, secure *tls
 // IsSocket reports whether an address is the path of a socket instead of host:port.
 func IsSocket(address string) bool { return strings.HasPrefix(address, "/") }
 
-// settle exchanges with the server what has to be known before the connection is used.
+// settle performs the exchange with the server before the connection is used.
 func (h handshakes) settle(ctx context.Context, l *link) error {
 	line, err := ping(l.Conn)
 	switch {
@@ -121,8 +121,8 @@ func (h handshakes) settle(ctx context.Context, l *link) error {
 	return nil
 }
 
-// introduce logs in and checks the role of the server. The client library logs in again, and reports what this leaves
-// out.
+// introduce logs in and checks the role of the server. The client library logs in again, and reports the errors that
+// this function ignores.
 func (h handshakes) introduce(l *link) error {
 	hello := []string{"HELLO"}
 	if l.login.user != "" || l.login.password != "" {

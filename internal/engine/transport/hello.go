@@ -77,7 +77,7 @@ func readItem(r *bufio.Reader) (parts int, text string, err error) {
 	return 0, "", errHello
 }
 
-// skipItems reads items, such as those of a list of modules.
+// skipItems skips items, such as the items of a list of modules.
 func skipItems(r *bufio.Reader, n int) error {
 	for ; n > 0; n-- {
 		inner, _, err := readItem(r)

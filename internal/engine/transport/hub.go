@@ -23,7 +23,7 @@ const (
 // workers that come and go together share one new connection.
 const dropAfter = time.Second
 
-// Hub subscribes to channels for all users of an engine, on a connection of its own that exists while there are
+// Hub subscribes to channels for all users of an engine, on a separate connection that exists while there are
 // listeners.
 //
 // The client library passes messages to its subscribers from the goroutine that reads the connection, and waits for
@@ -32,9 +32,9 @@ const dropAfter = time.Second
 // subscribes to each channel once, and the goroutine that reads only puts messages into a mailbox, from which another
 // goroutine passes them on: a server drops a subscriber that reads more slowly than others publish.
 //
-// The hub never unsubscribes from a channel. The client library sends a PING after every UNSUBSCRIBE and panics, in a
-// goroutine of its own, when the server refuses it, as one that cannot persist does (MISCONF). When channels are not
-// wanted any more, the hub closes the connection, after dropAfter, and subscribes to the others on a new one.
+// The hub never unsubscribes from a channel. The client library sends a PING after every UNSUBSCRIBE and panics, in
+// its own goroutine, when the server refuses it, as one that cannot persist does (MISCONF). When channels are no
+// longer wanted, the hub closes the connection, after dropAfter, and subscribes to the others on a new one.
 type Hub struct {
 	client rueidis.Client
 	logger *slog.Logger
@@ -42,7 +42,7 @@ type Hub struct {
 	stop   context.CancelFunc
 	runs   sync.WaitGroup
 	roles  *links // see pinnedReads
-	// unasked says that a connection with subscriptions takes no other commands (RESP2), so that its role cannot be
+	// unasked is set if a connection with subscriptions takes no other commands (RESP2), so that its role cannot be
 	// checked.
 	unasked bool
 
@@ -81,10 +81,10 @@ func (h *Hub) close() {
 	h.runs.Wait()
 }
 
-// Listen receives the messages of channels until ctx ends or the hub is closed, over any number of broken connections.
-// subscribed is called whenever all channels have become subscribed, and after messages were dropped for being too
-// many: messages may have been lost before it. subscribed and heard are called one at a time; they must not block and
-// must not call the hub.
+// Listen receives the messages of channels until ctx ends or the hub is closed, across any number of broken
+// connections. The hub calls subscribed whenever all channels have become subscribed, and after it dropped messages
+// because too many were queued: messages may have been lost before that call. subscribed and the callback for messages
+// are called one at a time; they must not block and must not call the hub.
 func (h *Hub) Listen(ctx context.Context, channels []string, subscribed func(), heard func(channel, message string)) {
 	l := &listener{channels: channels, subscribed: subscribed, heard: heard}
 	h.join(l)
@@ -145,7 +145,7 @@ func (h *Hub) run() {
 		if h.over() {
 			return
 		}
-		if errors.Is(err, errNobodyListens) || errors.Is(err, errChannelLeft) || errors.Is(err, errRoleUnknown) {
+		if errors.Is(err, errNoListeners) || errors.Is(err, errChannelLeft) || errors.Is(err, errRoleUnknown) {
 			continue // there are listeners again, or still
 		}
 		if time.Since(begun) > maxListenPause {
@@ -167,7 +167,7 @@ func (h *Hub) run() {
 	}
 }
 
-// over reports whether there are no listeners any more; if so, the next listener starts the hub again.
+// over reports whether the last listener has left; if so, the next listener starts the hub again.
 func (h *Hub) over() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,11 +178,11 @@ func (h *Hub) over() bool {
 	return true
 }
 
-// errNobodyListens ends a connection that is not needed any more.
-var errNobodyListens = errors.New("nobody listens")
+// errNoListeners ends a connection that is no longer needed.
+var errNoListeners = errors.New("no listeners")
 
 // errChannelLeft ends a connection that is subscribed to a channel without listeners.
-var errChannelLeft = errors.New("a channel has no listeners any more")
+var errChannelLeft = errors.New("a channel no longer has listeners")
 
 // errRoleUnknown ends a connection that may lead to a replica: the next one is checked.
 var errRoleUnknown = errors.New("the connection may lead to a replica")
@@ -195,8 +195,8 @@ func (h *Hub) checkRole(wire rueidis.DedicatedClient) error {
 	return h.roles.checkRole(h.ctx, wire)
 }
 
-// connect receives the messages of all wanted channels until the connection breaks, a channel is not wanted any more,
-// or there are no listeners.
+// connect receives the messages of all wanted channels until the connection breaks, a channel is no longer wanted, or
+// the last listener leaves.
 func (h *Hub) connect() error {
 	wire, release := h.client.Dedicate()
 	defer release()
@@ -228,7 +228,7 @@ func (h *Hub) connect() error {
 		missing, needless, wanted := h.compare(held)
 		switch {
 		case !wanted:
-			return errNobodyListens
+			return errNoListeners
 		case !needless:
 			drop = nil
 		case drop == nil:

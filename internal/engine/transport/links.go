@@ -12,15 +12,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// Intervals of the checks that a connection still leads to a primary. A refused write (READONLY) tells it at once; the
-// checks are for connections on which nothing is written.
+// Intervals of the checks that a connection still leads to a primary. A refused write (READONLY) reveals at once that
+// it does not; the checks are for connections without writes.
 const (
 	// roleEvery is for the connection that calls use. A program that holds leases checks it with every probe.
 	roleEvery = 5 * time.Second
 	// heldRoleEvery is for each connection on which messages or held reads arrive.
 	heldRoleEvery = 15 * time.Second
-	// askSentinels is how often a client asks a sentinel for the address of the primary. A message about a new primary
-	// can be lost, and a sentinel can die together with the old one.
+	// askSentinels is how often a client requests the address of the primary from a sentinel. A message about a new
+	// primary can be lost, and a sentinel can die together with the old one.
 	askSentinels = 5 * time.Second
 )
 
@@ -152,9 +152,9 @@ func replica(err error) bool {
 	return ok && enginerpc.IsReplicaError(server.Error())
 }
 
-// checkRole asks a server for its role, and renews the connections if it is a replica. asker is whatever sends the
-// command on the connection in question. An error is one of the connection, or enginerpc.ErrReplica. The links may be
-// nil; any server is taken then.
+// checkRole requests the role of a server, and renews the connections if it is a replica. asker sends the command on
+// the connection in question. The error is an error of the connection, or enginerpc.ErrReplica. The links may be nil;
+// any server is accepted then.
 func (s *links) checkRole(ctx context.Context, asker rueidis.CommandClient) error {
 	generation := s.now()
 	properties, err := asker.Do(ctx, asker.B().Hello().Build()).AsMap()

@@ -27,7 +27,7 @@ func TestMailboxKeepsOrderAndLeavesOutRepeats(t *testing.T) {
 	}
 }
 
-func TestMailboxDropsWhatIsTooMuch(t *testing.T) {
+func TestMailboxDropsBeyondItsBound(t *testing.T) {
 	t.Parallel()
 	box := newMailbox()
 	for i := range maxLetters + 10 {

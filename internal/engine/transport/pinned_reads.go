@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// pinnedReads keeps reads from being used for other commands once they are answered. The client library sends them
-// again when a connection breaks, while the writer of that connection may still look at them. Its calls end with their
+// pinnedReads prevents the client library from reusing the memory of answered reads for other commands: it sends reads
+// again when a connection breaks, and the writer of that connection may still access them. Calls end with their
 // contexts also while the connection that they need is being made.
 type pinnedReads struct {
 	rueidis.Client
@@ -59,7 +59,7 @@ func (c pinnedReads) Nodes() map[string]rueidis.Client {
 // connecting reports whether a call may have to wait for a connection.
 func (c pinnedReads) connecting() bool { return c.dialer != nil && c.dialer.busy.Load() > 0 }
 
-// doWhileConnecting makes a call in a goroutine of its own, so that it can be left.
+// doWhileConnecting makes a call in a separate goroutine, so that the caller can leave when its context ends.
 func (c pinnedReads) doWhileConnecting(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
 	answer := make(chan rueidis.RedisResult, 1)
 	for ctx.Err() == nil {
@@ -101,7 +101,7 @@ func failAll(commands []rueidis.Completed, err error) []rueidis.RedisResult {
 	return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, len(commands))
 }
 
-// sendUnsent sends what has not been sent because a connection was being made, and enters the results.
+// sendUnsent sends the commands that have not been sent because a connection was being made, and enters their results.
 func (c pinnedReads) sendUnsent(ctx context.Context, commands []rueidis.Completed, results []rueidis.RedisResult) {
 	var unsent []rueidis.Completed
 	var places []int

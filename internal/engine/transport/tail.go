@@ -14,7 +14,7 @@ import (
 
 const (
 	// tailBlock is how long the engine holds a read that waits for news. It answers at once when there are some. Until
-	// then the connection is silent, also where it leads nowhere any more.
+	// then the connection is silent, also if it is broken.
 	tailBlock = 10 * time.Second
 	// TailLook is the time after which a watch reads a run again although no message about it has arrived.
 	TailLook = 30 * time.Second
@@ -22,8 +22,8 @@ const (
 	TailPause = 200 * time.Millisecond
 )
 
-// Tail waits for new entries of a stream on a connection of its own, so that blocking reads delay no other calls.
-// Watches must be set; the caller calls Close at the end. It is for use by one goroutine.
+// Tail waits for new entries of a stream on its own connection, so that blocking reads delay no other calls. Watches
+// must be set; the caller calls Close at the end. It is for use by one goroutine.
 type Tail struct {
 	Watches *Watches
 	wire    rueidis.DedicatedClient
@@ -62,7 +62,7 @@ func (t *Tail) read(ctx context.Context, key, after string) error {
 		}
 		t.role = HeldCheck{Last: time.Now()}
 	}
-	// The client library does not look at ctx while a blocking command waits; closing the connection ends it.
+	// The client library ignores ctx while a blocking command waits; closing the connection ends the command.
 	stop := context.AfterFunc(ctx, t.wire.Close)
 	defer stop()
 	read := t.wire.B().Xread().Count(1).Block(t.Watches.Held.Milliseconds()).Streams().Key(key).Id(after).Build()

@@ -20,14 +20,14 @@ type Config struct {
 	Watches  int  // the most connections of watches
 	// Held returns how long a watch waits for an entry, given the usual time.
 	Held   func(time.Duration) time.Duration
-	Logins Logins // in place of those of Client
-	// Wrap returns what to use in place of a connection that has been made. Nil means the connection itself.
+	Logins Logins // in place of the logins of Client
+	// Wrap returns the connection to use in place of a new one. Nil means that the new one is used.
 	Wrap   func(net.Conn) (net.Conn, error)
 	Logger *slog.Logger
 }
 
-// Transport is the connections of a session to an engine: those of calls, of watches and of messages. Its methods may
-// be called on a nil transport, except Probe.
+// Transport contains the connections of a session to an engine: for calls, for watches and for messages. Its methods
+// may be called on a nil transport, except Probe.
 type Transport struct {
 	Client  rueidis.Client
 	Watches *Watches
@@ -87,18 +87,18 @@ func (t *Transport) guardRoles(ctx context.Context) {
 		nodes := t.Client.Nodes()
 		t.roles.keepAt(nodes) // sentinels may have named another server
 		for _, node := range nodes {
-			_ = t.roles.checkRole(ctx, node) // the calls that the connection serves report what is wrong with it
+			_ = t.roles.checkRole(ctx, node) // the calls that use the connection report its faults
 		}
 	}
 }
 
-// Probe asks each server whether it is there, and still the primary. Connections to those that do not answer in time
-// are closed, so that the calls that wait for them fail and are repeated.
+// Probe checks that each server is reachable, and still the primary. It closes connections to servers that do not
+// answer in time, so that the calls that wait for them fail and are repeated.
 func (t *Transport) Probe(ctx context.Context) {
 	var asked sync.WaitGroup
 	for _, node := range t.Client.Nodes() {
 		asked.Go(func() {
-			// The calls that the connection serves report what is wrong with it.
+			// The calls that use the connection report its faults.
 			_ = t.roles.checkRole(ctx, node)
 		})
 	}

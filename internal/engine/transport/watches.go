@@ -34,8 +34,8 @@ const (
 // maxFeedReaders bounds the readers of feeds: in a cluster, one for each partition.
 const maxFeedReaders = 1 << 16
 
-// Watches holds the connections on which Watch and Stream wait. A client of its own makes them, with small buffers,
-// when the first watch waits.
+// Watches holds the connections on which Watch and Stream wait. A separate client with small buffers makes them, when
+// the first watch waits.
 type Watches struct {
 	connections
 	Ctx    context.Context // ends with close

@@ -35,7 +35,7 @@ func onServers(t *testing.T, test func(t *testing.T, b *enginetest.Bench), confi
 		return k == testserver.Embedded
 	})
 	if len(kinds) == 0 {
-		t.Skip("there are no users without a server")
+		t.Skip("an embedded engine has no users")
 	}
 	testserver.SideBySide(t, kinds, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.NewRestricted(t, kind, config...)
@@ -148,7 +148,7 @@ func TestApplication(t *testing.T) {
 	})
 }
 
-// operate does what an operator does.
+// operate performs an operator's calls.
 func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Definition[order, int], in order) {
 	t.Helper()
 	c := b.Client
@@ -164,10 +164,10 @@ func operate(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.D
 	require.NoError(t, c.ResumeLane(ctx, "default"))
 	_, err = run.Result(ctx)
 	require.Error(t, err)
-	require.NoError(t, c.Run("everything", "cancelled").Rerun(ctx, runtime.RerunAll()))
+	require.NoError(t, c.Run("everything", "cancelled").Rerun(ctx, fabrictype.RerunAll))
 	require.NoError(t, c.Run("everything", "cancelled").Cancel(ctx, "r"))
-	require.NoError(t, c.SetBudget(ctx, runtime.BudgetRef{Name: "plan", Key: "acme"}, flow.HardLimit("pages", 2000)))
-	require.NoError(t, c.ResetBudget(ctx, runtime.BudgetRef{Name: "plan", Key: "acme"}))
+	require.NoError(t, c.SetBudget(ctx, fabrictype.BudgetRef{Name: "plan", Key: "acme"}, flow.HardLimit("pages", 2000)))
+	require.NoError(t, c.ResetBudget(ctx, fabrictype.BudgetRef{Name: "plan", Key: "acme"}))
 	require.NoError(t, c.SetLimit(ctx, "api", "", activity.AtMost(10, time.Second)))
 	_, err = b.Engine.RotateSecrets(ctx, time.Minute)
 	require.NoError(t, err)
@@ -256,8 +256,8 @@ func TestApplicationInContractMode(t *testing.T) {
 	}, runtime.OpenConfig{Contract: &runtime.ContractConfig{}})
 }
 
-// An application can neither replace code, nor look at the server, nor reach what belongs to another prefix.
-func TestApplicationMayNoMore(t *testing.T) {
+// An application can neither replace code, nor inspect the server, nor reach data under another prefix.
+func TestApplication_CannotReachOtherData(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, b *enginetest.Bench) {
 		if b.Kind == testserver.OnCluster {
@@ -293,7 +293,7 @@ func TestApplicationMayNoMore(t *testing.T) {
 		_, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: other})
 		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 		operator := b.Operator()
-		require.NoError(t, operator.Do(ctx, operator.B().AclLog().Reset().Build()).Error()) // what was refused here was meant to be
+		require.NoError(t, operator.Do(ctx, operator.B().AclLog().Reset().Build()).Error()) // this test intends its refusals
 	})
 }
 
@@ -337,7 +337,7 @@ func TestApplicationWithoutLibrary(t *testing.T) {
 }
 
 // The page shows the rules as the package gives them.
-func TestPage(t *testing.T) {
+func TestAccessPage_MatchesRules(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operations", "access.md"))
 	require.NoError(t, err)

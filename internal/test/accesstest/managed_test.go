@@ -24,7 +24,8 @@ var withheld = []string{
 	"PUBSUB",
 }
 
-// On a server without CONFIG, ACL and the like, everything works, and inspections say what they could not look at.
+// On a server without CONFIG, ACL and similar commands all calls work, and inspections name the parts that they could
+// not check.
 func TestManagedServer(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -39,7 +40,7 @@ func TestManagedServer(t *testing.T) {
 		w.Start(t, b)
 		w.Finish(t, b)
 		require.NoError(t, b.Engine.Check(ctx))
-		notSeen(t, b, "CONFIG GET", "who hears a channel")
+		notSeen(t, b, "CONFIG GET", "the subscribers of a channel")
 		b.Settle(t)
 		require.NotContains(t, b.Log(), "level=ERROR")
 		b.Client.Close()
@@ -48,11 +49,11 @@ func TestManagedServer(t *testing.T) {
 		report, err := backup.Write(ctx, server.URL(), filepath.Join(t.TempDir(), "backup"), backup.Config{Prefix: prefix})
 		require.NoError(t, err)
 		require.Len(t, report.NotSeen, 1)
-		require.Contains(t, report.NotSeen[0], "who hears the channels")
+		require.Contains(t, report.NotSeen[0], "the subscribers of the channels")
 	})
 }
 
-// notSeen checks that an inspection finds nothing wrong, and names what it could not look at.
+// notSeen checks that an inspection finds no fault, and names the parts that it could not check.
 func notSeen(t *testing.T, b *enginetest.Bench, parts ...string) {
 	t.Helper()
 	report, err := b.Engine.Inspect(enginetest.Context(t))
@@ -87,6 +88,6 @@ func TestUserOfAManagedServer(t *testing.T) {
 		w.Start(t, b)
 		w.Finish(t, b)
 		require.NoError(t, b.Engine.Check(enginetest.Context(t)))
-		notSeen(t, b, "CONFIG GET", "who hears a channel")
+		notSeen(t, b, "CONFIG GET", "the subscribers of a channel")
 	})
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // A program that imports nothing but package backup, or move, of this module can use it.
-func TestAlone(t *testing.T) {
+func TestPackagesWorkAlone(t *testing.T) {
 	t.Parallel()
 	missing := "embedded:" + filepath.Join(t.TempDir(), "missing")
 	_, err := backup.Write(t.Context(), missing, filepath.Join(t.TempDir(), "file"), backup.Config{})

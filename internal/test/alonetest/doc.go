@@ -1,3 +1,3 @@
-// Package alonetest uses packages of this module in a program that imports no other package of it, which shows what a
-// package needs of others that it does not import.
+// Package alonetest uses packages of this module in a program that imports no other package of it, which shows
+// dependencies that a package does not import itself.
 package alonetest

@@ -1,4 +1,4 @@
-// Package apidoc checks the documentation of what users see, as far as no linter does.
+// Package apidoc checks the parts of public documentation that no linter checks.
 package apidoc
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// takenForGranted has the declarations that a page's code relies on, and statements that precede those of the page. A
+// takenForGranted has the declarations that a page's code relies on, and statements to insert before the page's own. A
 // page that begins with a package clause relies on none.
 var takenForGranted = map[string]struct{ declarations, statements string }{
 	"README.md": {
@@ -83,8 +83,8 @@ import ("context"; "errors"; "fmt"; "net/http"; "os"; "testing"; "time"
 // declaration matches a declaration that fills lines from the left margin, or a line.
 var declaration = regexp.MustCompile(`(?ms)^(func \w|type |var \().*?^[})]\n|^(type|func) [^\n]*\}\n`)
 
-// The Go code of every page compiles: a page that begins with a package clause as one file, each block that is a whole
-// program by itself, other blocks each as a function. What a page leaves unused is no fault.
+// The Go code of every page compiles: a page that begins with a package clause as one file, each block with a whole
+// program on its own, other blocks each as a function. Unused names of a page are not faults.
 func TestCodeOfPages(t *testing.T) {
 	t.Parallel()
 	check := checker(t)
@@ -102,7 +102,7 @@ func TestCodeOfPages(t *testing.T) {
 			}
 			continue
 		}
-		require.True(t, fragments, "%s: what its code takes for granted is not known", page)
+		require.True(t, fragments, "%s: the declarations that its code relies on are unknown", page)
 		source := imports + granted.declarations + "\n"
 		for _, block := range blocks {
 			if strings.HasPrefix(block, wholeProgram) {
@@ -127,7 +127,7 @@ func TestCodeOfPages(t *testing.T) {
 // wholeProgram begins a block that readers can copy and run.
 const wholeProgram = "package main\n"
 
-// The whole program of README.md runs as it is, in memory, and prints what the page says.
+// The whole program of README.md runs unchanged, in memory, and prints the output on the page.
 func TestProgramOfREADME(t *testing.T) {
 	t.Parallel()
 	readme := pages(t)["README.md"]
@@ -172,7 +172,7 @@ func checker(t *testing.T) func(source string) []error {
 	}
 }
 
-// exportData opens the export data of the public packages and what they import, for an importer.
+// exportData opens the export data of the public packages and their imports, for an importer.
 func exportData(t *testing.T) func(path string) (io.ReadCloser, error) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",

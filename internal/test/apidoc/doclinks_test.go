@@ -22,15 +22,15 @@ import (
 // module is the import path in front of all packages of the repository.
 const module = "github.com/flowfabric/flowfabric-go"
 
-// docLink matches a name in brackets in a comment: Name, Name.Member, package.Name or import/path.Name. A single word
-// in lower case is none, as brackets also stand for indexes and placeholders.
+// docLink matches a name in brackets in a comment: Name, Name.Member, package.Name or import/path.Name. It does not
+// match a single word in lower case, as brackets also contain indexes and placeholders.
 var docLink = regexp.MustCompile(`(?:^|[\s("',])\[\*?((?:(?:[a-z][\w.-]*/)*[a-z]\w*\.)?[A-Z]\w*(?:\.\w+)?|[a-z]\w*\.\w+)\](?:$|[\s)"',.:;!?])`)
 
-// otherName matches words that can only be names: those with a capital letter behind a small one.
+// otherName matches words that can only be names: words with a capital letter after a small one.
 var otherName = regexp.MustCompile(`^\w*[a-z]\w*[A-Z]\w*$`)
 
-// TestDocLinks fails on names in brackets in comments that neither the package of the comment nor the package named in
-// front of them declares, and on doc comments that begin with another name than that of what they document.
+// TestDocLinks fails on names in brackets in comments that neither the package of the comment nor the package before
+// the name declares, and on doc comments that begin with a name other than the documented one.
 func TestDocLinks(t *testing.T) {
 	t.Parallel()
 	table := symbolTable{packages: make(map[string]*symbols)}
@@ -81,7 +81,7 @@ func TestDocLinkResolution(t *testing.T) {
 // comment is the text of a line of a comment and its position.
 type comment struct{ at, text string }
 
-// symbols are what the comments of one package can name.
+// symbols are the names that comments of one package can refer to.
 type symbols struct {
 	names    map[string]bool     // package-level names, and Type.Member
 	embedded map[string][]string // the types that each type embeds, as Name or package.Name
@@ -164,8 +164,8 @@ func declared(spec ast.Spec) []*ast.Ident {
 	return nil
 }
 
-// checkDoc adds a fault if the comment of what has these names begins with another name, or with one of these in other
-// letters.
+// checkDoc adds a fault if the doc comment of a declaration with these names begins with another name, or with one of
+// these names in another spelling.
 func (p *symbols) checkDoc(files *token.FileSet, doc *ast.CommentGroup, names ...*ast.Ident) {
 	words := strings.Fields(doc.Text())
 	if len(words) == 0 || len(names) == 0 {

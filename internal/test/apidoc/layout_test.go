@@ -71,7 +71,7 @@ func packageFiles(t *testing.T) map[string][]string {
 }
 
 // listedFolders returns the folders in the table of CONTRIBUTING.md. A row begins with a folder; its other names are
-// folders beside the first one or below it if there are such.
+// folders next to the first one or below it, if they exist.
 func listedFolders(t *testing.T) map[string]bool {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, "CONTRIBUTING.md"))

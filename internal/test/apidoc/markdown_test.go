@@ -114,7 +114,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Every page of docs is among the links of its index, or of a README beside it that is, and README leads to the index.
+// The index of the documentation links every page, or a linked README in the page's folder does, and README links the
+// index.
 func TestEveryPageIsLinked(t *testing.T) {
 	t.Parallel()
 	const index = "docs/README.md"

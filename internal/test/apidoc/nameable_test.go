@@ -24,10 +24,10 @@ var unnameable = map[string]string{
 		"flow take the options of activity and no others",
 }
 
-// Users can name every type that they meet: those of the exported functions, variables, fields and methods of a public
-// package are exported by a public package, or by none of this module. The parameters of a defined function type do not
-// count: it is an option, which only this module makes. Nor do methods and fields with the name Internal: they pass an
-// opaque handle to the other packages of this module.
+// Users can name every type that they receive or pass: types of exported functions, variables, fields and methods of a
+// public package are exported by a public package, or belong to another module. The parameters of a defined function
+// type do not count: it is an option, which only this module makes. Nor do methods and fields with the name Internal:
+// they pass an opaque handle to the other packages of this module.
 func TestTypesCanBeNamed(t *testing.T) {
 	t.Parallel()
 	load := importer.ForCompiler(token.NewFileSet(), "gc", exportData(t)).Import
@@ -91,7 +91,7 @@ func isTypeName(obj types.Object) bool {
 	return ok
 }
 
-// walkType goes through what a declared type shows: exported fields and methods.
+// walkType visits the exported fields and methods of a declared type.
 func (w *nameWalk) walkType(place string, typ types.Type) {
 	named, ok := types.Unalias(typ).(*types.Named)
 	if !ok {

@@ -32,7 +32,7 @@ func TestNamesOnPages(t *testing.T) {
 	checked := 0
 	for page, text := range pages(t) {
 		if page == "CHANGELOG.md" || page == "docs/reference/renamed.md" || strings.HasPrefix(page, "docs/contributing/") {
-			continue // they name what has gone, and internal packages
+			continue // they name removed features and internal packages
 		}
 		prose, _ := split(text, "")
 		for _, match := range pageName.FindAllStringSubmatch(prose, -1) {

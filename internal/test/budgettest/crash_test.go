@@ -94,7 +94,7 @@ func (x *brittle) keep() admin.KeeperTaskReport {
 	return report
 }
 
-// heldUntil is when the leases of reservations are looked at.
+// heldUntil returns the expiry times of the leases of reservations.
 func (x *brittle) heldUntil() (at []int64) {
 	client := x.core.Client()
 	scores, err := client.Do(x.ctx, client.B().Zrange().Key(x.core.Keys().BudgetDue(x.budget)).Min("0").Max("-1").Withscores().Build()).AsZScores()
@@ -146,7 +146,7 @@ func idle(name string) *activity.Activity[string, string] {
 }
 
 // A process may die after any step that closes or opens a budget: keepers publish the state to the affected partitions.
-func TestCrashBeforeGateIsTold(t *testing.T) {
+func TestCrashBeforeGateIsPublished(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -172,7 +172,7 @@ func TestCrashBeforeGateIsTold(t *testing.T) {
 		told, err := x.core.SetBudgetGates(ctx, enginerpc.SetBudgetGatesCall{Partition: x.part, Gates: []enginerpc.SetBudgetGatesGate{gate}})
 		require.NoError(t, err)
 		require.True(t, told.More)
-		// What is old news by then changes nothing.
+		// Gates published from an older state change nothing.
 		_, err = x.core.SetBudgetGates(ctx, enginerpc.SetBudgetGatesCall{Partition: x.part, Gates: []enginerpc.SetBudgetGatesGate{
 			{BudgetID: state.BudgetID, Gate: reply.Gate, Closed: reply.Closed},
 		}})
@@ -186,7 +186,7 @@ func TestCrashBeforeGateIsTold(t *testing.T) {
 }
 
 // Keepers apply a breach that was not applied, and report a breach once that was applied but not acknowledged.
-func TestCrashBeforeBreachIsCarriedOut(t *testing.T) {
+func TestCrashBeforeBreachIsApplied(t *testing.T) {
 	t.Parallel()
 	for _, carriedOut := range []bool{false, true} {
 		t.Run(fmt.Sprint("carried out ", carriedOut), func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestReservationOfDeadWorker(t *testing.T) {
 		x.keep()
 		if time.Since(leased) < 900*time.Millisecond {
 			require.EqualValues(t, 4, x.state().Dims[0].Reserved)
-			// It is looked at again when the lease is over.
+			// The task checks it again when the lease has expired.
 			require.Equal(t, []int64{claimed.Executions[0].LeaseExpiresAt.UnixMilli()}, x.heldUntil())
 		}
 		work(t, b, def)
@@ -272,7 +272,7 @@ func TestBudgetOfPurgedRun(t *testing.T) {
 		x := newBrittle(ctx, t, b, run)
 		x.use("report", 1)
 		x.keep()
-		require.Len(t, x.owed(), 1, "a run that lives is looked at later")
+		require.Len(t, x.owed(), 1, "a live run is checked later")
 		work(t, b, def)
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
@@ -307,13 +307,13 @@ func TestPeriodicReset(t *testing.T) {
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, time.Since(begun), 2*every, "five calls need three times")
-		s, err := b.Client.Budget(ctx, runtime.BudgetRef{Name: "calls", Flow: "periodic", Run: run.ID()})
+		s, err := b.Client.Budget(ctx, fabrictype.BudgetRef{Name: "calls", Flow: "periodic", Run: run.ID()})
 		require.NoError(t, err)
 		require.GreaterOrEqual(t, s.Resets, 2)
-		require.Equal(t, every, s.Every)
+		require.Equal(t, every, s.ResetEvery.Duration)
 		// One by hand does not move those that are due.
-		require.NoError(t, b.Client.ResetBudget(ctx, s.Ref))
-		later, err := b.Client.Budget(ctx, s.Ref)
+		require.NoError(t, b.Client.ResetBudget(ctx, s.BudgetRef))
+		later, err := b.Client.Budget(ctx, s.BudgetRef)
 		require.NoError(t, err)
 		require.Greater(t, later.Resets, s.Resets)
 		require.Zero(t, later.ResetsAt.Sub(s.ResetsAt)%every)

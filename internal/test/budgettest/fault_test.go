@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -52,7 +53,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 			started = append(started, start(ctx, t, b, def, fmt.Sprint(i)))
 		}
 		stopped := far.Worker(t, def.Handlers(), runtime.WorkerConfig{Lease: 3 * time.Second, Grace: -1})
-		gate, all := runtime.BudgetRef{Name: "gate", Flow: "faulty"}, runtime.BudgetRef{Name: "all", Flow: "faulty"}
+		gate, all := fabrictype.BudgetRef{Name: "gate", Flow: "faulty"}, fabrictype.BudgetRef{Name: "all", Flow: "faulty"}
 		watching, stop := context.WithCancel(ctx)
 		watched := make(chan struct{})
 		go func() {
@@ -88,7 +89,7 @@ func TestUseThroughLostReplies(t *testing.T) {
 			return ""
 		})
 		// While keepers run, the gate is reset ten times a second, and a slow machine never reads its partition twice
-		// in between. What is left to do is done by hand.
+		// in between. The test performs the remaining keeper tasks itself.
 		require.NoError(t, worker.Stop())
 		require.NoError(t, keeper.Stop())
 		enginetest.Eventually(t, func() string {
@@ -103,8 +104,8 @@ func TestUseThroughLostReplies(t *testing.T) {
 	})
 }
 
-// faulty puts a network that loses replies before the engine of a bench. A server is reached both ways. The servers of
-// a cluster tell all who ask where they are, so the one that is returned for it has no other way.
+// faulty puts proxies that lose replies between an engine and its clients: near reaches a single server directly, far
+// through the proxy. Servers of a cluster announce the addresses of their proxies, so there near and far are the same.
 func faulty(t *testing.T, b *enginetest.Bench) (near, far *enginetest.Bench, proxies []*proxy.Proxy) {
 	t.Helper()
 	switch b.Kind {

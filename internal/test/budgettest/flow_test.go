@@ -45,7 +45,7 @@ func start(ctx context.Context, t *testing.T, b *enginetest.Bench, def *flow.Def
 	return run
 }
 
-func amountOf(ctx context.Context, t *testing.T, b *enginetest.Bench, ref runtime.BudgetRef, dimension string) activity.BudgetAmount {
+func amountOf(ctx context.Context, t *testing.T, b *enginetest.Bench, ref fabrictype.BudgetRef, dimension string) fabrictype.BudgetAmount {
 	t.Helper()
 	s, err := b.Client.Budget(ctx, ref)
 	require.NoError(t, err)
@@ -92,18 +92,18 @@ func TestParallelNodesDoNotOvershoot(t *testing.T) {
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
 		require.Len(t, d.Budgets, 1)
-		require.Equal(t, activity.BudgetAmount{Budget: "llm", Dimension: "tokens", Spent: spent, Hard: hard}, d.Budgets[0].Amount("tokens"))
-		require.Equal(t, runtime.BudgetRef{Name: "llm", Flow: "reserving", Run: run.ID()}, d.Budgets[0].Ref)
+		require.Equal(t, fabrictype.BudgetAmount{Budget: "llm", Dimension: "tokens", Spent: spent, Hard: hard}, d.Budgets[0].Amount("tokens"))
+		require.Equal(t, fabrictype.BudgetRef{Name: "llm", Flow: "reserving", Run: run.ID()}, d.Budgets[0].BudgetRef)
 		require.NoError(t, run.Purge(ctx))
-		_, err = b.Client.Budget(ctx, d.Budgets[0].Ref)
+		_, err = b.Client.Budget(ctx, d.Budgets[0].BudgetRef)
 		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
 		b.Settle(t)
 	})
 }
 
-// What exceeds a hard limit fails the node for good; the soft limit and the hard one are events of the run and go to
-// the callback.
-func TestBreachesAreTold(t *testing.T) {
+// Usage above a hard limit fails the node for good. The breaches of the soft and the hard limit are events of the run,
+// and arguments of the callback.
+func TestBreachesAreReported(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -118,9 +118,9 @@ func TestBreachesAreTold(t *testing.T) {
 			return in, nil
 		}, activity.Retry(activity.Exponential{Attempts: 5}))
 		def := fan(t, "breaching", a, 1, flow.Budget("llm", flow.HardLimit("tokens", 100), flow.SoftLimit("tokens", 80)))
-		var breaches []runtime.BudgetBreach
+		var breaches []fabrictype.BudgetBreach
 		work(t, b, def, runtime.WorkerConfig{
-			OnBudget: func(_ context.Context, x runtime.BudgetBreach) { breaches = append(breaches, x) },
+			OnBudget: func(_ context.Context, x fabrictype.BudgetBreach) { breaches = append(breaches, x) },
 		})
 		b.Keeper(t)
 		run := start(ctx, t, b, def, "x")
@@ -145,7 +145,7 @@ func TestBreachesAreTold(t *testing.T) {
 		require.False(t, breaches[0].Hard)
 		require.True(t, breaches[1].Hard)
 		require.EqualValues(t, 30, breaches[1].Asked)
-		require.EqualValues(t, 85, amountOf(ctx, t, b, runtime.BudgetRef{Name: "llm", Flow: "breaching", Run: run.ID()}, "tokens").Spent)
+		require.EqualValues(t, 85, amountOf(ctx, t, b, fabrictype.BudgetRef{Name: "llm", Flow: "breaching", Run: run.ID()}, "tokens").Spent)
 		b.Settle(t)
 	})
 }
@@ -189,7 +189,7 @@ func TestBlockedNodesWait(t *testing.T) {
 		def := fan(t, "blocked", a, 1, flow.Budget("shared", flow.PerFlow(), flow.HardLimit("calls", 3), flow.OnExceeded(flow.BlockNodes)))
 		work(t, b, def, runtime.WorkerConfig{Concurrency: 1})
 		b.Keeper(t)
-		ref := runtime.BudgetRef{Name: "shared", Flow: "blocked"}
+		ref := fabrictype.BudgetRef{Name: "shared", Flow: "blocked"}
 		var runs []*runtime.Run[string]
 		for i := range 8 {
 			runs = append(runs, start(ctx, t, b, def, fmt.Sprint(i)))
@@ -200,7 +200,7 @@ func TestBlockedNodesWait(t *testing.T) {
 				require.NoError(t, err)
 				if d.Nodes[0].State == fabrictype.NodeRateLimited {
 					n++
-					require.Equal(t, `budget "shared": 3 of 3 calls used`, d.Nodes[0].Why)
+					require.Equal(t, `budget "shared": 3 of 3 calls used`, d.Nodes[0].Waiting.Sentence)
 				}
 			}
 			return n
@@ -231,7 +231,7 @@ func TestBlockedNodesWait(t *testing.T) {
 }
 
 // A node whose reservation does not fit waits without using an attempt, and continues when another node returns one.
-func TestRefusedNodeWaits(t *testing.T) {
+func TestReservation_NodeWaitsForAmount(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -268,7 +268,7 @@ func TestRefusedNodeWaits(t *testing.T) {
 		close(release)
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
-		require.EqualValues(t, 30, amountOf(ctx, t, b, runtime.BudgetRef{Name: "llm", Flow: "waiting", Run: run.ID()}, "tokens").Spent)
+		require.EqualValues(t, 30, amountOf(ctx, t, b, fabrictype.BudgetRef{Name: "llm", Flow: "waiting", Run: run.ID()}, "tokens").Spent)
 		b.Settle(t)
 	})
 }

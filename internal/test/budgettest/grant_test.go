@@ -46,7 +46,7 @@ func resetOf(x *brittle) enginerpc.ResetBudgetCall {
 	return enginerpc.ResetBudgetCall{Partition: x.budget, BudgetID: x.call.BudgetID, Now: time.Now()}
 }
 
-// tell publishes the gate of the budget to the partition of the run.
+// Publishes the gate of the budget to the partition of the run.
 func (x *brittle) tell() {
 	s := x.state()
 	_, err := x.core.SetBudgetGates(x.ctx, enginerpc.SetBudgetGatesCall{Partition: x.part, Gates: []enginerpc.SetBudgetGatesGate{

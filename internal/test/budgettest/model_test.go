@@ -147,7 +147,7 @@ func (m *model) reset() {
 	m.closed = false
 }
 
-// budgetCheck is one budget under test, beside its model.
+// budgetCheck is one budget under test, with its model.
 type budgetCheck struct {
 	t         *testing.T
 	ctx       context.Context
@@ -304,8 +304,8 @@ func (x *budgetCheck) check() {
 	require.Len(x.t, reply.Budgets[0].Dims, len(x.model.dims))
 }
 
-// Random uses, repeated, late and wrong ones among them, resets, raises and ends of leases give what the model gives;
-// never is more spent and reserved than the hard limit.
+// Random uses, among them repeated, late and wrong ones, resets, raises and expired leases lead to the same state as in
+// the model. The sum of spent and reserved amounts never exceeds the hard limit.
 func TestBudgetModel(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -326,7 +326,7 @@ func TestBudgetModel(t *testing.T) {
 	})
 }
 
-// What cannot be counted is refused before anything is counted.
+// Amounts that cannot be counted are refused before any amount of the call is counted.
 func TestBudgetRefusals(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

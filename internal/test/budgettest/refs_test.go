@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -15,11 +16,11 @@ import (
 )
 
 // The reference of a listed budget leads to that budget, in every call.
-func TestListedReferences(t *testing.T) {
+func TestBudgetRefsFromList(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		odd := runtime.BudgetRef{Name: "tenant", Key: "a\tb"}
+		odd := fabrictype.BudgetRef{Name: "tenant", Key: "a\tb"}
 		require.NoError(t, b.Client.CreateBudget(ctx, odd, flow.HardLimit("calls", 5)))
 		spend := activity.New("spend", func(ctx context.Context, n int) (int, error) { return n, activity.ReportUsage(ctx, "calls", 1) })
 		inner := flow.New[int, int]("inner")
@@ -37,24 +38,24 @@ func TestListedReferences(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 
-		own := runtime.BudgetRef{Name: "calls", Flow: "outer", Run: run.ID()}
+		own := fabrictype.BudgetRef{Name: "calls", Flow: "outer", Run: run.ID()}
 		list, err := b.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 2)
-		require.Equal(t, own, list[0].Ref)
-		require.Equal(t, run.FlowID(), list[0].FlowID)
-		require.Equal(t, odd, list[1].Ref)
+		require.Equal(t, own, list[0].BudgetRef)
+		require.EqualValues(t, run.FlowID(), list[0].FlowID)
+		require.Equal(t, odd, list[1].BudgetRef)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, own, d.Budgets[0].Ref)
+		require.Equal(t, own, d.Budgets[0].BudgetRef)
 		d, err = b.Client.Run(d.Nodes[0].Child.Flow, d.Nodes[0].Child.Run).Describe(ctx)
 		require.NoError(t, err)
-		require.Equal(t, own, d.Budgets[0].Ref, "of the run that it belongs to")
+		require.Equal(t, own, d.Budgets[0].BudgetRef, "of the run that it belongs to")
 
 		for _, s := range list {
-			require.NoError(t, b.Client.SetBudget(ctx, s.Ref, flow.HardLimit("calls", 50)))
-			require.NoError(t, b.Client.ResetBudget(ctx, s.Ref))
-			now, err := b.Client.Budget(ctx, s.Ref)
+			require.NoError(t, b.Client.SetBudget(ctx, s.BudgetRef, flow.HardLimit("calls", 50)))
+			require.NoError(t, b.Client.ResetBudget(ctx, s.BudgetRef))
+			now, err := b.Client.Budget(ctx, s.BudgetRef)
 			require.NoError(t, err)
 			require.EqualValues(t, 50, now.Amount("calls").Hard)
 			require.Zero(t, now.Amount("calls").Spent)
@@ -64,7 +65,7 @@ func TestListedReferences(t *testing.T) {
 		require.Len(t, list, 2, "no other one was made")
 		for _, s := range list {
 			require.EqualValues(t, 50, s.Amount("calls").Hard)
-			require.NoError(t, b.Client.DeleteBudget(ctx, s.Ref))
+			require.NoError(t, b.Client.DeleteBudget(ctx, s.BudgetRef))
 		}
 		list, err = b.Client.Budgets(ctx)
 		require.NoError(t, err)
@@ -96,10 +97,10 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		list, err := b.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-		ref := list[0].Ref
-		require.Equal(t, runtime.BudgetRef{Name: "calls", FlowID: run.FlowID()}, ref)
-		other := runtime.BudgetRef{Name: "calls", Flow: "purged", Run: "other", FlowID: run.FlowID()}
-		for _, ref := range []runtime.BudgetRef{ref, other} {
+		ref := list[0].BudgetRef
+		require.Equal(t, fabrictype.BudgetRef{Name: "calls", FlowID: string(run.FlowID())}, ref)
+		other := fabrictype.BudgetRef{Name: "calls", Flow: "purged", Run: "other", FlowID: string(run.FlowID())}
+		for _, ref := range []fabrictype.BudgetRef{ref, other} {
 			_, readErr := b.Client.Budget(ctx, ref)
 			for _, err := range []error{
 				readErr, b.Client.SetBudget(ctx, ref, flow.HardLimit("calls", 9)), b.Client.CreateBudget(ctx, ref, flow.HardLimit("calls", 9)),
@@ -113,7 +114,7 @@ func TestReferenceOfAPurgedRun(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, list, 1)
 		require.EqualValues(t, 5, list[0].Amount("calls").Hard)
-		own := runtime.BudgetRef{Name: "calls", Flow: "purged", Run: run.ID(), FlowID: run.FlowID()}
+		own := fabrictype.BudgetRef{Name: "calls", Flow: "purged", Run: run.ID(), FlowID: string(run.FlowID())}
 		require.NoError(t, b.Client.DeleteBudget(ctx, own), "with all names it is that budget")
 		list, err = b.Client.Budgets(ctx)
 		require.NoError(t, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -30,7 +31,7 @@ func TestMapUsesBudgetOfItsRun(t *testing.T) {
 		b.Keeper(t)
 		run, err := runtime.Start(ctx, b.Client, def, 8)
 		require.NoError(t, err)
-		ref := runtime.BudgetRef{Name: "calls", Flow: "mapped", Run: run.ID()}
+		ref := fabrictype.BudgetRef{Name: "calls", Flow: "mapped", Run: run.ID()}
 		enginetest.Eventually(t, func() string {
 			if s, err := b.Client.Budget(ctx, ref); err != nil || s.Amount("calls").Spent != 5 || s.UsedUp == "" {
 				return fmt.Sprintf("%+v %v", s, err)
@@ -49,7 +50,7 @@ func TestMapUsesBudgetOfItsRun(t *testing.T) {
 	})
 }
 
-func amountIn[Out any](t *testing.T, run *runtime.Run[Out], dimension string) activity.BudgetAmount {
+func amountIn[Out any](t *testing.T, run *runtime.Run[Out], dimension string) fabrictype.BudgetAmount {
 	t.Helper()
 	d, err := run.Describe(context.Background())
 	require.NoError(t, err)
@@ -107,13 +108,13 @@ func TestBudgetOfKey(t *testing.T) {
 		list, err := b.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 2)
-		require.Equal(t, runtime.BudgetRef{Name: "tenant", Key: "acme"}, list[0].Ref)
+		require.Equal(t, fabrictype.BudgetRef{Name: "tenant", Key: "acme"}, list[0].BudgetRef)
 		require.EqualValues(t, 7, list[0].Amount("tokens").Spent)
 		require.Equal(t, 1, list[0].Breaches)
 		_, err = runtime.Start(ctx, b.Client, def, job{})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
 		// An operator's settings override the flow's declaration, until the budget is removed.
-		acme := runtime.BudgetRef{Name: "tenant", Key: "acme"}
+		acme := fabrictype.BudgetRef{Name: "tenant", Key: "acme"}
 		require.NoError(t, b.Client.SetBudget(ctx, acme, flow.HardLimit("tokens", 20)))
 		require.NoError(t, result("acme", 13))
 		require.NoError(t, b.Client.DeleteBudget(ctx, acme))
@@ -143,7 +144,7 @@ func TestSharedBudget(t *testing.T) {
 		b.Keeper(t)
 		_, err := runtime.Start(ctx, b.Client, def, "x")
 		require.ErrorIs(t, err, runtime.ErrBudgetNotFound)
-		company := runtime.BudgetRef{Name: "company"}
+		company := fabrictype.BudgetRef{Name: "company"}
 		require.NoError(t, b.Client.CreateBudget(ctx, company, flow.HardLimit("cents", 1000), flow.ResetEvery(time.Hour)))
 		require.ErrorIs(t, b.Client.CreateBudget(ctx, company, flow.HardLimit("cents", 1)), runtime.ErrBudgetExists)
 		run := start(ctx, t, b, def, "x")
@@ -152,19 +153,19 @@ func TestSharedBudget(t *testing.T) {
 		s, err := b.Client.Budget(ctx, company)
 		require.NoError(t, err)
 		require.True(t, s.Set)
-		require.Equal(t, activity.BudgetAmount{Budget: "company", Dimension: "cents", Spent: 10, Hard: 1000}, s.Amount("cents"))
+		require.Equal(t, fabrictype.BudgetAmount{Budget: "company", Dimension: "cents", Spent: 10, Hard: 1000}, s.Amount("cents"))
 		require.WithinDuration(t, time.Now().Add(time.Hour), s.ResetsAt, 30*time.Minute)
 		require.NoError(t, b.Client.ResetBudget(ctx, company))
 		require.Zero(t, amountOf(ctx, t, b, company, "cents").Spent)
-		require.ErrorIs(t, b.Client.ResetBudget(ctx, runtime.BudgetRef{Name: "nobody"}), runtime.ErrBudgetNotFound)
-		require.ErrorIs(t, b.Client.ResetBudget(ctx, runtime.BudgetRef{Name: "n", Run: "r"}), runtime.ErrInvalid)
+		require.ErrorIs(t, b.Client.ResetBudget(ctx, fabrictype.BudgetRef{Name: "nobody"}), runtime.ErrBudgetNotFound)
+		require.ErrorIs(t, b.Client.ResetBudget(ctx, fabrictype.BudgetRef{Name: "n", Run: "r"}), runtime.ErrInvalid)
 		require.ErrorContains(t, b.Client.SetBudget(ctx, company, flow.HardLimit("cents", 0)), "must be 1 to")
 		require.ErrorContains(t, b.Client.SetBudget(ctx, company), "no dimension")
 		b.Settle(t)
 	})
 }
 
-// What an attempt that fails has spent is spent, and so is what the next one spends; a step spends once, and so does a
+// Usage of a failed attempt counts, and so does usage of the next one; a step reports its usage once, and so does a
 // key.
 func TestRetriesSpendAnew(t *testing.T) {
 	t.Parallel()
@@ -200,8 +201,8 @@ func TestRetriesSpendAnew(t *testing.T) {
 	})
 }
 
-// What is not settled when an attempt ends is given back; what is possible at all is refused at once, whatever the
-// effect.
+// Reservations that are not settled when an attempt ends are released. A reservation above the limit is refused at
+// once, whatever the budget's effect.
 func TestUnsettledReservations(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -230,7 +231,7 @@ func TestUnsettledReservations(t *testing.T) {
 		run := start(ctx, t, b, def, "x")
 		_, err := run.Result(ctx)
 		require.NoError(t, err)
-		require.Equal(t, activity.BudgetAmount{Budget: "llm", Dimension: "tokens", Spent: 3, Hard: 10}, amountIn(t, run, "tokens"))
+		require.Equal(t, fabrictype.BudgetAmount{Budget: "llm", Dimension: "tokens", Spent: 3, Hard: 10}, amountIn(t, run, "tokens"))
 		b.Settle(t)
 	})
 }
@@ -246,7 +247,7 @@ func TestBudgetsAreNotInContract(t *testing.T) {
 		require.ErrorContains(t, err, "budgets")
 		_, err = b.Client.Budgets(ctx)
 		require.ErrorIs(t, err, runtime.ErrNotInContract)
-		require.ErrorIs(t, b.Client.CreateBudget(ctx, runtime.BudgetRef{Name: "x"}, flow.HardLimit("tokens", 1)), runtime.ErrNotInContract)
+		require.ErrorIs(t, b.Client.CreateBudget(ctx, fabrictype.BudgetRef{Name: "x"}, flow.HardLimit("tokens", 1)), runtime.ErrNotInContract)
 	})
 }
 

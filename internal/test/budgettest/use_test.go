@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -71,9 +72,9 @@ func TestBudgetsOfNamespace(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		ref := runtime.BudgetRef{Name: "tenant", Key: "two words"}
-		odd := runtime.BudgetRef{Name: "tenant", Key: "a\tb"}
-		for _, r := range []runtime.BudgetRef{ref, odd} {
+		ref := fabrictype.BudgetRef{Name: "tenant", Key: "two words"}
+		odd := fabrictype.BudgetRef{Name: "tenant", Key: "a\tb"}
+		for _, r := range []fabrictype.BudgetRef{ref, odd} {
 			require.NoError(t, b.Client.CreateBudget(ctx, r, flow.HardLimit("tokens", 10)))
 		}
 		list, err := b.Client.Budgets(ctx)
@@ -90,7 +91,7 @@ func TestBudgetsOfNamespace(t *testing.T) {
 		list, err = other.Client.Budgets(ctx)
 		require.NoError(t, err)
 		require.Len(t, list, 1)
-		require.Equal(t, ref, list[0].Ref)
+		require.Equal(t, ref, list[0].BudgetRef)
 		require.EqualValues(t, 20, list[0].Amount("tokens").Hard)
 	})
 }

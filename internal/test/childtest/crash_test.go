@@ -43,8 +43,8 @@ func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 	}
 }
 
-// A worker, or a keeper, dies at any step between a node and its run. Others go on: nothing is lost, and nothing is
-// done twice over.
+// A worker or a keeper dies at any step between a node and its child run. Others continue: nothing is lost or done
+// twice.
 func TestCrashBetweenParentAndChild(t *testing.T) {
 	t.Parallel()
 	const items = 150 // more than one call submits
@@ -102,7 +102,7 @@ func TestCrashBetweenParentAndChild(t *testing.T) {
 	})
 }
 
-// A keeper takes the relay entry to tell a node of its run, and dies. It is handed out again.
+// A keeper takes the relay entry about the end of a child run, and dies. Another keeper gets the entry again.
 func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -129,13 +129,14 @@ func TestRelayEntryIsHandedOutAgain(t *testing.T) {
 	})
 }
 
-// hasEnded tells whether a node is to be told that its run is over. The others are about runs that are looked after.
+// hasEnded reports whether an entry is about the end of a child run. Other entries are about child runs to check.
 func hasEnded(entries []enginerpc.RelayEntry) bool {
 	return slices.ContainsFunc(entries, func(e enginerpc.RelayEntry) bool { return e.Kind == "ended" })
 }
 
-// A run has ended, and its node is neither told nor on the list of those to be told: it is entered there again, once.
-func TestUntoldEndIsFound(t *testing.T) {
+// A child run has ended, but its node was not notified, and the relay list lacks an entry for it: the reconciler adds
+// the entry, once.
+func TestUnreportedEndOfChildIsFound(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -166,12 +167,12 @@ func TestUntoldEndIsFound(t *testing.T) {
 		b.Settle(t)
 		report, err = b.RunKeeperTask(ctx, "index_reconciliation")
 		require.NoError(t, err)
-		require.Empty(t, report.Repaired, "the node has heard of it")
+		require.Empty(t, report.Repaired, "the node has been notified")
 	})
 }
 
-// A run is started for a node that has ended meanwhile, and for one that is not there any more: keepers find that
-// nobody wants it, end it, and remove what no node knows.
+// A child run is started for a node that has ended in the meantime, and for a node that no longer exists: keepers find
+// these orphans, end them, and remove runs without a node.
 func TestOrphansAreEnded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

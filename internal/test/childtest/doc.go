@@ -1,3 +1,3 @@
-// Package childtest holds the tests of map and sub-flow nodes: the child runs that they start, how these end, and what
-// is left when a process dies in between.
+// Package childtest holds the tests of map and sub-flow nodes: the child runs that they start, how these end, and the
+// data left by a process that dies in between.
 package childtest

@@ -145,7 +145,8 @@ var endings = map[string]struct {
 }
 
 // A run that is cancelled, fails or expires, or whose node or child run is cancelled, ends after the cleanup of its
-// child runs, and so does its own cleanup: of sub-flows, items, turns of loops and plans, and of what these run.
+// child runs, and so does its own cleanup. This holds for sub-flows, items, turns of loops and plans, and for their
+// child runs.
 func TestCleanupOfChildrenComesFirst(t *testing.T) {
 	t.Parallel()
 	for shapeName := range newCleanups().shapes(t) {

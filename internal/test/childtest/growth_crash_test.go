@@ -68,8 +68,8 @@ func growing(t testing.TB, planned *atomic.Int64) *flow.Definition[int, int] {
 	return def
 }
 
-// A worker dies at any step of what grows. Another one goes on: with the plan that was stored, the turn that was
-// reached, and the state that was carried over.
+// A worker dies at any step of a loop, a plan, or a function that continues as new. Another worker continues with the
+// stored plan, the current turn, and the carried state.
 func TestCrashWhileGrowing(t *testing.T) {
 	t.Parallel()
 	crashes := []crash{

@@ -13,13 +13,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/eventkind"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
 // nodeNow describes a node of a run.
-func nodeNow(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) runtime.NodeDescription {
+func nodeNow(t *testing.T, ctx context.Context, run *runtime.RunRef, node string) fabrictype.Node {
 	t.Helper()
 	d, err := run.Describe(ctx)
 	require.NoError(t, err)
@@ -29,7 +30,7 @@ func nodeNow(t *testing.T, ctx context.Context, run *runtime.RunRef, node string
 		}
 	}
 	require.Fail(t, "no such node", node)
-	return runtime.NodeDescription{}
+	return fabrictype.Node{}
 }
 
 // emptyAfterPurge purges a run and waits until nothing is left of it and its child runs.
@@ -63,7 +64,7 @@ func doubling(t *testing.T, double *activity.Activity[int, int], until *activity
 	return def
 }
 
-// Each turn of a loop is a run, which gets what the one before has brought, until the condition holds.
+// Each turn of a loop is a run with the result of the previous turn as its input, until the condition holds.
 func TestLoop(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -113,7 +114,7 @@ func TestLoop(t *testing.T) {
 		require.Equal(t, 5, continued)
 
 		// It begins anew, and nothing is left of the turns before.
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 192, out)
@@ -127,7 +128,7 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// A loop whose condition does not hold in time fails; a rerun of one whose turn failed goes on there.
+// A loop fails if its condition does not hold in time; a rerun of a loop with a failed turn continues at that turn.
 func TestLoopFails(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -152,7 +153,7 @@ func TestLoopFails(t *testing.T) {
 		failedAs(t, err, "broken", "")
 		require.Equal(t, 3, nodeNow(t, ctx, run.RunRef, "turns").Generation)
 		broken.Store(false)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 192, out)
@@ -161,7 +162,7 @@ func TestLoopFails(t *testing.T) {
 		few, err := runtime.Start(ctx, b.Client, doubling(t, double, until, 2), 3)
 		require.NoError(t, err)
 		_, err = few.Result(ctx)
-		failedAs(t, err, runtime.CategoryTooManyTurns, `after 2 turns "hundred" is still false`)
+		failedAs(t, err, engine.CategoryTooManyTurns, `after 2 turns "hundred" is still false`)
 
 		// The turn that runs ends with the run.
 		hold := make(chan struct{})
@@ -271,12 +272,12 @@ func TestExpand(t *testing.T) {
 		deep, err := runtime.Start(ctx, b.Client, shallow, 5)
 		require.NoError(t, err)
 		_, err = deep.Result(ctx)
-		failedAs(t, err, runtime.CategoryTooDeep, "the run of the plan would be 3 plans deep, at most 2 are allowed")
+		failedAs(t, err, engine.CategoryTooDeep, "the run of the plan would be 3 plans deep, at most 2 are allowed")
 		b.Settle(t)
 	})
 }
 
-// A plan is kept for what follows: a rerun of one that failed runs it again, and does not make another one.
+// A plan is stored for reruns: a rerun after its run failed reruns this run, and does not make another plan.
 func TestExpandKeepsItsPlan(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -309,12 +310,12 @@ func TestExpandKeepsItsPlan(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(ctx)
 		failedAs(t, err, "broken", "")
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 41, out)
 		require.Equal(t, int64(1), planned.Load())
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 42, out)
@@ -362,7 +363,7 @@ func TestExpandRefusesPlans(t *testing.T) {
 			run, err := runtime.Start(ctx, b.Client, def, n)
 			require.NoError(t, err)
 			_, err = run.Result(ctx)
-			failedAs(t, err, runtime.CategoryPlan, fault)
+			failedAs(t, err, engine.CategoryPlan, fault)
 		}
 		run, err := runtime.Start(ctx, b.Client, def, 7)
 		require.NoError(t, err)
@@ -440,7 +441,7 @@ func TestMapFlow(t *testing.T) {
 	})
 }
 
-// A function goes on as new with a state, as often as it likes, and does more than its journal holds.
+// A function continues as new with a state, any number of times, and so executes more steps than its journal holds.
 func TestContinueAsNew(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -458,7 +459,7 @@ func TestContinueAsNew(t *testing.T) {
 				s.Done++
 			}
 			if s.Generation == 2 && failures.Add(1) < 3 {
-				return 0, errBad // a retry goes on with the state of its generation
+				return 0, errBad // a retry has the state of its generation
 			}
 			if s.Generation < generations {
 				return 0, fmt.Errorf("more: %w", activity.ContinueAsNew(s))
@@ -479,8 +480,8 @@ func TestContinueAsNew(t *testing.T) {
 		require.Equal(t, int64(each*generations), steps.Load())
 		require.Equal(t, generations, nodeNow(t, ctx, run.RunRef, "only").Generation)
 
-		// A rerun of what has succeeded begins with the input.
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		// A rerun of a succeeded node begins with the input.
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, each*generations, out)

@@ -15,12 +15,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// gated doubles what is below a bound and waits with the rest until the gate is open or its context ends.
+// gated doubles numbers below a bound, and blocks on others until the gate is open or its context ends.
 func gated(bound int, gate <-chan struct{}, waiting *atomic.Int64) *activity.Activity[int, int] {
 	return activity.New("double", func(ctx context.Context, n int) (int, error) {
 		if n >= bound {
@@ -62,13 +63,13 @@ func TestMapWhileItWaits(t *testing.T) {
 		require.Equal(t, "double", n.Activity)
 		require.Empty(t, n.Worker)
 		require.True(t, n.LeaseExpiresAt.IsZero())
-		require.Equal(t, "waits for run mapping/r/double of flow mapping.double", n.Why)
+		require.Equal(t, "waits for run mapping/r/double of flow mapping.double", n.Waiting.Sentence)
 		id := n.Child.FlowID
-		require.Equal(t, &runtime.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: fabrictype.RunRunning, Total: 4, Open: 2, Succeeded: 2}, n.Child)
+		require.Equal(t, &fabrictype.ChildRun{Flow: "mapping.double", Run: "mapping/r/double", FlowID: id, State: fabrictype.RunRunning, Total: 4, Open: 2, Succeeded: 2}, n.Child)
 		items := itemsOf(t, b, "mapping", "r", "double", 1)
 		require.Len(t, items, 3)
-		require.Equal(t, runtime.MapItem{Index: 1, Name: "item-1", State: fabrictype.NodeSucceeded, Attempts: 1, Result: []byte("4")}, items[0])
-		require.Equal(t, runtime.MapItem{Index: 3, Name: "item-3", State: fabrictype.NodeActive, Attempts: 1}, items[2])
+		require.Equal(t, fabrictype.MapItem{Index: 1, Name: "item-1", State: fabrictype.NodeSucceeded, Attempts: 1, Result: &fabrictype.Value{Codec: "json", Size: 1, JSON: []byte("4")}}, items[0])
+		require.Equal(t, fabrictype.MapItem{Index: 3, Name: "item-3", State: fabrictype.NodeActive, Attempts: 1}, items[2])
 		inner, err := b.Client.Run(n.Child.Flow, n.Child.Run).Describe(ctx)
 		require.NoError(t, err)
 		require.Equal(t, n.ExecutionID, inner.Parent)
@@ -87,8 +88,8 @@ func TestMapWhileItWaits(t *testing.T) {
 	})
 }
 
-func itemsOf(t *testing.T, b *enginetest.Bench, flowName, run, node string, from int) []runtime.MapItem {
-	var items []runtime.MapItem
+func itemsOf(t *testing.T, b *enginetest.Bench, flowName, run, node string, from int) []fabrictype.MapItem {
+	var items []fabrictype.MapItem
 	for item, err := range b.Client.Run(flowName, run).Items(enginetest.Context(t), node, from) {
 		require.NoError(t, err)
 		items = append(items, item)
@@ -176,17 +177,17 @@ func TestMapRerun(t *testing.T) {
 
 		bad.Store(0)
 		ran.Store(0)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 10100, out)
-		require.EqualValues(t, 100-done, ran.Load(), "what has succeeded is not run again")
+		require.EqualValues(t, 100-done, ran.Load(), "succeeded nodes do not run again")
 		b.Settle(t)
 
 		// The list is another one now: the run of the items before is replaced, and removed.
 		ran.Store(0)
 		offset.Store(1)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 10300, out)
@@ -226,8 +227,8 @@ func TestMapItemsAtOnce(t *testing.T) {
 	})
 }
 
-// Outcomes that are too large together fail the node when all items have ended, and the error names what, how much and
-// the limit.
+// Outcomes that exceed the size limit together fail the node after all items have ended. The error names the map, the
+// size and the limit.
 func TestMapOutcomesTooLarge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -287,8 +288,8 @@ func TestContractModeRefuses(t *testing.T) {
 	})
 }
 
-// The item whose result makes the results of a map too large fails, and with it the map: what has not started is
-// cancelled. Run again, it fails again.
+// The item whose result makes the results of a map exceed the size limit fails, and with it the map. Items that have
+// not started are cancelled. A rerun fails again.
 func TestMapResultsTooLargeStopTheRest(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -327,14 +328,14 @@ func TestMapResultsTooLargeStopTheRest(t *testing.T) {
 					var failed *runtime.RunError
 					require.ErrorAs(t, err, &failed)
 					require.Equal(t, "map", failed.Node)
-					require.Equal(t, runtime.CategoryTooLarge, failed.Category)
-					require.ErrorContains(t, err, "too large: with the result of this item, those of ")
+					require.Equal(t, engine.CategoryTooLarge, failed.Category)
+					require.ErrorContains(t, err, "too large: with the result of this item, the results of ")
 					if name != "at-once" { // of those, others complete after the map has failed
 						require.ErrorContains(t, err, fmt.Sprintf("3 of %d items have 1200009 bytes, at most 1048576 are allowed", items))
 						require.EqualValues(t, 3+again, ran.Load())
 					}
 					if again == 0 {
-						require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+						require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 					}
 				}
 				ran.Store(0)
@@ -364,10 +365,10 @@ func TestMapResultsOfReruns(t *testing.T) {
 		require.NoError(t, err)
 		d, err := run.Describe(ctx)
 		require.NoError(t, err)
-		child := d.Nodes[slices.IndexFunc(d.Nodes, func(n runtime.NodeDescription) bool { return n.Name == "map" })].Child
+		child := d.Nodes[slices.IndexFunc(d.Nodes, func(n fabrictype.Node) bool { return n.Name == "map" })].Child
 		items := b.Client.Run(child.Flow, child.Run)
 		for range 3 {
-			require.NoError(t, items.Rerun(ctx, runtime.RerunFrom("item-0")))
+			require.NoError(t, items.Rerun(ctx, fabrictype.RerunFrom("item-0")))
 			enginetest.Eventually(t, func() string {
 				if d, err := items.Describe(ctx); err != nil || d.State != fabrictype.RunSucceeded {
 					return fmt.Sprint(d, err)
@@ -376,7 +377,7 @@ func TestMapResultsOfReruns(t *testing.T) {
 			})
 		}
 		for range 3 {
-			require.NoError(t, run.Rerun(ctx, runtime.RerunFrom("map")))
+			require.NoError(t, run.Rerun(ctx, fabrictype.RerunFrom("map")))
 			_, err = run.Result(ctx)
 			require.NoError(t, err)
 		}

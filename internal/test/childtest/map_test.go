@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/flow"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -85,7 +86,7 @@ func failing(bad int, ran *atomic.Int64) *activity.Activity[int, int] {
 	})
 }
 
-// An item that fails for good fails the node with its reason and category; what has not started is cancelled.
+// An item that fails for good fails the node with its reason and category; items that have not started are cancelled.
 func TestMapFailsWithItem(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -171,7 +172,7 @@ func TestMapBounds(t *testing.T) {
 		_, err = run.Result(ctx)
 		var failed *runtime.RunError
 		require.ErrorAs(t, err, &failed)
-		require.Equal(t, runtime.CategoryTooLarge, failed.Category)
+		require.Equal(t, engine.CategoryTooLarge, failed.Category)
 		require.ErrorContains(t, err, "node double got 5 items, at most 4 are allowed")
 		require.Zero(t, ran.Load())
 		require.Len(t, b.Settle(t).FlowIDs(), 1)

@@ -34,7 +34,7 @@ func tenfold() *activity.Activity[int, int] {
 	return activity.New("price", func(_ context.Context, n int) (int, error) { return 10 * n, nil })
 }
 
-// A sub-flow whose result was skipped is skipped itself, and so is what is behind it; a join takes the other branch.
+// A sub-flow whose result was skipped is skipped itself, and so are its downstreams; a join takes the other branch.
 func TestSkippedResultOfASubFlow(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -61,10 +61,10 @@ func TestSkippedResultOfASubFlow(t *testing.T) {
 		require.Equal(t, fabrictype.NodeSkipped, sub3.State)
 		require.Contains(t, sub3.Reason, "has no result: node price: condition even of the input is false")
 		require.Equal(t, fabrictype.NodeSkipped, nodeNow(t, ctx, run.RunRef, "charge").State)
-		require.ErrorIs(t, run.Rerun(ctx, runtime.RerunFailed()), runtime.ErrNothingToRerun)
+		require.ErrorIs(t, run.Rerun(ctx, fabrictype.RerunFailed), runtime.ErrNothingToRerun)
 
-		// A rerun of all runs the sub-flow again, and skips what is behind it again.
-		require.NoError(t, run.Rerun(ctx, runtime.RerunAll()))
+		// A rerun of all nodes runs the sub-flow again, and skips its downstreams again.
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunAll))
 		_, err = run.Result(ctx)
 		require.ErrorIs(t, err, runtime.ErrNoResult)
 		// So does a fork from the condition's side, and one with another input has a result.
@@ -128,7 +128,7 @@ func TestSkippedResultsOfItems(t *testing.T) {
 	})
 }
 
-// A loop has no state to go on with; a plan is skipped as a sub-flow is.
+// A loop fails if its turn has no state to continue with; a plan is skipped like a sub-flow.
 func TestSkippedResultsOfLoopsAndPlans(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -185,13 +185,13 @@ func (textCodec) Encode(v any) ([]byte, error) { return []byte(v.(string)), nil 
 func (textCodec) Decode(data []byte, target any) error {
 	text, ok := target.(*string)
 	if !ok || strings.HasPrefix(string(data), "{") {
-		return fmt.Errorf("%q is no text for %T", data, target)
+		return fmt.Errorf("%q is not a text for %T", data, target)
 	}
 	*text = string(data)
 	return nil
 }
 
-// A result without bytes is one: it is no skipped one, and none that is missing.
+// An empty result is a result: it is neither skipped nor missing.
 func TestResultsWithoutBytes(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -236,7 +236,8 @@ func TestResultsWithoutBytes(t *testing.T) {
 	})
 }
 
-// A failure names each node on the way to it once, and the reason of an item is that of the node in its run.
+// The reason of a failure names each node on the path to it once, and the reason of an item is the reason of its node
+// in the child run.
 func TestReasonsOfNestedFailures(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -12,7 +12,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Whoever works on a run, the runs of its nodes are in its namespace; they are found by flow, or when asked for.
+// Child runs are in the namespace of their parent's run, also if a worker of another namespace starts them. Lists
+// contain them by flow name or on request.
 func TestChildRunsAreFoundInTheirNamespace(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {

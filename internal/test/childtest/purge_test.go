@@ -15,7 +15,7 @@ import (
 
 // A run id can be used again as soon as Purge has returned: the new run has child runs of its own, though they have the ids of the
 // former ones, and a keeper that knows of the former ones leaves them alone.
-func TestRunIDUsedAgain(t *testing.T) {
+func TestPurgedRunIDIsReusable(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -41,7 +41,7 @@ func TestRunIDUsedAgain(t *testing.T) {
 			require.NoError(t, err)
 			require.Len(t, list, n)
 			for _, by := range list {
-				require.Equal(t, i, by, "the result is that of a former run")
+				require.Equal(t, i, by, "the result is from a former run")
 			}
 			require.NoError(t, run.Purge(ctx))
 		}

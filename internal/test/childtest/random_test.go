@@ -18,8 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// sketch is a random flow of lists: what its nodes do follows from the lists alone, so that its fate can be told in
-// advance.
+// sketch is a random flow of lists. The behaviour of its nodes depends on the lists only, so a test can predict its
+// result.
 type sketch struct{ nodes []sketchNode }
 
 type sketchNode struct {
@@ -141,7 +141,7 @@ func (s *sketch) define(name string, shop *shop) (*flow.Definition[[]int, []int]
 	return f.Build()
 }
 
-// fate is what a run of the sketch returns, nil when it fails.
+// fate predicts the result of a run of the sketch, nil if it fails.
 func (s *sketch) fate(in []int) []int {
 	lists, failed := make([][]int, len(s.nodes)), false
 	for i, n := range s.nodes {
@@ -192,8 +192,8 @@ func (n sketchNode) fate(list []int) []int {
 	return replaced(list)
 }
 
-// Random flows of maps and nested sub-flows end as their sketches tell, while workers and keepers come and go and some
-// of the runs are cancelled. FLOWFABRIC_SEED repeats a round, FLOWFABRIC_SOAK makes it long.
+// Random flows of maps and nested sub-flows end as their sketches predict, while workers and keepers start and stop and
+// some of the runs are cancelled. FLOWFABRIC_SEED repeats a round, FLOWFABRIC_SOAK makes it long.
 func TestRandomMapsAndSubFlows(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A node that waits for its run has all its upstreams, and is not let go by a reconciler that looks at those.
-func TestReconcilersLeaveNodesToTheirRuns(t *testing.T) {
+// A node that waits for its child run has all its upstreams. The reconciler of dependencies does not release it.
+func TestReconcilersKeepNodesOfChildRuns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -37,12 +37,12 @@ func TestStreamsOfChildRuns(t *testing.T) {
 		_, err = run.Result(ctx)
 		require.NoError(t, err)
 
-		frames := func(node, after string) (all []runtime.StreamFrame) {
-			for _, read := range []func(context.Context, string, string) func(func(runtime.StreamFrame, error) bool){
-				func(ctx context.Context, node, after string) func(func(runtime.StreamFrame, error) bool) {
+		frames := func(node, after string) (all []fabrictype.Frame) {
+			for _, read := range []func(context.Context, string, string) func(func(fabrictype.Frame, error) bool){
+				func(ctx context.Context, node, after string) func(func(fabrictype.Frame, error) bool) {
 					return run.Frames(ctx, node, after)
 				},
-				func(ctx context.Context, node, after string) func(func(runtime.StreamFrame, error) bool) {
+				func(ctx context.Context, node, after string) func(func(fabrictype.Frame, error) bool) {
 					return run.Stream(ctx, node, after)
 				},
 			} {

@@ -93,7 +93,7 @@ func TestSubFlowsOfManyRuns(t *testing.T) {
 	})
 }
 
-// Each further try of the node runs again what failed in the one run, until there is no try left.
+// Each further attempt of the node reruns the failed nodes of its one child run, until no attempt is left.
 func TestSubFlowRetried(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -118,7 +118,7 @@ func TestSubFlowRetried(t *testing.T) {
 		out, err := run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 2, out)
-		require.EqualValues(t, 1, first.Load(), "what has succeeded is not run again")
+		require.EqualValues(t, 1, first.Load(), "succeeded nodes do not run again")
 		require.EqualValues(t, 3, second.Load())
 		require.Len(t, b.Settle(t).FlowIDs(), 2)
 
@@ -129,7 +129,7 @@ func TestSubFlowRetried(t *testing.T) {
 		require.ErrorContains(t, err, "node bad: bad item")
 		require.EqualValues(t, 6, second.Load())
 		healthy.Store(0)
-		require.NoError(t, run.Rerun(ctx, runtime.RerunFailed()))
+		require.NoError(t, run.Rerun(ctx, fabrictype.RerunFailed))
 		out, err = run.Result(ctx)
 		require.NoError(t, err)
 		require.Equal(t, 3, out)
@@ -149,7 +149,7 @@ func held(started chan<- struct{}, ended *atomic.Int64) *activity.Activity[int, 
 	})
 }
 
-// A cancel of the parent reaches the child with its reason, and nothing of the child goes on.
+// A cancel of the parent reaches the child with its reason, and stops all work of the child.
 func TestSubFlowCancelledWithParent(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -110,7 +110,7 @@ func (x *load) tagsInUse() []string {
 	return tags
 }
 
-// next is the server behind one, around the circle of primaries.
+// next is the server after another one, in the circle of primaries.
 func (x *load) next(s *testserver.Server) *testserver.Server {
 	nodes := x.cluster.Nodes[:x.cluster.Primaries]
 	for i, n := range nodes {
@@ -121,13 +121,13 @@ func (x *load) next(s *testserver.Server) *testserver.Server {
 	return nodes[0]
 }
 
-// behind is for how long a primary that is killed has not been replicated.
+// The time of writes that are not replicated before a primary is killed.
 const behind = 200 * time.Millisecond
 
-// Replicas take over from primaries under load: in agreement, and because the primary dies with all that it has
-// answered replicated. Nothing is lost then, in a slot or between slots. Afterwards, in soaks, primaries die whatever
-// is replicated, which may take back what was answered last, but every run that is started again under its id ends as
-// it should.
+// Replicas take over from primaries under load: by a hand-over, and because a primary dies after all its replies were
+// replicated. Nothing is lost then, in a slot or between slots. Afterwards, in soaks, primaries die with writes that
+// are not replicated. The last acknowledged calls may be lost then, but every run that is started again under its id
+// ends with its result.
 func TestPrimariesFail(t *testing.T) {
 	onCluster(t)
 	t.Parallel()
@@ -168,10 +168,10 @@ func TestPrimariesFail(t *testing.T) {
 		twice += n - 1
 	}
 	counted := x.spent() - spent
-	t.Logf("%d runs with nothing lost; %d runs while %d primaries died with what was not replicated: %d runs started again, "+
+	t.Logf("%d runs with nothing lost; %d runs while %d primaries died with unreplicated writes: %d runs started again, "+
 		"%d functions called again, %d of %d tokens counted, at most %d of %d places taken; %s",
 		kept, late, kills, len(x.again), twice, counted, tokensOfRun*late, x.most, places, x.tasksDone())
-	require.GreaterOrEqual(t, x.spent(), spent, "what was replicated is there")
+	require.GreaterOrEqual(t, x.spent(), spent, "replicated usage still counts")
 	x.listsWhileReplicasTakeOver()
 }
 
@@ -181,7 +181,8 @@ func (x *load) primary(i int) *testserver.Server {
 	return primaries[i%len(primaries)]
 }
 
-// listsWhileReplicasTakeOver lists what one partition has while the server that has it changes between two pages.
+// listsWhileReplicasTakeOver lists the executions of a partition while a failover moves the partition to another server
+// between two pages.
 func (x *load) listsWhileReplicasTakeOver() {
 	t := x.t
 	client, err := admin.New(x.Engine)

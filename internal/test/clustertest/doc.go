@@ -1,4 +1,4 @@
-// Package clustertest tests what only a cluster does to flows: their runs, maps, sub-flows, schedules, budgets and
-// limits lie in different slots, slots move from server to server, and replicas take over from primaries, all of it
-// under load.
+// Package clustertest tests the parts of flows that differ in a cluster: runs, maps, sub-flows, schedules, budgets and
+// limits in different slots, slots that move from server to server, and replicas that take over from primaries, all of
+// it under load.
 package clustertest

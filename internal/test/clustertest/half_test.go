@@ -12,6 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -23,7 +24,7 @@ import (
 
 // While a slot migrates, a call runs on all of its data or waits: it never treats keys that have not arrived as
 // missing.
-func TestHalfMovedSlot(t *testing.T) {
+func TestSlotMigration_CallsWaitForKeys(t *testing.T) {
 	onCluster(t)
 	t.Parallel()
 	for _, kind := range []testserver.Kind{testserver.Redis, testserver.Valkey} {
@@ -88,12 +89,12 @@ func testHalfMovedSlot(t *testing.T, kind testserver.Kind) {
 		if d := (*runtime.RunDescription)(nil); soon(func(ctx context.Context) (err error) { d, err = run.Describe(ctx); return err }) {
 			require.Len(t, d.Nodes, 2)
 		}
-		var page runtime.RunPage
+		var page fabrictype.Page[fabrictype.Run]
 		if soon(func(ctx context.Context) (err error) {
 			page, err = b.Client.ListRuns(ctx, runtime.RunQuery{}, "", 0)
 			return err
 		}) {
-			require.Len(t, page.Runs, 1)
+			require.Len(t, page.Items, 1)
 		}
 		soon(func(ctx context.Context) error { _, err := ops.Execution(ctx, idle); return err })
 		soon(func(ctx context.Context) error { _, err := ops.ChangePriority(ctx, idle, 7); return err })

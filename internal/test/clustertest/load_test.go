@@ -236,7 +236,7 @@ func (x *load) rush(name string, atLeast int, meanwhile func()) {
 	group.Wait()
 }
 
-// run runs an order as a careful client does: it starts it under an id of its own until it has heard of its end.
+// run runs an order as a careful client does: it repeats the start under one id until it receives the result.
 func (x *load) run(id string, in int) (int, error) {
 	acknowledged := false
 	for {
@@ -263,8 +263,8 @@ func (x *load) run(id string, in int) (int, error) {
 	}
 }
 
-// startAgain starts runs again whose end was told, in case a failover took it back, or even their start, and waits for
-// them.
+// startAgain repeats the start of runs whose end was acknowledged, in case a failover lost their end or even their
+// start, and waits for their results.
 func (x *load) startAgain(ids []string) {
 	x.t.Helper()
 	for _, id := range ids {
@@ -282,10 +282,10 @@ func (x *load) startAgain(ids []string) {
 	}
 }
 
-// spent is what orders have spent by now.
+// spent is the amount that orders have spent so far.
 func (x *load) spent() int {
 	x.t.Helper()
-	s, err := x.Client.Budget(x.ctx, runtime.BudgetRef{Name: "spend", Flow: "order"})
+	s, err := x.Client.Budget(x.ctx, fabrictype.BudgetRef{Name: "spend", Flow: "order"})
 	require.NoError(x.t, err)
 	return int(s.Amount("tokens").Spent)
 }
@@ -295,7 +295,7 @@ func (x *load) spent() int {
 func (x *load) exact() {
 	t := x.t
 	t.Helper()
-	require.GreaterOrEqual(t, x.found(), 3*len(x.runs), "runs, and those of their maps and sub-flows")
+	require.GreaterOrEqual(t, x.found(), 3*len(x.runs), "runs, and the child runs of their maps and sub-flows")
 	require.Empty(t, x.again, "runs were lost")
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -307,13 +307,12 @@ func (x *load) exact() {
 	require.Len(t, x.calls, callsOfRun*len(x.runs))
 	require.LessOrEqual(t, x.most, places, "more at once than the limit allows")
 	require.Equal(t, tokensOfRun*len(x.runs), x.spent())
-	s, err := x.Client.Budget(x.ctx, runtime.BudgetRef{Name: "cap"})
+	s, err := x.Client.Budget(x.ctx, fabrictype.BudgetRef{Name: "cap"})
 	require.NoError(t, err)
 	require.Equal(t, int64(tokensOfRun*len(x.runs)), s.Amount("tokens").Spent)
 }
 
-// found checks that searches and lists have every run once. It gives how many runs there are with those that nodes
-// stand for.
+// found checks that searches and lists contain every run once. It returns the number of runs, including child runs.
 func (x *load) found() int {
 	t := x.t
 	t.Helper()
@@ -321,7 +320,7 @@ func (x *load) found() int {
 	for cursor := ""; ; {
 		page, err := x.Client.ListRuns(x.ctx, runtime.RunQuery{Flow: "order", States: []fabrictype.RunState{fabrictype.RunSucceeded}}, cursor, 7)
 		require.NoError(t, err)
-		for _, r := range page.Runs {
+		for _, r := range page.Items {
 			ids = append(ids, r.Run)
 		}
 		if cursor = page.Next; cursor == "" {
@@ -329,8 +328,8 @@ func (x *load) found() int {
 		}
 	}
 	require.ElementsMatch(t, x.runs, ids)
-	// The schedule goes on, so what was found first must be among what is listed then.
-	var found []runtime.RunSummary
+	// The schedule continues to start runs, so the runs found first must be among those listed afterwards.
+	var found []fabrictype.Run
 	for r, err := range x.Client.Runs(x.ctx, runtime.RunQuery{Children: true}) {
 		require.NoError(t, err)
 		found = append(found, r)
@@ -343,7 +342,7 @@ func (x *load) found() int {
 		listed[string(f.ID)] = true
 	}
 	for _, r := range found {
-		require.True(t, listed[string(r.FlowID)], "%s %s", r.Flow, r.Run)
+		require.True(t, listed[r.FlowID], "%s %s", r.Flow, r.Run)
 	}
 	return len(found)
 }
@@ -354,7 +353,7 @@ func (x *load) beatsOnce() {
 	t := x.t
 	t.Helper()
 	x.schedule(time.Now().Add(time.Second))
-	var d *runtime.ScheduleDescription
+	var d *fabrictype.Schedule
 	enginetest.Eventually(t, func() string {
 		var err error
 		d, err = x.Client.DescribeSchedule(x.ctx, "beat")

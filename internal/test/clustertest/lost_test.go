@@ -17,7 +17,7 @@ import (
 
 // Work whose message was lost, since the link between two servers was down, is found by the sweep of the only worker,
 // without a keeper.
-func TestWorkIsFoundWithoutItsMessage(t *testing.T) {
+func TestSweepFindsWorkOfLostMessage(t *testing.T) {
 	onCluster(t)
 	t.Parallel()
 	ctx := enginetest.Context(t)

@@ -10,9 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A clock is the time that an engine's calls see. It stands still until the
-// replay moves it on, so that what is due at a step does not depend on the
-// speed of the machine, and nothing is waited for.
+// A clock is the time that an engine's calls see. It advances only when the replay advances it, so that due times do
+// not depend on the speed of the machine, and the replay never waits.
 type clock interface {
 	// now is the time in ms.
 	now() int64
@@ -55,8 +54,8 @@ func (c *engineClock) advance(_ context.Context, to int64, _ []string) error {
 	return nil
 }
 
-// serverClock is the clock of a library on a server. The server itself goes by
-// the time of its machine, which lies far behind: it ends no key by itself.
+// serverClock is the clock of a library on a server. The server itself uses the time of its machine, a day earlier, so
+// it expires no key by itself.
 type serverClock struct {
 	store *store
 	ms    int64
@@ -85,13 +84,13 @@ func (c *serverClock) advance(ctx context.Context, to int64, lapsed []string) er
 	return c.set(ctx)
 }
 
-// set tells the library the time.
+// set passes the time to the library.
 func (c *serverClock) set(ctx context.Context) error {
 	return c.store.do(ctx, "FCALL", "conformance_set_clock", "0", strconv.FormatInt(c.ms, 10)).Error()
 }
 
-// clockedLibrary is a library whose calls see the time of a [serverClock]:
-// what they read as the server's time, and give the server as a time from now.
+// clockedLibrary returns a library whose calls see the time of a [serverClock]: it replaces the server's time that they
+// read, and relative times that they pass to the server.
 func clockedLibrary(library string) string {
 	head, body, _ := strings.Cut(library, "\n")
 	return head + "\n" + clockPrelude + body

@@ -20,8 +20,8 @@ const (
 	PartExpiry  Part = "expiry"  // when a key runs out
 )
 
-// A Difference is one place where a replayed step and its recording disagree.
-// Want is a template; nil pointers stand for absent things.
+// A Difference is one place where a replayed step and its recording disagree. Want is a template; a nil pointer means
+// that the value is absent.
 type Difference struct {
 	Part  Part
 	Key   string
@@ -63,8 +63,8 @@ func isSigned(record map[string]string) bool {
 // isRecord is whether a key can hold a waitpoint record.
 func isRecord(key string) bool { return strings.HasPrefix(key, recordPrefix) }
 
-// compareKeys returns the differences of keys between the model and what was
-// read. Records come first: the tokens elsewhere are checked against theirs.
+// compareKeys returns the differences between keys of the model and the keys that were read. Records come first, since
+// tokens in other keys are checked against the tokens in records.
 func (p *player) compareKeys(keys []string, model, read keyspace) []Difference {
 	sort.Slice(keys, func(i, j int) bool {
 		a, b := isRecord(keys[i]), isRecord(keys[j])

@@ -29,23 +29,21 @@ type Row struct {
 	Functions oneOrMany `json:"function"`
 	When      Condition `json:"when"`
 
-	// Reply is what is replied instead of the recorded reply.
+	// Reply replaces the recorded reply.
 	Reply *replyPattern `json:"reply"`
 
 	// Publish is the complete list of messages published instead of the
 	// recorded ones.
 	Publish *[]messagePattern `json:"publish"`
 
-	// Changes are differences in keys from what was recorded, or, with
-	// InsteadOf "before", all that the call changes.
+	// Changes are differences in keys from the recording or, with InsteadOf "before", all changes of the call.
 	Changes []*Change `json:"changes"`
 
-	// Unrecorded is whether it may match nothing: the recordings of the repository do not come by what it describes.
+	// Unrecorded allows the row to match no step: the recordings in the repository do not contain its situation.
 	Unrecorded bool `json:"unrecorded"`
 
-	// InsteadOf is what Changes are relative to: "recorded" (also when
-	// absent), or "before" for calls that refuse, or that do something else
-	// than recorded altogether.
+	// InsteadOf is the base of Changes: "recorded" (the default), or "before" for calls that are refused, or that have
+	// entirely different effects than in the recording.
 	InsteadOf string `json:"instead_of"`
 
 	// Always demands a match wherever the row applies.
@@ -65,7 +63,7 @@ type Condition struct {
 	Keys   map[int]pattern `json:"keys"`
 	Args   map[int]pattern `json:"args"`
 	Reply  *replyPattern   `json:"reply"` // the recorded one
-	Given  []Given         `json:"given"` // what the key space holds before the call
+	Given  []Given         `json:"given"` // contents of the key space before the call
 }
 
 // A Given is a condition on one key, or one field of it, before the call.
@@ -86,9 +84,8 @@ type Change struct {
 	Part  Part     `json:"part"`  // default: field with a field pattern, else any part
 	Field *pattern `json:"field"` // of PartField
 
-	// Recorded is what was recorded (or what was there before), Got what is
-	// there now; null stands for something absent. Without Recorded, anything
-	// may have been recorded.
+	// Recorded is the recorded value (or the value before the call), Got the present value; null means absent. Without
+	// Recorded, any recorded value matches.
 	Recorded *pattern `json:"recorded"`
 	Got      *pattern `json:"got"`
 
@@ -191,7 +188,7 @@ func (d *Deviations) Unused(replayed map[string]bool) []*Row {
 	return unused
 }
 
-// stepView is what rows can look at.
+// stepView is the state of a step that rows are matched against.
 type stepView struct {
 	player     *player
 	step       *Step
@@ -418,8 +415,7 @@ func (c *Change) fits(v *stepView, d *Difference) bool {
 	return (c.Recorded == nil || c.Recorded.fitsRecorded(v, d.Want)) && c.Got.fits(v, d.Got)
 }
 
-// replaces is whether the row describes all that the call did, compared with
-// what was there before.
+// replaces reports whether the row describes all effects of the call, compared with the state before it.
 func (r *Row) replaces(v *stepView) bool {
 	p := v.player
 	differs := func(part Part) bool {

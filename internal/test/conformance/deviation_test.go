@@ -108,7 +108,7 @@ func TestDeviations(t *testing.T) {
 				{"key":"ff:${tag}:all","field":"other","exists":true},{"key":"${k4}","is":"x$${any}","not":"y"},
 				{"key":"nowhere","exists":false},{"key":"${k0}","field":"closed","is":null}]},
 			"changes":[{"key":"${k0}","field":"stamp","got":"${any}"}]`, true},
-		"given what the call itself writes": {"--close", stamp,
+		"given a write of the call itself": {"--close", stamp,
 			`"function":"t_close","when":{"given":[{"key":"${k0}","field":"closed","exists":true}]},"changes":[{"key":"${k0}","field":"stamp","got":"${any}"}]`, false},
 		"given a later time": {"--close", stamp,
 			`"function":"t_close","when":{"given":[{"key":"${k0}","field":"at","above":"${now}"}]},"changes":[{"key":"${k0}","field":"stamp","got":"${any}"}]`, false},
@@ -141,7 +141,7 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-func TestDeviationsAddUp(t *testing.T) {
+func TestDeviations_SeveralInOneStep(t *testing.T) {
 	b := newBench(t)
 	library := strings.Replace(tinyLibrary, "--close",
 		`redis.call('HSET', keys[1], 'one', '1', 'two', '2') redis.call('PUBLISH', 'events', 'x')`, 1)
@@ -162,7 +162,7 @@ func TestDeviationsAddUp(t *testing.T) {
 
 // A deviation in a reply must not reach the steps that refer to it, and one
 // in the key space not those that read it.
-func TestDeviationsDoNotSpread(t *testing.T) {
+func TestDeviations_DoNotAffectLaterSteps(t *testing.T) {
 	b := newBench(t)
 	library := strings.Replace(tinyLibrary, "--open",
 		`redis.call('DEL', keys[1]) redis.call('HSET', keys[1], 'id', '?') reply = {0, 'refused'}`, 1)
@@ -199,7 +199,7 @@ func TestDeviationThatMustMatch(t *testing.T) {
 	}
 }
 
-func TestFractionsCutOff(t *testing.T) {
+func TestDeviations_MayDropFractions(t *testing.T) {
 	b := newBench(t)
 	trace := strings.ReplaceAll(tinyHead+tinyOpen, "${t0+500}", "${t0+500.5}")
 	change := `{"key":"${k0}","field":"note","got":"${recorded.floor}"}`

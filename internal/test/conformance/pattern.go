@@ -104,10 +104,9 @@ func nullPattern(raw json.RawMessage, p *pattern) *pattern {
 	return p
 }
 
-// References, in ${…}: k0 (a key), a1 (an argument), k0.field (a field of the
-// hash at that key, before the call), tag (the braced part of key 0), before
-// (what the compared place held before the call), recorded (what was recorded
-// there, rendered), now±n.
+// References, in ${…}: k0 (a key), a1 (an argument), k0.field (a field of the hash at that key, before the call), tag
+// (the braced part of key 0), before (the compared value before the call), recorded (the recorded value, rendered),
+// now±n.
 var (
 	patternPart   = regexp.MustCompile(`\$\{(/(?:[^/]|/[^}])*/|[^}]*)\}`)
 	referenceItem = regexp.MustCompile(`^([ka])(\d+)(?:\.(.+))?$`)
@@ -143,7 +142,7 @@ func checkReferences(text string) error {
 	}
 	for _, m := range patternPart.FindAllStringSubmatch(text, -1) {
 		if m[1] == "any" || m[1] == "num" || strings.HasPrefix(m[1], "/") {
-			return fmt.Errorf("%q stands for a key, a field or a number: it must not have wildcards", text)
+			return fmt.Errorf("%q is a key, a field or a number: it must not have wildcards", text)
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ type Options struct {
 	Before func(ctx context.Context) error
 	After  func(ctx context.Context, function string, reply any) error
 
-	// Tolerance is that of times; zero means 1.5 seconds.
+	// Tolerance is the tolerance of times; zero means 1.5 seconds.
 	Tolerance time.Duration
 }
 
@@ -86,8 +86,8 @@ type player struct {
 	paced  int64 // recorded time (ms) of the latest step
 	last   int64 // the latest time that the present step can have written
 
-	model keyspace // what was recorded, templates
-	live  keyspace // what is there, concrete
+	model keyspace // the recorded contents, as templates
+	live  keyspace // the present contents, concrete
 
 	known    map[string]bool            // keys that are in one of the next two
 	keysByID map[string]map[string]bool // keys that contain an id
@@ -150,8 +150,8 @@ func (p *player) clockNow() int64 { return p.scope.now }
 func (p *player) pace(ctx context.Context, start time.Time, step *Step) error {
 	wait := time.Duration(step.SleepMS) * time.Millisecond
 	if p.clock != nil {
-		// What is due at a step is measured from the times of earlier ones, as they were here: steps follow each other at least
-		// as far apart as in the recording, whatever has put the clock ahead of it.
+		// Due times are measured from the replayed times of earlier steps, so steps follow each other with at least the
+		// recorded distance, even if the clock is ahead of the recording.
 		since := step.SleepMS
 		if p.paced > 0 {
 			since = max(since, step.NowMS-p.paced-(p.clock.now()-p.scope.now))
@@ -224,7 +224,7 @@ func (p *player) play(ctx context.Context, step *Step) (bool, error) {
 // bridge writes the recorded effect of a step.
 func (p *player) bridge(ctx context.Context) error {
 	if !p.trace.hasDeltas {
-		return fmt.Errorf("%s is missing and the trace does not say what it does", p.step.Function)
+		return fmt.Errorf("%s is missing and the trace does not contain its effects", p.step.Function)
 	}
 	p.result.Bridged[p.step.Function]++
 	if err := p.advance(); err != nil {
@@ -378,8 +378,7 @@ func (p *player) concreteReply(reply any) (any, error) {
 	return reply, nil
 }
 
-// compareState advances the model, reads what the step may have changed and
-// returns the differences.
+// compareState advances the model, reads the keys that the step may have changed, and returns the differences.
 func (p *player) compareState(ctx context.Context, view *stepView) ([]Difference, error) {
 	step := p.step
 	if err := p.advance(); err != nil {
@@ -424,8 +423,7 @@ func (p *player) adopt(key string) {
 // withoutLate removes the differences in keys that the recording has not seen
 // yet. They are compared when it sees them.
 func (p *player) withoutLate(ctx context.Context, diffs []Difference) ([]Difference, error) {
-	// The step that made the key can have been one that did not do here what
-	// was recorded.
+	// The step that created the key may have had other effects here than in the recording.
 	excused := len(p.result.Bridged) > 0 || p.result.Accepted > 0
 	var rest []Difference
 	for _, d := range diffs {

@@ -74,7 +74,7 @@ func TestReplayCatches(t *testing.T) {
 		"extra expiry":   {"--open", `redis.call('PEXPIRE', keys[2], 90000)`, []string{`t_open expiry ff:{p}:index \| - \| \d+`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Going on also shows that what was put back suits the later steps.
+			// KeepGoing also shows that later steps work on the restored contents.
 			r := b.replay(t, patched(t, c.mark, c.line), tinyTrace, Options{KeepGoing: true})
 			got := differences(r)
 			if len(got) != len(c.want) {
@@ -96,7 +96,7 @@ func TestReplayStopsAtTheFirstFailure(t *testing.T) {
 		t.Errorf("stopped: %q", differences(r))
 	}
 	if r := b.replay(t, library, tinyTrace, Options{KeepGoing: true}); len(r.Failures) != 2 {
-		t.Errorf("went on: %q", differences(r))
+		t.Errorf("continued: %q", differences(r))
 	}
 }
 
@@ -198,7 +198,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-func TestExpiredKeysAreNoDifference(t *testing.T) {
+func TestExpiredKeysAreIgnored(t *testing.T) {
 	b := newBench(t)
 	library := `#!lua name=e
 redis.register_function('t_lease', function(keys) redis.call('SET', keys[1], 'x', 'PX', 30) return 1 end)
@@ -260,8 +260,8 @@ redis.register_function('t_nop', function() return 1 end)
 	}
 }
 
-// The key space is too large to be read as a whole after every step: what a
-// call does elsewhere must still be found, and put down to it where possible.
+// The key space is too large to be read as a whole after every step: changes of a call in undeclared keys must still be
+// found, and attributed to the call where possible.
 func TestLargeKeySpaces(t *testing.T) {
 	b := newBench(t)
 	const id = "00000001-0000-4000-8000-e00100000001"

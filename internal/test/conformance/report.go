@@ -12,9 +12,8 @@ import (
 // textLimit bounds one value in a report.
 const textLimit = 400
 
-// Write prints a failure for a reader: what was called and what differs.
-// Numbers that look like times are followed by how they would be written in
-// the trace.
+// Write prints a failure for a reader: the call and the differences. Numbers that may be times are followed by their
+// form in the trace.
 func (f *Failure) Write(w io.Writer, maxDifferences int) {
 	fmt.Fprintf(w, "trace %s, step %d: %s", f.Trace.Name, f.Step.Index, f.Step.Name())
 	if f.Step.Note != "" {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// restore writes the recorded content of keys that differ from it. What
-// already fits stays as it is, so that times that belong together still do.
+// restore writes the recorded content of keys that differ from it. Matching texts are kept, so that related times stay
+// consistent.
 func (p *player) restore(ctx context.Context, keys []string) error {
 	sort.Slice(keys, func(i, j int) bool {
 		// Records before everything that repeats their token.
@@ -115,8 +115,8 @@ func (p *player) storedSecret(record, kid string) string {
 	return ""
 }
 
-// tokenFor finds the token that a text outside a record repeats: that of a
-// record which the present step wrote, or whose id is among the hints.
+// tokenFor finds the token that a text outside a record repeats: the token of a record that the present step wrote, or
+// of a record whose id is among the hints.
 func (p *player) tokenFor(kid string, hints []any) (string, error) {
 	match := func(key string) string {
 		v := p.live[key]

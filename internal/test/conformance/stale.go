@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// A time that a step should have renewed is within the tolerance of its old
-// value, as steps follow each other within milliseconds. So the server clock
-// is made to go on between steps, and a renewed time must then differ.
+// A time that a step should have renewed is within the tolerance of its old value, as steps follow each other within
+// milliseconds. Therefore the server clock advances between steps, and a renewed time must differ.
 
 // longestCall bounds how long after the beginning of its step a recorded time
 // can lie without being one of the future.
@@ -45,7 +44,7 @@ func isTime(template string) bool {
 	return strings.Contains(template, "${t") && !strings.Contains(template, "${token:")
 }
 
-// tick reads the clock when it has gone on since the last step.
+// tick reads the clock once it has advanced since the last step.
 func (p *player) tick(ctx context.Context) (int64, error) {
 	if p.clock != nil {
 		err := p.setClock(ctx, p.last+1)

@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// scope is what placeholders refer to: the server clocks and the replies of
-// the steps replayed so far.
+// scope is the data that placeholders refer to: the server clocks and the replies of the steps replayed so far.
 type scope struct {
 	now       int64
 	clocks    []int64
@@ -130,7 +129,7 @@ func withOffset(seg segment, offset, placeholder string) (segment, error) {
 	return seg, nil
 }
 
-// isLiteral is whether a template stands for itself.
+// isLiteral reports whether a template has no placeholders.
 func isLiteral(text string) bool { return !strings.Contains(text, "${") }
 
 // escape writes a concrete text as a template that fits only it.

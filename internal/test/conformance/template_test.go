@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFits(t *testing.T) {
+func TestTemplateFits(t *testing.T) {
 	sc := &scope{now: 2000, clocks: []int64{1000000, 1700000000000}, tolerance: 100}
 	for _, c := range []struct {
 		template, got string
@@ -65,7 +65,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-func TestRender(t *testing.T) {
+func TestTemplateRender(t *testing.T) {
 	sc := &scope{now: 2000, clocks: []int64{1000000}, replies: []any{[]any{int64(1), "7.5", []any{"x"}, nil}}}
 	for template, want := range map[string]string{
 		"":                      "",

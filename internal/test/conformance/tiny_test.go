@@ -82,7 +82,7 @@ const (
 	tinyTrace = tinyHead + tinyOpen + tinyClose + tinyFixture + tinyPeek
 )
 
-// parseTrace reads a trace whose steps may go on over several lines.
+// parseTrace reads a trace whose steps may span several lines.
 func parseTrace(t *testing.T, text string) *Trace {
 	t.Helper()
 	trace, err := Load(strings.NewReader(strings.ReplaceAll(strings.ReplaceAll(text, ",\n", ","), "{\n", "{")))

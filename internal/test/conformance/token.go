@@ -78,7 +78,7 @@ func sign(secret, kid string, record map[string]string) string {
 	return kid + ":" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// tokenKID returns the key id of a template that stands for a token.
+// tokenKID returns the key id of a template for a token.
 func tokenKID(template string) (string, bool) {
 	kid, ok := strings.CutPrefix(template, "${token:")
 	if !ok {

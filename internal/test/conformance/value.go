@@ -16,7 +16,7 @@ type storedJSON struct {
 	Entries   []entry           `json:"entries"`
 }
 
-// keyDelta is what a step changed in one key.
+// keyDelta is the change of one key by a step.
 type keyDelta struct {
 	Deleted bool        `json:"deleted"`
 	Whole   *storedJSON `json:"whole"`

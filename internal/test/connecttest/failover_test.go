@@ -35,7 +35,7 @@ func onServers(t *testing.T, test func(t *testing.T, kind testserver.Kind)) {
 	testserver.SideBySide(t, testserver.Servers(t), test)
 }
 
-// pair is a primary and its replica behind one address, which leads to the primary.
+// pair is a primary and its replica, and an address that leads to the primary.
 type pair struct {
 	primary, replica *testserver.Server
 	address          *proxy.Proxy
@@ -85,8 +85,8 @@ func (p *pair) failOver(t *testing.T, primaryOf string) {
 	p.primary.Command(t, "CLIENT", "UNPAUSE")
 }
 
-// After a failover behind one address, programs that are connected to the former primary go to the new one: clients,
-// workers and keepers, with what was open before.
+// After a failover, the address leads to the new primary, and programs with connections to the former one reconnect to
+// it: clients, workers and keepers, with open runs.
 func TestAddressLeadsToAnotherServer(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -117,8 +117,8 @@ func TestAddressLeadsToAnotherServer(t *testing.T) {
 	})
 }
 
-// A program that only reads and listens does not stay at a former primary that no longer gets what is written.
-func TestReadersLeaveAReplica(t *testing.T) {
+// A program that only reads and subscribes leaves a former primary that no longer receives writes.
+func TestReadersLeaveFormerPrimary(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		p := newPair(t, kind)
@@ -143,7 +143,7 @@ func TestReadersLeaveAReplica(t *testing.T) {
 			watched <- last
 		}()
 		<-reading
-		p.failOver(t, "127.0.0.1:1") // of nobody: what it has stays as it is
+		p.failOver(t, "127.0.0.1:1") // a primary that does not exist, so its data stays
 
 		writer := enginetest.Open(t, kind, url, prefix)
 		writer.Worker(t, []activity.Handler{workload.PlusOne})
@@ -170,7 +170,7 @@ func TestReplicaIsRefused(t *testing.T) {
 }
 
 // Programs find the new primary although the sentinel that they follow is frozen, or dies together with the primary.
-func TestSentinelsAreLost(t *testing.T) {
+func TestFailoverWithoutOneSentinel(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	for name, lose := range map[string]func(*testing.T, *testserver.Watched){
 		"frozen": func(t *testing.T, w *testserver.Watched) { require.NoError(t, w.Sentinel.Freeze()) },
@@ -203,7 +203,7 @@ func TestSentinelsAreLost(t *testing.T) {
 	}
 }
 
-// untilHeard runs a flow under an id until its result is known. A try ends when nothing is heard for a while.
+// untilHeard starts a flow under one id and waits for its result. It repeats both after errors.
 func untilHeard(
 	ctx context.Context, b *enginetest.Bench, def *flow.Definition[int, int], id string, in int,
 ) (out int, err error) {

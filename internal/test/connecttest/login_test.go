@@ -53,7 +53,7 @@ func secured(t *testing.T, kind testserver.Kind, ofServer, ofSentinel string) st
 	return sentinel.Addr()
 }
 
-// Sentinels with a password: the same as that of the server, another one, or theirs alone; and none at all.
+// Sentinels have the server's password, another one, a password although the server has none, or no password.
 func TestSecuredSentinels(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -84,7 +84,7 @@ func TestSecuredSentinels(t *testing.T) {
 	})
 }
 
-// The certificate of each server is checked against its own address, also that of sentinels.
+// The certificate of each server is checked against its own address, also the certificates of sentinels.
 func TestCertificateOfEachServer(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -108,8 +108,8 @@ func TestCertificateOfEachServer(t *testing.T) {
 	})
 }
 
-// A password is changed and connections are closed: programs with a function for credentials go on with what it returns
-// from then on, also when it returns the former ones for a while.
+// A password is changed and connections are closed: programs with a function for credentials continue with the
+// credentials that it returns from then on, also if it still returns the former ones for a while.
 func TestRotatedPassword(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -140,7 +140,7 @@ func TestRotatedPassword(t *testing.T) {
 	})
 }
 
-// Open says why there are no credentials.
+// Open returns the error of the function for credentials.
 func TestCredentialsFail(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -168,7 +168,7 @@ func TestSocket(t *testing.T) {
 }
 
 // A server without room for a further client says so.
-func TestServerWithoutRoom(t *testing.T) {
+func TestServerAtMaxClients(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
@@ -277,7 +277,7 @@ func TestOpenWaitsForAServerThatLoads(t *testing.T) {
 	})
 }
 
-// Open waits for a cluster in which nobody serves some of the slots.
+// Open waits for a cluster in which some slots have no server.
 func TestOpenWaitsForAWholeCluster(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -287,7 +287,7 @@ func TestOpenWaitsForAWholeCluster(t *testing.T) {
 		owner.Command(t, "CLUSTER", "DELSLOTS", slot)
 		enginetest.Eventually(t, func() string {
 			for _, node := range c.Nodes {
-				_ = node.Try("CLUSTER", "DELSLOTS", slot) // a message of before may have told it of the owner again
+				_ = node.Try("CLUSTER", "DELSLOTS", slot) // an older message may have restored the owner
 				if !strings.Contains(node.Command(t, "CLUSTER", "INFO"), "cluster_state:fail") {
 					return "a server takes the cluster for whole"
 				}

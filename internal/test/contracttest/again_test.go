@@ -12,9 +12,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// againHazards concern executions that run again, or are let go again, and what a former life leaves behind.
+// againHazards concern executions that are replayed or released again, and data left over from earlier attempts.
 var againHazards = []hazard{
-	{"P1 a replayed member gets the results of upstreams that have succeeded meanwhile", func(t *testing.T, b *bench) {
+	{"P1 a replayed member gets the results of upstreams that have succeeded in between", func(t *testing.T, b *bench) {
 		up := b.running()
 		e := b.staged(up.id, b.create(func(c *enginerpc.CreateExecutionCall) { c.InputPayload = []byte("own") }))
 		b.apply(e)
@@ -25,7 +25,7 @@ var againHazards = []hazard{
 		b.complete(b.claim(up.id), "result")
 		want(t, "open edges", b.replay(e.down).WaitingFor, 0)
 		if b.nodes != nil {
-			return // what nodes of runs take along is read with their claims
+			return // a claim resolves the inputs of a run's nodes
 		}
 		payload, err := b.do("GET", b.keys.ExecPayload(e.down)).ToString()
 		if err != nil || payload != "result" {
@@ -34,7 +34,7 @@ var againHazards = []hazard{
 	}},
 	{"P2 a replayed member that was not skipped waits only for upstreams that have not ended", func(t *testing.T, b *bench) {
 		if b.nodes != nil {
-			t.Skip("nodes of runs wait for what they need")
+			t.Skip("nodes of runs wait for their upstreams")
 		}
 		for outcome, end := range map[string]func(h held){
 			"success":   func(h held) { b.complete(h, "result") },
@@ -115,7 +115,7 @@ var againHazards = []hazard{
 		must(b, enginerpc.PromoteBlockedToEligibleCall{LaneID: lane, ExecutionID: h.id})
 		want(t, "eligibility", b.core(h.id, "eligibility_state"), "eligible_now")
 	}},
-	{"A9 a pause holds back what waits, which then goes on waiting", func(t *testing.T, b *bench) {
+	{"A9 a pause blocks waiting executions, which then continue to wait", func(t *testing.T, b *bench) {
 		if b.nodes != nil {
 			t.Skip("runs are paused by calls of their own")
 		}
@@ -143,13 +143,13 @@ var againHazards = []hazard{
 		}
 		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: dependent, BlockingReason: "paused_by_operator"})
 		b.resolve(e, "success")
-		want(t, "satisfied behind the pause", b.core(dependent, "eligibility_state"), "blocked_by_operator")
+		want(t, "satisfied during the pause", b.core(dependent, "eligibility_state"), "blocked_by_operator")
 		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: dependent})
 		want(t, "afterwards", b.core(dependent, "eligibility_state"), "eligible_now")
 		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: delayed, BlockingReason: "paused_by_operator"})
 		b.set(delayed, "delay_until", "1")
 		must(b, enginerpc.UnblockExecutionCall{LaneID: lane, ExecutionID: delayed})
-		want(t, "delay over behind the pause", b.core(delayed, "eligibility_state"), "eligible_now")
+		want(t, "delay ended during the pause", b.core(delayed, "eligibility_state"), "eligible_now")
 	}},
 	{"H-11 an edge from an upstream that has failed does not end a running child", func(t *testing.T, b *bench) {
 		if b.nodes != nil {
@@ -162,7 +162,7 @@ var againHazards = []hazard{
 		b.complete(h, "")
 		want(t, "state", b.core(h.id, "public_state"), "completed")
 	}},
-	{"H-14 what dependencies hid is forgotten with the end", func(t *testing.T, b *bench) {
+	{"H-14 a reason hidden by dependencies is forgotten at the end", func(t *testing.T, b *bench) {
 		e := b.staged(b.create(), b.create())
 		must(b, enginerpc.BlockExecutionForAdmissionCall{LaneID: lane, ExecutionID: e.down, BlockingReason: "paused_by_operator"})
 		b.apply(e)

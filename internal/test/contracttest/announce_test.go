@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// listener hears what the library tells workers and keepers.
+// listener collects the messages that the library publishes to workers and keepers.
 type listener struct {
 	*bench
 	messages chan string
@@ -50,7 +50,7 @@ func (l *listener) next(t *testing.T) string {
 	}
 }
 
-// mark publishes a message, which is behind all others until now.
+// mark publishes a message, which the channel delivers after all earlier ones.
 func (l *listener) mark() string {
 	l.tb.Helper()
 	mark := "mark " + uuid.NewString()
@@ -58,7 +58,7 @@ func (l *listener) mark() string {
 	return mark
 }
 
-// told returns all messages until now.
+// All messages that were published so far.
 func (l *listener) told(t *testing.T) (list []string) {
 	t.Helper()
 	mark := l.mark()
@@ -71,8 +71,8 @@ func (l *listener) told(t *testing.T) (list []string) {
 	return list
 }
 
-// hears waits for a message that is among those until now. In a cluster, messages of several servers overtake each other,
-// so it may be a later one.
+// A wait for a matching message among those published so far. In a cluster, messages of several servers overtake each
+// other, so the match may also be a later one.
 func (l *listener) hears(t *testing.T, is func(message string) bool) {
 	t.Helper()
 	mark, list := l.mark(), []string(nil)
@@ -82,14 +82,14 @@ func (l *listener) hears(t *testing.T, is func(message string) bool) {
 		case is(m):
 			return
 		case m == "", m == mark && l.client.Mode() != rueidis.ClientModeCluster:
-			t.Fatalf("told %q", list)
+			t.Fatalf("messages %q", list)
 		}
 		list = append(list, m)
 	}
 }
 
 const (
-	// soon is when something is due of which keepers have to be told: before their next sweep.
+	// soon is earlier than the next sweep of keepers, so the library has to announce anything due by then.
 	soon       = 8 * time.Second
 	retrySoon  = `{"max_retries":3,"backoff":{"type":"fixed","delay_ms":8000}}`
 	retryNever = `{"max_retries":0}`
@@ -101,13 +101,14 @@ func workAt(p string) string { return "work " + p + " " }
 // dueBy is for the message that something is due in the partition after that time.
 type dueBy time.Duration
 
-// knownBy is dueBy where the preparations may have told keepers already, who have not looked since.
+// knownBy is dueBy for calls whose preparations may already have announced the time, with no sweep since.
 type knownBy time.Duration
 
-// announcement is a call of another program after which workers or keepers have to be told something.
+// announcement is a call of another program after which the library has to notify workers or keepers.
 type announcement struct {
 	name string
-	// prepare returns the call; what it makes eligible itself has to be gone by then.
+	// prepare returns the call; everything that prepare itself makes eligible must have been claimed or cancelled
+	// before the call.
 	prepare func(b *bench) func()
 	// want is the beginning of a message, a dueBy, or "reclaim": that something is to be taken over.
 	want any
@@ -121,7 +122,7 @@ func created(change ...func(*enginerpc.CreateExecutionCall)) func(b *bench) func
 
 func delayed(c *enginerpc.CreateExecutionCall) { c.DelayUntil = after(time.Hour) }
 
-// blocked lets go what was blocked for a reason.
+// blocked unblocks an execution that was blocked for a reason.
 func blocked(reason string) func(b *bench) func() {
 	return func(b *bench) func() {
 		id := b.create()
@@ -130,7 +131,7 @@ func blocked(reason string) func(b *bench) func() {
 	}
 }
 
-// keep does what a keeper does.
+// keep performs one round of a keeper's work.
 func (b *bench) keep() {
 	b.tb.Helper()
 	must(b, enginerpc.KeepCall{Partition: partition, Limit: 16})
@@ -179,7 +180,7 @@ func (b *bench) resume(w waiting, delay time.Duration) {
 	must(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id, ResumeDelay: delay})
 }
 
-// decided is a join of two running upstreams, one of which has ended: nobody has cancelled the other one.
+// decided is a join of two running upstreams, one of which has ended; no call has cancelled the other one yet.
 type decided struct {
 	flow     enginecore.FlowID
 	join     enginecore.ExecutionID
@@ -226,7 +227,7 @@ func (d decided) stage(b *bench, up, down enginecore.ExecutionID) enginecore.Edg
 	return id
 }
 
-// home is the partition that keeps what is to be taken over.
+// home is the partition whose reclaim queue receives lost executions: partition 0 on a single server.
 func home(b *bench) string {
 	if b.client.Mode() == rueidis.ClientModeCluster {
 		return strconv.Itoa(int(partition.Index))
@@ -299,11 +300,11 @@ var announcements = []announcement{
 		h := b.running()
 		return func() { b.revoke(h) }
 	}, "reclaim"},
-	{"revoke tells the worker", func(b *bench) func() {
+	{"revoke notifies the worker", func(b *bench) func() {
 		h := b.running()
 		return func() { b.revoke(h) }
 	}, "cancel "},
-	{"cancel tells the worker", func(b *bench) func() {
+	{"cancel notifies the worker", func(b *bench) func() {
 		h := b.running()
 		return func() { b.cancel(h.id) }
 	}, "cancel "},
@@ -384,8 +385,8 @@ var announcements = []announcement{
 	{"siblings", func(b *bench) func() { return anyOf(b).decide }, knownBy(0)},
 }
 
-// Every call of another program that makes an execution eligible, or due before keepers look by themselves, tells workers
-// or keepers of it.
+// TestAnnouncements makes each contract call that makes an execution eligible, or due before the next sweep of keepers,
+// and expects the library to notify workers or keepers.
 func TestAnnouncements(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Kinds(t) {
@@ -394,7 +395,7 @@ func TestAnnouncements(t *testing.T) {
 				t.Parallel()
 				b := newBench(t, kind)
 				l := listen(t, b)
-				b.keep() // a keeper is there to be told
+				b.keep() // an active keeper, so that the library announces
 				act := x.prepare(b)
 				before := l.told(t)
 				act()
@@ -425,8 +426,9 @@ func (a announcement) matches(b *bench, message string) bool {
 	return false
 }
 
-// Programs that call nothing but the contract's functions cause no messages, and no key beyond those of the contract.
-func TestNobodyToTell(t *testing.T) {
+// TestAnnouncements_NoneWithoutListeners: programs that call only functions of the contract cause no messages and no
+// keys outside the contract.
+func TestAnnouncements_NoneWithoutListeners(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, testserver.Embedded)
 	engine, err := embedded.Open(t.Context(), embedded.Options{Library: lualib.Source()})
@@ -452,15 +454,16 @@ func TestNobodyToTell(t *testing.T) {
 		}
 	}
 	if list := l.told(t); len(list) > 0 {
-		t.Errorf("told %q", list)
+		t.Errorf("messages %q", list)
 	}
 	if keys, err := b.do("KEYS", b.prefix+":ffx:*").AsStrSlice(); err != nil || len(keys) > 0 {
 		t.Errorf("keys %q, %v", keys, err)
 	}
 }
 
-// Keepers are told of what is due earlier than all they know of in a partition, and of nothing else.
-func TestKeepersAreToldOfWhatIsEarlier(t *testing.T) {
+// TestAnnouncements_EarlierTimesOnly: the library notifies keepers of a time only if it is earlier than every time they
+// know of in the partition.
+func TestAnnouncements_EarlierTimesOnly(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
@@ -476,17 +479,17 @@ func TestKeepersAreToldOfWhatIsEarlier(t *testing.T) {
 				return l.told(t)
 			}
 			if list := delayed(2 * time.Hour); len(list) != 1 {
-				t.Errorf("something due after a keeper found nothing: told %q", list)
+				t.Errorf("something due after a keeper found nothing: messages %q", list)
 			}
 			if list := delayed(3 * time.Hour); len(list) != 0 {
-				t.Errorf("something later: told %q", list)
+				t.Errorf("something later: messages %q", list)
 			}
 			if list := delayed(time.Hour); len(list) != 1 {
-				t.Errorf("something earlier: told %q", list)
+				t.Errorf("something earlier: messages %q", list)
 			}
 			b.keep() // learns of the earliest
 			if list := delayed(2 * time.Hour); len(list) != 0 {
-				t.Errorf("something later than what a keeper has found: told %q", list)
+				t.Errorf("something later than a keeper has found: messages %q", list)
 			}
 		})
 	}

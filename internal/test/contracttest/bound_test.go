@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
-// boundHazards are weaknesses about what a caller or a stored policy may go up to.
+// boundHazards are weaknesses in the bounds on values that callers pass or policies contain.
 var boundHazards = []hazard{
 	{"A9 a pause that dependencies hide leaves its index", func(t *testing.T, b *bench) {
 		e := b.staged(b.create(), b.create())
@@ -27,7 +27,7 @@ var boundHazards = []hazard{
 		want(t, "entry of the pause", paused, true)
 		want(t, "entry while dependencies are open", stays, false)
 	}},
-	{"D9 the policy bounds what a stream keeps", func(t *testing.T, b *bench) {
+	{"D9 the policy bounds the size of a stream", func(t *testing.T, b *bench) {
 		h := b.claim(b.create(withPolicy(`{"stream_policy":{"max_frame_bytes":10,"retention_maxlen":"3"}}`)))
 		frame := func(bytes int, keep int64) enginerpc.AppendFrameCall {
 			return enginerpc.AppendFrameCall{
@@ -85,7 +85,7 @@ var boundHazards = []hazard{
 			return refused(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(id)})
 		}, "capability_mismatch")
 	}},
-	{"H-29 an attempt goes on with what was left of its timeout", func(t *testing.T, b *bench) {
+	{"H-29 an attempt continues with the rest of its timeout", func(t *testing.T, b *bench) {
 		asides := map[string]func(held){
 			"suspend": func(h held) {
 				b.secret()
@@ -259,7 +259,8 @@ func TestManyReclaims(t *testing.T) {
 	})
 }
 
-// TestStrictAuthority turns off what the contract leaves to the caller's word.
+// TestStrictAuthority sets strict_authority, which refuses calls that the contract otherwise accepts on the caller's
+// claimed authority.
 func TestStrictAuthority(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, b *bench) {
@@ -307,7 +308,7 @@ func TestStrictAuthority(t *testing.T) {
 			must(b, enginerpc.AddExecutionToFlowCall{FlowID: flow, ExecutionID: cancel.ExecutionID})
 		}
 		cancel.Source = "flow_cascade"
-		want(t, "cascade of a flow that goes on", refused(b, cancel), "fence_required")
+		want(t, "cascade of a flow that continues", refused(b, cancel), "fence_required")
 		must(b, enginerpc.ContractCancelFlowCall{Partition: partition, FlowID: flow, Reason: "r", CancellationPolicy: "cancel_all"})
 		want(t, "cascade of a cancelled flow", refused(b, cancel), "")
 	})

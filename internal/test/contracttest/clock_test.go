@@ -9,9 +9,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// TestClocks sends a time that is long over with every call that carries one: the server's clock counts, but where the
+// TestServerClockCounts sends a time that is long over with every call that carries one: the server's clock counts, but where the
 // contract leaves the time to the caller for good.
-func TestClocks(t *testing.T) {
+func TestServerClockCounts(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		then := time.UnixMilli(1000)
@@ -79,7 +79,8 @@ func TestClocks(t *testing.T) {
 	})
 }
 
-// TestConditions delivers signals to suspensions of every kind of condition, and tells the effects.
+// TestConditions delivers signals to suspensions with every kind of wait condition, and checks the effect of each
+// signal.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	const none, kept, met = "no_op", "appended_to_waitpoint", "resume_condition_satisfied"

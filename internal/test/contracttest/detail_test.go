@@ -22,8 +22,8 @@ func (b *bench) newCreate() enginerpc.CreateExecutionCall {
 
 func newWaitpointID() enginecore.WaitpointID { return enginecore.WaitpointID(uuid.NewString()) }
 
-// TestBadNumbersComeLast sends numbers that are none where the contract looks at them late: what else is wrong with the
-// call is told first, and only a call that has nothing else against it is refused for its number.
+// TestBadNumbersComeLast sends malformed numbers to calls that the contract validates late: other faults of the call
+// are reported first, and the number is the reason of a refusal only if the call has no other fault.
 func TestBadNumbersComeLast(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, b *bench) {
@@ -61,26 +61,26 @@ func TestBadNumbersComeLast(t *testing.T) {
 			call wire
 			want string
 		}{
-			{"create what exists", wireOf(b, there).with(12, "x"), "1|DUPLICATE|" + string(idle)},
+			{"create an existing execution", wireOf(b, there).with(12, "x"), "1|DUPLICATE|" + string(idle)},
 			{"create with a bad policy", wireOf(b, malformed).with(9, "x"), "0|invalid_policy_json|malformed"},
 			{"create", wireOf(b, b.newCreate()).with(9, "x"), "0|invalid_input|delay_until must be a number, got: x"},
-			{"claim what runs", wireOf(b, b.claimCall(h.id)).with(11, "x"), "0|execution_not_leaseable"},
+			{"claim a running execution", wireOf(b, b.claimCall(h.id)).with(11, "x"), "0|execution_not_leaseable"},
 			{"claim without a grant", claim.with(12, "x"), "0|invalid_claim_grant"},
-			{"delay what does not exist", delay(stranger), "0|execution_not_found"},
-			{"delay what has ended", delay(ended), fmt.Sprintf("0|execution_not_active|success|1|terminal|%s", ended.try)},
+			{"delay an unknown execution", delay(stranger), "0|execution_not_found"},
+			{"delay an ended execution", delay(ended), fmt.Sprintf("0|execution_not_active|success|1|terminal|%s", ended.try)},
 			{"delay", delay(h), "0|invalid_input|delay_until must be a number, got: soon"},
-			{"pend for what does not exist", pend(stranger, 0), "0|execution_not_found"},
+			{"pend for an unknown execution", pend(stranger, 0), "0|execution_not_found"},
 			{"pend for another attempt", pend(h, 5), "0|stale_lease"},
 			{"pend", pend(h, h.index), "0|invalid_input|expires_at must be a number, got: soon"},
-			{"suspend what does not exist", suspend(stranger), "0|execution_not_found"},
+			{"suspend an unknown execution", suspend(stranger), "0|execution_not_found"},
 			{"suspend without a number for the history", wireOf(b, b.suspendCall(stranger, newWaitpointID(), forGo)).with(17, "x"), "0|execution_not_found"},
 			{"suspend without the waitpoint", wireOf(b, unknown).with(12, "{"), "0|waitpoint_not_found"},
 			{"suspend", suspend(h), "0|invalid_input|resume condition: malformed JSON"},
 			{"signal with a forged token", deliver(forged).with(16, "x"), "0|invalid_token"},
 			{"signal", deliver(w).with(15, "x"), "0|invalid_input|resume_delay_ms must be a number, got: x"},
 			{"buffer, whose delay does not count", buffer.with(15, "x"), "1|OK|" + buffer.args[0] + "|buffered_for_pending_waitpoint"},
-			{"go on with what runs", wireOf(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: h.id}).with(3, "x"), "0|execution_not_suspended"},
-			{"go on", wireOf(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id}).with(3, "x"),
+			{"resume a running execution", wireOf(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: h.id}).with(3, "x"), "0|execution_not_suspended"},
+			{"resume", wireOf(b, enginerpc.ResumeExecutionCall{WaitpointID: w.wait, LaneID: lane, ExecutionID: w.id}).with(3, "x"),
 				"0|invalid_input|resume_delay_ms must be a number, got: x"},
 			{"frame of another owner", frame.with(3, "other"), "0|stale_owner_cannot_append"},
 			{"frame", frame, "0|invalid_input|retention_maxlen must be a number, got: few"},
@@ -112,7 +112,7 @@ func TestSignalsToOtherWaitpoints(t *testing.T) {
 	})
 }
 
-// pendingAgain goes on with a resumed execution, makes its waitpoint anew, and suspends it at another one.
+// pendingAgain claims a resumed execution, creates its waitpoint anew, and suspends it at another waitpoint.
 func (b *bench) pendingAgain(w waiting) waiting {
 	b.tb.Helper()
 	must(b, enginerpc.IssueClaimGrantCall{Grant: b.grantCall(w.id)})
@@ -180,7 +180,7 @@ func TestSuspensionRecords(t *testing.T) {
 	})
 }
 
-// TestBudgetTexts sends what the contract stores without reading it.
+// TestBudgetTexts sends values that the contract stores without parsing.
 func TestBudgetTexts(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {

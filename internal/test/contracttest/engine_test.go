@@ -137,7 +137,7 @@ func (b *bench) core(e enginecore.ExecutionID, name string) string {
 	return b.record(e)[name]
 }
 
-// record is what is stored of an execution.
+// record returns the stored fields of an execution.
 func (b *bench) record(e enginecore.ExecutionID) map[string]string {
 	b.tb.Helper()
 	record, err := rowread.Record(context.Background(), b.client, b.keys, e)

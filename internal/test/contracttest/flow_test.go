@@ -162,7 +162,7 @@ func TestResolveEdges(t *testing.T) {
 			b.expect(t, line{"before it is applied", resolve(e, outcome), "0|invalid_dependency"})
 			b.apply(e)
 			if b.nodes != nil {
-				continue // what follows takes the child's record away
+				continue // the next steps rename the child's record
 			}
 			core, meta := b.keys.ExecCore(e.down), b.keys.ExecDepsMeta(e.down)
 			b.do("RENAME", core, core+":away")

@@ -62,7 +62,7 @@ type focus struct {
 	id   enginecore.ExecutionID
 	core map[string]string
 	wait enginecore.WaitpointID
-	// token is that of the waitpoint.
+	// token is the waitpoint's token.
 	token string
 	flow  enginecore.FlowID
 }
@@ -125,7 +125,8 @@ func (g *generator) prepare(call string) focus {
 	return g.focusOn(f.id)
 }
 
-// phase is the execution's phase, "lost" when it has lost its lease, "" when there is no execution.
+// phase is the execution's phase, "lost" for an active execution without a lease, and "" if the execution does not
+// exist.
 func (f focus) phase() string {
 	if f.core["lifecycle_phase"] == "active" && f.core["ownership_state"] != "leased" {
 		return "lost"

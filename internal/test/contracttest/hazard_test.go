@@ -76,7 +76,7 @@ var hazards = []hazard{
 		_, there := b.score(b.keys.IndexAttemptTimeout(partition), string(h.id))
 		want(t, "old timeout", there, false)
 	}},
-	{"A6 a marked lease is looked at later again", func(t *testing.T, b *bench) {
+	{"A6 a marked lease is checked again later", func(t *testing.T, b *bench) {
 		h := b.claim(b.create(), func(c *enginerpc.ClaimExecutionCall) { c.LeaseTTL = time.Millisecond })
 		enginetest.Pass(t, b.Conn, time.Millisecond)
 		must(b, enginerpc.MarkLeaseExpiredIfDueCall{ExecutionID: h.id})
@@ -266,7 +266,7 @@ var hazards = []hazard{
 		must(b, b.suspendCall(again, enginecore.WaitpointID(uuid.NewString()), forGo))
 		want(t, "refusal", refused(b, b.deliverCall(w, "go")), "waitpoint_closed")
 	}},
-	{"H-09 an outcome that is no end is refused", func(t *testing.T, b *bench) {
+	{"H-09 an outcome that is not an end is refused", func(t *testing.T, b *bench) {
 		e := b.staged(b.create(), b.create())
 		b.apply(e)
 		want(t, "refusal", refused(b, enginerpc.ResolveDependencyCall{
@@ -286,7 +286,7 @@ var hazards = []hazard{
 		e := b.staged(b.create(), down)
 		b.apply(e)
 		_, there := b.score(b.keys.LaneBlockedOperator(partition, lane), string(down))
-		want(t, "in the block's index meanwhile", there, false)
+		want(t, "in the block's index in between", there, false)
 		b.resolve(e, "success")
 		want(t, "eligibility", b.core(down, "eligibility_state"), "blocked_by_operator")
 		want(t, "detail", b.core(down, "blocking_detail"), "why")
@@ -362,7 +362,7 @@ var hazards = []hazard{
 			ExecutionID: h.id, WaitpointID: enginecore.WaitpointID(uuid.NewString()), WaitpointKey: "key", ExpiresAt: time.Now().Add(time.Hour),
 		}), "no_active_lease")
 	}},
-	{"H-67 what is closed leaves the index of pending waitpoints", func(t *testing.T, b *bench) {
+	{"H-67 a closed waitpoint leaves the index of pending waitpoints", func(t *testing.T, b *bench) {
 		w := b.pending(b.running())
 		index := b.keys.IndexPendingWaitpointExpiry(partition)
 		must(b, enginerpc.CloseWaitpointCall{ExecutionID: w.id, WaitpointID: w.wait})
@@ -392,7 +392,7 @@ func TestHazards(t *testing.T) {
 	})
 }
 
-// list is the keys of the bench but for those of the connection.
+// list returns the keys of the bench, without the keys of its connection.
 func (b *bench) list() []string { return b.match(b.prefix + ":*{*") }
 
 // match is the keys that fit a pattern, of all servers.

@@ -7,7 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// TestJSON sends JSON texts at the edge of what a policy, tags and an attempt's policy may be.
+// TestJSON sends JSON texts at the limits of policies, tags and attempt policies.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	nested := func(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }

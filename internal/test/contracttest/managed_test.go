@@ -106,8 +106,8 @@ func TestSuspendedExecutionIsAddedToRun(t *testing.T) {
 	})
 }
 
-// TestGivingUpTellsTheFlow listens for the message of hazard C1.
-func TestGivingUpTellsTheFlow(t *testing.T) {
+// TestReleaseNotifiesFlow listens for the message of hazard C1.
+func TestReleaseNotifiesFlow(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)
@@ -146,8 +146,8 @@ func (b *bench) completing(h held, result string) enginerpc.CompleteCall {
 	}
 }
 
-// TestCompletionHandsOn completes executions with a request for the next one.
-func TestCompletionHandsOn(t *testing.T) {
+// TestCompletionClaimsNext completes executions with a request for the next one.
+func TestCompletionClaimsNext(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		s := b.submit()
@@ -170,7 +170,7 @@ func TestCompletionHandsOn(t *testing.T) {
 		want(t, "leases of the repetition", len(again.Executions), 1)
 		want(t, "lease", again.Executions[0].LeaseID, next.LeaseID)
 
-		// What is more urgent goes first, and what would have been handed on waits for its turn.
+		// A more urgent execution is handed on first, and the downstream stays eligible.
 		s = b.submit()
 		h, urgent := b.claim(s.first), b.submit().first
 		must(b, enginerpc.ChangePriorityCall{LaneID: lane, ExecutionID: urgent, NewPriority: 5})
@@ -183,9 +183,9 @@ func TestCompletionHandsOn(t *testing.T) {
 	})
 }
 
-// TestEndLooksForWhatWasAttached gives members of a submitted flow what only calls of the contract give, and completes
-// them.
-func TestEndLooksForWhatWasAttached(t *testing.T) {
+// TestEndRemovesAttachedData attaches data to members of a submitted flow that only calls of the contract attach, and
+// completes the members.
+func TestEndRemovesAttachedData(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		s := b.submit()

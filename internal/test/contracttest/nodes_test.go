@@ -78,7 +78,7 @@ func capabilitiesOf(b *bench, policy []byte) string {
 	return strings.Join(p.Routing.Required, ",")
 }
 
-// stagedInRun adds an edge to the run of a node. An upstream of another run gives way to the node beside it.
+// stagedInRun adds an edge to the run of a node. It replaces an upstream of another run by the second node of this run.
 func (b *bench) stagedInRun(up, down enginecore.ExecutionID) edge {
 	b.tb.Helper()
 	e := edge{flow: rowread.FlowID(down), id: enginecore.EdgeID(uuid.NewString()), up: up, down: down}

@@ -8,16 +8,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/randseed"
 )
 
-// orderly are the rules that hold whatever calls are made. Others suppose that callers keep to the order of a flow:
-// here edges are applied that nobody staged, what has ended is replayed, and cancels are acknowledged untouched.
+// orderly are the rules that hold for any sequence of calls. The other rules assume that callers respect the order of a
+// flow: this test applies edges that were never staged, replays ended executions, and acknowledges cancels without
+// performing them.
 var orderly = []invariant.Rule{
 	invariant.RuleState, invariant.RuleLaneIndex, invariant.RuleScore, invariant.RuleLease, invariant.RuleTimers, invariant.RuleClosed,
 	invariant.RuleHeld,
 }
 
-// TestAnyCallsKeepOrder makes fitting calls in any order, on executions of submitted flows and others, and checks
+// TestRandomCallsKeepIndexesConsistent makes fitting calls in any order, on executions of submitted flows and others, and checks
 // after each that records and indexes agree.
-func TestAnyCallsKeepOrder(t *testing.T) {
+func TestRandomCallsKeepIndexesConsistent(t *testing.T) {
 	t.Parallel()
 	calls := 400
 	if testing.Short() {

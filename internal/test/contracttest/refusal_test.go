@@ -24,8 +24,8 @@ var badValues = []string{
 	"{\"max_retries\":null,\"backoff\":null}", "{\"required_signal_names\":null}", "a\x00b", strings.Repeat("9", 40),
 }
 
-// TestRefusedCallsChangeNothing makes calls whose arguments fit and calls in which some are bad or missing. A call that
-// is refused, or broken off by an error, must leave the keys as they were, but for what its header says.
+// TestRefusedCallsChangeNothing makes calls with valid, bad and missing arguments. A call that is refused or fails with
+// an error must leave all keys unchanged, except for the writes that its header declares.
 func TestRefusedCallsChangeNothing(t *testing.T) {
 	t.Parallel()
 	allowed, err := declaredWrites("../../../lua")
@@ -61,13 +61,13 @@ func TestRefusedCallsChangeNothing(t *testing.T) {
 // reset empties the keyspace, so that it stays small.
 func (g *generator) reset() {
 	for _, key := range g.b.list() {
-		if key != g.b.keys.FfxWorkers(partition) { // the library remembers what is in it
+		if key != g.b.keys.FfxWorkers(partition) { // the library caches its content
 			g.b.do("DEL", key)
 		}
 	}
 }
 
-// submit has two executions and one flow be those of a run.
+// submit replaces two executions and one flow by the nodes and the flow of a new run.
 func (g *generator) submit() {
 	s := g.b.submit()
 	g.executions[0], g.executions[1], g.flows[0] = s.first, s.second, s.flow
@@ -132,7 +132,7 @@ func (g *generator) spoil(keys, args []string) (k, a []string) {
 	return k, a
 }
 
-// stored is what a key holds, and when it expires.
+// stored is the content of a key, and its expiry.
 type stored struct {
 	dump    string
 	expires int64
@@ -172,11 +172,11 @@ func (g *generator) snapshot() map[string]stored {
 	return out
 }
 
-// noSuchKey is what PEXPIRETIME says of a key that has run out since it was listed.
+// noSuchKey is the reply of PEXPIRETIME for a key that has expired since it was listed.
 const noSuchKey = -2
 
-// contentCommand reads a key. Sets and hashes are read by member, for a server moves those of a large one about in
-// memory even when they are only looked at, which shows in a dump.
+// contentCommand reads a key. Sets and hashes are read by member: a server reorganises a large one in memory even when
+// it is only read, which changes its dump.
 func contentCommand(client rueidis.Client, kind, key string) rueidis.Completed {
 	switch kind {
 	case "set":
@@ -248,8 +248,8 @@ func (g *generator) report(t *testing.T, outcomes map[string]map[string]int) {
 	t.Logf("never successful: %v", never)
 }
 
-// declaredWrites reads what refusals may write from the headers: "function code" → patterns of keys. A key is
-// named by its role in the function, or by its template or the template's last part.
+// declaredWrites reads from the headers of the Lua files which keys a refused call may write: "function code" →
+// patterns of keys. A header names a key by its role in the function, by its template, or by the template's last part.
 func declaredWrites(dir string) (map[string][]string, error) {
 	var all strings.Builder
 	for _, file := range lualib.Files() {

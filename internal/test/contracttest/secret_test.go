@@ -17,7 +17,7 @@ func TestTokens(t *testing.T) {
 		secrets := b.keys.WaitpointSecrets(partition)
 		for _, x := range []struct {
 			name string
-			// secrets are fields that replace those of the partition; nil leaves them.
+			// secrets are fields that replace the secrets of the partition; nil keeps them.
 			secrets []string
 			token   func(genuine string) string
 			want    string

@@ -7,7 +7,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// dispatched does what a keeper does, and counts what became of upstreams that no join needs.
+// dispatched performs a keeper's work until nothing is left, and counts the dispositions of upstreams that no join
+// needs.
 func (b *bench) dispatched(call enginerpc.KeepCall) map[string]int64 {
 	b.tb.Helper()
 	call.Partition, call.Limit = partition, 64
@@ -23,7 +24,7 @@ func (b *bench) dispatched(call enginerpc.KeepCall) map[string]int64 {
 	}
 }
 
-// The dispatcher counts the upstreams of decided joins by what becomes of them.
+// TestSiblingDispositions: the dispatcher counts the upstreams of decided joins by their dispositions.
 func TestSiblingDispositions(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {

@@ -12,19 +12,19 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
-// state is one that an execution can be in, and what each call answers then.
+// state is a state of an execution, with the replies of all calls in that state.
 type state struct {
 	name string
 	make func(b *bench) held
-	// replies has a line for calls that answer alike: their names, a colon, and how the reply begins. <lease> and
-	// <attempt> are those of the last lease.
+	// replies has a line for calls with equal replies: their names, a colon, and the beginning of the reply. <lease>
+	// and <attempt> are the last lease id and attempt id.
 	replies string
 }
 
 // Calls that only the holder of a lease may make, but for ff_append_frame.
 const holders = "complete fail delay wait suspend renew progress pend revoke"
 
-// never is an execution that nobody has held.
+// never is an execution without any lease so far.
 func never(id enginecore.ExecutionID) held { return held{id: id, lease: "l", epoch: 1, try: "a"} }
 
 var stateTable = []state{
@@ -66,7 +66,7 @@ var stateTable = []state{
 		promote: 1|OK|not_yet_due
 		evaluate: 1|OK|eligible
 		release: 0|not_blocked_by_deps`},
-	{"behind its dependencies", func(b *bench) held {
+	{"blocked by its dependencies", func(b *bench) held {
 		e := b.staged(b.create(), b.create())
 		b.apply(e)
 		return never(e.down)
@@ -232,9 +232,9 @@ var stateTable = []state{
 }
 
 // nodeReplies are the replies that are others for nodes of runs, by state: edges lead to them in their own flow.
-var nodeReplies = map[string]string{"behind its dependencies": "apply: 1|OK|2"}
+var nodeReplies = map[string]string{"blocked by its dependencies": "apply: 1|OK|2"}
 
-// lapsed is a lease that has run out, which nobody has marked.
+// lapsed returns a lease that has expired, but is not marked as expired.
 func (b *bench) lapsed() held {
 	b.tb.Helper()
 	h := b.running()
@@ -337,7 +337,7 @@ func TestEveryState(t *testing.T) {
 	})
 }
 
-// expected is what calls answer in a state, by their names.
+// expected returns the expected replies in a state, by the names of the calls.
 func (s state) expected(b *bench) map[string]string {
 	b.tb.Helper()
 	replies := s.replies

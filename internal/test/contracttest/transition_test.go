@@ -12,14 +12,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// transition is a change of state: what the eight fields say afterwards, and in which indexes the execution is.
+// transition is a change of state, with the values of the eight state fields afterwards and the indexes that contain
+// the execution.
 type transition struct {
 	name string
 	make func(b *bench) held
 	// call is a name of callsOn, or "" when `make` has made the call.
 	call string
 	// fields are lifecycle, ownership, eligibility, reason, outcome, attempt, public state and detail. <lease>,
-	// <attempt> and <due> stand for what the execution has.
+	// <attempt> and <due> are placeholders for the execution's own values.
 	fields  string
 	indexes string
 	// stays: last_transition_at is not written.
@@ -94,12 +95,12 @@ var transitions = []transition{
 		"blocked_dependencies", false},
 	{"suspend", (*bench).asleep, "", "suspended unowned not_applicable paused_by_operator none attempt_interrupted suspended " +
 		"suspended: waitpoint <waitpoint> awaiting manual_pause", "execution_deadline suspended suspension_timeout", false},
-	{"go on", (*bench).asleep, "go-on", waiting1 + "attempt_interrupted waiting ", "eligible execution_deadline", false},
-	{"go on by a signal", (*bench).resumed, "", waiting1 + "attempt_interrupted waiting ", "eligible execution_deadline", false},
+	{"resume", (*bench).asleep, "go-on", waiting1 + "attempt_interrupted waiting ", "eligible execution_deadline", false},
+	{"resume by a signal", (*bench).resumed, "", waiting1 + "attempt_interrupted waiting ", "eligible execution_deadline", false},
 	{"escalate", func(b *bench) held { return b.timedOut("escalate") }, "time-out",
 		"suspended unowned not_applicable paused_by_operator none attempt_interrupted suspended suspension escalated: timeout at 1000",
 		"execution_deadline suspended", true},
-	{"time out and go on", func(b *bench) held { return b.timedOut("auto_resume_with_timeout_signal") }, "time-out",
+	{"time out and resume", func(b *bench) held { return b.timedOut("auto_resume_with_timeout_signal") }, "time-out",
 		waiting1 + "attempt_interrupted waiting ", "eligible execution_deadline", false},
 	{"time out and be cancelled", func(b *bench) held { return b.timedOut("cancel") }, "time-out",
 		"terminal unowned not_applicable none cancelled attempt_terminal cancelled ", "terminal", false},
@@ -169,7 +170,7 @@ func (b *bench) timedOut(behaviour string) held {
 	return b.sleeping(behaviour, time.UnixMilli(1000)).held
 }
 
-// resumed is timed work that may go on after a signal.
+// resumed returns timed work that a signal has resumed.
 func (b *bench) resumed() held {
 	b.tb.Helper()
 	w := b.sleeping("fail", time.Now().Add(time.Hour))
@@ -197,11 +198,11 @@ func (b *bench) forgetEdges(id enginecore.ExecutionID) {
 	b.do("DEL", b.keys.ExecDepsUnresolved(id))
 }
 
-// onlyOfRecords are the indexes that nodes of runs do not enter: their rows tell.
+// onlyOfRecords are the indexes that do not contain nodes of runs: the rows hold their states.
 var onlyOfRecords = map[string]bool{"active": true, "terminal": true, "blocked_dependencies": true, "worker": true}
 
-// eligibleSet is the key of the eligible executions of the lane: those of runs wait in partition 0 of a server that has all of
-// them.
+// eligibleSet is the key of the lane's eligible executions. A single server keeps the nodes of all partitions' runs in
+// partition 0.
 func (b *bench) eligibleSet() string {
 	p := partition
 	if b.nodes != nil && b.client.Mode() != rueidis.ClientModeCluster {

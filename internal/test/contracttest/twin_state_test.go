@@ -22,14 +22,14 @@ var twinTimes = []string{
 	"completed_at", "lease_expires_at", "lease_acquired_at", "started_at", "last_transition_at",
 }
 
-// twinWaiting are those of executions that have not ended: records keep them, rows do not.
+// twinWaiting are fields that records keep until the execution has ended, but rows do not.
 var twinWaiting = []string{
 	"pending_replay_attempt", "pending_previous_attempt_index", "prior_eligibility_state", "prior_blocking_reason",
 	"prior_blocking_detail",
 }
 
-// fieldsOf are the fields and times that an execution is compared by. Some are of states that it may not be in: what a
-// record has of an earlier one tells nothing.
+// fieldsOf returns the fields and times to compare for an execution. Fields of other states are left out: a record may
+// still contain values of an earlier state.
 func fieldsOf(core map[string]string) (fields, times []string) {
 	fields, times = slices.Clone(twinFields), slices.Clone(twinTimes)
 	if core["lifecycle_phase"] != "terminal" {
@@ -50,7 +50,7 @@ func fieldsOf(core map[string]string) (fields, times []string) {
 	return fields, times
 }
 
-// twinRunFields are those of runs.
+// twinRunFields are the fields of runs that must be the same.
 var twinRunFields = []string{
 	"public_flow_state", "outcome", "nodes_failed", "nodes_cancelled", "nodes_expired", "nodes_skipped", "failed_node",
 	"failure_reason", "failure_category", "absorbed_failures", "absorbed_node", "absorbed_cancels", "cancelled_siblings",
@@ -77,7 +77,7 @@ func (x *twins) compare() {
 	}
 }
 
-// node is what an execution is, one text for each field.
+// node describes an execution, with one text for each field.
 func (x *twins) node(s *twinSide, i, open int) []string {
 	x.t.Helper()
 	core := x.record(s.ids[i])
@@ -85,7 +85,7 @@ func (x *twins) node(s *twinSide, i, open int) []string {
 	fields, times := fieldsOf(core)
 	for _, name := range fields {
 		value := core[name]
-		// A row has no text for what its count of open edges tells.
+		// A row has no text for its count of open edges.
 		if value == "0" || strings.Contains(value, " dep(s) unresolved incl ") {
 			value = ""
 		}
@@ -135,7 +135,7 @@ func (x *twins) openEdges() (open [2][]int) {
 	return open
 }
 
-// result is what a node has given.
+// result returns the result of a node.
 func (x *twins) result(s *twinSide, i int) string {
 	if s == x.rows {
 		text, err := x.do("GET", x.keys.FlowNodes(partition, s.flow)).ToString()
@@ -148,7 +148,7 @@ func (x *twins) result(s *twinSide, i int) string {
 	return text
 }
 
-// run is what a run is.
+// run describes a run.
 func (x *twins) run(s *twinSide) string {
 	x.t.Helper()
 	out := []string{fmt.Sprint("open ", x.bench.rows(s.flow).Open)}

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// twinSteps are what may happen to a node, by how often it does.
+// twinSteps are the possible steps of a node, with their weights.
 var twinSteps = []struct {
 	weight int
 	step   func(x *twins, node int)
@@ -50,7 +50,7 @@ func (x *twins) ttl() time.Duration {
 	return pick(x.r, time.Minute, time.Minute, time.Minute, time.Millisecond)
 }
 
-// pass makes what is due within a millisecond due.
+// pass waits until times within the next millisecond are due.
 func (x *twins) pass() {
 	x.t.Helper()
 	enginetest.Pass(x.t, x.Conn, 3*time.Millisecond)
@@ -74,7 +74,7 @@ func (x *twins) lease(node int) held {
 	return h
 }
 
-// note keeps the lease that the row of a node tells.
+// note appends the lease in a node's row to its known leases.
 func (x *twins) note(node int) {
 	core := x.record(x.rows.ids[node])
 	if core["current_lease_id"] == "" {
@@ -92,7 +92,7 @@ func (x *twins) grant(s *twinSide, node int) enginerpc.Grant {
 	return g
 }
 
-// claimWith claims a node with the contract's calls. One that goes on after a suspension is claimed in the same way.
+// claimWith claims a node with the contract's calls, also one that resumes after a suspension.
 func (x *twins) claimWith(s *twinSide, node int, lease enginecore.LeaseID, try keyspace.AttemptID, ttl time.Duration) wire {
 	core := x.record(s.ids[node])
 	if core["attempt_state"] == "attempt_interrupted" {
@@ -136,7 +136,7 @@ func (x *twins) claimSome(int) {
 	x.follow(reply.Executions)
 }
 
-// follow claims the records of what was claimed as rows.
+// follow claims those records whose rows have been claimed.
 func (x *twins) follow(claimed []enginerpc.ClaimedExecution) {
 	x.t.Helper()
 	for _, c := range claimed {
@@ -201,7 +201,7 @@ func (x *twins) completeOne(node int) {
 	x.both("complete "+x.graph[node].name, func(s *twinSide) wire { return wireOf(x.bench, x.completeCall(s, node, h, result)) })
 }
 
-// completeQuickly completes a row as workers do, which also lease what comes next.
+// completeQuickly completes a row with the call of workers, which also leases the next node.
 func (x *twins) completeQuickly(node int) {
 	x.t.Helper()
 	h, result := x.lease(node), pick(x.r, decisions...)
@@ -322,7 +322,7 @@ func (x *twins) suspend(node int) {
 	x.pass()
 }
 
-// say is bench's, but for tokens, which tell nothing.
+// say is bench.say without tokens, which differ between the sides.
 func (x *twins) say(w wire) string {
 	x.t.Helper()
 	said := x.bench.say(w)
@@ -353,7 +353,7 @@ func (x *twins) wakeUp(node int) {
 		})
 	case 1:
 		delay := pick(x.r, 0, time.Millisecond)
-		x.both("go on "+name, func(s *twinSide) wire {
+		x.both("resume "+name, func(s *twinSide) wire {
 			return wireOf(x.bench, enginerpc.ResumeExecutionCall{
 				WaitpointID: s.wait[node], LaneID: s.lane, ExecutionID: s.ids[node], ResumeDelay: delay,
 			})
@@ -387,7 +387,7 @@ func (x *twins) keepLease(node int) {
 	x.pass()
 }
 
-// takeOver takes over what its worker has lost.
+// takeOver takes a node over whose lease has expired.
 func (x *twins) takeOver(node int) {
 	x.t.Helper()
 	name := x.graph[node].name
@@ -471,7 +471,7 @@ func (x *twins) hold(node int) {
 	}
 }
 
-// timers does what is due: for one node, or for both runs.
+// timers performs due work: of one node, or of both runs.
 func (x *twins) timers(node int) {
 	x.t.Helper()
 	name := x.graph[node].name
@@ -495,7 +495,7 @@ func (x *twins) timers(node int) {
 	}
 }
 
-// tell makes a worker tell something of its work.
+// A report of progress, or a renewal of a node's lease, as a worker makes it.
 func (x *twins) tell(node int) {
 	x.t.Helper()
 	h := x.lease(node)

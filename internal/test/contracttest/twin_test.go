@@ -17,9 +17,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
-// twins are two managed runs of one random graph. The nodes of the first are rows; those of the second are records,
-// which the contract's calls have created and added to a run that had a single node, the holder. The first has the
-// holder, too. Whatever is called on both must do the same to both.
+// twins are two managed runs of one random graph. The nodes of the first run are rows. The nodes of the second are
+// records, which calls of the contract have created and added to a run with a single node, the holder. The first run
+// has the holder, too. Every call must have the same effect on both runs.
 type twins struct {
 	*bench
 	t       *testing.T
@@ -41,7 +41,7 @@ type twinNode struct {
 	name string
 	ups  []twinEdge
 	join joinRule
-	// policy, priority and delay are those of the node.
+	// policy, priority and delay are options of the node.
 	policy   string
 	priority int64
 	delay    time.Duration
@@ -58,7 +58,7 @@ type joinRule struct {
 	k             int64
 }
 
-// twinSide is one of the runs. The words are what its ids are called in the other one's replies, too.
+// twinSide is one of the two runs. words pairs its ids with neutral names, which replace them in replies.
 type twinSide struct {
 	flow  enginecore.FlowID
 	lane  enginecore.LaneID
@@ -101,19 +101,19 @@ func drawGraph(r *rand.Rand) []twinNode {
 
 const cancelRemaining = "cancel_remaining"
 
-// hasCancelling reports whether a join of the graph cancels what it does not need. Another one is not drawn: which of two
-// cancels first is open when one node tells both.
+// hasCancelling reports whether a join of the graph cancels unneeded upstreams. A graph has at most one such join: if
+// one node resolved edges of two, the order of their cancels would be undefined.
 func hasCancelling(graph []twinNode) bool {
 	return slices.ContainsFunc(graph, func(n twinNode) bool { return n.join.then == cancelRemaining })
 }
 
-// isSibling reports whether a node is an upstream of a join that cancels what it does not need.
+// isSibling reports whether a node is an upstream of a join that cancels unneeded upstreams.
 func isSibling(graph []twinNode, up int) bool {
 	return slices.ContainsFunc(graph, func(n twinNode) bool { return n.join.then == cancelRemaining && n.needs(up) })
 }
 
 // isNeeded reports whether an edge leads from one of the upstreams of a join to another node. Whether a join cancels
-// such a sibling depends on which of the two is told first.
+// such a sibling depends on the order in which the edges are resolved.
 func isNeeded(graph []twinNode, siblings []twinEdge) bool {
 	for _, s := range siblings {
 		if slices.ContainsFunc(graph, func(n twinNode) bool { return n.needs(s.up) }) {
@@ -265,7 +265,7 @@ func (x *twins) applyCall(s *twinSide, e twinEdge, down int) enginerpc.ApplyDepe
 	return call
 }
 
-// both makes a call on both sides and compares what they answer. It gives the reply.
+// both makes a call on both sides, compares the replies, and returns the reply.
 func (x *twins) both(name string, call func(s *twinSide) wire) string {
 	x.t.Helper()
 	rows := x.plain(x.rows, x.say(call(x.rows)))
@@ -277,8 +277,8 @@ func (x *twins) both(name string, call func(s *twinSide) wire) string {
 	return rows
 }
 
-// plain is a text with the names of nodes in the place of ids, and T in that of times and of ids of stream entries: how
-// those of one millisecond are counted depends on when the calls come.
+// plain replaces ids by the names of nodes, and times and ids of stream entries by T: entries of one millisecond are
+// numbered by the times of the calls.
 func (x *twins) plain(s *twinSide, text string) string {
 	if len(text) < len("1763806400000") {
 		return text
@@ -308,10 +308,10 @@ func (x *twins) plain(s *twinSide, text string) string {
 	return out.String()
 }
 
-// TestTwins makes random calls on runs of random graphs, whose nodes are rows, and on runs of the same graphs, whose
-// nodes are records of the contract. What calls answer and what nodes and runs are afterwards is the same for both.
-// FLOWFABRIC_SEED repeats a pair, FLOWFABRIC_SOAK sets how long an engine is tested.
-func TestTwins(t *testing.T) {
+// TestRowsAndRecordsBehaveAlike makes random calls on runs of random graphs whose nodes are rows, and on runs of the same graphs whose
+// nodes are records of the contract. Replies, nodes and runs must be equal on both sides. FLOWFABRIC_SEED repeats a
+// pair, FLOWFABRIC_SOAK sets the test's duration on an engine.
+func TestRowsAndRecordsBehaveAlike(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {
 		b.secret()

@@ -104,7 +104,7 @@ func TestUsage(t *testing.T) {
 			line{"at the soft limit", report("", "a", 3), "1|OK"},
 			line{"above it", report(once, "b", 2, "a", 1), "1|SOFT_BREACH|a|4|3"},
 			line{"again", report(once, "b", 2, "a", 1), "1|ALREADY_APPLIED"},
-			line{"again, with what is wrong", report(once, "b", 2).with(3, "x"), "1|ALREADY_APPLIED"},
+			line{"again, with a fault", report(once, "b", 2).with(3, "x"), "1|ALREADY_APPLIED"},
 			line{"again, with a count that is none", report(once, "b", 2).with(1, ""), "0|invalid_input|dim_count must be a number, got: "},
 			line{"first of two soft ones", report("", "b", 1, "a", 1), "1|SOFT_BREACH|b|3|2.5"},
 			line{"below", report("", "a", -3), "1|OK"},

@@ -59,8 +59,8 @@ func (b *bench) say(w wire) string {
 	return strings.Join(words, "|")
 }
 
-// TestShortCalls makes calls that end early. What is missing counts as the contract has it: an argument with a default
-// is not missed, and a number is named.
+// TestShortCalls makes calls with missing arguments at the end. A missing argument is treated as in the contract: an
+// argument with a default is optional, and the refusal names a missing number.
 func TestShortCalls(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b *bench) {

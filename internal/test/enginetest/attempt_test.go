@@ -12,9 +12,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// TestFirstAttemptGetsItsRecord does to the first attempt of an ordinary node, which stands in the node's row alone,
-// all that can befall an attempt: its record is as complete then as one that was written at the start.
-func TestFirstAttemptGetsItsRecord(t *testing.T) {
+// TestFirstAttempt_GetsRecordOnDemand: the first attempt of a plain node is stored in the node's row only. Each event
+// that needs a record writes one that is as complete as a record from the start of the attempt.
+func TestFirstAttempt_GetsRecordOnDemand(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		what  string
@@ -75,8 +75,9 @@ func TestFirstAttemptGetsItsRecord(t *testing.T) {
 	}
 }
 
-// TestReplayOfAnAttemptWithoutRecord tells of the attempt that had succeeded what is left of it.
-func TestReplayOfAnAttemptWithoutRecord(t *testing.T) {
+// TestReplay_OfAttemptWithoutRecord: a replay writes the record of the succeeded attempt from the data in the node's
+// row.
+func TestReplay_OfAttemptWithoutRecord(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)

@@ -12,7 +12,7 @@ import (
 )
 
 // A node is ended that is about to run its child run again. That run has ended before, and does not end again.
-func TestEndBeforeTheChildRunsAgain(t *testing.T) {
+func TestNodeEndsBeforeChildRerun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)

@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// TestClaimedGraph claims the nodes of a run with more of them than one call reads of a graph. The reply of the server names
-// the graph; what the connection returns has what the graph says of each node.
+// TestClaimedGraph claims the nodes of a run with more nodes than one call reads of a graph. The server's reply names
+// the graph, and the connection adds the graph's data to each node.
 func TestClaimedGraph(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -45,8 +45,8 @@ func (g *graph) completeMany(call enginerpc.CompleteManyCall) (outcomes []string
 	return strings.Fields(reply.Outcomes), nodes
 }
 
-// TestCompleteMany completes several nodes with one call. One is refused, which is nothing to the others; a repeated
-// call gives the same leases; and what all feed gets all their results.
+// TestCompleteMany completes several nodes with one call. The refusal of one does not affect the others, a repeated
+// call returns the same leases, and a node downstream of all of them gets all their results.
 func TestCompleteMany(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -83,8 +83,8 @@ func TestCompleteMany(t *testing.T) {
 	})
 }
 
-// TestCompleteManyBounds refuses more than a call may bring before anything is written.
-func TestCompleteManyBounds(t *testing.T) {
+// TestCompleteMany_Bounds refuses more than a call may bring before anything is written.
+func TestCompleteMany_Bounds(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -100,9 +100,9 @@ func TestCompleteManyBounds(t *testing.T) {
 	})
 }
 
-// TestCompleteManyRepeatedFirst repeats a call whose first try never arrived. Of the nodes that it makes ready, one is leased
+// TestCompleteMany_RepeatWithoutFirst repeats a call whose first try never arrived. Of the nodes that it makes ready, one is leased
 // with the completion itself and one after all completions; the worker gets both.
-func TestCompleteManyRepeatedFirst(t *testing.T) {
+func TestCompleteMany_RepeatWithoutFirst(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -126,8 +126,8 @@ func TestCompleteManyRepeatedFirst(t *testing.T) {
 	})
 }
 
-// beside returns a graph of another partition than those given, whose nodes wait in the lane of the first and are leased
-// together with its own.
+// A graph in a partition other than the given ones. Its nodes wait in the lane of the first graph, and claims lease
+// nodes of both.
 func beside(t *testing.T, b *enginetest.Bench, others ...*graph) *graph {
 	t.Helper()
 	for {
@@ -139,10 +139,10 @@ func beside(t *testing.T, b *enginetest.Bench, others ...*graph) *graph {
 	}
 }
 
-// TestCompleteManyOfSeveralPartitions completes nodes of runs in several partitions with one call, where one server has all
-// of them: plain ones, and one that decides a join. What comes next is leased, and a repeated call gives the same leases. A
-// server of a cluster refuses those of other partitions, which is nothing to the others.
-func TestCompleteManyOfSeveralPartitions(t *testing.T) {
+// TestCompleteMany_SeveralPartitions completes nodes of runs in several partitions with one call: plain nodes, and one
+// that decides a join. A single server has all partitions: it leases the next nodes, and a repeated call returns the
+// same leases. A server of a cluster refuses nodes of other partitions without effect on the others.
+func TestCompleteMany_SeveralPartitions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		one := newGraph(t, b)

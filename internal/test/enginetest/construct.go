@@ -22,9 +22,9 @@ func NewClient(tb testing.TB, e *runtime.Engine) *runtime.Client {
 // worker renews its leases in time.
 const LongLease = time.Hour
 
-// NewWorker is runtime.NewWorker for a test that fails with its error. A worker without a configured lease has
-// [LongLease]. A test about what happens when a lease ends sets one, and so does a test that breaks connections or stops
-// workers while calls fail, since what such a worker could not give back waits for the end of its lease.
+// NewWorker is runtime.NewWorker for a test, which fails on an error. A worker without a configured lease has
+// [LongLease]. A test sets a shorter lease if it needs expired leases, or if it breaks connections or stops workers
+// while calls fail: executions that such a worker could not release wait until their lease expires.
 func NewWorker(tb testing.TB, e *runtime.Engine, config runtime.WorkerConfig) *runtime.Worker {
 	tb.Helper()
 	config.Lease = cmp.Or(config.Lease, LongLease)

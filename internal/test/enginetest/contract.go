@@ -84,7 +84,7 @@ func contractIntervals() *runtime.ContractConfig {
 	return &runtime.ContractConfig{PollInterval: contractPoll, ReconcileInterval: contractReconcile}
 }
 
-// NewContract opens an engine of a kind in contract mode. A server is one of its own; the cluster is that of all such
+// NewContract opens an engine of a kind in contract mode. Each single server is new; the cluster is shared by all such
 // tests.
 func NewContract(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
@@ -136,8 +136,8 @@ func contractCluster(tb testing.TB) *testserver.Cluster {
 	return c
 }
 
-// ServerWith starts a server with a library, and checks at the end that nobody has loaded another one or called what it
-// does not have.
+// ServerWith starts a server with a library, and checks at the end that no program has loaded another library or called
+// a function that the library lacks.
 func ServerWith(tb testing.TB, kind testserver.Kind, library string) *testserver.Server {
 	tb.Helper()
 	server := testserver.Start(tb, testserver.Options{Kind: kind})

@@ -48,8 +48,8 @@ type Bench struct {
 	operators []rueidis.Client
 }
 
-// Each runs a test on every engine, on all of them at the same time. What the test shares between engines must bear
-// that. The config, here and in other functions of this package, may be left out.
+// Each runs a test on all engines at the same time, so data that the test shares between engines must allow concurrent
+// use. The config is optional, here and in other functions of this package.
 func Each(t *testing.T, test func(t *testing.T, b *Bench), config ...runtime.OpenConfig) {
 	t.Helper()
 	testserver.SideBySide(t, testserver.Kinds(t), func(t *testing.T, kind testserver.Kind) { test(t, New(t, kind, config...)) })
@@ -108,7 +108,7 @@ func URL(tb testing.TB, kind testserver.Kind) string {
 	return testserver.Database(tb, kind)
 }
 
-// prefixFor returns the key prefix of an engine with the config: a new one, or that of contract mode.
+// prefixFor returns the key prefix of an engine with the config: a new prefix, or ContractPrefix in contract mode.
 func prefixFor(config runtime.OpenConfig) string {
 	if config.Contract != nil {
 		return ContractPrefix
@@ -119,7 +119,7 @@ func prefixFor(config runtime.OpenConfig) string {
 // NewPrefix returns a unique key prefix.
 func NewPrefix() string { return "t" + strings.ReplaceAll(uuid.NewString(), "-", "")[:20] }
 
-// Open opens the engine that a URL names. What it logs is shown when the test fails.
+// Open opens the engine at a URL. The test logs the engine's output when it fails.
 func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	b := &Bench{Kind: kind, URL: url, Prefix: prefix, log: &logBuffer{}}
@@ -174,7 +174,7 @@ type Running struct {
 	err    error
 }
 
-// Stop ends it, waits, and returns what Run returned.
+// Stop cancels Run, waits for its end, and returns its error.
 func (r *Running) Stop() error {
 	r.tb.Helper()
 	r.cancel()
@@ -297,8 +297,8 @@ func (b *Bench) Look(tb testing.TB) {
 	}
 }
 
-// Settle waits until the keyspace is consistent and without leftovers, and reports what is not. Consequences of the end
-// of a flow, such as the work of a keeper, may still be in progress when its result is known.
+// Settle waits until the keyspace is consistent and without leftovers, and reports the violations otherwise. A flow's
+// result may be known before a keeper has performed all consequences of the flow's end.
 func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 	tb.Helper()
 	patience := Patience / 4
@@ -317,7 +317,7 @@ func (b *Bench) Settle(tb testing.TB) *invariant.Snapshot {
 			tb.Errorf("the keyspace is not in order:\n%v", report.Err())
 			return s
 		}
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // between two looks at the keyspace
+		time.Sleep(20 * time.Millisecond) // nolint:forbidigo // between two readings of the keyspace
 	}
 }
 
@@ -341,8 +341,9 @@ func (b *Bench) Wipe(tb testing.TB) {
 	}
 }
 
-// Eventually waits up to Patience for a condition, which returns what is missing, or "" when it holds. A failure shows
-// the last two different texts: the last one may only say that the test's time is up.
+// Eventually waits up to Patience for a condition. The condition returns a description of the missing event, or "" when
+// it holds. A failure shows the last two different texts, since the last one may only report that the test's time is
+// up.
 func Eventually(tb testing.TB, condition func() string) {
 	tb.Helper()
 	EventuallyWithin(tb, Patience, condition)

@@ -12,9 +12,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// TestClaimThatEndsWhatItLeased lets one claim give up an abandoned node, which makes a join impossible and so cancels
+// TestClaimCancelsNodesItLeased lets one claim give up an abandoned node, which makes a join impossible and so cancels
 // the very nodes that the claim has leased before: none of them may stay in an index of leases.
-func TestClaimThatEndsWhatItLeased(t *testing.T) {
+func TestClaimCancelsNodesItLeased(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)

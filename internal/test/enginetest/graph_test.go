@@ -52,7 +52,7 @@ type graph struct {
 	leases map[string]enginerpc.ClaimedExecution
 }
 
-// newRunID returns the id of a run that nobody has submitted.
+// newRunID returns the id of a run that does not exist.
 func newRunID() enginecore.FlowID { return keyspace.FlowIDFor("n", "tests", uuid.NewString()) }
 
 func newGraph(t *testing.T, b *enginetest.Bench) *graph {
@@ -311,7 +311,7 @@ func (g *graph) claim() {
 	}
 }
 
-// end ends a node of a managed flow, claiming what it needs; more tells that something was left for later.
+// end ends a node of a managed flow, after claiming it if necessary; more reports that work is left for later calls.
 func (g *graph) end(name, outcome string) (more bool) {
 	g.t.Helper()
 	if _, leased := g.leases[name]; !leased {
@@ -372,7 +372,8 @@ func (g *graph) result() enginerpc.FlowResultReply {
 	return reply
 }
 
-// dump is what the flow's members, their dependencies and its groups hold: what a repeated call may not change.
+// dump returns the content of the flow's members, their dependencies and its groups, which a repeated call must not
+// change.
 func (g *graph) dump() string {
 	g.t.Helper()
 	keys := []string{g.e.Keys().FlowCore(g.p, g.id)}

@@ -26,7 +26,7 @@ func TestReplayResetsAGroup(t *testing.T) {
 			assert.Equal(t, int64(2), g.replay("j"))
 			group := g.group("j")
 			assert.Equal(t, "pending 1 0 0", strings.Join([]string{group["group_state"], group["succeeded"], group["failed"], group["skipped"]}, " "))
-			assert.Empty(t, g.listed("j"), "nothing is to be cancelled any more")
+			assert.Empty(t, g.listed("j"), "no sibling is left to cancel")
 			assert.NotContains(t, g.owed(), g.tuple("j"))
 			state, _ = g.resolve("b", "j", "success")
 			assert.Equal(t, "satisfied", state)
@@ -54,7 +54,7 @@ func TestReplayResetsAGroup(t *testing.T) {
 			g.end("a", "success")
 			assert.Zero(t, g.replay("j"), "a has succeeded by now")
 			g.end("j", "success")
-			assert.Equal(t, "success", g.result().Outcome, "the join has absorbed what b failed of")
+			assert.Equal(t, "success", g.result().Outcome, "the join has tolerated b's failure")
 		})
 		t.Run("managed, join first", func(t *testing.T) {
 			g := newGraph(t, b)
@@ -109,8 +109,8 @@ func TestReplayResetsAGroup(t *testing.T) {
 	})
 }
 
-// TestGroupKeepsTheCountsOfItsChild: what asks the dependencies of a child gets the truth. (H-84)
-func TestGroupKeepsTheCountsOfItsChild(t *testing.T) {
+// TestGroup_KeepsChildCounts: the dependency counts of a group's child are correct. (H-84)
+func TestGroup_KeepsChildCounts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -147,8 +147,8 @@ func TestImpossibleAllOfStaysSo(t *testing.T) {
 	})
 }
 
-// TestEarlierResultsOfAGroupCount. (H-90)
-func TestEarlierResultsOfAGroupCount(t *testing.T) {
+// TestGroup_CountsEarlierResults. (H-90)
+func TestGroup_CountsEarlierResults(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		t.Run("named inputs", func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// TestPolicyOfAGroup: what can be set, and when.
-func TestPolicyOfAGroup(t *testing.T) {
+// TestGroupPolicy checks which policies can be set, and when.
+func TestGroupPolicy(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -132,9 +132,9 @@ func TestLateEdges(t *testing.T) {
 	})
 }
 
-// TestCountsOfAGroupAreCheckedFirst: an outcome that the group has no edge for is refused before anything is written.
+// TestGroup_RefusesUnknownOutcome: an outcome that the group has no edge for is refused before anything is written.
 // (H-92)
-func TestCountsOfAGroupAreCheckedFirst(t *testing.T) {
+func TestGroup_RefusesUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -153,8 +153,8 @@ func TestCountsOfAGroupAreCheckedFirst(t *testing.T) {
 	})
 }
 
-// TestOlderFormOfTheCalls: without the group's keys, the calls do what they did before there were groups.
-func TestOlderFormOfTheCalls(t *testing.T) {
+// TestCallsWithoutGroupKeys: calls without the group's keys have the same effect as before groups existed.
+func TestCallsWithoutGroupKeys(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -181,8 +181,8 @@ func TestOlderFormOfTheCalls(t *testing.T) {
 	})
 }
 
-// TestBrokenGroupsAreSeen: the check of the keyspace reports a group that does not fit its edges or its siblings.
-func TestBrokenGroupsAreSeen(t *testing.T) {
+// TestCheckReportsBrokenGroups: the check of the keyspace reports a group that does not fit its edges or its siblings.
+func TestCheckReportsBrokenGroups(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	for _, damage := range []struct {

@@ -27,7 +27,7 @@ func joinPolicies() []joinPolicy {
 	return list
 }
 
-// joinModel is what a group should do, told its outcomes one by one.
+// joinModel is a model of a group, which receives the outcomes one by one.
 type joinModel struct {
 	policy    joinPolicy
 	n         int
@@ -50,7 +50,7 @@ func (m *joinModel) needed() int {
 	return m.n
 }
 
-// tell adds an outcome and returns whether the group fires by it.
+// Adds an outcome and returns whether the group fires by it.
 func (m *joinModel) tell(outcome string) bool {
 	if outcome == "success" {
 		m.succeeded++
@@ -86,7 +86,7 @@ func sequences(n int, of ...string) [][]string {
 
 var threeUp = [][2]string{{"a", "j"}, {"b", "j"}, {"c", "j"}}
 
-// TestJoinTruth tells every kind of group every sequence of outcomes, call by call.
+// TestJoinTruth resolves every sequence of outcomes for every kind of group, call by call.
 func TestJoinTruth(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -141,8 +141,8 @@ func joinTruth(t *testing.T, g *graph, p joinPolicy, outcomes []string, name str
 	}
 }
 
-// TestManagedJoinTruth ends the upstreams of every kind of join in every way, and looks at the join, the siblings and
-// the flow.
+// TestManagedJoinTruth ends the upstreams of every kind of join in every way, and checks the join, the siblings and the
+// flow.
 func TestManagedJoinTruth(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -169,7 +169,7 @@ func managedTruth(t *testing.T, b *enginetest.Bench, p joinPolicy, outcomes []st
 	for i, outcome := range outcomes {
 		up := string(rune('a' + i))
 		if stopped {
-			assert.Equal(t, "cancelled", g.state(up), "%s: %s is of no use any more", name, up)
+			assert.Equal(t, "cancelled", g.state(up), "%s: %s is no longer needed", name, up)
 			assert.Equal(t, "sibling_quorum_"+m.state, g.core(up)["cancellation_reason"], name)
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// wide describes a run of a root, many nodes behind it, and one behind all of those.
+// wide describes a run of a root, many nodes downstream of it, and an end downstream of all of those.
 func (g *graph) wide(many []string) {
 	var edges [][2]string
 	for _, name := range many {
@@ -22,7 +22,7 @@ func (g *graph) wide(many []string) {
 	g.whole(append(append([]string{"root"}, many...), "end"), edges...)
 }
 
-// TestWideRun completes a run whose root leads to more nodes than a call tells, all of which lead to one.
+// TestWideRun completes a run whose root has more downstreams than one call resolves, all of which lead to one node.
 func TestWideRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -69,7 +69,8 @@ func TestCancelOfAWideRun(t *testing.T) {
 	})
 }
 
-// TestBadCursors continues lists of nodes where no call has told to: a page has as many nodes as it may have at most.
+// TestBadCursors reads lists of nodes from cursors that no call has returned: a page never exceeds its maximum number
+// of nodes.
 func TestBadCursors(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// TestLateEdge adds an edge to a run: the completion of its upstream resolves it with those of the graph.
+// TestLateEdge adds an edge to a run: the completion of its upstream resolves it together with the edges of the graph.
 func TestLateEdge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -36,7 +36,7 @@ func TestLateEdge(t *testing.T) {
 	})
 }
 
-// TestRenewalOfAPlainNode tells that the times of a renewal are there while the lease is, from the first renewal on.
+// TestRenewalOfAPlainNode: the renewal times of a plain node exist from its first renewal until the end of its lease.
 func TestRenewalOfAPlainNode(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// Main runs the tests of a package and fails when one of them leaves a goroutine behind. Goroutines of shared servers,
-// and those of the client library that sleep for a few seconds after changes of a cluster, do not count.
+// Main runs the tests of a package and fails if one of them leaks a goroutine. Goroutines of shared servers do not
+// count, nor do goroutines of the client library that sleep for a few seconds after changes of a cluster.
 func Main(m *testing.M) { goleak.VerifyTestMain(m, leakOptions()...) }
 
 // MainOnServers is Main for tests that use flowtest.Engines: they run on a server of each selected kind too.

@@ -129,7 +129,7 @@ func (c *lossyConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readReply appends the bytes of one reply to raw, and returns its texts, those of its elements included.
+// readReply appends the bytes of one reply to raw, and returns its texts, also the texts of its elements.
 func (c *lossyConn) readReply(raw *[]byte) (words []string, err error) {
 	line, err := c.frames.ReadBytes('\n')
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 // lostReply is a call that gives up the lease of a task, whose replies are lost again and again.
 type lostReply struct {
 	*waitFixture
-	// giveUp sends the call, claims up to one execution with it, and returns what was leased.
+	// giveUp sends the call, which also claims up to one execution, and returns the leased execution.
 	giveUp func(repeated bool) []enginerpc.ClaimedExecution
-	// resume ends what the task waits for.
+	// resume ends the wait of the task.
 	resume func()
 	// over is the state of the task when its run was cancelled before the call.
 	over string
@@ -101,9 +101,9 @@ func eachLostReply(t *testing.T, test func(t *testing.T, b *enginetest.Bench, gi
 	}
 }
 
-// The wait has ended before the call is repeated, so the repeat leases the very execution that the call has put aside.
-// The reply of the repeat is lost, too: the next repeat tells of the same lease.
-func TestRepeatLeasesTheExecutionItGaveUp(t *testing.T) {
+// The wait has ended before the call is repeated, so the repeat leases the very execution that the call has suspended.
+// The reply of the repeat is lost, too: the next repeat returns the same lease.
+func TestRepeatLeasesSuspendedExecution(t *testing.T) {
 	t.Parallel()
 	eachLostReply(t, func(t *testing.T, _ *enginetest.Bench, give func(enginecore.LaneID) lostReply) {
 		l := give("")
@@ -138,8 +138,9 @@ func TestRepeatAfterTheExecutionWasResumed(t *testing.T) {
 	})
 }
 
-// The run is over when the task is to wait, so the task is cancelled, once its child run has ended. What the call has leased is told by its repeat.
-func TestRepeatInARunThatIsOver(t *testing.T) {
+// The run is closed before the task begins to wait, so the task is cancelled once its child run has ended. The repeat
+// returns the executions that the call has leased.
+func TestRepeatInClosedRun(t *testing.T) {
 	t.Parallel()
 	eachLostReply(t, func(t *testing.T, b *enginetest.Bench, give func(enginecore.LaneID) lostReply) {
 		next := newWaitFixture(t, b)

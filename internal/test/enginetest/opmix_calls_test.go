@@ -148,7 +148,7 @@ func (x *opMix) keepLease() {
 	})
 }
 
-// keeperTask does a part of what keepers do.
+// keeperTask performs one of the keeper's tasks.
 func (x *opMix) keeperTask() {
 	x.t.Helper()
 	switch x.r.IntN(8) {

@@ -104,7 +104,7 @@ func (x *opMix) add(name string) {
 	x.names = append(x.names, name)
 }
 
-// result is that of a condition.
+// result returns a condition's result.
 func (x *opMix) result() []byte {
 	return fmt.Appendf(nil, `{"case":"c","number":%d}`, 1+x.r.IntN(3))
 }
@@ -114,7 +114,7 @@ func (x *opMix) begin() {
 	x.send("submit", func(bool) error { _, err := x.run.Submit(x.ctx, x.e); return err })
 }
 
-// send makes a call and remembers it. A refusal that earlier calls explain is no fault.
+// send makes a call and remembers it. A refusal is not a fault if earlier calls explain it.
 func (x *opMix) send(name string, call func(repeated bool) error) {
 	x.t.Helper()
 	x.sent = append(x.sent, sending{name, call})
@@ -164,7 +164,7 @@ func (x *opMix) finish() {
 			x.drain(100)
 			return
 		}
-		// What was replayed without the upstreams that it needs waits for somebody to replay them.
+		// An execution that was replayed without its upstreams waits until these are replayed.
 		if round == 60 {
 			_, err := x.e.CancelFlow(x.ctx, enginerpc.CancelFlowCall{Partition: x.p, FlowID: x.id, Reason: "test", Actor: "test"})
 			require.NoError(x.t, err)

@@ -17,7 +17,7 @@ import (
 
 // A member that runs on after a cancel which spares it is owed its end when another tool puts it aside: nothing of its
 // flow starts any more, so the flow would stay open.
-func TestPutAsideAfterACancelThatSparesIt(t *testing.T) {
+func TestSparedMemberEndsWhenSuspended(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for name, park := range map[string]func(*waitFixture, enginerpc.ClaimedExecution) error{
@@ -89,9 +89,8 @@ func TestEarlySignalsAreCounted(t *testing.T) {
 	})
 }
 
-// A waitpoint that was opened by an attempt which succeeded takes no signals when the node is run again, since nobody
-// would come to it.
-func TestReplayClosesWhatWasOpenedAhead(t *testing.T) {
+// A replay closes a waitpoint that a succeeded attempt has opened, since the node's new attempt will not wait at it.
+func TestReplayClosesUnusedWaitpoint(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for _, outcome := range []string{"success", "failed"} {
@@ -104,7 +103,7 @@ func TestReplayClosesWhatWasOpenedAhead(t *testing.T) {
 			require.NoError(t, err)
 			l.take("task")
 			got := l.signal(l.signalling(w, "yes", "ann", "1")).Outcome
-			if outcome == "failed" { // it goes on with what it has
+			if outcome == "failed" { // its waitpoints stay open after a failure
 				require.Equal(t, "accepted", got)
 				require.Len(t, l.list(false), 1)
 			} else {

@@ -15,7 +15,7 @@ import (
 )
 
 // Program is another program of the contract: it works on executions of the default lane one by one, with a call of the
-// contract for each step. What fails ends the test.
+// contract for each step. A failed call ends the test.
 type Program struct {
 	tb   testing.TB
 	ctx  context.Context
@@ -28,7 +28,7 @@ const (
 	ProgramLane   = enginecore.LaneID("default")
 )
 
-// Program works on what is in the engine of the bench. Its calls end with the context.
+// Program returns a program that works on the engine of the bench. Its calls end with the context.
 func (b *Bench) Program(ctx context.Context, tb testing.TB) *Program {
 	return &Program{tb: tb, ctx: ctx, core: engine.ConnOf(b.Engine.Internal())}
 }

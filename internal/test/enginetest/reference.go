@@ -31,7 +31,7 @@ func Reference(tb testing.TB) string {
 	return string(text)
 }
 
-// ReferenceKinds returns those of the engines to be tested on which tests load the reference library.
+// ReferenceKinds returns the engines on which tests load the reference library.
 func ReferenceKinds(tb testing.TB) []testserver.Kind {
 	tb.Helper()
 	return slices.DeleteFunc(testserver.Kinds(tb), func(k testserver.Kind) bool {
@@ -67,10 +67,10 @@ func NewReference(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCon
 	return b
 }
 
-// report checks a snapshot. What the contract itself leaves on record is left out for the reference library: the last
-// attempt of an execution that is given up, or that ends while it waits to be resumed, the time of its lease, the entry
-// of an execution that was cancelled just after another worker had claimed it in the list of that worker, and the
-// waitpoint of one that was cancelled just after its wait had begun.
+// report checks a snapshot. For the reference library it leaves out records that the contract itself does not remove:
+// the last attempt of an execution that was released, or that ended while it waited to be resumed; the time of its
+// lease; the entry in a worker's list of an execution that was cancelled just after another worker had claimed it; and
+// the waitpoint of an execution that was cancelled just after its wait had begun.
 func (b *Bench) report(s *invariant.Snapshot, mode invariant.Mode) *invariant.Report {
 	report := s.Check(mode)
 	if b.reference {
@@ -79,7 +79,7 @@ func (b *Bench) report(s *invariant.Snapshot, mode invariant.Mode) *invariant.Re
 				v.Rule == invariant.RuleAttempts && strings.HasSuffix(v.Detail, "in phase terminal") ||
 				v.Rule == invariant.RuleLease && strings.HasSuffix(v.Detail, "which the worker does not have") ||
 				v.Rule == invariant.RuleWaits && strings.HasSuffix(v.Detail, `waits at ""`) ||
-				v.Rule == invariant.RuleState && strings.HasSuffix(v.Detail, "although nobody holds the execution")
+				v.Rule == invariant.RuleState && strings.HasSuffix(v.Detail, "although no worker holds the execution")
 		})
 	}
 	return report

@@ -21,8 +21,8 @@ const restrictedVariable = "FLOWFABRIC_TEST_RESTRICTED"
 
 const usersPassword = "of no use outside of tests"
 
-// NewRestricted opens the engine as a user that has the rights of an application on its own prefix. Another one, with
-// those of a deployer, has loaded the library before.
+// NewRestricted opens the engine as a user with an application's rights on its own prefix. Another user, with a
+// deployer's rights, has loaded the library before.
 func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	shared := URL(tb, kind)

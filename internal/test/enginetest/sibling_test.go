@@ -14,8 +14,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// TestJoinToleratesBranches: what fails on a branch that ends in a satisfied join is not the flow's failure, however
-// long the branch is; a branch that also leads elsewhere is.
+// TestJoinToleratesBranches: a failure on a branch that ends in a satisfied join does not fail the flow, however long
+// the branch is; a failure on a branch that also leads elsewhere does.
 func TestJoinToleratesBranches(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -41,7 +41,7 @@ func TestJoinToleratesBranches(t *testing.T) {
 	})
 }
 
-// TestSiblingsNeededElsewhereSurvive: cancel_remaining ends only what nothing else waits for.
+// TestSiblingsNeededElsewhereSurvive: cancel_remaining ends only upstreams that no other node waits for.
 func TestSiblingsNeededElsewhereSurvive(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -88,7 +88,7 @@ func TestSiblingsNeededElsewhereSurvive(t *testing.T) {
 			g.resolve("a", "j", "success")
 			assert.Equal(t, g.ids("c"), g.listed("j"))
 			g.drain(50)
-			assert.Equal(t, "cancelled", g.state("c"), "a keeper does what a dispatcher would")
+			assert.Equal(t, "cancelled", g.state("c"), "a keeper does the work of a dispatcher")
 			assert.Equal(t, "edge_group", g.core("c")["cancelled_by"])
 			assert.Equal(t, "waiting", g.state("b"))
 			assert.Empty(t, g.listed("j"))
@@ -97,7 +97,7 @@ func TestSiblingsNeededElsewhereSurvive(t *testing.T) {
 	})
 }
 
-// TestManySiblings: a call looks at a bounded number of siblings; the rest is kept, and nothing is lost.
+// TestManySiblings: a call processes a bounded number of siblings and keeps the rest for later calls.
 func TestManySiblings(t *testing.T) {
 	t.Parallel()
 	const width = 600
@@ -123,7 +123,7 @@ func TestManySiblings(t *testing.T) {
 			g.managed("", race, fan...)
 			require.True(t, g.end("u000", "success"), "the call must leave some for later")
 			left := living(g)
-			assert.Less(t, left, width-20, "the call must do what its budget allows")
+			assert.Less(t, left, width-20, "the call must cancel as many as its bound allows")
 			assert.GreaterOrEqual(t, left, width-256)
 			assert.Equal(t, "waiting", g.state("j"))
 			b.Check(t, invariant.AnyTime)
@@ -163,7 +163,7 @@ func TestManySiblings(t *testing.T) {
 	})
 }
 
-// TestDrainAndReconcile: what the two calls answer, and that repeats change nothing.
+// TestDrainAndReconcile checks the replies of the two calls, and that repeats change nothing.
 func TestDrainAndReconcile(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -192,7 +192,7 @@ func TestDrainAndReconcile(t *testing.T) {
 			g := fired()
 			g.cancel("b")
 			assert.Equal(t, "drained more", drain(g), "c still runs")
-			assert.Equal(t, g.ids("c"), g.listed("j"), "what has been cancelled is not cancelled again")
+			assert.Equal(t, g.ids("c"), g.listed("j"), "a cancelled sibling is not cancelled again")
 			before := g.dump()
 			assert.Equal(t, "drained more", drain(g))
 			assert.Equal(t, before, g.dump())
@@ -247,8 +247,9 @@ func TestDrainAndReconcile(t *testing.T) {
 	})
 }
 
-// TestSiblingsAreFoundWithoutTheirKeys: a call that brings the group alone still leaves a trace of what it owes. (H-89)
-func TestSiblingsAreFoundWithoutTheirKeys(t *testing.T) {
+// TestCallsWithoutSiblingKeysRecordSiblings: a call with the keys of the group only still records the siblings to cancel.
+// (H-89)
+func TestCallsWithoutSiblingKeysRecordSiblings(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)

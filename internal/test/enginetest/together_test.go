@@ -23,8 +23,8 @@ func (g *graph) open(name string) int {
 	return rows[g.run.Ordinal(name)-1].Open
 }
 
-// TestUpstreamsThatEndTogether ends several upstreams of a node with one call, one of which has ended before: it counts
-// once. The call that ends the last ones hands the node on with what all of them bring that it ends.
+// TestUpstreamsThatEndTogether ends several upstreams of a node with one call. An upstream that has ended before counts
+// once. The call that ends the last ones hands the node on with the results of all upstreams.
 func TestUpstreamsThatEndTogether(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -112,8 +112,8 @@ func TestJoinBetweenCompletions(t *testing.T) {
 	})
 }
 
-// TestChildrenEnterTheLaneTogether makes children of two runs ready with one call, of which only the second have a key:
-// those of the first, which come before the lane has turns, take theirs, too.
+// TestChildrenEnterTheLaneTogether makes children of two runs eligible with one call. Only the second run has a
+// fairness key. The first run's children, which come before the lane has turns, get turns, too.
 func TestChildrenEnterTheLaneTogether(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -149,8 +149,8 @@ func TestChildrenEnterTheLaneTogether(t *testing.T) {
 	})
 }
 
-// TestFedByOne makes nodes ready that take in one result, of which one gets one more upstream meanwhile.
-func TestFedByOne(t *testing.T) {
+// TestReadyNodes_WithOneInput makes nodes ready that take in one result, of which one gets one more upstream meanwhile.
+func TestReadyNodes_WithOneInput(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -180,8 +180,8 @@ func TestFedByOne(t *testing.T) {
 	})
 }
 
-// TestFedByLarge leaves a result out of a claim that is larger than what a claim hands out.
-func TestFedByLarge(t *testing.T) {
+// TestClaimLeavesOutLargeResult leaves a result out of a claim that exceeds the size of a claim's inputs.
+func TestClaimLeavesOutLargeResult(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		g := newGraph(t, b)
@@ -201,7 +201,7 @@ func TestFedByLarge(t *testing.T) {
 	})
 }
 
-// TestRunsThatEndTogether ends two runs with one call: each is told of with its own result.
+// TestRunsThatEndTogether ends two runs with one call, which announces each run with its own result.
 func TestRunsThatEndTogether(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -225,7 +225,7 @@ func TestRunsThatEndTogether(t *testing.T) {
 			assert.Contains(t, message, string(g.id)+" success result of b")
 			assert.Contains(t, message, string(other.id)+" success result of c")
 		case <-g.ctx.Done():
-			t.Fatal("nobody is told")
+			t.Fatal("no message arrives")
 		}
 		assert.Equal(t, "success", g.result().Outcome)
 		assert.Equal(t, "success", other.result().Outcome)
@@ -233,8 +233,8 @@ func TestRunsThatEndTogether(t *testing.T) {
 	})
 }
 
-// TestClaimsOfSeveralByAge claims several at a time where priorities wait, so that some claims take what has waited
-// longest: none is leased twice, and none is left.
+// TestClaimsOfSeveralByAge claims several executions per call from a lane with priorities, so that some claims take the
+// oldest executions: each execution is leased exactly once.
 func TestClaimsOfSeveralByAge(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -265,8 +265,8 @@ func TestClaimsOfSeveralByAge(t *testing.T) {
 	})
 }
 
-// TestInputsOfOneCall claims three nodes that take in many results each: a call hands out those of as many as it may,
-// and leaves those of the others to be read.
+// TestInputsOfOneCall claims three nodes with many inputs each: a call returns the inputs of as many nodes as its limit
+// allows, and leaves the inputs of the others to be read.
 func TestInputsOfOneCall(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

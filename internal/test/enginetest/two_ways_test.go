@@ -20,10 +20,10 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 )
 
-// TestTwoWaysOfSuccess takes two runs of one random graph through the same claims and completions. The calls take the
+// TestPlainAndFieldwiseCompletionAgree takes two runs of one random graph through the same claims and completions. The calls take the
 // bytes of the rows of the first one as they are, since it is plain; the second one is not, so they read and write its
 // rows field by field. Both come to the same rows, results, events and replies. FLOWFABRIC_SEED repeats a graph.
-func TestTwoWaysOfSuccess(t *testing.T) {
+func TestPlainAndFieldwiseCompletionAgree(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		if b.Kind == testserver.OnCluster {
@@ -107,7 +107,7 @@ func (x *twoWays) submit() {
 // step completes some nodes of both runs. It reports whether there were any.
 func (x *twoWays) step() bool {
 	active := slices.Sorted(maps.Keys(x.plain.leases))
-	require.Equal(x.t, active, slices.Sorted(maps.Keys(x.other.leases)), "what was leased")
+	require.Equal(x.t, active, slices.Sorted(maps.Keys(x.other.leases)), "the leased execution")
 	if len(active) == 0 {
 		require.Equal(x.t, x.plain.result().Outcome, x.other.result().Outcome)
 		require.Equal(x.t, "success", x.plain.result().Outcome)
@@ -140,7 +140,7 @@ func (x *twoWays) step() bool {
 	return true
 }
 
-// describe tells what leases of nodes bring, but for what is different in each run.
+// describe returns a text for leases of nodes, without values that differ in each run.
 func describe(nodes map[string]enginerpc.ClaimedExecution) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
@@ -171,7 +171,7 @@ func (x *twoWays) compare() {
 	require.Equal(x.t, states[0], states[1])
 }
 
-// withoutIDs leaves out of a row what is different in each run: of times and of the lease, it keeps which there are.
+// withoutIDs removes values from a row that differ in each run. Of times and the lease it keeps whether they are set.
 func withoutIDs(r rowread.Row) rowread.Row {
 	for _, at := range []*int64{&r.Expires, &r.Acquired, &r.Started, &r.Ended, &r.Changed} {
 		*at = min(*at, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// tick does what is due until nothing is left.
+// tick performs due work until nothing is left.
 func (l *waitFixture) tick() {
 	l.t.Helper()
 	for {
@@ -61,8 +61,8 @@ func numbered(n int) []string {
 	return names
 }
 
-// A node that is replayed before all edges of its first end have been worked off does not tell that end any more.
-func TestReplayBeforeThePostponedEdges(t *testing.T) {
+// A replay before all edges of a node's first end have been resolved discards the remaining edges.
+func TestReplayDiscardsPostponedEdges(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)
 		names := numbered(258)
@@ -86,7 +86,7 @@ func TestReplayBeforeThePostponedEdges(t *testing.T) {
 
 // A node that was cancelled before its upstream had ended, which then closed the flow, does not wait for that upstream
 // when it is replayed.
-func TestReplayOfANodeThatNobodyTold(t *testing.T) {
+func TestReplayOfNodeWithUnresolvedEdge(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)
 		l.submit([]string{"a", "b"}, nil, link{"a", "b", "success_only"})
@@ -101,7 +101,7 @@ func TestReplayOfANodeThatNobodyTold(t *testing.T) {
 }
 
 // An edge that a replay has opened again waits for its upstream, whatever that came to after the skip and before the replay.
-func TestReplayForgetsWhatCameAfterASkip(t *testing.T) {
+func TestReplayReopensEdgeAfterSkip(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)
 		l.submit([]string{"a", "b", "c"}, nil, link{"a", "c", "always"}, link{"b", "c", "success_only"})
@@ -124,8 +124,8 @@ func TestReplayForgetsWhatCameAfterASkip(t *testing.T) {
 	})
 }
 
-// What a flow owed its members when it closed is not owed any more when it runs again.
-func TestRerunAfterACancelByOtherTools(t *testing.T) {
+// A rerun discards the work that was left for members when the flow closed.
+func TestRerunAfterContractCancel(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)
 		l.submit([]string{"a", "b"}, nil, link{"a", "b", "success_only"})
@@ -191,8 +191,8 @@ func TestCancelBetweenTheReleases(t *testing.T) {
 	})
 }
 
-// A replay has all of the time of an attempt, although the attempt before it was put aside with what it had left.
-func TestReplayHasItsTimeout(t *testing.T) {
+// A replay has the full timeout of an attempt, although the attempt before it was suspended with a remaining time.
+func TestReplayHasFullTimeout(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)
 		c := l.call([]string{"a"}, nil)
@@ -218,7 +218,7 @@ func TestReplayHasItsTimeout(t *testing.T) {
 }
 
 // A purge whose caller is gone is led on by the keeper.
-func TestPurgeThatWasLeftBehind(t *testing.T) {
+func TestKeeperFinishesPurge(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)
 		l.submit(numbered(200), nil)

@@ -256,14 +256,14 @@ func TestManyTimeouts(t *testing.T) {
 	})
 }
 
-// TestSignalCommands counts what a signal that ends a wait costs.
+// TestSignalCommands counts the commands of a signal that ends a wait.
 func TestSignalCommands(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		if b.Kind == "embedded" {
 			t.Skip("it does not count commands")
 		}
 		if b.Kind == testserver.OnCluster {
-			t.Skip("the commands of one server are counted, those of a cluster are the same")
+			t.Skip("commands are counted on one server; a cluster executes the same")
 		}
 		l := newWaitFixture(t, b)
 		l.submit([]string{"task"}, map[string]waitSpec{"gate": {}})
@@ -287,7 +287,7 @@ func TestSignalCommands(t *testing.T) {
 	})
 }
 
-// commands counts by name what the server has done.
+// commands returns the server's counts of commands by name.
 func (l *waitFixture) commands() map[string]int {
 	l.t.Helper()
 	client := l.e.Client()

@@ -22,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/runsubmit"
 )
 
-// waitSpec is what a waitpoint node waits for, or a function.
+// waitSpec is the wait condition of a waitpoint node or of a function.
 type waitSpec struct {
 	names    []string
 	mode     string

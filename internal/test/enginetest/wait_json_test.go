@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// A payload that only looks like JSON does not spoil the list of what the others sent.
+// A payload that only resembles JSON does not corrupt the list of the other payloads.
 func TestCollectedPayloadsAreJSON(t *testing.T) {
 	payloads := []string{
 		`1`, `-0.5e+10`, `0`, `-0`, `10.25`, `1E3`, `"a\"b\\"`, `"\\"`, `"é, nan"`, `[]`, `{}`, `{"a":[1,{"b":null}],"c":true}`, ` [ 1 , false ] `,

@@ -75,7 +75,7 @@ func (x *chaos) leased() (enginerpc.ClaimedExecution, bool) {
 	return x.leases[names[x.r.IntN(len(names))]], true
 }
 
-// expected reports whether an error is one that a call may meet because of what came before.
+// expected reports whether earlier calls can cause an error.
 func expected(err error) bool {
 	for _, code := range []enginecore.Code{
 		enginecore.ErrStaleLease, enginecore.ErrLeaseRevoked, enginecore.ErrExecutionNotActive, errorcode.ExecutionNotSuspended,

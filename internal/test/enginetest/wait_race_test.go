@@ -57,7 +57,7 @@ func newRace(t *testing.T, b *enginetest.Bench) *race {
 	return r
 }
 
-// step does what a letter stands for; what a repeat after a lost reply would do, it does twice.
+// step performs the step of a letter. It makes calls twice that a worker repeats after a lost reply.
 func (r *race) step(letter rune) {
 	r.t.Helper()
 	switch letter {
@@ -118,7 +118,7 @@ func (r *race) suspendAgain() {
 	}
 }
 
-// finish does what workers do until the function has ended; they die once more on the way.
+// finish acts as workers until the function has ended; one of them loses its lease on the way.
 func (r *race) finish() {
 	r.t.Helper()
 	spec := waitSpec{names: []string{"yes"}, timeout: time.Millisecond, then: "auto_resume_with_timeout_signal"}
@@ -144,8 +144,8 @@ func (r *race) finish() {
 	require.Fail(r.t, "the function does not end", "%v", r.core("task"))
 }
 
-// TestWaitRaces plays suspend, signal, timeout, cancel and the death of the worker in all orders. A signal that was
-// accepted is what the wait brings, once; one that was not is nowhere.
+// TestWaitRaces plays suspend, signal, timeout, cancel and the death of the worker in all orders. The wait returns an
+// accepted signal exactly once, and a refused signal is stored nowhere.
 func TestWaitRaces(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -254,7 +254,7 @@ func TestEarlySignals(t *testing.T) {
 	})
 }
 
-// TestWaitLimits goes beyond the limits of signals and waits; what is refused changes nothing.
+// TestWaitLimits exceeds the limits of signals and waits; a refusal changes nothing.
 func TestWaitLimits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -274,7 +274,8 @@ func TestWaitLimits(t *testing.T) {
 		refused(l.signalling(gate, "x", "ann", strings.Repeat("x", 65537)), enginecore.ErrSignalTooLarge, "65536")
 		refused(l.signalling(gate, strings.Repeat("x", 257), "ann", ""), errorcode.InvalidInput, "signal_name")
 		refused(l.signalling(gate, "x", strings.Repeat("x", 257), ""), errorcode.InvalidInput, "source_identity")
-		// All that who waits receives counts: of each signal 12 bytes beside the payload, its name, category and source.
+		// The limit counts all signals of a wait: per signal 12 bytes, the payload, the name, the category and the
+		// source.
 		for range 16 {
 			assert.Equal(t, "accepted", l.send("gate", "x", "ann", strings.Repeat("x", 65536-20)))
 		}
@@ -322,8 +323,8 @@ func TestWaitLimits(t *testing.T) {
 	})
 }
 
-// TestNoSecret makes calls that need a signing secret where there is none.
-func TestNoSecret(t *testing.T) {
+// TestCallsWithoutSigningSecret makes calls that need a signing secret where there is none.
+func TestCallsWithoutSigningSecret(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)

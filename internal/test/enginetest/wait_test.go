@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/invariant"
 )
 
-// TestEdgeKinds ends an upstream in each way and looks at what becomes of a node behind an edge of each kind.
+// TestEdgeKinds ends an upstream in each way and checks the state of a node downstream of an edge of each kind.
 func TestEdgeKinds(t *testing.T) {
 	t.Parallel()
 	table := map[string]map[string]string{
@@ -351,8 +351,8 @@ func TestLargeJournal(t *testing.T) {
 	})
 }
 
-// TestTokensGiveNoMore tries tokens that do not belong to the waitpoint: the answer is one, and nothing changes.
-func TestTokensGiveNoMore(t *testing.T) {
+// TestWrongTokensAreRefused tries tokens that do not belong to the waitpoint: the answer is one, and nothing changes.
+func TestWrongTokensAreRefused(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newWaitFixture(t, b)

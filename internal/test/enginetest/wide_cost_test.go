@@ -31,9 +31,9 @@ func serverCommands(ctx context.Context, t *testing.T, e *enginerpc.Conn) (total
 	return total
 }
 
-// What calls do for wide graphs does not take a command for each node: graphs are stored by the chunk, runs of them begin as copies,
-// and rows of nodes that are next to each other are read and written together. No other test runs meanwhile, since the
-// commands are those of the server that all tests share.
+// Calls on wide graphs do not need a command for each node: graphs are stored in chunks, their runs begin as copies,
+// and adjacent rows are read and written together. No other test runs at the same time, since the commands are counted
+// on the server that all tests share.
 func TestCostOfWideGraphs(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey)
 	const width = 1000
@@ -64,7 +64,7 @@ func TestCostOfWideGraphs(t *testing.T) {
 	require.True(t, more, "some must be left for later")
 	calls := 0
 	for ; more; calls++ {
-		count(g, "call that goes on", 70, func() {
+		count(g, "call that continues", 70, func() {
 			reply, err := g.e.Tick(g.ctx, enginerpc.TickCall{Partition: g.p, Limit: 128})
 			require.NoError(t, err)
 			more = reply.More

@@ -65,7 +65,7 @@ func (c *checker) checkBudgets(p *partition, mode Mode) {
 		kind, rest, _ := strings.Cut(text, " ")
 		if id, reservation, _ := strings.Cut(rest, " "); kind == "held" {
 			if b := p.budgets[id]; b == nil || b.parts["reservations"].hash[reservation] == "" {
-				c.fault(RuleBudgets, p.key("ffx:"+p.tag+":budget_due"), "%s is owed, but there is no such reservation", text)
+				c.fault(RuleBudgets, p.key("ffx:"+p.tag+":budget_due"), "%s is owed, but the reservation does not exist", text)
 			}
 		}
 		if mode == Quiescent && (kind == "gate" || kind == "breach") {
@@ -74,7 +74,7 @@ func (c *checker) checkBudgets(p *partition, mode Mode) {
 	}
 }
 
-// reserved compares what is reserved with the reservations.
+// reserved compares a budget's reserved amounts with its reservations.
 func (c *checker) reserved(b *budgetRecord) {
 	sums := make(map[string]int)
 	for id, text := range b.parts["reservations"].hash {
@@ -102,12 +102,12 @@ func (c *checker) reserved(b *budgetRecord) {
 func (c *checker) watched(p *partition, b *budgetRecord) {
 	for id := range b.parts["reservations"].hash {
 		if _, found := p.indexes["budget_due"].scores["held "+b.parts[""].hash["budget_id"]+" "+id]; !found {
-			c.fault(RuleBudgets, b.key, "nobody looks after the lease of reservation %s", id)
+			c.fault(RuleBudgets, b.key, "no keeper checks the lease of reservation %s", id)
 		}
 	}
 }
 
-// budgetsOfGraph is the field budgets of a run whose budgets are those of its graph.
+// budgetsOfGraph is the field budgets of a run that uses the budgets of its graph.
 const budgetsOfGraph = "graph"
 
 // gates checks the budget gates of a partition of flows.

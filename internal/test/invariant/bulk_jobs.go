@@ -1,12 +1,12 @@
 package invariant
 
-// bulkJobs checks that each bulk job is in both indexes of its partition: while it runs, a keeper looks at it, and when
-// it is over, its record is removed at some time.
+// bulkJobs checks that each bulk job is in both indexes of its partition: a keeper finds a running job in the one, and
+// removes the record of an ended job by the other.
 func (c *checker) bulkJobs(p *partition) {
 	all, due := p.index("bulk_jobs"), p.indexes["bulk_jobs_due"].scores
 	for id := range due {
 		if !all[id] {
-			c.fault(RuleBulkJobs, p.key("ffx:"+p.tag+":bulk_jobs_due"), "holds %s, which is no bulk job", id)
+			c.fault(RuleBulkJobs, p.key("ffx:"+p.tag+":bulk_jobs_due"), "holds %s, which is not a bulk job", id)
 		}
 	}
 	for id := range all {

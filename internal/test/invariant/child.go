@@ -24,10 +24,10 @@ func (c *checker) children(p *partition) {
 		}
 		_, found := listed[id]
 		if !found && !f.closed() {
-			c.fault(RuleStuck, f.key, "belongs to a node, but nobody will ask whether that still wants it")
+			c.fault(RuleStuck, f.key, "belongs to a node, but no keeper will check whether the node still needs it")
 		}
 		if !found && f.closed() && f.core["told"] != f.core["ends"] {
-			c.fault(RuleStuck, f.key, "has ended %s times, but its node has heard of end %q, and nobody will tell it", f.core["ends"], f.core["told"])
+			c.fault(RuleStuck, f.key, "has ended %s times, but its node was notified of end %q, and no keeper will notify it", f.core["ends"], f.core["told"])
 		}
 		if f.closed() && number(f.core["ends"]) == 0 {
 			c.fault(RuleFlow, f.key, "is closed, but its end was not counted")

@@ -34,8 +34,8 @@ func (p *partition) contractOutcome(f *flowRecord) string {
 	return "success"
 }
 
-// contractFlow checks what holds for a flow that was submitted call by call. Edges may lag behind their upstreams, and
-// members behind a cancel, until all is done.
+// contractFlow checks a flow that was submitted call by call. Until all work is done, edges may lag after their
+// upstreams, and members after a cancel.
 func (c *checker) contractFlow(p *partition, f *flowRecord, mode Mode) {
 	for id := range f.members() {
 		e := p.executions[id]
@@ -61,7 +61,7 @@ func (c *checker) contractFlow(p *partition, f *flowRecord, mode Mode) {
 			c.fault(RuleOrder, e.key, "has begun, but only %d of its edges are satisfied", satisfied)
 		}
 		if _, has := e.parts["result"]; !has && e.get("terminal_outcome") == "success" {
-			c.fault(RuleResult, e.key, "succeeded, but there is no result")
+			c.fault(RuleResult, e.key, "succeeded, but has no result")
 		}
 		if mode == Quiescent && !e.terminal() {
 			c.fault(RuleQuiescent, e.key, "is %s, %s (%s)", e.get("lifecycle_phase"), e.get("eligibility_state"), e.get("blocking_detail"))

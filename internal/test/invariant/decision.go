@@ -28,8 +28,8 @@ func kindOfCase(flags byte) string {
 
 func isCase(kind string) bool { return strings.HasPrefix(kind, caseKind) }
 
-// outcomeFor is what an upstream came to for an edge of a kind: for one of a case, success only if the upstream has
-// decided for that.
+// outcomeFor is an upstream's outcome for an edge of a kind: for the edge of a case, success only if the upstream has
+// decided for that case.
 func (e *execution) outcomeFor(kind string) string {
 	outcome := e.get("terminal_outcome")
 	if !isCase(kind) || outcome != succeeded {

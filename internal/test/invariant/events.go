@@ -78,7 +78,7 @@ func (c *checker) events(p *partition, f *flowRecord) {
 	log, exists := f.parts["events"]
 	key := p.key("flow:" + p.tag + ":" + f.id + ":events")
 	if !exists || len(log.list) == 0 {
-		c.fault(RuleEvents, key, "there is no event log")
+		c.fault(RuleEvents, key, "the event log is missing")
 		return
 	}
 	happened, malformed := happenedIn(log.list)
@@ -167,7 +167,7 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry logged, n
 	}
 	e := nodes[node]
 	if e == nil {
-		c.fault(RuleEvents, key, "%d: %s of node %q, which is no member", entry.index, event, node)
+		c.fault(RuleEvents, key, "%d: %s of node %q, which is not a member", entry.index, event, node)
 		return
 	}
 	switch event {
@@ -175,7 +175,7 @@ func (c *checker) event(p *partition, f *flowRecord, key string, entry logged, n
 		h.replayed(node, e)
 		return
 	case "budget_soft", "budget_hard":
-		return // what follows from a use of a budget may be told later
+		return // effects of the use of a budget may be logged later
 	}
 	if h.ended[node] != "" {
 		c.fault(RuleEvents, key, "%d: %s of node %s, which is %s already", entry.index, event, node, h.ended[node])

@@ -56,7 +56,7 @@ func publicState(e *execution) string {
 		return "delayed"
 	case "blocked_by_dependencies":
 		if e.get("ending_lease") != "" {
-			return "active" // its function is told to stop
+			return "active" // its function has been notified to stop
 		}
 		return "waiting_children"
 	}
@@ -120,7 +120,7 @@ func (c *checker) state(e *execution) {
 	if e.get("lifecycle_phase") != "active" {
 		for _, field := range []string{"current_lease_id", "current_worker_id", "current_worker_instance_id", "lease_expires_at"} {
 			if e.get(field) != "" {
-				c.fault(RuleState, e.key, "%s is %q although nobody holds the execution", field, e.get(field))
+				c.fault(RuleState, e.key, "%s is %q although no worker holds the execution", field, e.get(field))
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func (c *checker) attempts(e *execution, kept bool) {
 	if e.inRow() {
 		gone = 1
 		if len(e.attempts) > 0 || e.get("total_attempt_count") != "1" {
-			c.fault(RuleAttempts, e.key, "the only attempt is marked as standing in the row alone; %d have records, %s in all",
+			c.fault(RuleAttempts, e.key, "the only attempt is marked as stored in the row only; %d have records, %s in all",
 				len(e.attempts), e.get("total_attempt_count"))
 		}
 		if phase := e.get("lifecycle_phase"); phase != "active" && e.get("terminal_outcome") != "success" {
@@ -163,7 +163,7 @@ func (c *checker) attempts(e *execution, kept bool) {
 		}
 		c.attempt(e, number, a)
 		if other, taken := ids[a.record["attempt_id"]]; taken {
-			c.fault(RuleAttempts, a.key, "attempt_id %s is also that of attempt %s", a.record["attempt_id"], other)
+			c.fault(RuleAttempts, a.key, "attempt_id %s is also the id of attempt %s", a.record["attempt_id"], other)
 		}
 		ids[a.record["attempt_id"]] = number
 		switch a.record["attempt_state"] {
@@ -239,14 +239,14 @@ func (c *checker) attempt(e *execution, number string, a *attempt) {
 	}
 }
 
-// result checks that what succeeded has a result, and nothing else.
+// result checks that exactly the succeeded executions have a result.
 func (c *checker) result(e *execution) {
 	_, has := e.parts["result"]
 	key := strings.TrimSuffix(e.key, "core") + "result"
 	if success := e.get("terminal_outcome") == "success"; has && !success && number(e.get("replay_count")) == 0 {
 		c.fault(RuleResult, key, "there is a result, but the execution is %s", e.get("public_state"))
 	} else if !has && success && e.managed() {
-		c.fault(RuleResult, key, "there is no result, but the execution succeeded")
+		c.fault(RuleResult, key, "the result is missing, but the execution succeeded")
 	}
 }
 
@@ -375,7 +375,7 @@ func (c *checker) leases(p *partition) {
 		for id := range l.scores {
 			e := p.executions[id]
 			if e == nil || e.get("lifecycle_phase") != "active" || e.get("ownership_state") == "leased" || e.get("current_lane") != l.lane {
-				c.fault(RuleLease, l.key, "holds %s, which nobody has lost", id)
+				c.fault(RuleLease, l.key, "holds %s, whose worker is not lost", id)
 			}
 		}
 	}
@@ -389,7 +389,7 @@ func (c *checker) leaseRecord(e *execution, active bool, owner string) {
 		return
 	}
 	if !exists && active && owner == "leased" {
-		// The record goes a while after the lease has run out, which may be before somebody marks it.
+		// The record expires some time after the lease, possibly before any call marks the lease as expired.
 		return
 	}
 	if !exists {

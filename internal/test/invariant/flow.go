@@ -56,7 +56,7 @@ func (c *checker) deps(p *partition, e *execution) {
 	if open := e.waitsFor(); !blocked && !e.terminal() && open > 0 {
 		c.fault(RuleDeps, e.key, "is %s, %s with %d unresolved edges", e.get("lifecycle_phase"), e.get("eligibility_state"), open)
 	}
-	// A node is skipped, too, if the run that it stands for has no result. A fork keeps it skipped, and has no such run.
+	// A node is also skipped if its child run has no result. A fork keeps such a node skipped without a child run.
 	hollow := e.get("child_outcome") == "success" || p.keeps(e)
 	if e.get("terminal_outcome") == "skipped" && impossible == 0 && !e.upstreamReplayed() && !hollow {
 		c.fault(RuleDeps, e.key, "node %s of flow %s was skipped (%s), but no edge is impossible", e.node(), e.get("flow_id"), e.get("failure_reason"))
@@ -102,7 +102,7 @@ func (c *checker) dep(p *partition, e *execution, key, edge string, dep map[stri
 		}
 	default:
 		f := p.flows[e.get("flow_id")]
-		// What was replayed waits until its upstreams are replayed as well, if they need to be.
+		// A replayed execution waits until those upstreams are replayed that have to be.
 		waits := number(e.get("replay_count")) > 0 && !satisfied
 		if up.terminal() && !e.terminal() && !waits && f != nil && !f.rerunning() && f.open() && !p.unresolved[up.id].set[edge] && !p.inBacklog(up.id) {
 			c.fault(RuleStuck, key, "is unsatisfied, but the upstream has ended (%s) and the edge is not in the backlog",
@@ -169,7 +169,7 @@ func (c *checker) flow(p *partition, f *flowRecord) {
 	}
 	for id := range pending {
 		if !f.members()[id] {
-			c.fault(RuleFlow, f.key, "pending_cancels holds %s, which is no member", id)
+			c.fault(RuleFlow, f.key, "pending_cancels holds %s, which is not a member", id)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func (c *checker) managedFlow(p *partition, f *flowRecord) {
 		}
 	}
 	if replayed {
-		// A node that succeeds when it is run again leaves those behind it skipped.
+		// A node that succeeds in a rerun leaves its downstreams skipped.
 		delete(outcomes, "skipped")
 	}
 	c.outcome(p, f, outcomes)
@@ -286,7 +286,7 @@ func (c *checker) outcome(p *partition, f *flowRecord, outcomes map[string]int) 
 		}
 	case "cancelled":
 		if f.core["cancelled_at"] == "" && (cancelled == 0 || failed > 0) {
-			c.fault(RuleClosed, f.key, "outcome is cancelled, but nobody asked for it; members are %s", counts(outcomes))
+			c.fault(RuleClosed, f.key, "outcome is cancelled, but no cancel was requested; members are %s", counts(outcomes))
 		}
 	}
 }
@@ -330,7 +330,7 @@ func (c *checker) member(p *partition, f *flowRecord, e *execution) {
 	}
 }
 
-// membership checks the lists of everything against what exists.
+// membership checks the lists of all executions and flows against the records.
 func (c *checker) membership(p *partition) {
 	allKey := p.key("idx:" + p.tag + ":all_executions")
 	all := p.index("all_executions")
@@ -345,7 +345,7 @@ func (c *checker) membership(p *partition) {
 		if f := p.flows[flowID]; f == nil || f.core == nil {
 			c.fault(RuleUnknownFlow, e.key, "flow_id is %s, which does not exist", flowID)
 		} else if !f.members()[id] {
-			c.fault(RuleFlow, e.key, "flow_id is %s, but is no member of it", flowID)
+			c.fault(RuleFlow, e.key, "flow_id is %s, but is not a member of it", flowID)
 		}
 	}
 	for id := range all {

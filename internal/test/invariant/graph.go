@@ -27,7 +27,7 @@ var graphFields = []string{
 	"attempt_timeout", "delay", "wait", "join", "ups", "downs", "limits",
 }
 
-// graph is what is the same for all runs of a graph in a partition.
+// graph is the part that all runs of a graph in a partition share.
 type graph struct {
 	key    string
 	hash   map[string]string
@@ -86,12 +86,12 @@ func (g *graph) addChunk(chunk string) error {
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) > graphChunk {
-		return fmt.Errorf("is no list of at most %d nodes", graphChunk)
+		return fmt.Errorf("is not a list of at most %d nodes", graphChunk)
 	}
 	for _, item := range list {
 		values, ok := item.([]any)
 		if !ok || len(values) != len(graphFields) {
-			return fmt.Errorf("a node is no list of %d fields", len(graphFields))
+			return fmt.Errorf("a node is not a list of %d fields", len(graphFields))
 		}
 		n := graphNode{fields: make(map[string]string, len(values))}
 		for i, field := range graphFields {
@@ -197,7 +197,7 @@ func (p *packed) value() (any, error) {
 	return nil, errPacked
 }
 
-// sized reads a number of so many bytes, and with it what it is the size of.
+// sized reads a number of the given width, and then the data of that size.
 func (p *packed) sized(bytes int, read func(n int) (any, error)) (any, error) {
 	n, err := p.size(bytes)
 	if err != nil {

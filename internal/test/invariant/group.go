@@ -122,7 +122,7 @@ func (c *checker) owedSiblings(p *partition, mode Mode) {
 	for id, f := range p.flows {
 		for child := range f.siblings {
 			if !owed[id+"|"+child] {
-				c.fault(RuleStuck, key, "does not hold %s|%s, whose siblings were not all looked at", id, child)
+				c.fault(RuleStuck, key, "does not hold %s|%s, some of whose siblings were not processed", id, child)
 			}
 		}
 		for child, g := range f.groups {

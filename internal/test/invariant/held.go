@@ -2,8 +2,8 @@ package invariant
 
 import "strings"
 
-// heldBack checks what keeps executions of managed flows from starting: pauses, limits, and the time within which they
-// must start; and that their lanes are known.
+// heldBack checks the data that keep executions of managed flows from starting: pauses, limits and start deadlines. It
+// also checks that their lanes are known.
 func (c *checker) heldBack(p *partition) {
 	held, starts := p.indexes["held"].scores, p.indexes["start_deadlines"].scores
 	timeouts, lanes := p.indexes["attempt_timeout"].scores, p.index("lanes")

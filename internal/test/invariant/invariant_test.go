@@ -49,7 +49,7 @@ func diamond(t *testing.T, pass, hold *activity.Activity[int, int]) *flow.Defini
 	return def
 }
 
-// contractDiamond has the same nodes, without what contract mode does not do.
+// contractDiamond has the same nodes, without options that contract mode does not support.
 func contractDiamond(t *testing.T, pass, hold *activity.Activity[int, int]) *flow.Definition[int, int] {
 	f := flow.New[int, int]("diamond")
 	a := flow.Node(f, "a", pass, f.Input())
@@ -291,7 +291,7 @@ func (s *stage) expand(word string) string {
 	panic("unknown name " + word)
 }
 
-// column is where a value stands in a row or a header, and of how many bytes it is.
+// column is the offset and the width of a value in a row or a header, in bytes.
 type column struct{ at, bytes int }
 
 var rowColumns = map[string]column{
@@ -363,7 +363,7 @@ func (s *stage) stored(t *testing.T, prefix string) []string {
 	return keys
 }
 
-func TestGoodKeyspace(t *testing.T) {
+func TestCheck_AcceptsGoodKeyspace(t *testing.T) {
 	s := newStage(t)
 	report, err := invariant.Check(context.Background(), engine.ConnOf(s.Engine.Internal()).Client(), s.Prefix, invariant.AnyTime)
 	require.NoError(t, err)
@@ -378,7 +378,7 @@ func TestGoodKeyspace(t *testing.T) {
 	s.Settle(t)
 }
 
-// damage is what commands do to a good keyspace, and what the checker must say of it.
+// damage is a change of a valid keyspace by commands, and the fault that the checker must report.
 type damage struct {
 	rule     invariant.Rule
 	commands string

@@ -24,7 +24,8 @@ type partition struct {
 	schedules   map[string]*schedule
 	bulkJobs    map[string]map[string]string
 	runKeys     map[string]*runKey
-	// budgets are those of a partition of budgets; budgetWaiting are the executions that wait for one, by its id.
+	// budgets are the records of a partition of budgets; budgetWaiting are the executions that wait for a budget, by
+	// its id.
 	budgets       map[string]*budgetRecord
 	budgetWaiting map[string]value
 	graphs        map[string]*graph // by the hash of their form
@@ -59,14 +60,14 @@ type flowRecord struct {
 	core  map[string]string
 	parts map[string]value // members, events, nodes, …
 	run   *runHead         // of a run with rows
-	joins map[string]value // join → how its edges stand
-	// moreFields are the fields without columns, once they have been looked at.
+	joins map[string]value // join → the states of its edges
+	// moreFields are the fields without columns; nil until first read.
 	moreFields map[int]map[string]string
 	allMembers set
 	edges      map[string]map[string]string
 	out        map[string]value
 	in         map[string]value
-	// groups are the edge groups by downstream, siblings the edges that were not looked at when a group fired.
+	// groups are the edge groups by downstream, siblings the edges that were still open when a group fired.
 	groups   map[string]map[string]string
 	siblings map[string]value
 }
@@ -96,7 +97,7 @@ func (p *partition) index(name string) set { return members(p.indexes[name]) }
 
 type set = map[string]bool
 
-// members are those of the flow's set, and the nodes of its graph.
+// members are the members in the flow's set, and the nodes of its graph.
 func (f *flowRecord) members() set {
 	if f.run == nil {
 		return f.parts["members"].set

@@ -15,8 +15,8 @@ func sharesLanes(values map[string]value) bool {
 	return false
 }
 
-// settlesWith is the tag under which a key is read. Where partitions share their lanes, what one of them says agrees with
-// the lanes only when both were read at the same time.
+// settlesWith is the tag under which a key is read. If partitions share their lanes, a partition's keys agree with the
+// lanes only if both were read at the same time.
 func settlesWith(key string, together bool) string {
 	tag := tagOf(key)
 	if together && strings.HasPrefix(tag, "{fp:") {
@@ -86,7 +86,8 @@ func (s *Snapshot) spreadLanes() {
 	}
 }
 
-// spread splits the members of a set by the partitions of the executions. What names none stays with the home.
+// spread splits the members of a set by the partitions of the executions. Members without a partition stay in the home
+// partition.
 func (s *Snapshot) spread(scores map[string]float64) map[*partition]map[string]float64 {
 	parts := make(map[*partition]map[string]float64)
 	for id, score := range scores {
@@ -106,7 +107,7 @@ func (s *Snapshot) spread(scores map[string]float64) map[*partition]map[string]f
 	return parts
 }
 
-// lineUp tells a partition that the key of a queue is in line, if it is.
+// lineUp adds the key of a queue to a partition's turns, if the key is in line.
 func (s *Snapshot) lineUp(p *partition, q queue, turns []laneIndex) {
 	for _, t := range turns {
 		if place, found := t.scores[q.fairKey]; found && t.lane == q.lane {

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Read reads every key of a prefix. A partition is taken when two readings in a row agree, so that what belongs
-// together is seen together although the keys are read one by one; Unsettled lists those that never held still.
+// Read reads all keys with a prefix. It accepts a partition once two consecutive readings agree, so that related keys
+// are consistent although they are read one by one. Unsettled lists partitions that never settled.
 func Read(ctx context.Context, client rueidis.Client, prefix string) (*Snapshot, error) {
 	before, err := readOnce(ctx, client, prefix)
 	if err != nil {

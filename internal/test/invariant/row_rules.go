@@ -7,7 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/rowread"
 )
 
-// graphEdgeID is an id for the n-th edge of a graph that leads to a node, where others have that of their record.
+// graphEdgeID returns an id for the n-th edge of a graph to a node, in place of the id of an edge's record.
 func graphEdgeID(ordinal, n int) string {
 	return graphEdgePrefix + strconv.Itoa(ordinal) + " " + strconv.Itoa(n)
 }
@@ -16,7 +16,7 @@ const graphEdgePrefix = "graph "
 
 func ofGraph(edge string) bool { return strings.HasPrefix(edge, graphEdgePrefix) }
 
-// fillEdges gives a run the edges of its graph, as records would have them, and its nodes what they know of them.
+// fillEdges adds to a run the edges of its graph in the form of records, and to its nodes their edges.
 func (p *partition) fillEdges(f *flowRecord) {
 	for i := range f.run.rows {
 		down := p.execution(nodeID(p.tag, f.id, i+1))
@@ -52,11 +52,11 @@ func (f *flowRecord) link(up, down, edge string) {
 	f.out[up].set[edge], f.in[down].set[edge] = true, true
 }
 
-// letters are how the edges of a join stand, in its string.
+// letters are the states of a join's edges by their letters in its string.
 var letters = map[byte]string{'s': "satisfied", 'l': "satisfied", 'f': "impossible", 'c': "impossible", 'x': "impossible", 'k': "impossible"}
 
-// stateOf is how an edge of a graph stands: that of a join by the join's string, any other by the end of its upstream,
-// once that has been told.
+// stateOf returns the state of an edge of a graph: for a join, the letter in the join's string; otherwise the outcome
+// of the upstream, once the edge is resolved.
 func (p *partition) stateOf(f *flowRecord, up, down *execution, edge graphEdge) (state string, late bool) {
 	if n := f.run.definition.node(down.row.ordinal); n.get("join") != "" {
 		text := f.joins[down.id].text
@@ -74,7 +74,7 @@ func (p *partition) stateOf(f *flowRecord, up, down *execution, edge graphEdge) 
 	return "impossible", false
 }
 
-// tells reports whether the edge from one node to another is among those that have been resolved.
+// Whether the edge from one node to another has been resolved.
 func (g *graph) tells(up *row, ordinal int) bool {
 	n := g.node(up.ordinal)
 	if n == nil {
@@ -88,7 +88,7 @@ func (g *graph) tells(up *row, ordinal int) bool {
 	return false
 }
 
-// rows checks the form of runs with rows, and that what belongs to them agrees.
+// rows checks the form of runs with rows, and the keys that belong to them.
 func (c *checker) rows(p *partition) {
 	uses := make(map[string]int)
 	for _, f := range p.flows {
@@ -118,7 +118,7 @@ func (c *checker) rows(p *partition) {
 	c.registry(p)
 }
 
-// rowless checks that a flow without rows has none of what belongs to them.
+// rowless checks that a flow without rows has no keys that belong to rows.
 func (c *checker) rowless(f *flowRecord) {
 	for _, part := range []string{"more", "results"} {
 		if _, found := f.parts[part]; found {
@@ -152,7 +152,7 @@ func (c *checker) graph(g *graph) {
 			}
 			other, found := ups[ends{i + 1, e.ordinal}]
 			if !found || other.kind != e.kind || other.carries != e.carries {
-				c.fault(RuleRows, g.key, "the edge from node %d to %d is not that of the other end", i+1, e.ordinal)
+				c.fault(RuleRows, g.key, "the edge from node %d to %d differs from the one at the other end", i+1, e.ordinal)
 			}
 			delete(ups, ends{i + 1, e.ordinal})
 		}
@@ -216,7 +216,7 @@ func (c *checker) registry(p *partition) {
 	}
 }
 
-// run checks the rows of one run against its graph and what belongs to them.
+// run checks the rows of one run against its graph and the keys that belong to it.
 func (c *checker) run(p *partition, f *flowRecord) {
 	g := f.run.definition
 	switch {
@@ -239,7 +239,7 @@ func (c *checker) run(p *partition, f *flowRecord) {
 		return
 	}
 	if f.run.input != "" && f.parts["input"].text != "" {
-		c.fault(RuleRows, f.run.key, "has an input behind its rows, and another one in a key of its own")
+		c.fault(RuleRows, f.run.key, "has an input after its rows, and another one in its own key")
 	}
 	c.plain(p, f)
 	for i := range f.run.rows {
@@ -302,11 +302,11 @@ func (c *checker) moreOf(f *flowRecord, e *execution) {
 	n := f.run.definition.node(r.ordinal)
 	for field, text := range map[string]string{"lane_id": n.get("lane_id"), "current_lane": n.get("lane_id"), "priority": n.get("priority")} {
 		if own, found := fields[field]; found && own == text {
-			c.fault(RuleRows, e.key, "%s is %s beside the row, as the graph says already", field, own)
+			c.fault(RuleRows, e.key, "%s is %s outside the row, as in the graph already", field, own)
 		}
 	}
 	if r.lease == otherLease && fields["lease"] == "" {
-		c.fault(RuleLease, e.key, "the lease is said to be beside the row, but is not")
+		c.fault(RuleLease, e.key, "the lease is marked as outside the row, but is missing")
 	}
 	if !e.terminal() {
 		return
@@ -318,7 +318,7 @@ func (c *checker) moreOf(f *flowRecord, e *execution) {
 	}
 }
 
-// joinLetters checks that the string of a join knows of its own edges alone.
+// joinLetters checks that the string of a join has states of its own edges only.
 func (c *checker) joinLetters(f *flowRecord, e *execution) {
 	text := f.joins[e.id].text
 	ups := make(map[int]bool)
@@ -342,9 +342,9 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 	}
 	switch {
 	case r.told > len(n.downs):
-		c.fault(RuleDeps, e.key, "%d edges have been told, %d lead on", r.told, len(n.downs))
+		c.fault(RuleDeps, e.key, "%d edges have been resolved, %d exist", r.told, len(n.downs))
 	case r.told > 0 && !e.terminal():
-		c.fault(RuleDeps, e.key, "%d edges have been told, but it is %s", r.told, e.get("lifecycle_phase"))
+		c.fault(RuleDeps, e.key, "%d edges have been resolved, but it is %s", r.told, e.get("lifecycle_phase"))
 	case r.open > len(n.ups)+len(e.parts["deps:unresolved"].set):
 		c.fault(RuleDeps, e.key, "%d edges are open, %d lead to it", r.open, len(n.ups))
 	}
@@ -352,7 +352,7 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 		c.fault(RuleLease, e.key, "shows a lease: %t, in phase %s", r.flag(rowread.NodeRowLeased), e.get("lifecycle_phase"))
 	}
 	if text := p.indexes["workers"].hash[strconv.Itoa(int(r.worker))]; r.worker > 0 && text == "" {
-		c.fault(RuleLease, e.key, "is held by worker number %d, which nobody knows", r.worker)
+		c.fault(RuleLease, e.key, "is held by worker number %d, which is unknown", r.worker)
 	}
 	if (r.worker > 0) != r.flag(rowread.NodeRowLeased) {
 		c.fault(RuleLease, e.key, "shows a lease: %t, of worker number %d", r.flag(rowread.NodeRowLeased), r.worker)
@@ -365,14 +365,14 @@ func (c *checker) row(p *partition, f *flowRecord, e *execution) {
 		c.fault(RuleDeps, e.key, "is a join by its graph, but has no edge group")
 	}
 	if _, found := f.joins[e.id]; !found && join != nil && n.get("join") != "" && (f.open() || join.fired()) && f.joinTold(e) {
-		c.fault(RuleDeps, e.key, "an upstream has been told, but nothing is known of its edges")
+		c.fault(RuleDeps, e.key, "an upstream has resolved its edge, but the join has no states of edges")
 	}
 	c.joinLetters(f, e)
 	c.moreOf(f, e)
 	c.rowIndexes(p, e)
 }
 
-// joinTold reports whether an upstream of a join has told its end, in a run of which nothing runs again.
+// joinTold reports whether an upstream of a join has resolved its edge, in a run that was never rerun.
 func (f *flowRecord) joinTold(e *execution) bool {
 	if f.core["rerun_count"] != "" || f.run.replayed {
 		return false
@@ -397,14 +397,13 @@ func (c *checker) rowIndexes(p *partition, e *execution) {
 	}
 }
 
-// unlisted reports whether a lane index holds no executions with rows: their rows alone tell.
+// unlisted reports whether a lane index never contains executions with rows: the rows alone hold these states.
 func unlisted(index string) bool {
 	return index == "terminal" || index == "active" || index == "blocked:dependencies"
 }
 
-// openEdges is how many edges of the graph a node waits for, by how they stand. known is false where that does not
-// follow from the ends of the upstreams: a run that is over tells no node, and one that has ended does not count what
-// it is told.
+// openEdges counts the unresolved edges to a node. known is false if the count of the row may differ: a closed run
+// resolves no edges, and an ended node does not count its resolved ones.
 func (e *execution) openEdges(f *flowRecord, join edgeGroup) (open int, known bool) {
 	if join.fired() {
 		return 0, true
@@ -417,7 +416,7 @@ func (e *execution) openEdges(f *flowRecord, join edgeGroup) (open int, known bo
 	return open, f.open() && !e.terminal() && !f.run.replayed
 }
 
-// rowDeps checks how the edges stand that lead to a node with a row. It returns how many of them are impossible.
+// rowDeps checks the states of the edges to a node with a row. It returns the number of impossible edges.
 func (c *checker) rowDeps(p *partition, e *execution, join edgeGroup, unresolved int) (impossible int) {
 	f := e.row.run
 	if open, known := e.openEdges(f, join); known && e.row.open != open+unresolved {
@@ -444,7 +443,7 @@ func (c *checker) rowDeps(p *partition, e *execution, join edgeGroup, unresolved
 	return impossible
 }
 
-// joinEdge checks how an edge of a join stands against the end of its upstream.
+// joinEdge checks the state of a join's edge against the outcome of its upstream.
 func (c *checker) joinEdge(e *execution, edge rowEdge) {
 	if edge.state == "unsatisfied" || number(edge.up.get("replay_count")) > 0 {
 		return

@@ -36,14 +36,14 @@ type runHead struct {
 	key        string
 	count      int
 	flags      int
-	open       int // what the header says, or else the rows
+	open       int // from the header, or else counted in the rows
 	created    int64
 	graph      string
 	rows       []row
 	input      string // when it is stored with the rows
 	result     string // of the only node, when it is stored with the rows
 	definition *graph // nil when the graph is missing
-	extended   bool   // members or edges have been added to those of the graph
+	extended   bool   // members or edges were added after the submission
 	replayed   bool   // an edge may be resolved again
 }
 
@@ -77,16 +77,16 @@ func readRows(key, text string) (*runHead, string) {
 	if behind := b[min(want, len(b)):]; h.flags&rowread.RunHeadInput != 0 {
 		h.input, behind = textBehind(behind)
 		if h.input == "" {
-			return h, "is marked as having its input behind the rows, but has none there"
+			return h, "is marked as having its input after the rows, but has none there"
 		}
 		b = append(b[:want:want], behind...)
 	}
 	if h.count == 1 && len(b) >= want {
-		h.result, _ = textBehind(b[want:]) // what a longer one has left behind it means nothing
+		h.result, _ = textBehind(b[want:]) // the rest of a longer form has no meaning here
 		b = b[:want]
 	}
 	if len(b) != want {
-		fault := fmt.Sprintf("has %d bytes, those of %d nodes are %d", len(b), h.count, want)
+		fault := fmt.Sprintf("has %d bytes, %d nodes take %d", len(b), h.count, want)
 		h.count = 0
 		return h, fault
 	}
@@ -104,8 +104,8 @@ func readRows(key, text string) (*runHead, string) {
 	return h, ""
 }
 
-// textBehind returns the text at the beginning of what is behind rows, with its length before it, and what follows it;
-// "" and all of it where there is none.
+// textBehind splits bytes that follow the rows into a text with its length before it and the rest. Without such a text
+// it returns "" and all bytes.
 func textBehind(b []byte) (text string, rest []byte) {
 	if len(b) < 4 {
 		return "", b
@@ -117,7 +117,7 @@ func textBehind(b []byte) (text string, rest []byte) {
 	return string(b[4:][:length]), b[4+length:]
 }
 
-// openRows is how many rows are those of nodes that have not ended.
+// openRows counts the rows of nodes that have not ended.
 func (h *runHead) openRows() int {
 	open := 0
 	for i := range h.rows {
@@ -180,7 +180,7 @@ func (s *Snapshot) fillRows(p *partition) {
 	}
 }
 
-// record is what the fields of a row, its graph and its run say, by the names of the fields of a hash.
+// record returns the fields that a row, its graph and its run contain, by the names of the fields of a hash.
 func (p *partition) record(f *flowRecord, r *row) map[string]string {
 	core := make(map[string]string)
 	set := func(field, text string) {
@@ -249,7 +249,7 @@ func (p *partition) record(f *flowRecord, r *row) map[string]string {
 	return core
 }
 
-// leaseFields adds what a row says of its lease and its attempt.
+// leaseFields adds a row's fields about its lease and its attempt.
 func (p *partition) leaseFields(r *row, core map[string]string) {
 	if r.lease != noLease && r.lease != otherLease && core["attempt_state"] != "pending_retry_attempt" && !r.flag(rowread.NodeRowOtherAttempt) {
 		core["current_attempt_id"] = attemptOf(r.lease)
@@ -266,8 +266,7 @@ func (p *partition) leaseFields(r *row, core map[string]string) {
 	}
 }
 
-// splitWorker splits what the registry of workers says of a number: the length of the instance, the instance and the
-// worker.
+// splitWorker splits an entry of the registry of workers: the length of the instance, the instance and the worker.
 func splitWorker(text string) (instance, worker string, ok bool) {
 	length, both, found := strings.Cut(text, " ")
 	n, err := strconv.Atoi(length)
@@ -293,7 +292,7 @@ func (f *flowRecord) more() map[int]map[string]string {
 	return f.moreFields
 }
 
-// rowEdge is an edge of a graph that leads to a node, and how it stands: unsatisfied, satisfied or impossible.
+// rowEdge is an edge of a graph to a node, with its state: unsatisfied, satisfied or impossible.
 type rowEdge struct {
 	up          *execution
 	kind, state string

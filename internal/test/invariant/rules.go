@@ -8,7 +8,7 @@ type Mode int
 const (
 	// AnyTime selects the invariants that hold at every moment, also during work.
 	AnyTime Mode = iota
-	// Quiescent is what holds when all flows are closed and everything postponed is done.
+	// Quiescent selects also the invariants that hold only when all flows are closed and all postponed work is done.
 	Quiescent
 )
 
@@ -20,25 +20,25 @@ const (
 	RuleKeys        Rule = "keys"         // every key is documented and belongs to something that exists
 	RuleState       Rule = "state"        // the fields of a state fit together
 	RuleLaneIndex   Rule = "lane-index"   // an execution is in the lane index of its state and in no other
-	RuleFairness    Rule = "fairness"     // where keys take turns, what is eligible stands in the queue of its key, and nothing else does
-	RuleScore       Rule = "score"        // an index orders by what the record says
+	RuleFairness    Rule = "fairness"     // eligible executions of lanes with fairness are in the queues of their keys
+	RuleScore       Rule = "score"        // scores of an index agree with the records
 	RuleLease       Rule = "lease"        // lease, its record, expiry index and the worker's set agree
-	RuleTimers      Rule = "timers"       // nothing is due for what cannot need it
+	RuleTimers      Rule = "timers"       // timers exist only for executions that need them
 	RuleAttempts    Rule = "attempts"     // attempts, their records and their index agree
 	RuleDeps        Rule = "deps"         // both sides of every edge agree, and with the upstream's outcome
-	RuleRows        Rule = "rows"         // the rows of a run, its graph and what belongs to them agree
+	RuleRows        Rule = "rows"         // the rows of a run, its graph and its other keys agree
 	RuleFlow        Rule = "flow"         // counters and lists of a flow agree with its members and edges
 	RuleClosed      Rule = "closed"       // a flow is closed exactly when all members have ended, with their outcome
 	RuleHeld        Rule = "held"         // nothing of a flow that is submitted call by call can be claimed before all of it is
 	RuleStuck       Rule = "stuck"        // whatever waits has something that it waits for
 	RuleOrder       Rule = "order"        // nothing starts before its upstreams succeeded, or after the flow was stopped
-	RuleEvents      Rule = "events"       // the event log tells each attempt and each end once
-	RuleResult      Rule = "result"       // what succeeded has a result, nothing else has
-	RuleWaits       Rule = "waits"        // what is suspended has an open waitpoint, and nothing else has; journals fit their size
+	RuleEvents      Rule = "events"       // the event log contains each attempt and each end once
+	RuleResult      Rule = "result"       // exactly the succeeded executions have a result
+	RuleWaits       Rule = "waits"        // exactly suspended executions have an open waitpoint; journals fit their size
 	RuleRunKeys     Rule = "run keys"     // the places and the queue of a key and the records of its runs agree
 	RuleBulkJobs    Rule = "bulk jobs"    // a bulk job and its indexes agree
-	RuleSchedules   Rule = "schedules"    // a schedule, its indexes and what it starts agree
-	RuleBudgets     Rule = "budgets"      // what is reserved of a budget are its reservations, and everybody knows whether it is used up
+	RuleSchedules   Rule = "schedules"    // a schedule, its indexes and its runs agree
+	RuleBudgets     Rule = "budgets"      // reserved amounts equal the reservations, and gates agree with the budget
 	RuleQuiescent   Rule = "quiescent"    // nothing is left over when all is done
 	RuleUnsettled   Rule = "unsettled"    // a partition kept changing
 	RuleUnknownFlow Rule = "unknown-flow" // a flow id leads to a flow

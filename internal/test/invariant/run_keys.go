@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// runKey is what runs of a flow with one key share.
+// runKey is the data that runs of a flow with one key share.
 type runKey struct {
 	open, queue value
 }
@@ -49,7 +49,7 @@ func (c *checker) checkRunKeys(p *partition) {
 			for flow, score := range list.v.scores {
 				f := p.flows[flow]
 				if f == nil || f.core["closed_at"] != "" || f.core["run_key_id"] != id || (f.core["queued"] != "") != list.queued {
-					c.fault(RuleRunKeys, at+":"+list.name, "holds %s, which is no such run", flow)
+					c.fault(RuleRunKeys, at+":"+list.name, "holds %s, which is not a run of this key", flow)
 				} else if list.queued && f.core["queued"] != strconv.FormatFloat(score, 'f', -1, 64) {
 					c.fault(RuleRunKeys, at+":"+list.name, "holds %s at %.0f, its record has %s", flow, score, f.core["queued"])
 				}

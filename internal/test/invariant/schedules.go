@@ -66,7 +66,7 @@ func (c *checker) schedules(p *partition) {
 	all, due := p.index("schedules"), p.indexes["schedules_due"].scores
 	for id := range due {
 		if !all[id] {
-			c.fault(RuleSchedules, p.key("ffx:"+p.tag+":schedules_due"), "holds %s, which is no schedule", id)
+			c.fault(RuleSchedules, p.key("ffx:"+p.tag+":schedules_due"), "holds %s, which is not a schedule", id)
 		}
 	}
 	for id := range all {
@@ -102,7 +102,7 @@ func (c *checker) schedule(s *schedule, looked bool) {
 	last := int64(0)
 	for _, fire := range state.Waiting {
 		if fire.Serial <= last || fire.Serial > state.Serial {
-			c.fault(RuleSchedules, s.key, "fire %d waits behind %d, of %d", fire.Serial, last, state.Serial)
+			c.fault(RuleSchedules, s.key, "fire %d waits after %d, of %d", fire.Serial, last, state.Serial)
 		}
 		last = fire.Serial
 		if fire.Plan != 0 && !slices.Contains(state.Plans, fire.Plan) {
@@ -110,7 +110,7 @@ func (c *checker) schedule(s *schedule, looked bool) {
 		}
 	}
 	if needed := state.PausedAt == 0 && (state.Due != 0 || len(state.Waiting) > 0) || state.Deleting; needed && !looked {
-		c.fault(RuleSchedules, s.key, "no keeper looks at it: due %d, %d fires wait", state.Due, len(state.Waiting))
+		c.fault(RuleSchedules, s.key, "no keeper will process it: due %d, %d fires wait", state.Due, len(state.Waiting))
 	}
 	if n := len(s.history.list); n > scheduleHistory {
 		c.fault(RuleSchedules, s.key, "its history has %d entries", n)

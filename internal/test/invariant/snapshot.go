@@ -9,7 +9,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// value is what one key holds. Only the field of its type is set.
+// value is the content of one key. Only the field for its type is set.
 type value struct {
 	kind   string
 	text   string
@@ -52,8 +52,8 @@ const readBatch = 500
 // stableReads bounds how often a partition that changes meanwhile is read.
 const stableReads = 25
 
-// gone is the kind of a key that was listed, and was not there any more when it was read. A reading with such a key does
-// not agree with one that did not list it: the key was there in between, with what belongs to other keys.
+// gone is the kind of a key that was listed, but no longer existed when it was read. A reading with such a key does not
+// agree with a reading that did not list it: the key existed in between, and so did the keys that belong to it.
 const gone = "gone"
 
 // Unsettled lists the partitions that kept changing and are therefore missing.
@@ -85,11 +85,11 @@ func tagOf(key string) string {
 	return "{" + inner + "}"
 }
 
-// isAuditLog reports whether a key is that of an audit log. No other record depends on one, and it keeps growing while a
-// test runs tasks of keepers by hand.
+// isAuditLog reports whether a key is an audit log. No other record depends on an audit log, and it keeps growing while
+// a test calls keeper tasks directly.
 func isAuditLog(key string) bool { return strings.Contains(key, "}:audit_log:") }
 
-// byTag groups keys by what is read until it agrees: by their hash tags, or those of all flow partitions together.
+// byTag groups keys by the units that are read until they agree: by their hash tags, or all flow partitions together.
 func byTag(values map[string]value, together bool) map[string]map[string]value {
 	out := make(map[string]map[string]value)
 	for key, v := range values {

@@ -9,7 +9,7 @@ type Node struct {
 	Result []byte
 	// Attempts and Reclaims count started attempts and take-overs.
 	Attempts, Reclaims int
-	// Reason and Category are those of the last failure.
+	// Reason and Category are from the last failure.
 	Reason, Category string
 }
 

@@ -33,7 +33,7 @@ func (p *partition) sortWaitpoint(text string, v value) string {
 	return unknownKey
 }
 
-// entryOverhead is what an entry of a journal takes beside its name and value.
+// entryOverhead is the size of a journal entry in addition to its name and value.
 const entryOverhead = 32
 
 // waits checks suspensions, waitpoints and journals.

@@ -22,7 +22,7 @@ import (
 type damagedIndex struct {
 	template, task string
 	key            string
-	// bad is the damaged member, reported what the fault names if that is not the member itself.
+	// bad is the damaged member, reported the text of the fault if the fault does not name the member itself.
 	bad, reported string
 	// next is a member without a record, which the task takes out of the index. Where the task leaves those, it is
 	// another damaged member, which is reported as well.
@@ -32,8 +32,8 @@ type damagedIndex struct {
 	setUp func()
 }
 
-// A damaged member of an index ends no step of a keeper, starves no member behind it, and makes no page repeat: for each
-// index that keepers read, by the table of keys, the member beside it is served and the fault is reported.
+// A damaged member of an index ends no step of a keeper, starves no member after it, and repeats no page: for each
+// index that keepers read, by the table of keys, the task processes the next member and reports the fault.
 func TestDamagedMembers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -48,7 +48,7 @@ func TestDamagedMembers(t *testing.T) {
 				if r.isReported {
 					require.ErrorContains(t, err, r.next, "the other one is not reported")
 				} else {
-					require.False(t, d.has(r.key, r.next), "the member beside it is not served")
+					require.False(t, d.has(r.key, r.next), "the next member is not processed")
 				}
 			})
 		}
@@ -124,7 +124,7 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 			} else {
 				d.do(command, key, r.bad, r.next)
 			}
-			// What leads to the members of some indexes.
+			// Entries by which keepers find the members of some indexes.
 			d.do("ZADD", keys.FfxRunKeysDue(p), "1", "shared")
 			d.do("ZADD", keys.FfxTurns(p, "default"), "1", "customer")
 		}
@@ -211,7 +211,7 @@ func (d *fixture) damagedIndexes() []damagedIndex {
 		return key
 	}, served)
 	turn.reported = keys.FfxQueue(p, "default", turn.bad)
-	// A lane is served, if its index beside that of the damaged lane is.
+	// A lane is processed if the task processes its index in spite of the damaged index of another lane.
 	for _, lane := range []enginecore.LaneID{"aa", "mm", "zz"} {
 		if d.do("SADD", keys.FfxLanes(p), string(lane)); lane == "mm" {
 			wrong(keys.LaneDelayed(p, lane))
@@ -294,7 +294,7 @@ func requireAllIndexes(t *testing.T, rows []damagedIndex) {
 	}
 	require.NotEmpty(t, named)
 	for name := range ofNoMember {
-		require.True(t, named[name], "%s is no index", name)
+		require.True(t, named[name], "%s is not an index", name)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// fixture is what another program of the contract has: its calls, and a worker that makes them one by one.
+// fixture gives a test the calls of another program of the contract, and a worker that makes them one by one.
 type fixture struct {
 	*admin.Client
 	*enginetest.Bench

@@ -91,7 +91,7 @@ func TestFlowProjection(t *testing.T) {
 
 		s, err := d.FlowSummary(d.ctx, empty)
 		require.NoError(t, err)
-		require.Zero(t, s.UpdatedAt, "there is nothing to tell")
+		require.Zero(t, s.UpdatedAt, "there is nothing to resolve")
 		b.Check(t, invariant.AnyTime)
 	})
 }

@@ -186,7 +186,7 @@ func TestBadGraphs(t *testing.T) {
 }
 
 // Numbers of workers that no row names are forgotten.
-func TestWorkersOfNoRow(t *testing.T) {
+func TestUnusedWorkerNumbersAreRemoved(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t, runtime.OpenConfig{Partitions: 1})
 	d := newFixture(t, b)

@@ -17,15 +17,15 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What a run too large for one call counts of its members is repaired page by page, unless something happens in it
-// meanwhile.
+// The member counts of a run that is too large for one call are repaired page by page, unless the run changes in
+// between.
 func TestCountsOfLargeRuns(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
 		nodes := 300
 		if os.Getenv("FLOWFABRIC_SOAK") != "" {
-			nodes = 2050 // as many as the task looks at by itself
+			nodes = 2050 // more than the task processes at once
 		}
 		idle := activity.New("idle", func(_ context.Context, n int) (int, error) { return n, nil })
 		f := flow.New[int, int]("wide")
@@ -51,7 +51,7 @@ func TestCountsOfLargeRuns(t *testing.T) {
 			t.Helper()
 			require.NoError(t, rowread.SetOpen(d.ctx, client, d.keys, place.Partition, place.FlowID, n))
 		}
-		for more := true; more; { // the roots beyond those of one call
+		for more := true; more; { // the roots that the first call has left
 			reply, err := d.core.Tick(d.ctx, enginerpc.TickCall{Partition: place.Partition, Limit: 1000})
 			require.NoError(t, err)
 			more = reply.More

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// What no index leads to is found among all keys: records missing from the lists of all of them, and lists with entries
-// that belong to nothing.
+// Data that no index leads to is found among all keys: records missing from the lists of all records, and list entries
+// without a record.
 func TestKeyReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -78,11 +78,11 @@ func (d *fixture) schedule() (keyspace.Partition, keyspace.ScheduleID) {
 			return p, keyspace.ScheduleID(ids[0])
 		}
 	}
-	d.t.Fatal("there is no schedule")
+	d.t.Fatal("no schedule exists")
 	return keyspace.Partition{}, ""
 }
 
-// A list longer than a call may look at is gone through to its end, in the background too.
+// A list longer than the limit of a call is processed to its end, also in the background.
 func TestLongStaleList(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

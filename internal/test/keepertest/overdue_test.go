@@ -14,7 +14,7 @@ import (
 
 // Waits of other programs end, waitpoints that they opened ahead are closed, and their budgets are reset when it is
 // time, with and without composite calls.
-func TestOverdueOfOthers(t *testing.T) {
+func TestDueTimesOfContractPrograms(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)

@@ -50,8 +50,8 @@ func (o *office) running() int64 {
 	return q.Running
 }
 
-// Places of executions that have ended, or are gone, or were admitted and never started, are free again; those of
-// running ones are not, however long they run, and starts count for their window.
+// Permits of executions that have ended, were removed, or were admitted and never started, are released. Running
+// executions keep theirs however long they run, and starts count for their window.
 func TestQuotaReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -84,7 +84,7 @@ func TestQuotaReconciliation(t *testing.T) {
 		require.Equal(t, enginerpc.StatusAdmitted, o.admit(ended), "it is to run again")
 		require.EqualValues(t, 4, o.running())
 
-		// What has drifted is put right.
+		// The task corrects counts that deviate.
 		d.do("SET", d.keys.QuotaConcurrency(o.at, o.id), "77")
 		d.do("ZADD", d.keys.QuotaWindow(o.at, o.id), "5", string(gone))
 		d.do("SADD", d.keys.QuotaAdmittedSet(o.at, o.id), "no execution")
@@ -98,7 +98,7 @@ func TestQuotaReconciliation(t *testing.T) {
 }
 
 // A permit that was granted again since the check is not returned.
-func TestAdmissionGivenAgain(t *testing.T) {
+func TestQuotaReconciliation_KeepsRegrantedPermit(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)
@@ -121,9 +121,10 @@ func TestAdmissionGivenAgain(t *testing.T) {
 	})
 }
 
-// An execution that has ended is run again and asks for its place after somebody has looked, and before the place is
-// taken back: whether it asks before its guard goes or after, it has a place while it runs.
-func TestPlaceOfAnExecutionThatRunsAgain(t *testing.T) {
+// An execution that has ended is replayed and admitted again after the task has listed its permit, and before the task
+// releases it. Whether the admission comes before or after the removal of its guard, the execution has a permit while
+// it runs.
+func TestPermitOfReplayedExecution(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		for _, asksFirst := range []bool{true, false} {
@@ -208,8 +209,8 @@ func TestQuotasInSteps(t *testing.T) {
 	})
 }
 
-// A budget tells since when a limit is reached, with or without resets, and those with resets are found when one is
-// due.
+// A budget records the time since which a limit is reached, with or without resets. Budgets with resets are found when
+// a reset is due.
 func TestBudgetReconciliation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -32,8 +32,8 @@ func (d *fixture) age(id enginecore.ExecutionID, by time.Duration) {
 	require.EqualValues(d.t, 0, d.count("ZADD", d.keys.LaneTerminal(p, enginetest.ProgramLane), at, string(id)))
 }
 
-// lived is an execution with everything that one can have: two attempts with streams, a wait that was signalled and a
-// waitpoint that nobody came to.
+// lived returns an execution with all possible data: two attempts with streams, a wait with a signal, and a waitpoint
+// without one.
 func (d *fixture) lived() enginecore.ExecutionID {
 	d.t.Helper()
 	id := d.create(admin.ExecutionSpec{Payload: []byte("in"), Tags: map[string]string{"team": "x"}, Policy: json.RawMessage(`{"retry_policy":{"max_retries":1}}`)})
@@ -71,7 +71,7 @@ func TestExecutionRetention(t *testing.T) {
 		require.NoError(t, err)
 		_, err = run.Result(d.ctx)
 		require.NoError(t, err)
-		require.NoError(t, worker.Stop()) // it would set aside what follows
+		require.NoError(t, worker.Stop()) // it would discard the next executions
 
 		_, err = d.RotateSecret(d.ctx, admin.Secret{KID: "k1", Hex: "00112233445566778899aabbccddeeff"}, time.Hour)
 		require.NoError(t, err)
@@ -119,8 +119,8 @@ func TestExecutionRetention(t *testing.T) {
 	})
 }
 
-// Members of a flow that was made call by call go with their edges, one that somebody still waits for stays, and the
-// flow goes when it has lost them all and nobody has touched it for as long.
+// Members of a flow that was submitted call by call are removed with their edges. A member that another one still waits
+// for stays. The flow is removed when it has lost all members and has not changed for the retention time.
 func TestRetentionOfMembers(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -130,13 +130,13 @@ func TestRetentionOfMembers(t *testing.T) {
 		trim := func() int64 {
 			return d.run("execution_retention", runtime.KeeperConfig{RetainExecutions: time.Hour}).Done
 		}
-		// Nobody has told the second one yet.
+		// The second edge has not been resolved yet.
 		d.age(members[0], 2*time.Hour)
 		require.Zero(t, trim())
 		require.EqualValues(t, 1, d.run("dependency_reconciliation").Done)
 		require.EqualValues(t, 1, trim())
 		require.Empty(t, d.keysLike(string(members[0])))
-		d.run("propagation") // takes the end of what is gone off the backlog
+		d.run("propagation") // removes deleted executions from the backlog
 		b.Check(t, invariant.AnyTime)
 
 		for i, id := range members[1:] {
@@ -166,7 +166,7 @@ func TestRetentionOfMembers(t *testing.T) {
 	})
 }
 
-// What is more than one call removes goes in several, and keepers find what is due by themselves.
+// Data beyond the limit of one call is removed by several calls, and keepers find runs to remove by themselves.
 func TestRetentionInSteps(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -198,7 +198,7 @@ func TestRetentionInSteps(t *testing.T) {
 }
 
 // A lane that nothing but executions outside managed flows uses becomes known to keepers, and is forgotten with them.
-func TestLanesAreLearned(t *testing.T) {
+func TestKeepersLearnLanesOfExecutions(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)

@@ -96,13 +96,13 @@ func TestSiblingCancelReconciliation(t *testing.T) {
 		}
 		require.Equal(t, recordstate.FlowOpen, s())
 		d.Complete(d.Claim(other.last, 0), "done")
-		require.Equal(t, recordstate.FlowCompleted, s(), "nobody needed the one that was cancelled")
+		require.Equal(t, recordstate.FlowCompleted, s(), "no node needed the cancelled one")
 		b.Check(t, invariant.AnyTime)
 	})
 }
 
 // A cancel that is owed and listed nowhere is listed again, and dispatched.
-func TestOwedCancelIsFound(t *testing.T) {
+func TestUnlistedSiblingCancelIsRepaired(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		d := newFixture(t, b)

@@ -96,8 +96,8 @@ func (c *Client) perform(ctx context.Context, call Call) (Outcome, error) {
 	return Outcome{}, fmt.Errorf("no such call: %s", call.Kind)
 }
 
-// outcome returns that of a signal.
-func outcome(r runtime.SignalResult, existed bool) Outcome {
+// outcome returns the outcome of a signal.
+func outcome(r fabrictype.SignalResult, existed bool) Outcome {
 	return Outcome{Code: Code(r.Outcome), First: Code(r.First), Existed: existed}
 }
 

@@ -6,6 +6,7 @@
 // model: each call takes effect at one moment between its beginning and its end. A call whose outcome is unknown, because
 // its connection broke, for example, may take effect at any moment after its beginning, or never.
 //
-// It is a module of its own, so that the checker (github.com/anishathalye/porcupine) is no requirement of the library.
-// FLOWFABRIC_SOAK repeats the tests with new seeds for a duration; FLOWFABRIC_SEED repeats the choices of one history.
+// It is a module of its own, so that the checker (github.com/anishathalye/porcupine) is not a requirement of the
+// library. FLOWFABRIC_SOAK repeats the tests with new seeds for a duration; FLOWFABRIC_SEED repeats the choices of one
+// history.
 package linearizability

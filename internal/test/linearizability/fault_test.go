@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/proxy"
 )
 
-// network is what lies between the clients and the servers of an engine.
+// network is the connection between the clients and the servers of an engine.
 type network struct {
 	servers []*testserver.Server
 	proxies []*proxy.Proxy
@@ -126,7 +126,7 @@ func (n *network) kill(r *rand.Rand, calls *contexts) {
 }
 
 // A server without a log loses acknowledged calls when it is killed, which the check finds.
-func TestServerThatForgetsIsCaught(t *testing.T) {
+func TestChecker_FindsLostAcknowledgedCalls(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		n := newNetwork(t, kind, false)
@@ -159,7 +159,7 @@ func (l losing) Perform(c Call) Outcome {
 }
 
 // A client that acknowledges a signal that the engine does not get is caught, on every engine.
-func TestLostSignalIsCaught(t *testing.T) {
+func TestChecker_FindsLostSignal(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		client, err := NewClient(b.Client, context.Background)

@@ -14,7 +14,7 @@ import (
 
 // Performer carries out calls.
 type Performer interface {
-	// Perform returns the outcome of a call. It does not fail: what went wrong is an unknown outcome.
+	// Perform returns the outcome of a call. It never fails: an error is an unknown outcome.
 	Perform(c Call) Outcome
 }
 

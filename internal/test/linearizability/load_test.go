@@ -97,7 +97,7 @@ func record(performers []Performer, seed uint64, fault func(r *rand.Rand)) *Hist
 	return h
 }
 
-// contexts are those of calls, which can all be ended at once: their outcomes are unknown then.
+// contexts are the contexts of calls, which can all be ended at once: the calls' outcomes are unknown then.
 type contexts struct {
 	now  atomic.Pointer[context.Context]
 	stop context.CancelFunc
@@ -116,7 +116,7 @@ func (c *contexts) renew() {
 	c.stop = stop
 }
 
-// end ends those of the calls that wait for their answers. It belongs to one goroutine.
+// end ends the contexts of calls that wait for their replies. It belongs to one goroutine.
 func (c *contexts) end() {
 	stop := c.stop
 	c.renew()

@@ -12,7 +12,7 @@ import (
 // needed is how many signals end the wait of a run, which is then over.
 const needed = 3
 
-// Kind is what a call does.
+// Kind is the operation of a call.
 type Kind string
 
 // Kinds of calls.
@@ -29,9 +29,9 @@ const (
 type Call struct {
 	Kind Kind
 	Run  string
-	// Input is that of the run, of calls that start it.
+	// Input is the run's input, for calls that start it.
 	Input int `json:",omitempty"`
-	// Key is the idempotency key of a signal, and Payload what it carries.
+	// Key is the idempotency key of a signal, and Payload its payload.
 	Key     string `json:",omitempty"`
 	Payload int    `json:",omitempty"`
 }
@@ -52,7 +52,7 @@ func (c Call) String() string {
 // Code is how a call ended.
 type Code string
 
-// Codes of outcomes. Those of signals are the outcomes of package runtime.
+// Codes of outcomes. Codes of signals are the outcomes of package runtime.
 const (
 	// Unknown: the call may have had its effect, may have it later, or never.
 	Unknown    Code = "unknown"
@@ -70,7 +70,7 @@ const (
 	Cancelled  Code = "cancelled"
 )
 
-// Outcome is what a call returned.
+// Outcome is the reply of a call.
 type Outcome struct {
 	Code Code
 	// First is the outcome of the first delivery of a duplicate.
@@ -85,7 +85,7 @@ type Outcome struct {
 	Why string `json:",omitempty"`
 }
 
-// String names the code, with what else there is.
+// String names the code, with the other fields that are set.
 func (o Outcome) String() string {
 	switch {
 	case o.First != "":
@@ -100,7 +100,7 @@ func (o Outcome) String() string {
 
 // state is a run of the model. It is comparable, as the checker requires.
 type state struct {
-	is    Code // "" if there is no run, Running, Succeeded or Cancelled
+	is    Code // "" without a run, Running, Succeeded or Cancelled
 	input int
 	keys  string // of the signals received, in their order
 	sum   string // their payloads, as JSON without brackets
@@ -118,7 +118,7 @@ func (s state) with(c Call) state {
 	return s
 }
 
-// after returns what the model answers to a call, and its state then.
+// after returns the model's reply to a call, and its state afterwards.
 func (s state) after(c Call) (Outcome, state) {
 	switch c.Kind {
 	case Start:
@@ -184,7 +184,7 @@ func (s state) read() Outcome {
 	return Outcome{Code: s.is}
 }
 
-// uncounted is what an outcome has received whose waits were read after its run had ended.
+// uncounted is the number of received signals in an outcome whose waits were read after the end of the run.
 const uncounted = -1
 
 // allows reports whether a call may have returned an outcome when the model answers another one. Describe reads the waits

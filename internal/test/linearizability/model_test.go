@@ -37,7 +37,7 @@ func duplicate(first Code) Outcome      { return Outcome{Code: Duplicate, First:
 func succeeded(payloads ...int) Outcome { return Outcome{Code: Succeeded, Payloads: encode(payloads)} }
 
 // Histories that a correct engine can produce are accepted.
-func TestHistoriesThatMayBe(t *testing.T) {
+func TestChecker_AcceptsCorrectHistories(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]*History{
 		"one after the other": history(

@@ -47,7 +47,7 @@ type (
 	}
 )
 
-// serve carries out the calls that come in on an embedded engine, until there are no more or the process is killed.
+// serve performs the calls that arrive on an embedded engine, until the input ends or the process is killed.
 func serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	engine, err := runtime.Open(ctx, "embedded:"+dir+"?fsync=always", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -71,7 +71,7 @@ func serve(ctx context.Context, dir string, in io.Reader, out io.Writer) error {
 	answer := func(r reply) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = replies.Encode(r) // nobody reads it if the parent is gone
+		_ = replies.Encode(r) // no reader is left if the parent has ended
 	}
 	answer(reply{})
 	requests := json.NewDecoder(bufio.NewReader(in))

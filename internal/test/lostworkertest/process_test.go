@@ -26,7 +26,7 @@ const (
 	livesVariable  = "FLOWFABRIC_LOST_WORKER_LIVES"
 )
 
-// lease is that of the processes.
+// lease is the lease of the processes' workers.
 const lease = 500 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 	enginetest.Main(m)
 }
 
-// poison kills the process that runs it, kind takes a while. A process with a time to live never ends what it runs.
+// poison kills the process that runs it, kind takes a while. A process with a limited lifetime never ends the functions
+// that it runs.
 func poison(fatal bool) *activity.Activity[int, int] {
 	return activity.New("poison", func(_ context.Context, n int) (int, error) {
 		if fatal {
@@ -55,7 +56,7 @@ func poison(fatal bool) *activity.Activity[int, int] {
 
 func kind(takes time.Duration) *activity.Activity[int, int] {
 	return activity.New("kind", func(_ context.Context, n int) (int, error) {
-		time.Sleep(takes) //nolint:forbidigo // what others run meanwhile
+		time.Sleep(takes) // nolint:forbidigo // other workers claim in this time
 		return n, nil
 	})
 }

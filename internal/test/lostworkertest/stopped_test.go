@@ -20,9 +20,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A process is stopped, as by a debugger or a machine that is suspended, while the engine grants it an execution or a
-// place under a limit. Another worker takes the execution over. When the process goes on, it reads the grant, which is
-// not valid any more: it does not begin the function, takes no place, and works on.
+// A process is stopped, as by a debugger or a suspended machine, while the engine grants it an execution or a permit of
+// a limit. Another worker takes the execution over. When the process continues, it reads the grant, which is no longer
+// valid: it does not begin the function, uses no permit, and continues to work.
 func TestStoppedBetweenGrantAndBegin(t *testing.T) {
 	t.Parallel()
 	counted := []flow.NodeOption{activity.Limit("some", activity.AtOnce(1), activity.AtMost(100, time.Hour))}
@@ -77,7 +77,7 @@ func TestStoppedBetweenGrantAndBegin(t *testing.T) {
 				for _, l := range limits {
 					require.Zero(t, l.Running+l.Waiting, "%+v", l)
 					if l.AtMost > 0 {
-						// What may have begun before its worker was lost counts as a start, too.
+						// An execution that may have begun before its worker was lost counts as a start, too.
 						require.Contains(t, []int{n + 2, n + 3}, l.Started, "%+v", l)
 					}
 				}

@@ -1,5 +1,6 @@
-// Package randseed chooses the seeds of tests that make random moves. A test that has passed must not fail the next time on the same
-// code, so its seeds are fixed: they follow from its name. Long runs of tests look for what the fixed seeds do not meet.
+// Package randseed chooses the seeds of tests that make random moves. A test that has passed must not fail the next
+// time on the same code, so its seeds are fixed: they follow from its name. Long runs of tests search for cases that
+// the fixed seeds do not reach.
 package randseed
 
 import (
@@ -28,7 +29,7 @@ func Of(t testing.TB, i int) uint64 {
 	case os.Getenv(soak) != "":
 		seed = rand.Uint64()
 	default:
-		// The name of the test without those of its parts, such as engines.
+		// The name of the test without the names of its subtests, such as engines.
 		name, _, _ := strings.Cut(t.Name(), "/")
 		h := fnv.New64a()
 		h.Write([]byte(name + "/" + strconv.Itoa(i)))

@@ -19,7 +19,7 @@ import (
 
 // A primary of a cluster dies under load while its replica lags. Every start that was acknowledged before, meanwhile
 // and after is there once the replica has taken over.
-func TestNothingAcknowledgedIsLostInClusters(t *testing.T) {
+func TestClusterFailoverKeepsAcknowledgedStarts(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
 		ctx := enginetest.Context(t)

@@ -1,3 +1,3 @@
-// Package replicationtest tests runtime.Replication: what a call has acknowledged survives the loss of a primary, and a
-// call whose writes are on too few replicas says so.
+// Package replicationtest tests runtime.Replication: acknowledged calls survive the loss of a primary, and a call whose
+// writes have reached too few replicas returns an error.
 package replicationtest

@@ -79,8 +79,9 @@ func TestAcknowledgedRunsSurvive(t *testing.T) {
 	})
 }
 
-// Signals, cancels and results wait for replicas, too. What was not confirmed is, when it is asked for again.
-func TestUnconfirmed(t *testing.T) {
+// Signals, cancels and results wait for replicas, too. A call without their acknowledgement is confirmed when it is
+// repeated.
+func TestRepeatConfirmsCall(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, w *testserver.Watched, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
@@ -138,8 +139,8 @@ func TestUnconfirmed(t *testing.T) {
 	})
 }
 
-// A worker reports results that the replicas lack, logs that, and goes on.
-func TestWorkerGoesOn(t *testing.T) {
+// A worker whose report is not replicated logs the missing acknowledgement, and continues.
+func TestWorkerContinuesUnconfirmed(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, w *testserver.Watched, kind testserver.Kind) {
 		ctx := enginetest.Context(t)
@@ -206,7 +207,7 @@ func TestInspectAndShare(t *testing.T) {
 }
 
 // The setting is refused where it has no meaning, before anything is opened.
-func TestRefused(t *testing.T) {
+func TestReplicationIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		url    string

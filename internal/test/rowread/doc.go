@@ -1,4 +1,3 @@
-// Package rowread reads the records of executions that are rows of their runs, for tests that look at what is stored.
-// The layout is
-// generated from the headers in lua/composite/rows/row.lua.
+// Package rowread reads the records of executions that are rows of their runs, for tests that inspect stored data. The
+// layout is generated from the headers in lua/composite/rows/row.lua.
 package rowread

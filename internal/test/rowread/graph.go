@@ -16,8 +16,8 @@ var nodeFields = []string{
 	"start_timeout", "attempt_timeout", "delay", "wait_spec", "join", "ups", "downs", "limits",
 }
 
-// Node returns what the hash of a graph says of a node: fields by their names in records, without those that are empty;
-// beside them policy, tags, delay, join, ups and downs.
+// Node returns the data of a node from the hash of a graph: its non-empty fields by their names in records, and policy,
+// tags, delay, join, ups and downs.
 func Node(graph map[string]string, ordinal int) (map[string]string, error) {
 	nodes, err := unpackChunk(graph["n"+strconv.Itoa((ordinal-1)/chunk+1)])
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *reader) array() int {
 		return int(r.uint(2))
 	default:
 		if r.err == nil {
-			r.err = fmt.Errorf("%#x is no array", kind)
+			r.err = fmt.Errorf("%#x is not an array", kind)
 		}
 		return 0
 	}
@@ -121,7 +121,7 @@ func (r *reader) scalar() string {
 		return strconv.FormatFloat(float64(math.Float32frombits(uint32(r.uint(4)))), 'f', -1, 64)
 	}
 	if r.err == nil {
-		r.err = fmt.Errorf("%#x is no text and no number", kind)
+		r.err = fmt.Errorf("%#x is neither a text nor a number", kind)
 	}
 	return ""
 }

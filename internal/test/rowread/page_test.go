@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write the dump on the page of the stored form")
 
-// TestDumpOnThePage compares the bytes of a run that the page of the stored form shows with those of the same run.
+// TestDumpOnThePage compares the bytes of a run on the page about the stored form with the bytes of the same run.
 func TestDumpOnThePage(t *testing.T) {
 	const created, now, expires = 1763806399000, 1763806400000, 1763806430000
 	b := RunHead{

@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// Record returns the record of an execution: the hash that it has, or what its row, its graph and its run tell, under
-// the names of the record's fields. It is empty when there is no such execution.
+// Record returns the record of an execution: its hash, or the fields from its row, its graph and its run under the
+// names of the record's fields. It is empty if the execution does not exist.
 func Record(ctx context.Context, client rueidis.Client, keys enginerpc.Keys, id enginecore.ExecutionID) (map[string]string, error) {
 	ordinal := Ordinal(id)
 	if ordinal == 0 {
@@ -114,14 +114,14 @@ var states = map[string]struct {
 	"public_state": {"public", NodeRowPublic},
 }
 
-// numbers are the columns of other fields that a test may set. open and told are no fields of a record.
+// numbers are the columns of other fields that a test may set. Records do not have the fields open and `told`.
 var numbers = map[string]string{
 	"current_attempt_index": "index", "total_attempt_count": "total", "retry_count": "retries", "lease_reclaim_count": "reclaims",
 	"current_lease_epoch": "epoch", "lease_expires_at": "expires", "lease_acquired_at": "acquired", "started_at": "started",
 	"completed_at": "ended", "last_transition_at": "changed", "open": "open", "told": "told",
 }
 
-// columnOf returns where a field is in a row, and the number that stands for a value of it.
+// columnOf returns the column of a field in a row, and the number for a value of the field.
 func columnOf(field, value string) (column [2]int, n uint64, found bool, err error) {
 	if state, ok := states[field]; ok {
 		return NodeRowColumns[state.column], uint64(slices.Index(state.values, value) + 1), true, nil

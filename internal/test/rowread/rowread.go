@@ -13,14 +13,14 @@ import (
 const (
 	noAttempt = 65535
 	noLease   = "------------------------------------"
-	// otherLease stands for a lease whose id is among the further fields.
+	// otherLease marks a lease whose id is among the further fields.
 	otherLease = "++++++++++++++++++++++++++++++++++++"
 
 	flowUUIDBytes = 36
 
 	smallRun = 10 // nodes up to which the rows of a plain run say how many are open, and not its header
 
-	// standing are the flags of a run that say what has become of it.
+	// Flags that record changes of a run since its submission.
 	standing = RunHeadExtended | RunHeadReplayed | RunHeadPurging | RunHeadPlain
 )
 
@@ -47,8 +47,8 @@ type Row struct {
 	Lease                           string // "" before the first
 }
 
-// Result returns the result of a node of a run by its ordinal: nodes is the string that has its rows, and results the
-// hash that has results. A run of one node has a short result behind its row.
+// Result returns the result of a node of a run by its ordinal: nodes is the string with its rows, and results the hash
+// with results. A run of one node has a short result after its row.
 func Result(nodes string, results map[string]string, ordinal int) string {
 	if ordinal == 1 && len(nodes) >= RunHeadBytes+NodeRowBytes && ReadRunHead([]byte(nodes)).Count == 1 {
 		_, rest := inputBehind(nodes, 1)
@@ -59,7 +59,7 @@ func Result(nodes string, results map[string]string, ordinal int) string {
 	return results[strconv.Itoa(ordinal)]
 }
 
-// inputBehind returns the input behind the rows of a run of so many nodes, "" for none, and what follows it.
+// inputBehind returns the input after the rows of a run with count nodes, "" without one, and the rest after it.
 func inputBehind(nodes string, count int) (input, rest string) {
 	rest = nodes[RunHeadBytes+count*NodeRowBytes:]
 	if ReadRunHead([]byte(nodes)).Flags&RunHeadInput == 0 {
@@ -68,7 +68,7 @@ func inputBehind(nodes string, count int) (input, rest string) {
 	return textAt(rest)
 }
 
-// textAt returns the text at the beginning of stored bytes, with its length before it, and what follows it.
+// textAt returns the text at the beginning of stored bytes, with its length before it, and the bytes that follow.
 func textAt(stored string) (text, rest string) {
 	if len(stored) < 4 {
 		return "", ""
@@ -149,7 +149,7 @@ func valueOf(values []string, number int) string {
 	return values[number-1]
 }
 
-// Ordinal is the ordinal of the node whose execution has an id, and 0 for executions that are no rows.
+// Ordinal returns the ordinal of the node whose execution has an id, and 0 for executions that are not rows.
 func Ordinal(id enginecore.ExecutionID) int {
 	uuid := id.UUID()
 	if len(uuid) != flowUUIDBytes || uuid[14] != '8' {
@@ -170,7 +170,7 @@ func FlowID(id enginecore.ExecutionID) enginecore.FlowID {
 // AttemptOf is the id of the attempt that began with a lease.
 func AttemptOf(lease string) string { return lease[:24] + "1" + lease[25:] }
 
-// Fields returns the row's fields as records have them, without those of the graph. more are the row's further
+// Fields returns the row's fields as records have them, without the fields of the graph. more are the row's further
 // fields, by their names.
 func (r Row) Fields(more map[string]string) map[string]string {
 	out := make(map[string]string, 24+len(more))
@@ -223,7 +223,7 @@ func (r Row) Fields(more map[string]string) map[string]string {
 	return out
 }
 
-// MoreOf returns the further fields of a row, by their names, out of those of its run.
+// MoreOf returns the further fields of a row, by their names, from the further fields of its run.
 func MoreOf(more map[string]string, ordinal int) map[string]string {
 	out := make(map[string]string)
 	prefix := strconv.Itoa(ordinal) + " "

@@ -52,14 +52,14 @@ func TestPauseAndTrigger(t *testing.T) {
 		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "for good"))
 		require.Equal(t, "for good", l.describe(t).PauseReason)
 		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"))
-		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"), "to resume it again is no error")
+		require.NoError(t, b.Client.ResumeSchedule(ctx, "s"), "resuming it again succeeds")
 		d = l.describe(t)
 		require.True(t, d.PausedAt.IsZero())
 		require.Equal(t, hour.Add(time.Hour), d.NextFire)
 		require.Equal(t, int64(1), d.Started)
 		require.Zero(t, d.Missed)
 		// A fire that meets the triggered run is skipped.
-		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == fabrictype.RunSucceeded })
+		l.await(t, "ended", func(d *fabrictype.Schedule) bool { return d.LastRunState == fabrictype.RunSucceeded })
 		l.fireAt(t, hour)
 		l.await(t, "fires again", isStarted(2))
 		b.Settle(t)
@@ -81,7 +81,7 @@ func TestUpdate(t *testing.T) {
 		require.NoError(t, b.Client.PauseSchedule(ctx, "s", "audit"))
 
 		again := l.schedule(t, runtime.ScheduleConfig{})
-		require.Equal(t, before.UpdatedAt, again.UpdatedAt, "the same is no change")
+		require.Equal(t, before.UpdatedAt, again.UpdatedAt, "an equal schedule is not a change")
 
 		other := activity.New("other", func(_ context.Context, in job) (string, error) { l.begin("other", in); return "", nil })
 		def := l.define(t, "other", other)
@@ -272,8 +272,8 @@ func TestList(t *testing.T) {
 	})
 }
 
-// What is not well declared is refused with everything that is wrong, and nothing is written.
-func TestRefused(t *testing.T) {
+// An invalid declaration is refused with all its faults, and nothing is written.
+func TestInvalidSchedulesAreRefused(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		l := newFixture(t, b)
@@ -407,7 +407,7 @@ func TestDirectory(t *testing.T) {
 }
 
 // A large flow, which takes many calls, and one with a waitpoint are started by a keeper that knows neither.
-func TestAnyFlow(t *testing.T) {
+func TestKeeperStartsUnknownFlows(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -468,14 +468,14 @@ func TestFailedFire(t *testing.T) {
 		l.worker(t)
 		l.schedule(t, runtime.ScheduleConfig{})
 		hour := l.lastHour(t)
-		// Somebody else has the id.
+		// Another run has the id.
 		taken, err := runtime.Start(ctx, b.Client, l.def, job{Name: "mine"}, runtime.WithID(runAt(hour)))
 		require.NoError(t, err)
 		_, err = taken.Result(ctx)
 		require.NoError(t, err)
 		b.Keeper(t)
 		l.fireAt(t, hour)
-		d := l.await(t, "failed", func(d *runtime.ScheduleDescription) bool { return d.Failed == 1 })
+		d := l.await(t, "failed", func(d *fabrictype.Schedule) bool { return d.Failed == 1 })
 		require.Equal(t, fabrictype.FireFailed, d.History[0].Outcome)
 		require.Contains(t, d.History[0].Reason, runtime.ErrRunConflict.Error())
 		require.Empty(t, d.LastRun)
@@ -485,7 +485,7 @@ func TestFailedFire(t *testing.T) {
 	})
 }
 
-// In contract mode there are no schedules.
+// Contract mode does not support schedules.
 func TestContractMode(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
@@ -507,7 +507,7 @@ func TestContractMode(t *testing.T) {
 }
 
 // A keeper that does not know the stored form leaves the schedule to others.
-func TestLaterForm(t *testing.T) {
+func TestKeeperSkipsUnknownStoredForm(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded, runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})
 	l := newFixture(t, b)

@@ -100,8 +100,8 @@ func TestClockSetBackFiresNothingAgain(t *testing.T) {
 	b.Settle(t)
 }
 
-// A keeper notices by itself that the clock was set back, says so, and goes on with schedules that it has put off:
-// those whose next time lies ahead, and those of which somebody began to start a run.
+// A keeper notices that the clock was set back, logs it, and continues with schedules that it has postponed: schedules
+// with a next time far ahead, and schedules with a fire that another keeper has begun to start.
 func TestKeeperNoticesClockSetBack(t *testing.T) {
 	t.Parallel()
 	b, clock := enginetest.WithClock(t)
@@ -109,15 +109,15 @@ func TestKeeperNoticesClockSetBack(t *testing.T) {
 	l.worker(t)
 	made := l.schedule(t, runtime.ScheduleConfig{})
 	b.Keeper(t)
-	await := func(what string, holds func(*runtime.ScheduleDescription) bool) {
+	await := func(what string, holds func(*fabrictype.Schedule) bool) {
 		t.Helper()
-		l.await(t, what, func(d *runtime.ScheduleDescription) bool {
+		l.await(t, what, func(d *fabrictype.Schedule) bool {
 			b.Look(t)
 			return holds(d)
 		})
 	}
 	clock.Jump(5 * time.Hour)
-	await("fired ahead", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.Waiting == 0 })
+	await("fired ahead", func(d *fabrictype.Schedule) bool { return d.Started == 1 && d.Waiting == 0 })
 	require.NotContains(t, b.Log(), "engine.clock_set_back")
 	l.editState(t, func(state map[string]any) {
 		state["serial"] = 9
@@ -126,7 +126,7 @@ func TestKeeperNoticesClockSetBack(t *testing.T) {
 		}}
 	})
 	clock.Jump(-5 * time.Hour)
-	await("goes on", func(d *runtime.ScheduleDescription) bool {
+	await("goes on", func(d *fabrictype.Schedule) bool {
 		return d.Started == 2 && d.Waiting == 0 && d.NextFire.Equal(made.NextFire)
 	})
 	require.Contains(t, b.Log(), "engine.clock_set_back")

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -39,7 +40,7 @@ func TestFireStartsRun(t *testing.T) {
 		l.worker(t)
 		l.fireAt(t, hour)
 		run := "s@" + hour.Format(time.RFC3339)
-		d := l.await(t, "started", func(d *runtime.ScheduleDescription) bool {
+		d := l.await(t, "started", func(d *fabrictype.Schedule) bool {
 			return d.Started == 1 && d.LastRunState == fabrictype.RunSucceeded
 		})
 		require.Equal(t, run, d.LastRun)
@@ -54,9 +55,9 @@ func TestFireStartsRun(t *testing.T) {
 		require.Equal(t, "s", about.Schedule)
 		require.Equal(t, hour, about.FireAt)
 		core := engine.ConnOf(b.Engine.Internal())
-		p, err := core.FlowPartition(about.FlowID)
+		p, err := core.FlowPartition(enginecore.FlowID(about.FlowID))
 		require.NoError(t, err)
-		tags, err := core.Client().Do(ctx, core.Client().B().Hgetall().Key(core.Keys().FlowTags(p, about.FlowID)).Build()).AsStrMap()
+		tags, err := core.Client().Do(ctx, core.Client().B().Hgetall().Key(core.Keys().FlowTags(p, enginecore.FlowID(about.FlowID))).Build()).AsStrMap()
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"team.name": "finance", "cost.centre": "7", "flowfabric.schedule": "s"}, tags)
 		b.Settle(t)
@@ -102,7 +103,7 @@ func TestEachFireOnce(t *testing.T) {
 			i := r.IntN(len(keepers))
 			require.NoError(t, keepers[i].Stop())
 			keepers[i] = b.Keeper(t)
-			// What a keeper has begun counts as begun long ago, whether it still lives or not.
+			// The test dates begun fires back, whether or not their keepers still live.
 			l.editState(t, func(state map[string]any) {
 				waiting, _ := state["waiting"].([]any)
 				for _, fire := range waiting {
@@ -150,8 +151,8 @@ func TestStoppedBetweenSteps(t *testing.T) {
 				state["waiting"] = []any{map[string]any{"at": hour.UnixMilli(), "serial": serial, "start_before": 1, "plan": 1}}
 			}
 		}
-		started := func(n int64) func(*runtime.ScheduleDescription) bool {
-			return func(d *runtime.ScheduleDescription) bool { return d.Started == n && d.Waiting == 0 }
+		started := func(n int64) func(*fabrictype.Schedule) bool {
+			return func(d *fabrictype.Schedule) bool { return d.Started == n && d.Waiting == 0 }
 		}
 		b.Keeper(t)
 
@@ -227,7 +228,7 @@ func TestCatchUp(t *testing.T) {
 		l.schedule(t, runtime.ScheduleConfig{Overlap: fabrictype.OverlapAllow, CatchUp: window})
 		l.fireAt(t, hour.Add(-9*time.Hour))
 		b.Keeper(t)
-		d := l.await(t, "made up", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed == 10 && d.Waiting == 0 })
+		d := l.await(t, "made up", func(d *fabrictype.Schedule) bool { return d.Started+d.Missed == 10 && d.Waiting == 0 })
 		require.Equal(t, int64(made), d.Started)
 		missed := d.History[len(d.History)-1]
 		require.Equal(t, fabrictype.FireMissed, missed.Outcome)
@@ -255,7 +256,7 @@ func TestCatchUpBound(t *testing.T) {
 	end := l.now(t).Truncate(time.Second)
 	l.fireAt(t, end.Add(-300*24*time.Hour))
 	b.Keeper(t)
-	d := l.await(t, "made up", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed > 0 && d.Waiting == 0 })
+	d := l.await(t, "made up", func(d *fabrictype.Schedule) bool { return d.Started+d.Missed > 0 && d.Waiting == 0 })
 	require.Equal(t, int64(madeUp), d.Started)
 	require.InDelta(t, 300*24*3600+1-madeUp, d.Missed, 1)
 	require.Len(t, d.History, 50)
@@ -304,7 +305,7 @@ func TestNextKeeperContinuesAtOnce(t *testing.T) {
 			}
 			before := l.now(t)
 			keeper := b.Keeper(t)
-			l.await(t, "started by the next keeper", func(d *runtime.ScheduleDescription) bool {
+			l.await(t, "started by the next keeper", func(d *fabrictype.Schedule) bool {
 				return d.Started == int64(i)+1 && d.Waiting == 0
 			})
 			if b.Kind == testserver.Embedded { // its clock shows how long that took

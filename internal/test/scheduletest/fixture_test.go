@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -40,8 +41,8 @@ type job struct {
 type fixture struct {
 	*enginetest.Bench
 	def *flow.Definition[job, string]
-	// first is the first time of all timetables: half an hour before the beginning of a test, and whole days, so that no
-	// time comes while a test looks, whatever the time of day.
+	// first is the first time of all timetables: half an hour before the beginning of a test, and whole days, so that
+	// no time comes while a test looks, whatever the time of day.
 	first time.Time
 
 	mu    sync.Mutex
@@ -138,9 +139,9 @@ func (l *fixture) onceEach(t *testing.T) {
 
 func (l *fixture) worker(t *testing.T) { l.Worker(t, l.def.Handlers()) }
 
-// schedule makes the schedule "s". It fires every hour unless the config says otherwise, so that only what a test moves
-// happens.
-func (l *fixture) schedule(t *testing.T, config runtime.ScheduleConfig) *runtime.ScheduleDescription {
+// schedule makes the schedule "s". It fires every hour unless the config contains other times, so that only fires of
+// the test happen.
+func (l *fixture) schedule(t *testing.T, config runtime.ScheduleConfig) *fabrictype.Schedule {
 	t.Helper()
 	d, err := runtime.Schedule(enginetest.Context(t), l.Client, "s", l.def, job{Name: "nightly"}, l.config(config))
 	require.NoError(t, err)
@@ -153,7 +154,7 @@ func (l *fixture) config(c runtime.ScheduleConfig) runtime.ScheduleConfig {
 	return c
 }
 
-func (l *fixture) describe(t *testing.T) *runtime.ScheduleDescription {
+func (l *fixture) describe(t *testing.T) *fabrictype.Schedule {
 	t.Helper()
 	d, err := l.Client.DescribeSchedule(enginetest.Context(t), "s")
 	require.NoError(t, err)
@@ -161,9 +162,9 @@ func (l *fixture) describe(t *testing.T) *runtime.ScheduleDescription {
 }
 
 // await waits for a state of the schedule.
-func (l *fixture) await(t *testing.T, what string, holds func(*runtime.ScheduleDescription) bool) *runtime.ScheduleDescription {
+func (l *fixture) await(t *testing.T, what string, holds func(*fabrictype.Schedule) bool) *fabrictype.Schedule {
 	t.Helper()
-	var d *runtime.ScheduleDescription
+	var d *fabrictype.Schedule
 	enginetest.Eventually(t, func() string {
 		if d = l.describe(t); holds(d) {
 			return ""
@@ -261,7 +262,7 @@ func (l *fixture) lastHours(t *testing.T, n int) []time.Time {
 // catchUp lets keepers make up whatever a test has moved to the past.
 const catchUp = 100 * time.Hour
 
-func outcomes(d *runtime.ScheduleDescription) string {
+func outcomes(d *fabrictype.Schedule) string {
 	var list []string
 	for _, fire := range slices.Backward(d.History) {
 		text := string(fire.Outcome)

@@ -16,8 +16,8 @@ import (
 
 func runAt(at time.Time) string { return "s@" + at.Format(time.RFC3339) }
 
-func isStarted(n int64) func(*runtime.ScheduleDescription) bool {
-	return func(d *runtime.ScheduleDescription) bool { return d.Started == n }
+func isStarted(n int64) func(*fabrictype.Schedule) bool {
+	return func(d *fabrictype.Schedule) bool { return d.Started == n }
 }
 
 // Fires that meet an open run are skipped, and a later one starts again.
@@ -31,14 +31,14 @@ func TestOverlapSkip(t *testing.T) {
 		l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp})
 		times := l.lastHours(t, 4)
 		l.fireAt(t, times[0]) // and three more, at once
-		d := l.await(t, "skipped", func(d *runtime.ScheduleDescription) bool { return d.Skipped == 3 })
+		d := l.await(t, "skipped", func(d *fabrictype.Schedule) bool { return d.Skipped == 3 })
 		require.Equal(t, int64(1), d.Started)
 		require.Equal(t, fabrictype.RunRunning, d.LastRunState)
 		require.Equal(t, "started, skipped, skipped, skipped", outcomes(d))
 		require.Contains(t, d.History[0].Reason, runAt(times[0]))
 		require.Zero(t, d.Waiting)
 		l.release(runAt(times[0]))
-		l.await(t, "ended", func(d *runtime.ScheduleDescription) bool { return d.LastRunState == fabrictype.RunSucceeded })
+		l.await(t, "ended", func(d *fabrictype.Schedule) bool { return d.LastRunState == fabrictype.RunSucceeded })
 		l.fireAt(t, times[3])
 		l.await(t, "started again", isStarted(2))
 		l.release(runAt(times[3]))
@@ -53,9 +53,9 @@ func TestOverlapQueue(t *testing.T) {
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) { queueFires(t, b) })
 }
 
-// Keepers are told of the end of a run: the next one starts before they would look again. The clock is the test's own,
-// so that a slow machine makes nothing late.
-func TestOverlapQueueIsToldOfEnds(t *testing.T) {
+// The engine notifies keepers of the end of a run: the next one starts before their next sweep. The clock is the test's
+// own, so that a slow machine delays nothing.
+func TestOverlapQueue_StartsAtEndOfRun(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	synctest.Test(t, func(t *testing.T) {
@@ -75,7 +75,7 @@ func queueFires(t *testing.T, b *enginetest.Bench) time.Duration {
 	l.schedule(t, runtime.ScheduleConfig{CatchUp: catchUp, Overlap: fabrictype.OverlapQueue, QueueLimit: 2})
 	times := l.lastHours(t, 5)
 	l.fireAt(t, times[0])
-	d := l.await(t, "queued", func(d *runtime.ScheduleDescription) bool { return d.Started == 1 && d.Waiting == 2 })
+	d := l.await(t, "queued", func(d *fabrictype.Schedule) bool { return d.Started == 1 && d.Waiting == 2 })
 	require.Equal(t, int64(2), d.Skipped)
 	require.Contains(t, d.History[1].Reason, "3 fires waited already")
 	began := time.Now()
@@ -84,7 +84,7 @@ func queueFires(t *testing.T, b *enginetest.Bench) time.Duration {
 		require.Len(t, l.awaitRuns(t, i+1), i+1)
 		l.release(runAt(times[i]))
 	}
-	l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
+	l.await(t, "all ended", func(d *fabrictype.Schedule) bool {
 		return d.LastRunState == fabrictype.RunSucceeded && d.Waiting == 0
 	})
 	took := time.Since(began)
@@ -148,7 +148,7 @@ func TestOverlapAllow(t *testing.T) {
 	})
 }
 
-// The jitter puts a fire off, by the same time on every keeper; the run is that of the time by the timetable.
+// The jitter delays a fire, by the same duration on every keeper; the run is named by the time in the timetable.
 func TestJitter(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -158,7 +158,7 @@ func TestJitter(t *testing.T) {
 		l.schedule(t, runtime.ScheduleConfig{Every: 2 * time.Hour, Jitter: time.Hour})
 		due := l.lastHour(t)               // also by a timetable of every other hour
 		l.fireAt(t, due.Add(-2*time.Hour)) // its jitter is over
-		l.await(t, "fired", func(d *runtime.ScheduleDescription) bool { return d.Started+d.Missed >= 1 })
+		l.await(t, "fired", func(d *fabrictype.Schedule) bool { return d.Started+d.Missed >= 1 })
 		d := l.describe(t)
 		// The last time may be put off until later.
 		want := due.Add(2 * time.Hour)
@@ -175,7 +175,7 @@ func TestJitter(t *testing.T) {
 }
 
 // A manually triggered run counts as the previous run.
-func TestTriggerMeetsOpenRun(t *testing.T) {
+func TestTriggeredRunCountsForOverlap(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
 	synctest.Test(t, func(t *testing.T) { // a slow machine makes nothing late
@@ -197,7 +197,7 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 			require.Equal(t, ids[0], d.LastRun)
 		}
 		_, err := b.Client.TriggerSchedule(ctx, "s")
-		require.NoError(t, err, "while it is written nobody knows whether the first run has ended")
+		require.NoError(t, err, "when it is written, the end of the first run is unknown")
 		_, err = b.Client.TriggerSchedule(ctx, "s")
 		require.ErrorIs(t, err, runtime.ErrScheduleFull)
 		begun := time.Now()
@@ -214,17 +214,17 @@ func TestTriggerMeetsOpenRun(t *testing.T) {
 				}
 			}
 		}
-		l.await(t, "all ended", func(d *runtime.ScheduleDescription) bool {
+		l.await(t, "all ended", func(d *fabrictype.Schedule) bool {
 			return d.Started == 4 && d.LastRunState == fabrictype.RunSucceeded
 		})
 		require.Len(t, l.runs(), 4, fmt.Sprint(l.runs()))
-		require.Less(t, time.Since(begun), 28*time.Second, "a keeper has been told to watch the run")
+		require.Less(t, time.Since(begun), 28*time.Second, "a keeper has been notified to watch the run")
 		l.onceEach(t)
 		b.Settle(t)
 	})
 }
 
-// Where the policy starts nothing, whoever triggers the schedule is told so.
+// If the policy starts no run, the trigger returns this outcome.
 func TestTriggerSkipped(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -38,7 +38,7 @@ func build(declare func(f *flow.Builder[string, string]), opts ...flow.Option) e
 	return err
 }
 
-// chain declares so many nodes, each behind the one before.
+// chain declares a chain of nodes.
 func chain(f *flow.Builder[string, string], nodes int) {
 	last := f.Input()
 	for i := range nodes {
@@ -105,7 +105,7 @@ func definitionOf(t *testing.T, size int) error {
 	return err
 }
 
-// Calls beyond a bound are refused with what it is, how large it is and the bound, and the engine has no key more.
+// Calls above a bound are refused with the name of the value, its size and the bound, and write no key.
 func TestCallsBeyondTheBounds(t *testing.T) {
 	t.Parallel()
 	def := echoing(t)

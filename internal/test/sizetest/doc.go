@@ -1,3 +1,3 @@
-// Package sizetest tests how large things may be: what is beyond a bound is refused before anything is written, and
-// within it memory stays flat.
+// Package sizetest tests bounds on sizes: larger data is refused before anything is written, and within the bounds
+// memory does not grow.
 package sizetest

@@ -28,10 +28,10 @@ func sized(small, large int) int {
 	return small
 }
 
-// heap returns what this program keeps in memory, in bytes.
+// heap returns the memory that is in use by this program, in bytes.
 func heap() int64 {
 	goruntime.GC()
-	goruntime.GC() // what finalizers have let go
+	goruntime.GC() // objects released by finalizers
 	var m goruntime.MemStats
 	goruntime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
@@ -39,8 +39,8 @@ func heap() int64 {
 
 var length = activity.New("count", func(_ context.Context, list []string) (int, error) { return len(list), nil })
 
-// A client and a worker that have carried out many executions keep no more in memory than after the first thousand. Not
-// parallel: the heap is that of the process.
+// A client and a worker that have run many executions use no more memory than after the first thousand. Not parallel:
+// the heap is the whole process's.
 func TestMemoryOfManyExecutions(t *testing.T) {
 	const width, growth = 100, 8 << 20
 	count := sized(10_000, 1_000_000)
@@ -86,8 +86,8 @@ func TestMemoryOfManyExecutions(t *testing.T) {
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// Readers of events that stand still keep no events in memory, miss none, and keep nobody waiting. Not parallel: the
-// heap is that of the process.
+// Blocked readers of events keep no events in memory, miss none, and delay no other reader. Not parallel: the heap is
+// the whole process's.
 func TestSlowWatchersAreBounded(t *testing.T) {
 	const watchers, nodes, each = 200, 400, 64 << 10
 	f := flow.New[string, string]("chain")
@@ -110,9 +110,9 @@ func TestSlowWatchersAreBounded(t *testing.T) {
 		before := heap()
 		b.Worker(t, []activity.Handler{echo}, runtime.WorkerConfig{Concurrency: 16})
 		_, err = run.Result(ctx)
-		require.NoError(t, err, "nobody waits for those who read slowly")
+		require.NoError(t, err, "nothing waits for slow readers")
 		grown := heap() - before
-		t.Logf("%d watchers stand still while %d nodes run: %.1f MiB more", watchers, nodes, mib(grown))
+		t.Logf("%d watchers are blocked while %d nodes run: %.1f MiB more", watchers, nodes, mib(grown))
 		require.Less(t, grown, int64(watchers*each))
 		seen := 1
 		for {
@@ -211,7 +211,7 @@ func TestManyTags(t *testing.T) {
 		}
 		page, err := b.Client.ListRuns(ctx, runtime.RunQuery{Tags: map[string]string{"customer.kind": "all"}}, "", 100)
 		require.NoError(t, err)
-		require.Len(t, page.Runs, 100)
+		require.Len(t, page.Items, 100)
 		require.NotEmpty(t, page.Next)
 	})
 }

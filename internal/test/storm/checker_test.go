@@ -20,8 +20,8 @@ type checker struct {
 	made    map[string]map[string]bool // nonces by run and node: of calls that were begun and of signals that were sent
 	calls   map[string]string          // nodes by nonce, in whichever run
 	tallies map[string]int
-	// jumps reports that the engine's clock was set. Leases end early then, while their functions go on, so that for a
-	// moment there may be more of them than the engine counts.
+	// jumps reports that the engine's clock is set during the round. Leases then expire early while their functions
+	// still run, so that for a moment more functions run than the engine counts.
 	jumps bool
 }
 
@@ -95,7 +95,7 @@ func (j *checker) run(snapshot *invariant.Snapshot, run *runtime.Run[product]) {
 	}
 }
 
-// outcome returns the fault of a node's outcome, given those of its upstreams.
+// outcome returns the fault in a node's outcome, given the outcomes of its upstreams.
 func (j *checker) outcome(run string, s *randomDAG, f invariant.Flow, i int) string {
 	n, got := &s.nodes[i], f.Nodes[s.nodes[i].name]
 	ready := s.ready(f, n)
@@ -128,7 +128,7 @@ func (j *checker) outcome(run string, s *randomDAG, f invariant.Flow, i int) str
 		}
 	case "cancelled":
 		if !s.cancellable(i) {
-			return "nobody asked for it"
+			return "no client cancelled it"
 		}
 	default:
 		return "it has not ended"
@@ -213,7 +213,7 @@ func (j *checker) product(run string, s *randomDAG, n *dagNode, p product, produ
 		return ""
 	}
 	if p.Node != n.name || !j.made[run+"/"+n.name][p.Nonce] {
-		return fmt.Sprintf("nobody has made its result %+v", p)
+		return fmt.Sprintf("no function has returned its result %+v", p)
 	}
 	var want []string
 	for _, up := range n.from {
@@ -317,7 +317,7 @@ func (j *checker) cleanups() {
 			delete(working, e.Nonce)
 			for _, cleanup := range over[e.Nonce] {
 				if e.Lost {
-					j.tallies["cleanups beside a lost function"]++
+					j.tallies["cleanups during a lost function"]++
 				} else {
 					j.t.Errorf("run %s was cleaned up while the function of %s/%s worked, which had its lease", cleanup.Run, e.Run, e.Node)
 				}

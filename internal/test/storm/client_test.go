@@ -101,7 +101,7 @@ func (c *customer) interfere(ctx context.Context, choice int, run *runtime.Run[p
 		_ = run.Cancel(ctx, "the storm says so")
 	case choice < 86:
 		c.diary.note(entry{What: meddling, Run: run.ID()})
-		_ = run.Rerun(ctx, []runtime.RerunScope{runtime.RerunFailed(), runtime.RerunAll(), runtime.RerunFrom("n00")}[r.IntN(3)])
+		_ = run.Rerun(ctx, []fabrictype.RerunScope{fabrictype.RerunFailed, fabrictype.RerunAll, fabrictype.RerunFrom("n00")}[r.IntN(3)])
 	case choice < 91:
 		_ = run.Pause(ctx, "the storm says so")
 		_ = run.Resume(ctx)

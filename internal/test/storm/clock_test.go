@@ -40,8 +40,8 @@ func clocksJump(t *testing.T) {
 
 const jump = time.Minute
 
-// buildWithJumpingClock builds this test with a time.Now whose wall clock is now right, now a minute ahead, now a
-// minute behind. The monotonic clock is unaffected, as when a real clock is set.
+// buildWithJumpingClock builds this test with a time.Now whose wall clock is sometimes right, sometimes a minute ahead,
+// and sometimes a minute late. The monotonic clock is unaffected, as when a real clock is set.
 func buildWithJumpingClock(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
@@ -53,7 +53,7 @@ func buildWithJumpingClock(t *testing.T) string {
 	require.Equal(t, 1, strings.Count(string(source), "func Now() Time {\n\t"+reading), "time.Now is not as it was")
 	changed := strings.Replace(string(source), "func Now() Time {\n\t"+reading,
 		"func Now() Time {\n\t"+reading+"\tsec += (mono/300e6%3 - 1) * 60\n", 1)
-	// What is compiled once is found again by the name of the file.
+	// The compiler finds its cached results by file name.
 	dir := filepath.Join(os.TempDir(), "flowfabric-jumping-clock-"+strconv.Itoa(os.Getuid()))
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	write := func(name string, content []byte) string {

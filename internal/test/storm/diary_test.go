@@ -26,16 +26,16 @@ const (
 	charged  event = "charged"  // the function of a durable step ran
 	recorded event = "recorded" // the durable step has this result
 	starting event = "starting" // a client starts a run,
-	started  event = "started"  // and was told that it is started
+	started  event = "started"  // the start was acknowledged
 	meddling event = "meddling" // a client cancels a run or runs it again
 	signal   event = "signal"   // a client sends a product to a wait
 	holding  event = "holding"  // a function has reserved coins,
 	freeing  event = "freeing"  // and gives them back
-	spends   event = "spends"   // a function reports what it spends,
-	spent    event = "spent"    // and was told that it is counted
-	keyed    event = "keyed"    // a client was told that this run stands for a call with a key
+	spends   event = "spends"   // a function reports usage,
+	spent    event = "spent"    // and the report was acknowledged
+	keyed    event = "keyed"    // a call with a key returned this run
 	mailing  event = "mailing"  // a client sends a message to a mailbox,
-	mailed   event = "mailed"   // and was told that it counts
+	mailed   event = "mailed"   // and the send was acknowledged
 	died     event = "died"     // a process has been killed
 )
 
@@ -55,8 +55,8 @@ type entry struct {
 	At time.Time `json:"at"`
 }
 
-// diary is a file to which all processes append what they do. A written line survives its process, and lines are in the
-// order of events.
+// diary is the log file of a storm: all processes append their events to it. A written line survives its process, and
+// lines are in the order of events.
 type diary struct {
 	mu   sync.Mutex
 	file *os.File

@@ -93,7 +93,7 @@ func (e *embeddedProcess) kill() {
 	_ = e.cmd.Wait()
 }
 
-// setClock sets the clock of the engine, which is so far ahead of that of the machine from then on.
+// setClock sets the engine's clock ahead of the machine's clock by a duration.
 func (e *embeddedProcess) setClock(t testing.TB, ahead time.Duration) {
 	t.Helper()
 	e.ahead = ahead
@@ -101,8 +101,8 @@ func (e *embeddedProcess) setClock(t testing.TB, ahead time.Duration) {
 	require.NoError(t, err)
 }
 
-// tear leaves at the end of the log what a power cut may leave there of a record that nobody was told of: all that was
-// acknowledged is synced, and of what was being written there are some bytes, or sectors that are empty.
+// tear appends to the engine's log the incomplete record that a power cut may leave of an unacknowledged write: some
+// bytes, or sectors of zeros. All acknowledged records are synced before.
 func (e *embeddedProcess) tear(t testing.TB, r *rand.Rand) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(e.dir, "log-*"))

@@ -21,7 +21,7 @@ const (
 	forkPrefix = "fork-"
 )
 
-// keyedFlow is the flow of runs that are started by a key: a timer and one node behind it.
+// keyedFlow is the flow of runs that are started by a key: a timer, and one node after it.
 func keyedFlow(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
 	f := flow.New[int, product](keyedName, flow.Retention(keyedKept))
 	timer := flow.Sleep(f, "timer", 20*time.Millisecond)
@@ -30,7 +30,8 @@ func keyedFlow(step *activity.Activity[order, product]) (*flow.Definition[int, p
 	return f.Build()
 }
 
-// startKeyed starts a run by one of a few keys, in one of the ways that there are, and notes what it was told.
+// startKeyed starts a run by one of a few keys with one of the key policies, and records the run that the call
+// returned.
 func (c *customer) startKeyed(ctx context.Context, seed uint64) {
 	def, err := keyedFlow(c.step)
 	if err != nil {
@@ -57,7 +58,7 @@ func (c *customer) startKeyed(ctx context.Context, seed uint64) {
 	}
 }
 
-// look reads of a run what can be read.
+// look reads all readable data of a run.
 func look(ctx context.Context, run *runtime.Run[product]) {
 	d, err := run.Describe(ctx)
 	if err != nil {
@@ -76,7 +77,7 @@ func look(ctx context.Context, run *runtime.Run[product]) {
 	}
 }
 
-// keys waits until each run has had its effect that a client was told of, and all of them are over and purged.
+// keys waits until each acknowledged run has had its effect, and all runs have ended and are purged.
 func (j *checker) keys(ctx context.Context, s *storm) {
 	j.t.Helper()
 	open := make(map[string]bool)
@@ -105,7 +106,7 @@ func (j *checker) keys(ctx context.Context, s *storm) {
 	}
 }
 
-// endForks cancels the forks of runs that are still open: nobody answers their waits.
+// endForks cancels the forks of runs that are still open, since no client sends signals to their waits.
 func (s *storm) endForks(ctx context.Context, t *testing.T) {
 	t.Helper()
 	query := runtime.RunQuery{

@@ -54,7 +54,7 @@ func (d *diary) hold(ctx context.Context, e entry, coinsNeeded int64, work func(
 	return errors.Join(err, r.Settle(ctx, 0))
 }
 
-// spend reports what counts once for a node, however often its function runs.
+// spend reports usage that counts once for a node, however often its function runs.
 func (d *diary) spend(ctx context.Context, e entry, amount int64) error {
 	if amount == 0 {
 		return nil
@@ -84,14 +84,14 @@ func (j *checker) settleLedger(ctx context.Context, s *storm) {
 	if len(asked) == 0 {
 		return
 	}
-	state, err := s.bench.Client.Budget(ctx, runtime.BudgetRef{Name: budgetName, Flow: flowName})
+	state, err := s.bench.Client.Budget(ctx, fabrictype.BudgetRef{Name: budgetName, Flow: flowName})
 	if errors.Is(err, runtime.ErrBudgetNotFound) && len(counted) == 0 {
 		return
 	}
 	require.NoError(j.t, err)
 	got := state.Amount(spending).Spent - s.spent
 	s.spent += got
-	assert.GreaterOrEqual(j.t, got, sum(counted), "what was counted is in the budget")
+	assert.GreaterOrEqual(j.t, got, sum(counted), "acknowledged usage is in the budget")
 	assert.LessOrEqual(j.t, got, sum(asked), "nothing is in the budget twice")
 	assert.Zero(j.t, state.Amount(coins).Spent)
 	j.tallies["spent"], j.tallies["refused coins"] = int(got), state.Breaches
@@ -151,7 +151,7 @@ func (s *storm) released(ctx context.Context, t *testing.T) {
 		require.NoError(t, err)
 		for _, b := range budgets {
 			if b.Amount(coins).Reserved != 0 {
-				return "nothing is reserved of " + b.Ref.String()
+				return "nothing is reserved of " + b.BudgetRef.String()
 			}
 		}
 		return ""
@@ -181,7 +181,7 @@ func (s *storm) schedule(t *testing.T, step *activity.Activity[order, product]) 
 func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
 	t.Helper()
 	client := s.bench.Client
-	describe := func() *runtime.ScheduleDescription {
+	describe := func() *fabrictype.Schedule {
 		d, err := client.DescribeSchedule(ctx, scheduleName)
 		require.NoError(t, err)
 		return d
@@ -200,7 +200,7 @@ func (s *storm) stopBeats(ctx context.Context, t *testing.T) {
 	}
 }
 
-// span is what lies after one time and not after another, by the engine's clock.
+// span is the time after from until to, by the engine's clock.
 type span struct{ from, to time.Time }
 
 // paused reports whether the schedule may have been paused at a time.

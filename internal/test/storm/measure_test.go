@@ -56,8 +56,8 @@ func inUnit(n int, unit float64) string {
 	return strconv.FormatFloat(float64(n)/unit, 'f', 1, 64)
 }
 
-// flat checks that there is no growth: the median of the last quarter is at most a tenth, and the slack, above that of
-// the second quarter. The first one is for things to warm up. Few measurements show nothing.
+// flat checks that a series does not grow: the median of its last quarter is at most a tenth, and the slack, above the
+// median of its second quarter. The first quarter is left out as warm-up, and short series are not checked.
 func (s series) flat(t *testing.T, what string, slack int) {
 	t.Helper()
 	const enough = 12
@@ -77,7 +77,7 @@ func median(s series) int {
 
 func goroutines() int { return goruntime.NumGoroutine() }
 
-// descriptorsOf counts the open files of a process, where the system tells.
+// descriptorsOf counts the open files of a process, or returns -1 on systems without /proc.
 func descriptorsOf(pid int) int {
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {
@@ -86,7 +86,7 @@ func descriptorsOf(pid int) int {
 	return len(list)
 }
 
-// residentOf is the memory of a process in bytes, where the system tells.
+// residentOf returns the resident memory of a process in bytes, or -1 on systems without /proc.
 func residentOf(pid int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -103,7 +103,7 @@ func residentOf(pid int) int {
 	return pages * os.Getpagesize()
 }
 
-// cpuTime is what this process and those that it started and that have ended have used of processors.
+// cpuTime is the processor time of this process and of its ended child processes.
 func cpuTime() time.Duration {
 	var total time.Duration
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {

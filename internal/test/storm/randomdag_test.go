@@ -29,7 +29,7 @@ type task struct {
 	Asks    bool          `json:"asks"`    // it waits for a signal
 	Limited bool          `json:"limited"` // the storm's limit applies to it
 	Holds   int64         `json:"holds"`   // coins that it reserves while it works
-	Spends  int64         `json:"spends"`  // what it reports as spent
+	Spends  int64         `json:"spends"`  // the usage that it reports
 }
 
 // order is the input of a node's function.
@@ -44,8 +44,8 @@ type kind string
 
 const (
 	plain   kind = "plain"   // takes the results of all its upstreams
-	anyOf   kind = "any"     // takes that of the first which succeeds
-	quorum  kind = "quorum"  // takes those of the first which succeed
+	anyOf   kind = "any"     // takes the result of the first that succeeds
+	quorum  kind = "quorum"  // takes the results of the first that succeed
 	waits   kind = "waits"   // is a waitpoint
 	hurried kind = "hurried" // is a waitpoint that gives up soon
 	rescue  kind = "rescue"  // runs when its upstream has failed
@@ -55,7 +55,7 @@ const (
 	looped  kind = "looped"  // runs another flow until its condition holds
 	grown   kind = "grown"   // runs the plan that its function makes
 	undoing kind = "undoing" // runs when one of its upstreams has failed
-	slept   kind = "slept"   // runs when a timer behind its upstreams has ended
+	slept   kind = "slept"   // runs when a timer after its upstreams has ended
 	chosen  kind = "chosen"  // runs if a condition holds, which it does
 	barred  kind = "barred"  // runs if the same condition does not hold
 	hollow  kind = "hollow"  // is another flow, whose result is skipped for a condition
@@ -93,7 +93,7 @@ type randomDAG struct {
 
 const closing = "close"
 
-// activities are those of random flows.
+// activities are the activities of random flows.
 type activities struct {
 	step  *activity.Activity[order, product]
 	until *activity.Activity[product, bool] // ends loops
@@ -296,7 +296,7 @@ func turnFlow(step *activity.Activity[order, product]) (*flow.Definition[product
 	return f.Build()
 }
 
-// itemsName is the node of the list behind a mapped node.
+// itemsName is the node with the list of a mapped node's items.
 func (n *dagNode) itemsName() string { return n.name + "-items" }
 
 // timerName is the timer before a node that sleeps.
@@ -311,7 +311,7 @@ func innerFlow(step *activity.Activity[order, product]) (*flow.Definition[int, p
 	return f.Build()
 }
 
-// hollowFlow is the flow that hollow nodes run: what it returns is skipped, and it has a cleanup.
+// hollowFlow is the flow of hollow nodes: its result is skipped, and it has a cleanup.
 func hollowFlow(step *activity.Activity[order, product]) (*flow.Definition[int, product], error) {
 	f := flow.New[int, product]("hollow")
 	never := flow.When(f.Input(), "never", func(n int) bool { return n != 1 })
@@ -364,7 +364,7 @@ func upstreams(refs []flow.Ref[product]) []flow.Upstream {
 	return list
 }
 
-// newActivities returns the activities of all nodes; those of steps record their effects in the diary.
+// newActivities returns the activities of all nodes; the functions of steps record their effects in the diary.
 func newActivities(d *diary) activities {
 	step := activity.New("storm.step", func(ctx context.Context, o order) (product, error) { return d.step(ctx, o) })
 	return activities{

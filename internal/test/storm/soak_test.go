@@ -44,9 +44,9 @@ const (
 	recoversWithin = 3 * time.Minute
 )
 
-// TestSoak disturbs all engines for as long as FLOWFABRIC_SOAK says, and for a few faults without it. Every minute or
-// so each engine comes to rest: its runs are compared with the model, its keyspace is checked and its runs are purged.
-// At the end, memory, goroutines and file descriptors must be what they were.
+// TestSoak disturbs all engines for the duration in FLOWFABRIC_SOAK, or with a few faults if it is not set. About once
+// a minute each engine comes to rest: its runs are compared with the model, its keyspace is checked and its runs are
+// purged. At the end, memory, goroutines and file descriptors must not have grown.
 func TestSoak(t *testing.T) {
 	k := &soak{t: t, begun: time.Now()}
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {
@@ -81,7 +81,7 @@ type soak struct {
 func (k *soak) long() bool { return k.lasts > 0 }
 
 // sample measures the process of the test until the context ends. It writes a heap profile every few minutes, which
-// tells what has grown.
+// shows the objects that accumulate.
 func (k *soak) sample(ctx context.Context) {
 	dir := k.t.TempDir()
 	k.t.Cleanup(func() { k.keepEvidence(k.t, "profiles", dir) })
@@ -103,13 +103,13 @@ func (k *soak) sample(ctx context.Context) {
 	}
 }
 
-// soaked is one engine under soak, with what happened to it.
+// soaked is one engine under soak, with its measurements.
 type soaked struct {
 	*soak
 	name    string
 	storm   *storm
 	engine  soakEngine
-	far     *enginetest.Bench // of what stays for the whole soak, behind the faults of the network
+	far     *enginetest.Bench // for programs that live for the whole soak, connected through the faulty network
 	rounds  int
 	checked map[string]int
 	worst   time.Duration // until a run ended after a fault
@@ -127,7 +127,7 @@ func (e *soaked) run(t *testing.T, open func(t *testing.T) soakEngine) {
 	e.engine = open(t)
 	near, far := e.engine.urls()
 	e.storm = e.newStorm(t, dir, near, far, log)
-	// What stays is to be measured, so it must not keep what it logs in memory.
+	// The memory of these programs is measured, so they must not keep their logs in memory.
 	e.far = enginetest.Open(t, e.engine.kind(), far, e.storm.bench.Prefix, runtime.OpenConfig{
 		Partitions: partitions, Logger: quiet(log),
 	})
@@ -162,7 +162,7 @@ func (e *soaked) newStorm(t *testing.T, dir, near, far string, log io.Writer) *s
 // round is a time of faults, and the quiet point after it.
 func (e *soaked) round(t *testing.T, r *rand.Rand, dir string, round int) {
 	s := e.storm
-	s.jumps = round%2 == 1 && e.engine.setsClock() // what needs a steady clock is checked in the other rounds
+	s.jumps = round%2 == 1 && e.engine.setsClock() // checks that need a steady clock run in the other rounds
 	s.round, s.path, s.pauses, s.processes = round, filepath.Join(dir, fmt.Sprint("diary-", round)), nil, nil
 	require.NoError(t, s.diary.reopen(s.path))
 	s.schedule(t, newActivities(s.diary).step)
@@ -232,7 +232,7 @@ func (e *soaked) spawn(t *testing.T, r *rand.Rand, p *process) {
 	e.storm.spawn(t, p)
 }
 
-// probe runs a flow after a fault, by what has lived through it.
+// probe runs a flow after a fault, on the programs that live for the whole soak.
 func (e *soaked) probe(t *testing.T, id string) {
 	t.Helper()
 	def, err := keyedFlow(newActivities(e.storm.diary).step)
@@ -299,7 +299,7 @@ func (k *soak) keepEvidence(t *testing.T, name, dir string) {
 	if err == nil {
 		err = os.CopyFS(kept, os.DirFS(dir))
 	}
-	t.Logf("%s: what tells more is kept in %s (%v)", name, kept, err)
+	t.Logf("%s: evidence is kept in %s (%v)", name, kept, err)
 }
 
 func writeHeap(t *testing.T, path string) {

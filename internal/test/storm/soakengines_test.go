@@ -25,9 +25,9 @@ type soakEngine interface {
 	strike(t *testing.T, s *storm, r *rand.Rand)
 	// setsClock reports whether strike sets clocks of the engine, in rounds in which it may.
 	setsClock() bool
-	// calm ends what would keep the test from seeing the result of the faults.
+	// calm ends faults that would hide the results of the round.
 	calm(t *testing.T)
-	// memory is what the servers use, and slack by how much it may differ for other reasons than what they have.
+	// memory is the memory use of the servers, and slack the difference that has other reasons than their data.
 	memory(t *testing.T) int
 	slack() int
 	disk() int
@@ -70,17 +70,17 @@ func (e *soakedEmbedded) setsClock() bool       { return true }
 func (e *soakedEmbedded) memory(*testing.T) int { return residentOf(e.process.cmd.Process.Pid) }
 func (e *soakedEmbedded) disk() int             { return sizeOf(e.process.dir) }
 
-// slack is what a process with a garbage collector may have more or less.
+// slack is the variation of memory in a process with a garbage collector.
 func (e *soakedEmbedded) slack() int { return 24 * mebi }
 
 func (e *soakedEmbedded) urls() (near, far string) {
 	return "valkey://" + e.process.addr, "valkey://" + e.network.Addr()
 }
 
-// clockStep is by how much the clock of the engine is set before or behind that of the machine.
+// clockStep is the offset by which the engine's clock is set ahead of the machine's clock, or back.
 const clockStep = 30 * time.Second
 
-// aStep is the offset of a clock that is set before or behind that of the machine, or to it.
+// aStep returns an offset for a clock: ahead of the machine's clock, equal to it, or back.
 func aStep(r *rand.Rand) time.Duration { return time.Duration(r.IntN(3)-1) * clockStep }
 
 // setClock sets the clock of a server, if clocks are set in this round, and reports whether it did.
@@ -104,7 +104,7 @@ func latestClocks(t *testing.T, servers ...*testserver.Server) {
 	}
 }
 
-// calm sets the clock to the latest time that it has shown: a bulk job leaves out what seems to be started after it.
+// calm sets the clock to the latest time that it has shown: a bulk job leaves out runs with a later start.
 func (e *soakedEmbedded) calm(t *testing.T) { e.process.setClock(t, clockStep) }
 
 func (e *soakedEmbedded) strike(t *testing.T, s *storm, r *rand.Rand) {
@@ -234,7 +234,7 @@ func (e *soakedCluster) strike(t *testing.T, s *storm, r *rand.Rand) {
 	}
 }
 
-// announce makes a server that was started again tell the address of its proxy.
+// announce makes a restarted server announce the address of its proxy.
 func (e *soakedCluster) announce(t *testing.T, server *testserver.Server) {
 	t.Helper()
 	for i, s := range e.cluster.Nodes {
@@ -302,7 +302,7 @@ func (e *soakedSentinel) strike(t *testing.T, s *storm, r *rand.Rand) {
 	e.watched.Return(t)
 }
 
-// usedMemory is what a server says that it uses, in bytes.
+// usedMemory is the memory in bytes that a server reports as used.
 func usedMemory(t *testing.T, s *testserver.Server) int {
 	t.Helper()
 	_, rest, _ := strings.Cut(s.Command(t, "INFO", "memory"), "used_memory:")

@@ -55,7 +55,7 @@ type storm struct {
 	settled   time.Duration // how long the slowest round took to settle
 }
 
-// trouble is what else happens, besides killed processes.
+// trouble is a kind of fault other than killed processes.
 type trouble func(t testing.TB, s *storm, r *rand.Rand)
 
 // TestStorm runs several storms, each on an engine of its own, and checks their final states.
@@ -273,7 +273,8 @@ func (s *storm) calm(t *testing.T) *checker {
 	return j
 }
 
-// patience is how long what the storm has held up may take. Some of it is tried again after as long as it has waited.
+// patience is how long work may take that the storm has delayed. Some of it is retried with a delay as long as its
+// previous wait.
 func (s *storm) patience() time.Duration { return enginetest.Patience + s.lasts }
 
 // check reports inconsistencies of the keyspace, with the engine's records about them. Keepers may still be working on
@@ -366,7 +367,7 @@ func (s *storm) eventsOf(ctx context.Context, p keyspace.Partition, id enginecor
 	}
 }
 
-// resume ends the pauses that a killed client has left behind.
+// resume ends the pauses that a killed client has left.
 func (s *storm) resume(ctx context.Context, t *testing.T) {
 	t.Helper()
 	pauses, err := s.bench.Client.Pauses(ctx)
@@ -454,7 +455,7 @@ func (s *storm) end(ctx context.Context, t *testing.T, run *runtime.Run[product]
 func stateOf(d *runtime.RunDescription) string {
 	text := fmt.Sprintf("%s, %d open, reruns %d\n", d.State, d.OpenNodes, d.Reruns)
 	for _, n := range d.Nodes {
-		text += fmt.Sprintf("  %s %s %s attempts=%d reclaims=%d %s\n", n.Name, n.State, n.Why, n.Attempts, n.Reclaims, n.Reason)
+		text += fmt.Sprintf("  %s %s %s attempts=%d reclaims=%d %s\n", n.Name, n.State, n.Waiting.Sentence, n.Attempts, n.Reclaims, n.Reason)
 	}
 	return text
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// The calls that are torn: those of clients are named, work is any call of a worker or keeper.
+// The calls that are torn: clients' calls by name, work for any call of a worker or keeper.
 var tornCalls = []string{"submit", "work", "signal", "cancel"}
 
 // cutsOf is how many calls TestTornCalls tears on each server: a few, or FLOWFABRIC_TORN.
@@ -38,9 +38,9 @@ func cutsOf(t *testing.T) int {
 	return n
 }
 
-// TestTornCalls kills a server within a call, wherever in it, lets it load what is left, work, die and load again: the
-// second load brings a part of the torn call into effect. No run may get stuck, without a repair of the log. Repairs
-// that keepers make only every ten minutes are too late for this test.
+// TestTornCalls kills a server at an arbitrary point of a call. The server then loads the rest of its log, works, dies
+// and loads again: without a repair of the log, the second load applies a part of the torn call. No run may get stuck.
+// Repairs that keepers make only every ten minutes are too late for this test.
 func TestTornCalls(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Servers(t) {
@@ -190,7 +190,7 @@ func (x *tornBench) signal(ctx context.Context, r *tornRun) {
 	}
 }
 
-// finish does what clients do that keep the ids of their runs, until the run is over.
+// finish acts as a client that keeps the ids of its runs, until the run has ended.
 func (x *tornBench) finish(t *testing.T, ctx context.Context, r *tornRun, where string) {
 	t.Helper()
 	run := x.attach(t, r)
@@ -219,7 +219,7 @@ const multi = "*1\r\n$5\r\nMULTI\r\n"
 // transaction is the position of a call in a log.
 type transaction struct{ begin, end int64 }
 
-// choose picks a call that was logged behind a place: the largest, or any. It also returns the size of the log.
+// choose picks a call that was logged after an offset: the largest, or any. It also returns the size of the log.
 func (x *tornBench) choose(t *testing.T, log string, from int64, largest bool) (transaction, int64) {
 	t.Helper()
 	file, err := os.Open(log)

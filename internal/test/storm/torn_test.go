@@ -66,7 +66,7 @@ func fourNodes(t *testing.T) *flow.Definition[int, int] {
 	return def
 }
 
-// logOf is the file to which a server writes what it does, and its size.
+// logOf returns the path and the size of a server's log of commands.
 func logOf(t *testing.T, s *testserver.Server) (string, int64) {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(s.Dir(), "appendonlydir", "*.incr.aof"))

@@ -19,8 +19,8 @@ import (
 
 // step is one call of go test.
 type step struct {
-	says     string   // what it tests, for people
-	dir      string   // the folder of the module; empty for that of the library
+	says     string   // the subject of its tests, for people
+	dir      string   // the module's folder; empty for the library's
 	engines  string   // FLOWFABRIC_TEST_ENGINES
 	race     bool     // with the race detector
 	packages []string // patterns
@@ -76,7 +76,7 @@ func execute(ctx context.Context, lanes []lane, env []string, out io.Writer) err
 	return ctx.Err()
 }
 
-// runner runs steps, and writes what they say.
+// runner runs steps and prints their output.
 type runner struct {
 	env   []string
 	begun time.Time
@@ -149,7 +149,7 @@ func (s step) workspace() string {
 	return filepath.Join(root, "go.work")
 }
 
-// grouped passes the output of go test on package by package, so that those of several lanes do not mix.
+// grouped forwards the output of go test package by package, so that the outputs of several lanes do not mix.
 type grouped struct {
 	runner *runner
 	rest   []byte // a line that is not complete
@@ -182,7 +182,7 @@ func endsPackage(line []byte) bool {
 	return false
 }
 
-// flush writes what is there, without the packages that have no tests.
+// flush writes the collected lines, without the packages that have no tests.
 func (g *grouped) flush() {
 	g.lines.Write(g.rest)
 	g.rest = nil

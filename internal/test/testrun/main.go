@@ -46,7 +46,8 @@ func run(ctx context.Context, args []string) error {
 	return execute(ctx, lanes, env, os.Stdout)
 }
 
-// prepare fetches what the steps need and this machine lacks, and returns the environment that leads to it.
+// prepare fetches the servers and tools that the steps need and this machine lacks, and returns the environment that
+// leads to them.
 func prepare(lanes []lane) ([]string, error) {
 	steps := slices.Concat(lanes...)
 	env := os.Environ()

@@ -26,7 +26,7 @@ var modules = []string{
 	"server", "cmd/flowfabric", browser, "mcpserver", "console", "examples/http-workers", "internal/test/linearizability",
 }
 
-// apart are modules that no workspace joins: what they need changes no version of ours.
+// apart are modules outside the workspace: their requirements must not change versions of the library's dependencies.
 var apart = []string{"deploy/check", "bench/peers"}
 
 // engineSuites are the tests that every engine must pass.
@@ -54,14 +54,14 @@ var sequential = []string{
 	"internal/test/sizetest",
 }
 
-// unit is what a contributor runs after each change. Results of unchanged packages come from Go's cache.
+// unit is the plan for contributors after each change. Results of unchanged packages come from Go's cache.
 func unit(packages []string) []lane {
 	return []lane{{{
 		says: "quick packages", engines: embedded, packages: without(packages, slow), flags: []string{"-short"},
 	}}}
 }
 
-// test is what must pass before a change is proposed.
+// test is the plan that must pass before a change is proposed.
 func test(packages []string) []lane {
 	beside := lane{{
 		says: "suites of engines", engines: servers, packages: paths(engineSuites), flags: fresh,
@@ -75,7 +75,7 @@ func test(packages []string) []lane {
 	}
 }
 
-// all is the matrix of engines, a cluster and the race detector, for what test has not run.
+// all is the matrix of engines, a cluster and the race detector, for combinations that test has not run.
 func all(packages []string) []lane {
 	beside := lane{
 		{says: "calls in sequence", engines: servers, packages: only(packages, sequential), flags: fresh},

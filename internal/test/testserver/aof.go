@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Repair is what [RepairLog] has done.
+// Repair is the result of [RepairLog].
 type Repair struct {
 	// Cut is how many bytes were cut off.
 	Cut int64
@@ -21,14 +21,14 @@ type Repair struct {
 	Revived int64
 }
 
-// RepairLog cuts from the log of a server that does not run what its kill has left incomplete: the rest of a command,
-// and of a transaction all that there is of it. A server without a log needs none.
+// RepairLog cuts incomplete data from the log of a server that is not running: the rest of a command, and an incomplete
+// transaction as a whole. A server without a log needs no repair.
 //
-// A server that loads a torn log does the same, but with a fault: where the log ends inside of a command of a
-// transaction, the server executes nothing of that transaction, but leaves its whole commands in the log, and appends
-// what it does from then on. The next time it loads the log, the beginning of the transaction runs together with the
-// first one that was appended: effects come back of a call that had never happened. Redis 7.0.15 and Valkey 8.0.1 have
-// this fault. Their programs redis-check-aof and valkey-check-aof, with --fix, cut as this function does.
+// A server that loads a torn log does the same, but with a fault: if the log ends inside a command of a transaction,
+// the server executes nothing of that transaction, but leaves its complete commands in the log, and appends its later
+// writes. The next time it loads the log, the beginning of the torn transaction merges with the first appended one:
+// effects of a call return that had never happened. Redis 7.0.15 and Valkey 8.0.1 have this fault. Their programs
+// redis-check-aof and valkey-check-aof, with --fix, cut as this function does.
 func RepairLog(dir string) (done Repair, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "appendonlydir", "*.incr.aof"))
 	if err != nil || len(files) == 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a kill leaves of a transaction is nothing, however often the server is restarted afterwards.
+// After a kill within a transaction, nothing of it is left, however often the server is restarted.
 func TestTornTransactionIsGone(t *testing.T) {
 	t.Parallel()
 	const torn = "*1\r\n$5\r\nMULTI\r\n*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n"
@@ -44,7 +44,7 @@ func TestTornTransactionIsGone(t *testing.T) {
 	}
 }
 
-// Servers without the repair bring a torn transaction back, which is what [RepairLog] is for.
+// Servers without [RepairLog] revive a torn transaction.
 func TestServersReviveTornTransactions(t *testing.T) {
 	t.Parallel()
 	for _, k := range Servers(t) {
@@ -63,7 +63,7 @@ func TestServersReviveTornTransactions(t *testing.T) {
 			switch got := do(t, s, "GET", "n"); got {
 			case "2":
 			case "1":
-				t.Logf("%s does not have the fault any more", s.path)
+				t.Logf("%s no longer has the fault", s.path)
 			default:
 				t.Errorf("n = %s after the second restart", got)
 			}

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// clockSource moves the clock of a server by what is in a file.
+// clockSource is a C library that shifts the clock of a server by the offset in a file.
 //
 //go:embed clocklib/clock.c
 var clockSource []byte
@@ -56,7 +56,7 @@ func writeClock(path string, offset time.Duration) error {
 	return errors.Join(err, file.Close())
 }
 
-// SetClock sets the clock of a server with [Options.Clock] before or behind that of the machine, by whole seconds, and
+// SetClock sets the clock of a server with [Options.Clock] ahead of the machine's clock or back, by whole seconds, and
 // returns when the server shows it.
 func (s *Server) SetClock(tb testing.TB, offset time.Duration) {
 	tb.Helper()

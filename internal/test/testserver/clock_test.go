@@ -15,7 +15,7 @@ import (
 func TestSetClock(t *testing.T) {
 	t.Parallel()
 	if !testserver.CanSetClocks() {
-		t.Skip("there is no C compiler")
+		t.Skip("no C compiler was found")
 	}
 	for _, kind := range []testserver.Kind{testserver.Redis, testserver.Valkey} {
 		t.Run(string(kind), func(t *testing.T) {

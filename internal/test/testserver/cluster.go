@@ -23,8 +23,8 @@ const slots = 16384
 
 // Cluster is a cluster of primaries that share the slots evenly, with replicas or without.
 type Cluster struct {
-	// Nodes are the primaries at the start, in the order of their slots. Behind them come the replicas: first one of
-	// each primary, in their order, then the second ones.
+	// Nodes are the primaries at the start, in the order of their slots, followed by the replicas: first one of each
+	// primary, in their order, then the second ones.
 	Nodes     []*Server
 	Primaries int
 	kind      Kind
@@ -41,9 +41,9 @@ type ClusterOptions struct {
 	Replicas int
 	// NodeTimeout is how long a server may be silent before the others take it for dead. Defaults to 5 s.
 	NodeTimeout time.Duration
-	// Persist is that of [Options]: a server that is killed and restarted has what it has acknowledged.
+	// Persist is as in [Options]: a server that is killed and restarted has its acknowledged writes.
 	Persist bool
-	// Clock is that of [Options].
+	// Clock is as in [Options].
 	Clock bool
 	// TLS lets each server speak TLS too, at an address of its own, with a certificate for that address alone.
 	TLS *Authority
@@ -153,15 +153,15 @@ func stopClusters() {
 	_ = os.RemoveAll(clusterFolder(os.Getpid()))
 }
 
-// clusterFolder is where the servers of a process's shared clusters keep what they know of each other. They need it as
-// long as they run.
+// clusterFolder is the folder in which the servers of a process's shared clusters store their views of the cluster.
+// They need it as long as they run.
 func clusterFolder(pid int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", clusterFolderPrefix, pid))
 }
 
 const clusterFolderPrefix = "flowfabric-cluster-"
 
-// sweepClusterFolders removes what processes have left behind that ended without [Stop].
+// sweepClusterFolders removes the folders of processes that ended without [Stop].
 func sweepClusterFolders() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), clusterFolderPrefix+"*"))
 	for _, dir := range left {
@@ -194,7 +194,7 @@ func startNode(tb testing.TB, o ClusterOptions, start func(args []string) *Serve
 func (c *Cluster) join(tb testing.TB, s *Server, bus *port, i int) {
 	tb.Helper()
 	c.Nodes = append(c.Nodes, s)
-	s.Command(tb, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // all differ, or the servers may not agree on who has what
+	s.Command(tb, "CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)) // unequal epochs, so that servers agree on owners
 	if i < c.Primaries {
 		s.Command(tb, "CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(i*slots/c.Primaries), strconv.Itoa((i+1)*slots/c.Primaries-1))
 	}
@@ -259,8 +259,8 @@ func (c *Cluster) Add(tb testing.TB) *Server {
 	return s
 }
 
-// Announce makes the i-th server tell clients and the others that it is to be reached at the i-th address, that of a
-// proxy for instance, and returns once all say so.
+// Announce makes the i-th server announce the i-th address, such as its proxy's, to clients and other servers, and
+// returns once all servers report all addresses.
 func (c *Cluster) Announce(tb testing.TB, addresses []string) {
 	tb.Helper()
 	for i, s := range c.Nodes {
@@ -271,13 +271,13 @@ func (c *Cluster) Announce(tb testing.TB, addresses []string) {
 		s.Command(tb, "CONFIG", "SET", "cluster-announce-port", number)
 	}
 	for _, s := range c.Nodes {
-		await(tb, "what a server announces does not get around", func() bool {
+		await(tb, "the servers do not learn the announced addresses", func() bool {
 			return !slices.ContainsFunc(addresses, func(a string) bool { return !s.says(a+"@", "CLUSTER", "NODES") })
 		})
 	}
 }
 
-// InStep waits until the replicas have what their primaries have by now.
+// InStep waits until the replicas have all present data of their primaries.
 func (c *Cluster) InStep(tb testing.TB) {
 	tb.Helper()
 	for i, s := range c.Nodes[c.Primaries:] {
@@ -285,7 +285,7 @@ func (c *Cluster) InStep(tb testing.TB) {
 	}
 }
 
-// awaitStep waits until a replica has what its primary has by now.
+// awaitStep waits until a replica has all present data of its primary.
 func awaitStep(tb testing.TB, primary, replica *Server) {
 	tb.Helper()
 	want, err := replicationOffset(primary.Query(tb, "INFO", "replication"), "master_repl_offset:")
@@ -337,7 +337,7 @@ func within(patience time.Duration, condition func() bool) bool {
 		if time.Now().After(deadline) {
 			return false
 		}
-		time.Sleep(20 * time.Millisecond) //nolint:forbidigo // gossip tells nobody when it is done
+		time.Sleep(20 * time.Millisecond) // nolint:forbidigo // gossip does not report its end
 	}
 	return true
 }
@@ -434,9 +434,9 @@ func isUnanswered(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// says reports whether the answer to a command that only reads contains a text. It is for conditions that are looked at
-// again: a server that is promoted or demoted, and a sentinel that promotes it, close the connections of its clients,
-// so an answer that did not come means not yet.
+// says reports whether the reply to a read-only command contains a text. It is for polled conditions: a server that is
+// promoted or demoted, and a sentinel that promotes it, close the connections of their clients, so a missing reply
+// means not yet.
 func (s *Server) says(text string, words ...string) bool {
 	answer, err := s.send(words...)
 	return err == nil && strings.Contains(answer, text)

@@ -45,7 +45,7 @@ func (c *Cluster) Move(tb testing.TB, tag string, target *Server, atATime int, m
 	number := c.SlotOf(tb, tag)
 	source := c.Owner(tb, number)
 	if source == nil {
-		tb.Fatalf("testserver: nobody has slot %d", number)
+		tb.Fatalf("testserver: no server has slot %d", number)
 	}
 	if source == target {
 		return
@@ -85,7 +85,7 @@ func (s *Server) holder(tb testing.TB, slot int) string {
 		if len(words) < 9 {
 			continue
 		}
-		for _, slots := range words[8:] { // one that moves is in brackets, too, and is no number then
+		for _, slots := range words[8:] { // a moving slot is listed again in brackets
 			first, last, isRange := strings.Cut(slots, "-")
 			if !isRange {
 				last = first
@@ -193,7 +193,7 @@ func (c *Cluster) PrimariesNow(tb testing.TB) []*Server {
 	return list
 }
 
-// AllInStep waits until every replica has what its primary has by now.
+// AllInStep waits until every replica has all present data of its primary.
 func (c *Cluster) AllInStep(tb testing.TB) {
 	tb.Helper()
 	for _, primary := range c.PrimariesNow(tb) {
@@ -212,8 +212,8 @@ func (s *Server) KeysInSlot(tb testing.TB, slot int) int {
 	return n
 }
 
-// DetachReplicas ends the replication to all replicas of the server, which cannot come back until AttachReplicas. What
-// is written from then on reaches the server alone.
+// DetachReplicas ends the replication to all replicas of the server, which cannot return until AttachReplicas. Later
+// writes reach this server only.
 func (s *Server) DetachReplicas(tb testing.TB) {
 	tb.Helper()
 	s.Command(tb, "ACL", "SETUSER", "default", "-psync", "-sync")

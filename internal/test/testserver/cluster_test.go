@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A cluster that has just come together passes on what is published on any of its servers to all of them, from the
-// first message on.
+// A newly formed cluster forwards messages that are published on any of its servers to all of them, from the first
+// message on.
 func TestClusterPassesMessagesOn(t *testing.T) {
 	t.Parallel()
 	for _, kind := range Servers(t) {
@@ -39,7 +39,7 @@ func TestClusterPassesMessagesOn(t *testing.T) {
 	}
 }
 
-// subscribe hears a channel at a server, and returns what comes after the server has confirmed it.
+// subscribe subscribes to a channel at a server, and returns the messages after the confirmation.
 func subscribe(t *testing.T, s *Server, channel string) *bufio.Reader {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.Addr())
@@ -60,7 +60,7 @@ func subscribe(t *testing.T, s *Server, channel string) *bufio.Reader {
 	return r
 }
 
-// A server that changes its part closes the connections of its clients. Whoever only asks asks again.
+// A server that changes its role closes the connections of its clients. Read-only queries are repeated.
 func TestQueryOutlivesClosedConnections(t *testing.T) {
 	SideBySide(t, Servers(t), func(t *testing.T, kind Kind) {
 		server := Start(t, Options{Kind: kind})

@@ -15,10 +15,9 @@ const modulePath = "github.com/flowfabric/flowfabric-go"
 // The versions that FlowFabric promises to run on.
 var majors = map[Kind]string{Redis: "7", Valkey: "8"}
 
-// Available returns the program that [Start] runs for k. In this order: what
-// FLOWFABRIC_REDIS_SERVER or FLOWFABRIC_VALKEY_SERVER names, whatever its version; the server on
-// PATH; the one that `make servers` unpacked. The last two count only in the tested major
-// version: Redis 7 and Valkey 8.
+// Available returns the program that [Start] runs for k. In this order: the program in FLOWFABRIC_REDIS_SERVER or
+// FLOWFABRIC_VALKEY_SERVER, whatever its version; the server on PATH; the one that `make servers` unpacked. The last
+// two count only in the tested major version: Redis 7 and Valkey 8.
 func Available(k Kind) (path string, ok bool) {
 	if path := os.Getenv(variable(k)); path != "" {
 		path, err := exec.LookPath(path)
@@ -35,7 +34,7 @@ func Available(k Kind) (path string, ok bool) {
 	return path, isTested(k, path)
 }
 
-// Browser returns the Chromium that tests of pages use: what CHROMIUM names, the one on PATH, or the one that `make
+// Browser returns the Chromium for tests of pages: the program in CHROMIUM, the one on PATH, or the one that `make
 // browser` unpacked, in this order.
 func Browser() (path string, ok bool) {
 	if path := os.Getenv("CHROMIUM"); path != "" {
@@ -50,7 +49,7 @@ func Browser() (path string, ok bool) {
 	return Tool("chromium")
 }
 
-// Tool finds a program that tests use beside servers, such as prometheus: on the PATH, or where `make servers` puts it.
+// Tool finds another program that tests use, such as prometheus: on the PATH, or in the folder of `make servers`.
 func Tool(name string) (path string, ok bool) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, true

@@ -23,8 +23,8 @@ const readyWithin = 60 * time.Second
 // for leaked goroutines while servers run leave it out.
 const Supervisor = modulePath + "/internal/test/testserver.supervise"
 
-// The client library closes connections to servers that have left a cluster a while later, and looks at a cluster again
-// after a pause. Tests that look for leaked goroutines leave the functions out in which it waits for that.
+// The client library delays the close of connections to servers that have left a cluster, and reads the state of a
+// cluster again after a pause. Tests for leaked goroutines leave out these two waiting functions.
 const (
 	LateClose   = "github.com/redis/rueidis.(*clusterClient)._refresh.func2"
 	LateRefresh = "github.com/redis/rueidis.(*call).DelayDo.func1"
@@ -44,7 +44,7 @@ type instance struct {
 }
 
 func newInstance(path, dir string, o Options) (*instance, error) {
-	// Somebody may take the port between choosing it and the server's bind.
+	// Another process may take the port between the choice and the server's bind.
 	for attempt := 1; ; attempt++ {
 		p, err := reservePort()
 		if err != nil {
@@ -69,7 +69,7 @@ func (in *instance) run() error {
 	if err != nil {
 		return err
 	}
-	var environment []string // that of this process
+	var environment []string // nil: this process's own
 	if in.opts.Clock {
 		if environment, err = clockEnvironment(in.dir); err != nil {
 			return err
@@ -101,7 +101,7 @@ func (in *instance) kill() {
 // Freeze stops the process of the server, which keeps its connections and answers nothing until Thaw.
 func (in *instance) Freeze() error { return in.signal(syscall.SIGSTOP) }
 
-// Thaw lets the process go on after Freeze.
+// Thaw continues the process after Freeze.
 func (in *instance) Thaw() error { return in.signal(syscall.SIGCONT) }
 
 func (in *instance) signal(s syscall.Signal) error {
@@ -209,7 +209,7 @@ func (p *process) ready(addr, password string) error {
 	}
 }
 
-// output returns the end of what the server printed. It works after the file was deleted.
+// output returns the end of the server's output. It works after the file was deleted.
 func (p *process) output() string {
 	const most = 8 << 10
 	info, err := p.log.Stat()

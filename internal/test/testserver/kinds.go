@@ -24,7 +24,7 @@ const (
 	OnCluster Kind = "cluster"
 )
 
-// enginesVariable selects what [Kinds] returns.
+// enginesVariable selects the kinds that [Kinds] returns.
 const enginesVariable = "FLOWFABRIC_TEST_ENGINES"
 
 // Kinds returns the engines that shared suites run on: the comma-separated list in
@@ -86,14 +86,15 @@ func SetTestURLs() (stop func(), err error) {
 	return stop, os.Setenv("FLOWFABRIC_TEST_URLS", strings.Join(urls, " "))
 }
 
-// Servers returns those of [Kinds] that are single servers.
+// Servers returns the [Kinds] that are single servers.
 func Servers(tb testing.TB) []Kind {
 	tb.Helper()
 	return slices.DeleteFunc(Kinds(tb), func(k Kind) bool { return k == Embedded || k == OnCluster })
 }
 
 // SideBySide runs a test on every kind at the same time, as subtests with the names of the kinds, and returns when all
-// have ended: most of what a test of flows does is waiting. A test whose figures others would spoil calls [InTurn].
+// have ended: tests of flows spend most of their time waiting. A test whose measurements others would disturb calls
+// [InTurn].
 func SideBySide(t *testing.T, kinds []Kind, test func(t *testing.T, k Kind)) {
 	t.Helper()
 	var all sync.WaitGroup

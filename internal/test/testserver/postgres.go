@@ -7,8 +7,8 @@ import (
 )
 
 // PostgreSQL returns the folder with the programs initdb and postgres, which only the comparison with other systems
-// uses: that of initdb on PATH, Debian's of the newest version, or the one that download.PostgreSQL unpacked, in this
-// order. The programs of a Debian package are not on PATH.
+// uses: the folder of initdb on PATH, Debian's folder of the newest version, or the one that download.PostgreSQL
+// unpacked, in this order. The programs of a Debian package are not on PATH.
 func PostgreSQL() (dir string, ok bool) {
 	var dirs []string
 	if path, err := exec.LookPath("initdb"); err == nil {

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// ask returns the id of the process that serves addr, or an error while it does not answer or
-// still loads its data. It speaks the protocol itself, so that a test about connections or
-// goroutines sees no client library at work behind its back.
+// ask returns the id of the process that serves addr, or an error while it does not answer or still loads its data. It
+// implements the protocol itself, so that no client library adds connections or goroutines that a test would count.
 func ask(addr, password string) (pid int, err error) {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -41,7 +40,7 @@ func ask(addr, password string) (pid int, err error) {
 			return strconv.Atoi(strings.TrimSpace(id))
 		}
 	}
-	return 0, errors.New("server does not tell its process id")
+	return 0, errors.New("server does not return its process id")
 }
 
 func call(w io.Writer, r *bufio.Reader, args ...string) (string, error) {

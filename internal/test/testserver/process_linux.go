@@ -12,8 +12,8 @@ func endWithParent() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// claimPort holds a name in the kernel's own namespace of sockets, which exists once per network
-// as ports do, and which no process can leave behind.
+// claimPort holds a name in the kernel's abstract socket namespace, which exists once per network namespace like ports,
+// and which is released when the process ends.
 func claimPort(number int) (io.Closer, error) {
 	return net.Listen("unix", fmt.Sprintf("@flowfabric-testserver-%d", number))
 }

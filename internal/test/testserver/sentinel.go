@@ -14,11 +14,11 @@ import (
 // Watched is a primary with a replica, and a sentinel that promotes the replica when the primary fails.
 type Watched struct {
 	Primary, Replica, Sentinel *Server
-	// announced are the addresses that servers tell others, where these are not their own.
+	// announced are addresses that servers announce if they are not their own.
 	announced map[*Server]string
 }
 
-// watchedName is what sentinels call the primary. A sentinel gives up to replace it after the failoverTimeout, in
+// watchedName is the name of the primary in sentinels. A sentinel abandons a failover after failoverTimeout, in
 // milliseconds.
 const (
 	watchedName     = "primary"
@@ -57,8 +57,8 @@ func startSentinel(tb testing.TB, primary, replica Options) *Watched {
 	return w
 }
 
-// Announce makes the primary and the replica tell others these addresses, through which the replica and the sentinel
-// reach them from then on, as clients do that ask the sentinel.
+// Announce makes the primary and the replica announce these addresses. From then on the replica and the sentinel reach
+// them there, and so do clients that query the sentinel.
 func (w *Watched) Announce(tb testing.TB, primary, replica string) {
 	tb.Helper()
 	w.announced = map[*Server]string{w.Primary: primary, w.Replica: replica}
@@ -236,8 +236,8 @@ func (w *Watched) KillInStep(tb testing.TB) {
 }
 
 // Return makes the former primary the replica of the one that took over, after HandOver or KillInStep, and returns once
-// it is in step: the two have changed places. It does not wait for the sentinel, which takes ten seconds to do that: a
-// primary that was started again takes in meanwhile what clients write that have not heard of the other one.
+// it is in step: the two have changed places. It does not wait for the sentinel, which would take ten seconds: in that
+// time a restarted primary would accept writes of clients that do not know the new primary yet.
 func (w *Watched) Return(tb testing.TB) {
 	tb.Helper()
 	w.suspectAfter(tb, time.Hour)

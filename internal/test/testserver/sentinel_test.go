@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whoever asks the sentinel after a hand-over is sent to the server that took over, each time that the two change places.
+// After a hand-over, the sentinel directs clients to the server that took over, each time that the two change places.
 func TestHandOverIsKnownToTheSentinel(t *testing.T) {
 	t.Parallel()
 	SideBySide(t, Servers(t), func(t *testing.T, kind Kind) {

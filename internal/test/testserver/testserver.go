@@ -30,7 +30,7 @@ type Options struct {
 	// Sentinel makes the server watch others instead of holding data.
 	Sentinel bool
 
-	// Password is what clients must give. Defaults to none.
+	// Password is the password for clients. Defaults to none.
 	Password string
 
 	// Clock lets [Server.SetClock] set the clock of the server. It needs a C compiler, see [CanSetClocks].
@@ -61,10 +61,10 @@ func Start(tb testing.TB, o Options) *Server {
 	return &Server{tb: tb, instance: in}
 }
 
-// Program is a server that is run by a program which is no test.
+// Program is a server that a program other than a test runs.
 type Program struct{ server Server }
 
-// Run runs a server for a program that is no test. Close ends it; at the latest it ends with the program.
+// Run runs a server for a program other than a test. Close ends it; at the latest it ends with the program.
 func Run(o Options) (*Program, error) {
 	path, ok := Available(o.Kind)
 	if !ok {
@@ -123,8 +123,8 @@ func Shared(tb testing.TB, k Kind) *Server {
 	return &Server{tb: tb, shared: true, instance: in}
 }
 
-// newShared runs a server in a folder that is gone once the server is ready, so that a process
-// which ends without [Stop] leaves nothing behind.
+// newShared runs a server in a folder that is deleted once the server is ready, so that a process which ends without
+// [Stop] leaves no files.
 func newShared(path string, k Kind) (*instance, error) {
 	dir, err := os.MkdirTemp("", "flowfabric-"+string(k)+"-")
 	if err != nil {
@@ -137,8 +137,8 @@ func newShared(path string, k Kind) (*instance, error) {
 // sharedDatabases is how many databases a shared server has. It is more than a package has tests.
 const sharedDatabases = 4096
 
-// Database returns the URL of a database of the shared server that no other caller gets. Its keys are found without
-// looking at those of all other tests; messages are those of the whole server.
+// Database returns the URL of a database of the shared server that no other caller gets. A search for its keys does not
+// read the keys of other tests; messages are shared by the whole server.
 func Database(tb testing.TB, k Kind) string {
 	tb.Helper()
 	server := Shared(tb, k)
@@ -161,7 +161,7 @@ func Stop() {
 func require(tb testing.TB, k Kind) string {
 	tb.Helper()
 	if k != Redis && k != Valkey {
-		tb.Fatalf("testserver: %q is no server", k)
+		tb.Fatalf("testserver: %q is not a server", k)
 	}
 	kinds := Kinds(tb)
 	if !slices.Contains(kinds, k) && (k != Valkey || !slices.Contains(kinds, OnCluster)) {

@@ -83,7 +83,7 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-func TestArgsWin(t *testing.T) {
+func TestArgsOverrideDefaults(t *testing.T) {
 	t.Parallel()
 	for _, k := range Servers(t) {
 		t.Run(string(k), func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestVersions(t *testing.T) {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel()
 			if os.Getenv(variable(k)) != "" {
-				t.Skip("somebody chose another server")
+				t.Skip("the environment selects another server")
 			}
 			if info := do(t, Shared(t, k), "INFO", "server"); !strings.Contains(info, field) {
 				t.Errorf("INFO server lacks %q:\n%s", field, info)
@@ -179,13 +179,13 @@ func TestUnreadyServerIsReported(t *testing.T) {
 		}
 		_, err := newInstance(path, t.TempDir(), Options{Kind: k, Args: []string{"no-such-setting yes"}})
 		if err == nil || !strings.Contains(err.Error(), "no-such-setting") {
-			t.Errorf("%s: %v, want an error with what the server printed", k, err)
+			t.Errorf("%s: %v, want an error with the server's output", k, err)
 		}
 	}
 }
 
-// TestTakenPort shows that a foreign server on the chosen port is never taken for the own one.
-func TestTakenPort(t *testing.T) {
+// TestForeignServerOnPort shows that a foreign server on the chosen port is never taken for the own one.
+func TestForeignServerOnPort(t *testing.T) {
 	t.Parallel()
 	for _, k := range Servers(t) {
 		path, ok := Available(k)

@@ -95,13 +95,14 @@ func endsOutdated(t *testing.T, what string, ended <-chan error) {
 			assert.ErrorContains(t, err, want, what)
 		}
 	case <-time.After(enginetest.Patience):
-		t.Errorf("%s goes on", what)
+		t.Errorf("%s continues", what)
 	}
 }
 
-// The library is replaced, with a run in flight, by one that serves no programs of this protocol. Everything ends with
-// an error that says so; nothing goes on trying. Once the server serves them again, the run goes on.
-func TestProtocolIsGivenUpUnderARunningProgram(t *testing.T) {
+// During a run, the library is replaced by one that serves no programs of this protocol. All calls, workers and keepers
+// end with an error that names the protocol, and nothing retries. Once the server serves the protocol again, the run
+// continues.
+func TestProtocolEndsDuringRun(t *testing.T) {
 	t.Parallel()
 	onOwnEngines(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -164,7 +165,7 @@ func holding(t *testing.T, hold *activity.Activity[int, int]) *flow.Definition[i
 	return def
 }
 
-// An engine in this process brings its own library, so the data have to tell.
+// An embedded engine has its own library, so the protocol must be recorded in the data.
 func TestDirectoryOfALaterProtocol(t *testing.T) {
 	t.Parallel()
 	ctx := enginetest.Context(t)
@@ -185,7 +186,7 @@ func TestDirectoryOfALaterProtocol(t *testing.T) {
 
 // A library of a later build that still serves this protocol is left in place, and a program that has met it keeps
 // working.
-func TestLaterLibraryThatStillServes(t *testing.T) {
+func TestLaterLibraryOfSameProtocol(t *testing.T) {
 	t.Parallel()
 	onOwnEngines(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

@@ -29,7 +29,7 @@ type traffic struct {
 	group sync.WaitGroup
 }
 
-// begin starts the traffic of some clients. What goes wrong fails the test.
+// begin starts the traffic of some clients. An error fails the test.
 func begin(t *testing.T, c *runtime.Client, def *flow.Definition[int, int], clients int) *traffic {
 	load, stop := context.WithCancel(context.Background())
 	tr := &traffic{stop: stop}

@@ -34,14 +34,14 @@ var tics = []struct {
 }
 
 // fixed are phrases that contain a tic in its proper sense.
-var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no (longer|more than|less than)\b|` +
+var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no\s+(longer|more than|less than)\b|` +
 	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 1316, "tests": 1700, "lua": 24, "docs": 97}
+var agreed = map[string]int{"go": 97, "tests": 2, "lua": 0, "docs": 96}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
-// FLOWFABRIC_PROSE lists those of the files below a folder: FLOWFABRIC_PROSE=lua/frame.
+// FLOWFABRIC_PROSE lists the tics below a folder: FLOWFABRIC_PROSE=lua/frame.
 func TestProse(t *testing.T) {
 	t.Parallel()
 	counts := make(map[string]int)
@@ -76,6 +76,8 @@ func TestProse_Patterns(t *testing.T) {
 		"See [the log](see-who-changed-what.md).":    "",
 		"One line tells\nof the next, which stands.": "tells stands",
 		"It understands, and goes\non.":              "goes on",
+		"A key that is no\n longer used.":            "",
+		"nolint:forbidigo // a server hears nothing": "hears",
 	} {
 		var found []string
 		for _, f := range ticsIn(text) {
@@ -97,8 +99,8 @@ var blank = regexp.MustCompile(`[^\n]`)
 
 func ticsIn(text string) []tic {
 	hide := func(s string) string { return blank.ReplaceAllString(s, "_") }
-	text = fixed.ReplaceAllStringFunc(quoted.ReplaceAllStringFunc(text, hide), hide)
-	flat := strings.ReplaceAll(text, "\n", " ")
+	flat := strings.ReplaceAll(quoted.ReplaceAllStringFunc(text, hide), "\n", " ")
+	flat = fixed.ReplaceAllStringFunc(flat, hide)
 	var list []tic
 	for _, p := range tics {
 		for _, at := range p.pattern.FindAllStringIndex(flat, -1) {
@@ -182,14 +184,17 @@ func eachLine(file string, split func(lines []string, visit func(line int, text 
 	return nil
 }
 
-// luaComments joins comments of lines in a row.
+// declared are the parts of a header that declare names of the wire or of the stored form.
+var declared = regexp.MustCompile(`^ @(reply|record|error|beside|piece|group) .*|^ @(column|bit) +\w+ +\w+|^ @call +\w+\([^)]*\)`)
+
+// luaComments joins comments of lines in a row, without declarations.
 func luaComments(lines []string, visit func(line int, text string)) {
 	var group []string
 	for i, line := range append(lines, "") {
 		_, text, found := strings.Cut(line, "--")
 		if found && strings.Count(line[:strings.Index(line, "--")], "'")%2 == 0 {
 			if alone := strings.TrimSpace(line[:strings.Index(line, "--")]) == ""; alone {
-				group = append(group, text)
+				group = append(group, declared.ReplaceAllString(text, ""))
 				continue
 			}
 			visit(i+1, text)

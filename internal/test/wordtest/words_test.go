@@ -118,7 +118,7 @@ func TestPendingWordsAreUsed(t *testing.T) {
 	for folder, words := range pending {
 		for _, word := range words {
 			if word != "*" && !used[folder+" "+word] {
-				t.Logf("%s: no name contains %q any more, so pending need not list it", folder, word)
+				t.Logf("%s: no name contains %q now, so pending need not list it", folder, word)
 			}
 		}
 		if slices.Contains(words, "*") {
@@ -187,7 +187,7 @@ var collect = sync.OnceValues(func() (found []name, err error) {
 	return found, err
 })
 
-// goNames returns the identifiers of a Go file, and those of its strings that look like names of events or metrics.
+// goNames returns the identifiers of a Go file, and strings that have the form of events or metrics.
 func goNames(path string, source []byte) []name {
 	var found []name
 	files := token.NewFileSet()

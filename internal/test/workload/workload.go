@@ -36,7 +36,7 @@ type Workload struct {
 
 	// failing makes attempts of flaky fail.
 	failing atomic.Bool
-	// tokens are those of open waits, as text, by their runs.
+	// tokens are the tokens of open waits, as text, by their runs.
 	tokens map[string]string
 }
 
@@ -124,7 +124,7 @@ func (w *Workload) Handlers() (all []activity.Handler) {
 	return all
 }
 
-// Runs is how many runs Start makes, without those of items of maps.
+// Runs is the number of runs that Start makes, without the runs of map items.
 func (w *Workload) Runs() int { return 13*w.Each + 1 }
 
 // start starts runs with ids of a name.
@@ -231,8 +231,8 @@ func (w *Workload) fails(tb testing.TB, c *runtime.Client) {
 	}
 }
 
-// Finish lets all runs go on in an engine that has the data, with the tokens that were given out in the former one, and
-// checks their results.
+// Finish continues all runs in an engine with the data, using the tokens that the former engine has issued, and checks
+// their results.
 func (w *Workload) Finish(tb testing.TB, b *enginetest.Bench) {
 	tb.Helper()
 	ctx, c := enginetest.Context(tb), b.Client
@@ -259,7 +259,7 @@ func (w *Workload) Finish(tb testing.TB, b *enginetest.Bench) {
 		}
 	}
 	w.fails(tb, c)
-	budget, err := c.Budget(ctx, runtime.BudgetRef{Name: "plan", Flow: "budgeted"})
+	budget, err := c.Budget(ctx, fabrictype.BudgetRef{Name: "plan", Flow: "budgeted"})
 	require.NoError(tb, err)
 	require.EqualValues(tb, 3*w.Each, budget.Amount("pages").Spent)
 	pauses, err := c.Pauses(ctx)

@@ -20,7 +20,7 @@ import (
 )
 
 // Attempt is one attempt of a leased execution: the lease, the context of the function, and whether the end of the
-// attempt has been reported. It sends and logs what concerns the execution.
+// attempt has been reported. It sends calls and writes logs about the execution.
 type Attempt struct {
 	lease.Lease
 	Run *Shared
@@ -40,8 +40,8 @@ type Attempt struct {
 }
 
 // Init begins the attempt at an execution that a call sent at sentAt has leased from a shard. It keeps claimed, which
-// must not be changed any more. The context of the attempt is derived from the base of the run. The caller calls Cancel
-// when the attempt has ended.
+// the caller must not change afterwards. The context of the attempt is derived from the base of the run. The caller
+// calls Cancel when the attempt has ended.
 func (a *Attempt) Init(run *Shared, from dispatch.LaneShard, claimed *enginerpc.ClaimedExecution, sentAt time.Time) {
 	a.Run, a.Shard, a.Source, a.Claimed, a.Begun = run, from, from, claimed, time.Now()
 	// A claim from a shard can lease executions of all partitions that share the order of its lane.
@@ -107,7 +107,7 @@ func (a *Attempt) Reported(kind completion.Kind, r *completion.Report) {
 	if r.Err != nil {
 		a.OutcomeUnknown.Store(true)
 		if lease.IsFence(r.Err) {
-			a.Awaited.Store(true) // perhaps: the engine may have ended the execution meanwhile
+			a.Awaited.Store(true) // perhaps: the engine may have ended the execution in the meantime
 		}
 		lost := unreported[kind]
 		a.Log(slog.LevelWarn, lost.event, lost.message, slog.Any("error", r.Err))
@@ -124,8 +124,8 @@ func (a *Attempt) EndedByEngine(cause error) {
 	a.Cancel(cause)
 }
 
-// TellReturned tells the engine that the function has returned of an execution that the engine has ended. If that
-// fails, the engine waits for the end of the lease.
+// TellReturned reports to the engine that the function of an execution that the engine has ended has returned. If the
+// call fails, the engine waits for the end of the lease.
 func (a *Attempt) TellReturned() {
 	call := enginerpc.EndStoppedCall{
 		Partition: a.Shard.Partition, ExecutionID: a.Claimed.ExecutionID, LeaseID: a.Claimed.LeaseID,
@@ -136,9 +136,9 @@ func (a *Attempt) TellReturned() {
 	})
 }
 
-// KeepsLease reports whether the worker still holds the lease, by the time at which it asked for it, and ends the
-// context of an attempt that has lost it. The process may have been stopped since: nothing else has noticed then that
-// another worker may have the execution.
+// KeepsLease reports whether the worker still holds the lease, counted from the time at which it requested it, and
+// ends the context of an attempt that has lost it. This check detects that the process was stopped for a while, so
+// that another worker may have the execution.
 func (a *Attempt) KeepsLease() bool {
 	if a.LeaseEnded() {
 		a.Cancel(engine.ErrLeaseLost)
@@ -170,8 +170,8 @@ func (a *Attempt) RetryUntilKnown(ctx context.Context, send func() error) error 
 	return err
 }
 
-// RunAgain reopens a settled task so that its function can run again, unless its context has ended meanwhile.
-// In that case release reports whether the execution is to be released because the worker stops.
+// RunAgain reopens a settled task so that its function can run again, unless its context has ended in the meantime. In
+// that case release reports whether the caller has to release the execution because the worker stops.
 func (a *Attempt) RunAgain() (again, release bool) {
 	// A goroutine that ended the context while the task was settled left the report to this task.
 	a.Settled.Store(false)

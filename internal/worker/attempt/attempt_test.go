@@ -53,5 +53,5 @@ func TestRefusedResultFailsTheAttempt(t *testing.T) {
 	require.Len(t, refusing.failures, 1)
 	require.False(t, refusing.failures[0].Retryable)
 	require.Equal(t, engine.CategoryTooLarge, refusing.failures[0].Category)
-	require.Contains(t, refusing.failures[0].Reason, "with the result of this item, those of 3 of 8 items have 1200009 bytes")
+	require.Contains(t, refusing.failures[0].Reason, "with the result of this item, the results of 3 of 8 items have 1200009 bytes")
 }

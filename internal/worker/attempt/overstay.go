@@ -31,7 +31,7 @@ const (
 	overstayEnded
 )
 
-// FunctionBegins records that the function runs, and when its context ends by its limits; the zero time is no
+// FunctionBegins records that the function runs, and when its limits end its context; the zero time means without
 // limit.
 func (a *Attempt) FunctionBegins(until time.Time) {
 	end := time.Duration(math.MaxInt64)
@@ -78,7 +78,7 @@ func (a *Attempt) CheckOverstay(now time.Time, patience time.Duration) {
 		slog.String("activity", a.Claimed.Kind), slog.Any("cause", a.causeOfEnd(until)),
 		slog.Duration("duration", now.Sub(a.overstay.noticed)))
 	if a.overstay.until.Load() == 0 {
-		a.endOverstay() // the function returned meanwhile and may have missed the state
+		a.endOverstay() // the function may have returned in the meantime without seeing the state
 	}
 }
 

@@ -12,9 +12,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 )
 
-// A function that has not returned is reported once its context has ended for the patience, however long it had run
-// before, and once only.
-func TestWhenAFunctionOverstays(t *testing.T) {
+// A function that has not returned is reported, only once, when its context has been ended for the patience. The time
+// that it ran before does not matter.
+func TestOverstayIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	const patience = time.Second
 	type counts struct{ reported, running int64 }

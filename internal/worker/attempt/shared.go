@@ -10,8 +10,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
-// Shared is what the attempts of a worker run have in common: the connection to the engine, and the components that
-// send calls for several of them.
+// Shared contains the components that all attempts of a worker run use: the connection to the engine, and the senders
+// that join calls of several attempts.
 type Shared struct {
 	// Session is the worker's connection to the engine.
 	Session *engine.Session

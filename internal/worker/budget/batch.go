@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
 	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
@@ -20,8 +21,8 @@ const maxUses = 64
 type Batcher struct {
 	send  func(context.Context, enginerpc.UseBudgetCall) (enginerpc.UseBudgetReply, error)
 	batch batching.Batcher[useKey, enginerpc.UseBudgetCall, useResult]
-	// OnBreach is called when an activity exceeds a limit of a budget; nil if there is no such function.
-	OnBreach func(context.Context, Breach)
+	// OnBreach is called when an activity exceeds a limit of a budget; it may be nil.
+	OnBreach func(context.Context, fabrictype.BudgetBreach)
 }
 
 // useKey holds the values that all entries of one call share.
@@ -34,7 +35,7 @@ type useKey struct {
 // useResult is the result of one entry.
 type useResult struct {
 	use enginerpc.BudgetUse
-	// owed are the tasks that follow from the entry and that its caller carries out.
+	// owed are the tasks that follow from the entry and that its caller performs.
 	owed []string
 	// gate and closed are the version and the state of the budget's gate after the call. gateChanged is set
 	// for one entry of a call that changed the gate.
@@ -77,7 +78,7 @@ func (b *Batcher) sendCalls(ctx context.Context, calls []enginerpc.UseBudgetCall
 	results := make([]useResult, len(calls))
 	reply, err := b.send(ctx, joinUses(calls))
 	if err == nil && len(reply.Uses) != len(calls) {
-		err = errors.New("the reply tells of another number of uses")
+		err = errors.New("the number of results in the reply differs from the number of uses")
 	}
 	if len(calls) > 1 && err != nil && !retry.IsUnavailable(err) && ctx.Err() == nil {
 		for i := range calls {

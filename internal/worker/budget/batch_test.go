@@ -50,7 +50,7 @@ func (d *desk) sent() [][]string {
 	return slices.Clone(d.calls)
 }
 
-// waitFor waits until so many entries wait behind the call in flight.
+// waitFor waits until n entries wait for the call in flight.
 func (b *Batcher) waitFor(t *testing.T, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -61,7 +61,7 @@ func (b *Batcher) waitFor(t *testing.T, n int) {
 
 // Entries that are made while a call is in flight share the next call, in order, and each gets its own
 // result.
-func TestBudgetBatchTogether(t *testing.T) {
+func TestBudgetBatcherJoinsEntries(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
 	b := NewBatcher(d.use)
 	type answer struct {
@@ -120,8 +120,8 @@ func TestBudgetBatchTogether(t *testing.T) {
 	require.Zero(t, inFlight+waiting)
 }
 
-// A call ends when none of its callers waits any more, and the next calls are sent.
-func TestBudgetBatchGivenUp(t *testing.T) {
+// A call ends when its last caller no longer waits, and the next calls are sent.
+func TestBudgetBatcherCallEndsWithItsLastCaller(t *testing.T) {
 	d := &desk{came: make(chan int), goOn: make(chan error)}
 	b := NewBatcher(d.use)
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
@@ -24,7 +25,7 @@ func (u *Use) entryID(key string) string {
 	return fmt.Sprintf("%s/%d/%d", u.attempt.Claimed.ExecutionID, u.attempt.Claimed.LeaseEpoch, u.next())
 }
 
-// ReportAll counts amounts of several dimensions at once: those of one budget share calls.
+// ReportAll counts amounts of several dimensions at once: amounts of one budget share calls.
 func (u *Use) ReportAll(ctx context.Context, usage []activitycontext.Usage, key string) error {
 	if len(usage) == 1 {
 		return u.report(ctx, usage[0].Dimension, usage[0].Amount, key)
@@ -89,23 +90,20 @@ func (u *Use) Reserve(ctx context.Context, dimension string, n int64) (activityc
 }
 
 // Amounts returns the states of the budgets of the run.
-func (u *Use) Amounts(ctx context.Context) ([]activitycontext.BudgetAmount, error) {
+func (u *Use) Amounts(ctx context.Context) ([]fabrictype.BudgetAmount, error) {
 	budgets, err := u.OfRun()
 	if err != nil || len(budgets) == 0 {
 		return nil, err
 	}
-	var amounts []activity.BudgetAmount
-	if err := u.attempt.RetryUntilKnown(ctx, func() (err error) {
+	var amounts []fabrictype.BudgetAmount
+	err = u.attempt.RetryUntilKnown(ctx, func() (err error) {
 		amounts, err = submit.ReadBudgetAmounts(ctx, u.attempt.Run.Core, budgets)
 		return err
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
-	var list []activitycontext.BudgetAmount
-	for _, a := range amounts {
-		list = append(list, activitycontext.BudgetAmount(a))
-	}
-	return list, nil
+	return amounts, nil
 }
 
 // reservation is an amount that an attempt has reserved in one or more budgets.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
@@ -33,13 +34,13 @@ type Use struct {
 	serial int
 	// budgets are the budgets of the run, decoded at the first use.
 	budgets []submit.StoredBudget
-	// told are the budgets and dimensions whose hard limit the attempt has exceeded; further refusals are not
+	// breached contains the budgets and dimensions whose hard limit the attempt has exceeded; further refusals are not
 	// reported as breaches.
-	told map[string]bool
-	open map[*reservation]bool
+	breached map[string]bool
+	open     map[*reservation]bool
 }
 
-// Init makes the use of budgets that of an attempt, by calls of a batcher.
+// Init binds the use of budgets to an attempt; calls sends its entries.
 func (u *Use) Init(a *attempt.Attempt, calls *Batcher) { u.attempt, u.calls = a, calls }
 
 // next returns the next serial number of an entry of the attempt.
@@ -121,8 +122,8 @@ func (u *Use) dimensionsOf(ctx context.Context, b *submit.StoredBudget) ([]strin
 	return names, nil
 }
 
-// send sends one entry to a budget and carries out the tasks that follow from it. It returns a
-// *activity.BudgetError if the engine refused the entry.
+// send sends one entry to a budget and performs the tasks that follow from it. It returns a *activity.BudgetError if
+// the engine refused the entry.
 func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseBudgetEntry) error {
 	p, err := u.attempt.Run.Core.Partitioning().BudgetPartition(b.ID)
 	if err != nil {
@@ -130,7 +131,7 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 	}
 	place := string(b.ID) + " " + e.Dimension
 	u.mu.Lock()
-	e.Quiet = u.told[place]
+	e.Quiet = u.breached[place]
 	u.mu.Unlock()
 	claimed := u.attempt.Claimed
 	e.FlowID, e.Node, e.Attempt = claimed.FlowID, claimed.Node, int64(claimed.AttemptIndex)
@@ -163,10 +164,10 @@ func (u *Use) send(ctx context.Context, b *submit.StoredBudget, e enginerpc.UseB
 		return nil
 	}
 	u.mu.Lock()
-	if u.told == nil {
-		u.told = make(map[string]bool)
+	if u.breached == nil {
+		u.breached = make(map[string]bool)
 	}
-	u.told[place] = true
+	u.breached[place] = true
 	u.mu.Unlock()
 	return &activity.BudgetError{
 		Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Asked: e.Amount, Spent: use.Spent, Reserved: use.Reserved,
@@ -223,8 +224,8 @@ func (u *Use) publishElsewhere(update submit.GateUpdate) {
 	})
 }
 
-// reportBreach carries out the task of a breach, and calls the OnBudget function of the worker. If carrying
-// it out fails, a keeper does it.
+// reportBreach performs the task of a breach, and calls the OnBudget function of the worker. If the task fails, a
+// keeper performs it.
 func (u *Use) reportBreach(
 	ctx context.Context, b *submit.StoredBudget, p keyspace.Partition, text string, e enginerpc.UseBudgetEntry,
 	use enginerpc.BudgetUse,
@@ -248,11 +249,11 @@ func (u *Use) reportBreach(
 	if report == nil || owed.Words == "" {
 		return
 	}
-	breach := Breach{
+	breach := fabrictype.BudgetBreach{
 		Flow: u.attempt.Claimed.FlowName, Run: u.attempt.Claimed.RunID, Node: u.attempt.Claimed.Node,
 		Attempt: int(u.attempt.Claimed.AttemptIndex) + 1, Budget: b.Name, Key: b.Key,
 		Dimension: e.Dimension, Hard: owed.Kind == admission.HardBreach, Words: owed.Words,
-		Amount: activity.BudgetAmount{
+		Amount: fabrictype.BudgetAmount{
 			Budget: b.Name, Key: b.Key, Dimension: e.Dimension, Spent: use.Spent, Reserved: use.Reserved,
 			Hard: use.Hard, Soft: use.Soft,
 		},
@@ -261,22 +262,4 @@ func (u *Use) reportBreach(
 		breach.Asked = e.Amount
 	}
 	report(ctx, breach)
-}
-
-// Breach describes a run that exceeded a limit of a budget. It is the internal form of
-// runtime.BudgetBreach.
-type Breach struct {
-	// Flow, Run, Node and Attempt identify the attempt; attempts count from 1.
-	Flow, Run, Node string
-	Attempt         int
-	// Budget and Key identify the budget, Dimension the exceeded dimension.
-	Budget, Key, Dimension string
-	// Hard reports whether a hard limit was exceeded, so that an amount was refused.
-	Hard bool
-	// Asked is the refused amount; 0 for a soft limit.
-	Asked int64
-	// Amount is the state of the dimension after the call.
-	Amount activity.BudgetAmount
-	// Words describe the breach for people, as in the run's event log.
-	Words string
 }

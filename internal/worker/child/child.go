@@ -51,8 +51,8 @@ type Node struct {
 	Journal     *journal.Journal
 	Definitions *Definitions
 	Spec        *submit.StoredChild
-	// Handler is the condition of a loop or what makes the plan of an expansion, and call calls its function; of other
-	// nodes handler is nil.
+	// Handler is the condition of a loop or the function that plans an expansion, and Call calls it; Handler is nil
+	// for other nodes.
 	Handler activity.Handler
 	Call    func(ctx context.Context, input []byte) ([]byte, error)
 }
@@ -140,7 +140,7 @@ func (c *childRun) link(ctx context.Context) (reply enginerpc.LinkChildReply, er
 	}
 }
 
-// namespace is the namespace of the parent run, which can differ from that of the worker.
+// namespace is the namespace of the parent run, which can differ from the worker's.
 func (c *childRun) namespace() keyspace.Namespace { return keyspace.Namespace(c.parent.Namespace) }
 
 // locateChild derives the names and the id of the child run from the parent, so that every attempt of the

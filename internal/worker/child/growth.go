@@ -85,7 +85,7 @@ func (n *Node) RunExpansion(ctx context.Context, input []byte) ([]byte, error) {
 	return c.carryOut(ctx)
 }
 
-// recordPlan checks a plan and stores it. It returns the one that is stored, which may be that of a lost worker.
+// recordPlan checks a plan and stores it. It returns the stored plan, which a lost worker may have stored earlier.
 func (n *Node) recordPlan(ctx context.Context, c *childRun, made []byte) ([]byte, error) {
 	p, err := flowgraph.ParsePlan(made)
 	if err != nil {
@@ -135,7 +135,7 @@ func (n *Node) recordPlan(ctx context.Context, c *childRun, made []byte) ([]byte
 // planFault is the failure of a node whose plan cannot be run.
 func planFault(err error) error { return completion.Final(engine.CategoryPlan, "the plan: %w", err) }
 
-// linkHash identifies the input of a child run: of a loop, that of a turn.
+// linkHash identifies the input of a child run; for a loop, the input and the number of the turn.
 func (c *childRun) linkHash() string {
 	if c.turn == 0 {
 		return submit.HashInput(c.input)
@@ -143,8 +143,8 @@ func (c *childRun) linkHash() string {
 	return submit.HashInput(append(strconv.AppendInt(nil, c.turn, 10), c.input...))
 }
 
-// childGraph is the flow of a child run and its input. The run of a plan is one deeper than that of its node, other
-// child runs are as deep.
+// childGraph returns the flow of a child run and its input. The run of a plan is one level deeper than the run of its
+// node; other child runs have the same depth as their parents.
 func (c *childRun) childGraph(parent *flowgraph.Graph, node *flowgraph.Node) (graph *flowgraph.Graph, input []byte) {
 	depth, limit := parent.Depth, parent.DepthLimit
 	switch {
@@ -167,8 +167,8 @@ func (c *childRun) childGraph(parent *flowgraph.Graph, node *flowgraph.Node) (gr
 // maxDefinitions bounds the definitions that a worker keeps.
 const maxDefinitions = 16
 
-// Definitions keeps the graphs of runs whose nodes start child runs: those of the items of a map have one in common.
-// The zero value is empty. It is safe for concurrent use.
+// Definitions caches the graphs of runs whose nodes start child runs: the items of a map share one graph. The zero
+// value is empty. It is safe for concurrent use.
 type Definitions struct {
 	mu    sync.Mutex
 	byRun map[enginecore.FlowID]definition

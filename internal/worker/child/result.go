@@ -19,8 +19,8 @@ import (
 // skippedOutcome is the outcome of an execution that was skipped.
 const skippedOutcome = string(flow.Skipped)
 
-// zeroResult returns the result of a node whose flow returns none: the encoded zero value, of whichever type. Codecs
-// other than JSON get no bytes, which is the zero value of a message, a text and a list of bytes.
+// zeroResult returns the result of a node whose flow returns none: the encoded zero value of its type. Codecs other
+// than JSON get no bytes, which is the zero value of a message, a text and a list of bytes.
 func (c *childRun) zeroResult() ([]byte, error) {
 	codec := flowgraph.StoredCodec
 	if c.planned == nil {
@@ -36,9 +36,9 @@ func (c *childRun) zeroResult() ([]byte, error) {
 	return []byte{}, nil
 }
 
-// childFailure is the failure of a node whose child run did not succeed. How the child run is called follows from the
-// node, which lists it, so of one that failed the text names only the node in it. The reason of an item is that of the
-// node in its run, as the reason of an item of an activity is that of its function.
+// childFailure is the failure of a node whose child run did not succeed. The node lists the id of the child run, so
+// the text of a failed run only names the node in it. The reason of a failed item is the reason of the node in its
+// run, as the reason of a failed item of an activity is the reason of its function.
 type childFailure struct {
 	*submit.RunFailure
 	ofItem bool
@@ -129,7 +129,7 @@ func (c *childRun) appendResult(list []byte, index int, ended enginerpc.ItemStat
 	return list, nil
 }
 
-// separated returns a JSON list that is being written with what separates a next element from those in it.
+// separated returns a JSON list that is being written with the separator before its next element.
 func separated(list []byte) []byte {
 	if len(list) > 1 {
 		return append(list, ',')

@@ -22,9 +22,9 @@ const (
 	maxCompletionBytes = 256 << 10
 )
 
-// Batcher commits results of one lane with one call: in a cluster those of one partition, and those of
-// any partition where one server has all of them. When enough of them wait, it sends a second call while the
-// first is in flight: the server processes one while the worker starts the executions that the other brought.
+// Batcher commits results of one lane with one call: in a cluster the results of one partition, and on one server the
+// results of any partitions. When enough of them wait, it sends a second call while the first is in flight: the server
+// processes one while the worker starts the executions that the other call leased.
 type Batcher struct {
 	completer *Completer
 	send      func(context.Context, enginerpc.CompleteManyCall) (enginerpc.CompleteManyReply, error)
@@ -67,9 +67,9 @@ func NewBatcher(c *Completer, slots int) *Batcher {
 	return b
 }
 
-// completionOverflow returns the number of waiting completions from which a second call is sent: half of what
-// a worker with so many slots can have to commit at a time, so that the other half can be in flight. Few
-// completions do not justify another call.
+// completionOverflow returns the number of waiting completions from which on a second call is sent: half of the
+// completions that a worker with n slots can have at a time, so that the other half can be in flight. Few completions
+// do not justify another call.
 func completionOverflow(slots int) int { return min(max(slots, maxCompletions)/2, maxCompletions) }
 
 // do commits one result, together with others of the same shard, or of the same lane.
@@ -93,7 +93,7 @@ func (b *Batcher) completeMany(
 	reply, sentAt, err := b.sendUntilKnown(at, batch)
 	outcomes := strings.Fields(reply.Outcomes)
 	if err == nil && len(outcomes) != len(batch) {
-		err = errors.New("the reply tells of another number of completions")
+		err = errors.New("the number of results in the reply differs from the number of completions")
 	}
 	if err != nil {
 		// Each completion is sent by itself, which returns its error. No task knows executions that the

@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
-// A worker sends a second call when half of the completions that it can have are waiting: at least half of
-// what one call can carry, at most as many as one call can carry.
+// A worker sends a second call when half of the completions that it can have are waiting: at least half of the
+// completions that fit into one call, at most as many as fit into one call.
 func TestCompletionOverflow(t *testing.T) {
 	t.Parallel()
 	for slots, want := range map[int]int{1: 8, 16: 8, 20: 10, 32: 16, 1000: 16} {
@@ -51,9 +51,8 @@ func (c *manyCompletions) CompleteMany(
 	return reply, nil
 }
 
-// Executions that a call with several completions leases are assigned to the committed completions that
-// requested one. The rest, and what concerns the partition, is assigned to the first completion, even if that
-// was refused.
+// Executions that a call with several completions leases are assigned to the committed completions that requested one.
+// The rest, and the data about the partition, are assigned to the first completion, even if that was refused.
 func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	t.Parallel()
 	leased := func(ids ...enginecore.ExecutionID) (list []enginerpc.ClaimedExecution) {
@@ -96,7 +95,7 @@ func TestHandoffsOfSeveralCompletions(t *testing.T) {
 	require.Equal(t, engine_.candidates, results[3].handoff.Candidates)
 	require.Empty(t, results[0].handoff.Spare)
 	results = b.completeMany(t.Context(), dispatch.LaneShard{}, batch[:3])
-	require.Equal(t, engine_.candidates, results[0].handoff.Spare, "nobody has a slot for them")
+	require.Equal(t, engine_.candidates, results[0].handoff.Spare, "no slot is free for them")
 }
 
 // refusingCalls refuses completions, since the results of the items of a map are too large.
@@ -108,9 +107,9 @@ func (*refusingCalls) Complete(context.Context, enginerpc.CompleteCall) (enginer
 	}
 }
 
-// A result that the engine refuses as too large is a failure of the attempt, and what the call with several completions
-// has leased beside it is not lost.
-func TestRefusedResult(t *testing.T) {
+// A result that the engine refuses as too large is a failure of the attempt. The executions that the call with several
+// completions has leased all the same are not lost.
+func TestRefusedResultKeepsLeasedExecutions(t *testing.T) {
 	t.Parallel()
 	surplus := []enginerpc.ClaimedExecution{{ExecutionID: "other"}}
 	c := &Completer{
@@ -131,5 +130,5 @@ func TestRefusedResult(t *testing.T) {
 	require.True(t, activity.IsNonRetryable(reported.Refused))
 	require.Equal(t, engine.CategoryTooLarge, activity.CategoryOf(reported.Refused))
 	require.ErrorContains(t, reported.Refused,
-		"with the result of this item, those of 3 of 8 items have 1200009 bytes, at most 1048576")
+		"with the result of this item, the results of 3 of 8 items have 1200009 bytes, at most 1048576")
 }

@@ -22,7 +22,7 @@ type ChildWait struct {
 	Name string
 }
 
-// Error describes what the node waits for.
+// Error returns the child run that the node waits for.
 func (w *ChildWait) Error() string { return submit.ChildWaitPrefix + w.Name }
 
 // ChildWaitIn returns the ChildWait in an error's chain, nil if there is none.
@@ -59,7 +59,7 @@ func (c *Completer) awaitChild(l *lease.Lease, w *ChildWait, slots int) (r Repor
 // flow.Return selects, was skipped. So the node of the child run is skipped.
 type ResultSkipped struct{ Flow, Run, Node, Reason string }
 
-// Error describes why there is no result. It is the reason of the skipped node.
+// Error returns why the run has no result. It is the reason of the skipped node.
 func (s *ResultSkipped) Error() string {
 	text := fmt.Sprintf("run %s of flow %s has no result: node %s", s.Run, s.Flow, s.Node)
 	if s.Reason == "" {
@@ -101,13 +101,13 @@ func (c *Completer) skip(l *lease.Lease, reason *ResultSkipped, slots int) (r Re
 	return r
 }
 
-// Continuation is the error of an attempt whose execution goes on as new.
+// Continuation is the error of an attempt whose execution continues as new.
 type Continuation struct {
 	Generation int64 // that ends
 	State      []byte
 }
 
-// Error describes what happens.
+// Error returns a text with the generation that ends.
 func (c *Continuation) Error() string {
 	return fmt.Sprintf("generation %d goes on as new", c.Generation)
 }
@@ -127,7 +127,7 @@ func (c *Continuation) CheckState() error {
 		engine.ErrTooLarge, len(c.State), activity.MaxStep)
 }
 
-// continueAsNew lets the execution go on as new. If that fails, the lease expires, and the generation is run again.
+// continueAsNew continues the execution as new. If that fails, the lease expires, and the generation is run again.
 func (c *Completer) continueAsNew(l *lease.Lease, next *Continuation, slots int) (r Report) {
 	store, err := engine.Capability[engine.Continuations](c.Session.Backend)
 	if err != nil {

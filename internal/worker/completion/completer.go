@@ -19,9 +19,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
-// Completer reports to the engine how leased executions ended, and returns the executions that the replies
-// lease or offer in exchange. It repeats a report while the engine is unavailable and the lease lasts;
-// renewals extend the lease meanwhile.
+// Completer reports to the engine how leased executions ended, and returns the executions that the replies lease or
+// offer in exchange. It repeats a report while the engine is unavailable and the lease lasts; renewals extend the
+// lease until then.
 type Completer struct {
 	Session *engine.Session
 	// Base ends when reports may no longer be sent.
@@ -46,11 +46,11 @@ type Report struct {
 	// Refused is the reason why the engine refused to complete, suspend, delay or cancel the execution, so that the
 	// attempt fails.
 	Refused error
-	// Resumed is set if the signals or the child run that the execution waits for have arrived already, so
-	// that its function runs again; brought is the result of the wait.
+	// Resumed is set if the signals or the child run that the execution waits for have arrived already, so that its
+	// function runs again; Brought is the result of the wait.
 	Resumed bool
 	Brought []byte
-	// Token is that of the waitpoint of a suspended execution, if a program holds its task.
+	// Token is the token of the waitpoint of a suspended execution, if a program holds its task.
 	Token   activity.Token
 	Handoff Handoff
 }
@@ -115,13 +115,13 @@ func tooLargeTogether(err error) error {
 		return nil
 	}
 	failure := fmt.Errorf(
-		"%w: with the result of this item, those of %s of %s items have %s bytes, at most %s are allowed",
+		"%w: with the result of this item, the results of %s of %s items have %s bytes, at most %s are allowed",
 		engine.ErrTooLarge, refusal.Detail("results"), refusal.Detail("items"), refusal.Detail("bytes"),
 		refusal.Detail("limit"))
 	return activity.NonRetryable(activity.Category(failure, engine.CategoryTooLarge))
 }
 
-// completeOne commits one result by a call of its own.
+// completeOne commits one result with a separate call.
 func (c *Completer) completeOne(x Request) (done Result) {
 	claimed := x.lease.Claimed
 	call := enginerpc.CompleteCall{

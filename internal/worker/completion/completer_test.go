@@ -54,8 +54,8 @@ func (c *fullCalls) completeMany(
 	return enginerpc.CompleteManyReply{Outcomes: outcomes}, c.refuse(ctx)
 }
 
-// A result is sent again as long as renewals extend the lease, however long that is, and no longer.
-func TestReportsLastAsLongAsTheLease(t *testing.T) {
+// A result is sent again as long as renewals extend the lease, and not after the lease has ended.
+func TestReportRepeatsUntilLeaseEnds(t *testing.T) {
 	t.Parallel()
 	const ttl = 10 * time.Second
 	for name, report := range map[string]func(*Batcher, *lease.Lease) error{

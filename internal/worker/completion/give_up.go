@@ -13,12 +13,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
-// sourceWorker is the source that the record names of what the holder of a lease does.
+// sourceWorker is the source that records name for actions of the holder of a lease.
 const sourceWorker = "worker"
 
-// giveUp makes a call that gives a lease up, and repeats it while the engine is unavailable and the lease lasts. A
-// refusal of a repeated call by which the execution has come to the state that the call leads to, under this same
-// lease, means that only the first reply was lost.
+// giveUp makes a call that gives a lease up, and repeats it while the engine is unavailable and the lease lasts. If
+// the engine refuses a repeated call because the execution already has the state that the call leads to, under the
+// same lease, only the first reply was lost.
 func (c *Completer) giveUp(
 	l *lease.Lease, metric, detail, state string, call func(ctx context.Context) error,
 ) Report {

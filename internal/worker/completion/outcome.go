@@ -36,7 +36,7 @@ const (
 	KindAwaitsChildren
 	// KindAwaitsSignals: the execution, whose task a program holds, waits for signals.
 	KindAwaitsSignals
-	// KindContinued: the function goes on as new.
+	// KindContinued: the function continues as new.
 	KindContinued
 	// KindSkipped: the child run of the node has succeeded without a result, so the node is skipped.
 	KindSkipped
@@ -102,8 +102,8 @@ func SuspensionIn(err error) *activitycontext.Suspension {
 	return s
 }
 
-// Marked returns the outcome that an error asks for by a mark of package activity, and reports whether it has
-// one: the suspension of Await, CancelNode, DelayUntil, or a budget that the execution waits for.
+// Marked returns the outcome that an error requests by a mark of package activity, and reports whether it has one: the
+// suspension of Await, CancelNode, DelayUntil, or a budget that the execution waits for.
 func Marked(err error) (o Outcome, marked bool) {
 	o.Err = err
 	if s := SuspensionIn(err); s != nil {

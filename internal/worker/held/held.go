@@ -23,12 +23,12 @@ import (
 const settleTime = time.Second
 
 // Task is a task that the program settles by its methods, in place of a function of an activity. Handover.Serve makes
-// one and carries out what the methods ask for; they are safe for concurrent use.
+// one and performs the requests of the methods, which are safe for concurrent use.
 type Task struct {
 	task  *task.Task
 	run   Run
 	input []byte
-	// cases are those of a condition; nil for other tasks.
+	// cases are the cases of a condition; nil for other tasks.
 	cases *submit.StoredCases
 	// ctx ends with the lease or at the time limits of the attempt. It carries view, so that the functions of package
 	// activity work with it.
@@ -38,15 +38,15 @@ type Task struct {
 	// since a limit had no room; refused is set then.
 	begun   chan struct{}
 	refused bool
-	// asked has a value when current is to be carried out.
+	// asked receives a value when current has to be performed.
 	asked chan struct{}
-	// owesReturn is set while the engine may wait until the program works no more on the task, which has ended; left
-	// once the program has said that.
+	// owesReturn is set while the engine may wait until the program no longer works on the task, which has ended; left
+	// is set when the program has reported that.
 	owesReturn, left atomic.Bool
 
 	mu sync.Mutex
-	// current is the settlement that was asked for last; nil before, and after the engine refused one. mu guards it and
-	// over, which is set when the task has ended otherwise.
+	// current is the last settlement that the program requested; nil before, and after the engine refused one. mu
+	// guards it and over, which is set when the task has ended otherwise.
 	current *settlement
 	over    error
 }
@@ -65,15 +65,15 @@ type Run interface {
 	Hold(t *task.Task, to chan<- *Task) (taken bool)
 	// Renew renews the lease of a task at once.
 	Renew(ctx context.Context, t *task.Task) error
-	// Next starts what the reply to the report of an ended task requires, and returns the task that follows; nil if
-	// none does.
+	// Next performs the further actions that the reply to the report of an ended task requires, and returns the task
+	// that follows; nil if none does.
 	Next(ended *task.Task, h completion.Handoff) *task.Task
 }
 
-// offer hands the task to a program by a channel. It reports whether one came for it, and else why none did.
+// offer hands the task to a program by a channel. It reports whether a caller took it, and otherwise the reason.
 func (h *Task) offer(to chan<- *Task, closing <-chan struct{}) (taken bool, reason string) {
 	select {
-	case to <- h: // somebody waits
+	case to <- h: // a caller waits
 		return true, ""
 	default:
 	}
@@ -92,18 +92,28 @@ func (h *Task) offer(to chan<- *Task, closing <-chan struct{}) (taken bool, reas
 }
 
 // await waits until a task that was taken may be handed out. It reports whether it may; the error is the cause of ctx.
+// Every task passes here: a task whose context or lease has ended since it was leased is not handed out, because
+// another worker may run it by now. The process may have been stopped in between.
 func (h *Task) await(ctx context.Context) (bool, error) {
 	select {
 	case <-h.begun:
-		return !h.refused, nil
 	case <-ctx.Done():
 		h.returned()
 		h.ask(completion.Released("no program came for the task"))
 		return false, context.Cause(ctx)
 	}
+	if h.refused {
+		return false, nil
+	}
+	if !h.task.KeepsLease() || h.ctx.Err() != nil {
+		h.returned()
+		h.ask(completion.Released(completion.ReasonStopped)) // unless something else has ended it
+		return false, nil
+	}
+	return true, nil
 }
 
-// Serve hands a task to a caller of Next by a channel, and carries out what the program asks for until the task has
+// Serve hands a task to a caller of Next by a channel, and performs the requests of the program until the task has
 // ended. It reports whether a program has taken the task.
 func (h *Handover) Serve(run Run, t *task.Task, to chan<- *Task) (taken bool) {
 	ctx, span := t.StartSpan()
@@ -167,7 +177,7 @@ func prepare(ctx context.Context, run Run, t *task.Task) (h *Task, end func(), e
 	return h, func() { stop(); cancel() }, nil
 }
 
-// serve carries out settlements until the task has ended.
+// serve performs settlements until the task has ended.
 func (h *Task) serve() {
 	ended := h.ctx.Done()
 	var stopping <-chan time.Time
@@ -198,28 +208,28 @@ func (h *Task) serve() {
 	}
 }
 
-// contextEnded ends a task whose context has ended, unless the program has asked for a settlement before. It reports
+// contextEnded ends a task whose context has ended, unless the program has requested a settlement before. It reports
 // whether the task has ended.
 func (h *Task) contextEnded(cause error) bool {
 	h.mu.Lock()
 	asked := h.current != nil
 	h.mu.Unlock()
 	if asked && !errors.Is(cause, engine.ErrLeaseLost) {
-		return false // it is carried out first
+		return false // the settlement is performed first
 	}
 	h.end(cause, completion.Outcome{})
 	return true
 }
 
-// end ends a task that the program has not settled. Unless something else has settled it, it reports an outcome, or,
-// without one, what follows from the cause.
+// end ends a task that the program has not settled. If nothing else has settled it, it reports the outcome o, or,
+// without one, the outcome that follows from the cause.
 func (h *Task) end(cause error, o completion.Outcome) {
 	t := h.task
 	t.FinishUp()
 	if o.Kind == completion.KindDropped {
 		o = t.OutcomeOf(nil, cause) // settles the attempt
 		t.Report(o, 0)
-		// The program may still work: it says that it does not when it settles or drops the task.
+		// The program may still work: it reports that it has stopped when it settles or drops the task.
 		h.owesReturn.Store(t.Awaited.Swap(false))
 		if h.left.Load() {
 			h.returned()
@@ -230,7 +240,7 @@ func (h *Task) end(cause error, o completion.Outcome) {
 	h.finish(cause)
 }
 
-// finish records how the task has ended and answers a settlement that was asked for too late.
+// finish records how the task has ended and answers a settlement that was requested too late.
 func (h *Task) finish(cause error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -241,7 +251,8 @@ func (h *Task) finish(cause error) {
 	}
 }
 
-// returned tells the engine that the program works no more on a task that the engine has ended, if it waits for that.
+// returned records that the program no longer works on a task that the engine has ended, and reports that to the
+// engine if it waits for it.
 func (h *Task) returned() {
 	h.left.Store(true)
 	if h.owesReturn.Swap(false) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/internal/admission"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
-	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 )
 
 // handoverPatience is how long a leased task waits for a call of Next if the one that it was leased for has ended. Then
@@ -132,7 +131,7 @@ func (h *Handover) next(ctx context.Context) (*Task, error) {
 	return nil, err
 }
 
-// TakeGranted leases the execution of a grant and returns its task. If the grant cannot be used any more, the error
+// TakeGranted leases the execution of a grant and returns its task. If the grant can no longer be used, the error
 // matches admission.ErrNoGrant.
 func (h *Handover) TakeGranted(ctx context.Context, grant admission.IssuedGrant) (*Task, error) {
 	run, err := h.enter(ctx)
@@ -147,7 +146,7 @@ func (h *Handover) TakeGranted(ctx context.Context, grant admission.IssuedGrant)
 	if ok, err := t.await(ctx); err != nil {
 		return nil, err
 	} else if !ok {
-		return nil, fmt.Errorf("%w: %s: %s", admission.ErrNoGrant, grant.ExecutionID, completion.ReasonNoRoom)
+		return nil, fmt.Errorf("%w: %s is not to be run any more", admission.ErrNoGrant, grant.ExecutionID)
 	}
 	return t, nil
 }

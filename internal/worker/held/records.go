@@ -5,7 +5,8 @@ import (
 	"log/slog"
 )
 
-// Log stores a line with the attempt, as those of activity.Logger are, without the logger of the program.
+// Log stores a line with the attempt, like the lines of activity.Logger, but does not pass it to the logger of the
+// program.
 func (h *Task) Log(ctx context.Context, line slog.Record) error {
 	if err := h.active(ctx); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/lease"
 )
 
-// settlement is an end of a task that the program asks for. err and report are valid when done is closed.
+// settlement is an end of a task that the program requests. err and report are valid when done is closed.
 type settlement struct {
 	outcome completion.Outcome
 	done    chan struct{}
@@ -61,7 +61,7 @@ func (h *Task) ask(o completion.Outcome) (*settlement, error) {
 	return h.current, nil
 }
 
-// settle carries out a settlement and waits for it. When ctx ends before, the settlement goes on: the same call waits
+// settle performs a settlement and waits for it. When ctx ends first, the settlement continues: the same call waits
 // for it again.
 func (h *Task) settle(ctx context.Context, o completion.Outcome) (completion.Report, error) {
 	s, err := h.ask(o)
@@ -81,7 +81,7 @@ func (h *Task) settle(ctx context.Context, o completion.Outcome) (completion.Rep
 	}
 }
 
-// carryOut carries out the settlement that was asked for. It reports whether the task has ended.
+// carryOut performs the requested settlement. It reports whether the task has ended.
 func (h *Task) carryOut() bool {
 	h.mu.Lock()
 	s, t := h.current, h.task
@@ -105,7 +105,7 @@ func (h *Task) carryOut() bool {
 	if r.Refused != nil {
 		return h.reopen(s, r.Refused)
 	}
-	if r.Resumed { // the signals of activity.Await had arrived before; whoever claims it next sees them
+	if r.Resumed { // the signals of activity.Await had arrived before; the next worker that claims it reads them
 		r = t.Report(completion.Released("its wait is over"), 0)
 	}
 	if next := h.run.Next(t, r.Handoff); next != nil {
@@ -155,7 +155,7 @@ func (h *Task) settleError(err error) error {
 	return err
 }
 
-// Complete commits a result; that of a condition is the JSON text of a case.
+// Complete commits a result; the result of a condition is the JSON text of a case.
 func (h *Task) Complete(ctx context.Context, result []byte) error {
 	if h.cases != nil {
 		decision, err := h.cases.Decide(h.task.Claimed.Node, result)

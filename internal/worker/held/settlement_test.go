@@ -15,7 +15,7 @@ import (
 
 // A settlement that was not sent, since the lease had ended, has lost it; while the lease lasts, the error stays as it
 // is.
-func TestSettleErrorOfAnEndedLease(t *testing.T) {
+func TestSettleErrorAfterLeaseEnded(t *testing.T) {
 	t.Parallel()
 	ended := &Task{task: &task.Task{}}
 	notSent := fmt.Errorf("ffx2_complete: not sent: %w", context.DeadlineExceeded)

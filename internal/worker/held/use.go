@@ -70,7 +70,7 @@ func (h *Task) Progress(ctx context.Context, percent float64, message string) er
 	return h.settleError(err)
 }
 
-// Append adds a frame to the output of the attempt, behind all earlier ones.
+// Append adds a frame to the output of the attempt, after all earlier ones.
 func (h *Task) Append(ctx context.Context, frame activitycontext.Frame) error {
 	if err := h.active(ctx); err != nil {
 		return err
@@ -125,8 +125,8 @@ func (h *Task) ReportUsageTo(ctx context.Context, id enginecore.BudgetID, usage 
 	return nil
 }
 
-// ResumeSignals returns the signals that ended the last wait of the attempt, in the order of what the wait asked for;
-// none if the attempt has not waited, or its wait was ended in another way.
+// ResumeSignals returns the signals that ended the last wait of the attempt, in the order of the names that the wait
+// required; none if the attempt has not waited, or its wait was ended in another way.
 func (h *Task) ResumeSignals(ctx context.Context) ([]activity.Signal[json.RawMessage], error) {
 	if err := h.active(ctx); err != nil {
 		return nil, err

@@ -8,11 +8,12 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 )
 
-// carriedEntry is the name of the journal entry of a function that goes on as new: the number of its generation and,
-// behind a blank, its state.
+// carriedEntry is the name of the journal entry of a function that continues as new: the number of its generation, a
+// blank, and its state.
 const carriedEntry = "carried"
 
-// Carried returns the generation of a function, counted from 1, and the state that it goes on with; nil for the first.
+// Carried returns the generation of a function, counted from 1, and the state that it continues with; nil for the
+// first.
 func (j *Journal) Carried() (generation int64, state []byte, err error) {
 	data, ok := j.Get(carriedEntry)
 	if !ok {

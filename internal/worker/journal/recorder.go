@@ -141,7 +141,7 @@ func (r *Recorder) Await(
 	return activitycontext.Awaited{}, s
 }
 
-// readResult adds what a wait has brought to the journal, where the engine keeps no journal.
+// readResult adds the result of a wait to the journal, if the engine does not store journals.
 func (r *Recorder) readResult(ctx context.Context, step string, wait activitycontext.Wait) error {
 	a := r.Attempt
 	results, err := engine.Capability[engine.WaitResults](a.Run.Session.Backend)

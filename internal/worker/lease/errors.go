@@ -12,11 +12,11 @@ import (
 const (
 	// ReportPause is the pause of calls for a leased execution.
 	ReportPause = 100 * time.Millisecond
-	// ClaimPause is the pause of claims, and that of a shard after a failed claim of it.
+	// ClaimPause is the pause between tries of a claim, and the pause of a shard after a failed claim.
 	ClaimPause = 200 * time.Millisecond
 )
 
-// IsFence reports whether an error says that the caller does not hold the lease of the execution.
+// IsFence reports whether an error means that the caller does not hold the lease of the execution.
 func IsFence(err error) bool {
 	for _, code := range []enginecore.Code{
 		enginecore.ErrExecutionNotActive, enginecore.ErrLeaseRevoked, errorcode.LeaseExpired,

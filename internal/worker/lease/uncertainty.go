@@ -14,7 +14,7 @@ type Uncertainty struct {
 	Woken chan struct{}
 }
 
-// Mark makes the next renewal compare the leases with those of the engine.
+// Mark makes the next renewal compare the worker's leases with the engine's.
 func (u *Uncertainty) Mark() {
 	u.set.Store(true)
 	u.Wake()

@@ -1,3 +1,3 @@
-// Package output sends what a function puts out before its result: frames in order and in batches, the lines that it
+// Package output sends the output of a function before its result: frames in order and in batches, the lines that it
 // logs, its progress, and live values.
 package output

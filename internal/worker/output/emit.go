@@ -48,7 +48,7 @@ type emitter struct {
 type numberedFrame struct {
 	activitycontext.Frame
 	number engine.FrameNumber
-	// refused is called when the engine refuses the frame; nil if nobody needs to know.
+	// refused is called when the engine refuses the frame; it may be nil.
 	refused func()
 }
 
@@ -106,7 +106,7 @@ func (e *emitter) offer(frame activitycontext.Frame, refused func()) bool {
 	return true
 }
 
-// queue puts a frame behind those that are unsent, and has them sent.
+// queue appends a frame to the unsent ones, and starts the sender.
 func (e *emitter) queue(frame activitycontext.Frame, refused func()) {
 	e.count++
 	f := numberedFrame{frame, engine.FrameNumber{Epoch: e.attempt.Claimed.LeaseEpoch, Count: e.count}, refused}
@@ -138,7 +138,7 @@ func (e *emitter) finish() {
 	defer e.mu.Unlock()
 	for e.fault == nil && len(e.unsent) > 0 {
 		ctx, cancel := e.attempt.Reporting()
-		_ = e.wait(ctx) // the lease may have been renewed meanwhile
+		_ = e.wait(ctx) // the lease may have been renewed in the meantime
 		cancel()
 		if len(e.unsent) > 0 && e.attempt.LeaseEnded() {
 			e.attempt.Cancel(engine.ErrLeaseLost)
@@ -173,9 +173,9 @@ func (e *emitter) send() {
 	}
 }
 
-// sendBatch sends frames in order and returns how many are done with: stored, or refused by the engine for what they
-// are, which concerns no other frame. An error is final; while the engine is unavailable, sendBatch returns no error
-// and the caller sends the rest again.
+// sendBatch sends frames in order and returns how many are finished: stored, or refused by the engine for their
+// content, which does not affect other frames. An error is final; while the engine is unavailable, sendBatch returns
+// no error and the caller sends the rest again.
 func (e *emitter) sendBatch(batch []numberedFrame) (int, error) {
 	a := e.attempt
 	ctx, cancel := a.Reporting()

@@ -15,9 +15,9 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 )
 
-// The end of an attempt waits for its frames as long as renewals extend the lease, however long that is. If the lease
-// ends first, the attempt is lost, so that no result is recorded whose frames are missing.
-func TestFinishWaitsForFramesAsLongAsTheLease(t *testing.T) {
+// The end of an attempt waits for its frames as long as renewals extend the lease. If the lease ends first, the
+// attempt is lost, so that no result is recorded whose frames are missing.
+func TestFinishWaitsForFramesUntilLeaseEnds(t *testing.T) {
 	t.Parallel()
 	const ttl, sending = 10 * time.Second, 50 * time.Second
 	for _, renewed := range []bool{true, false} {

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// A batch of lines becomes a frame when it has so many lines or bytes, or after logPause.
+	// A batch of lines becomes a frame when it has logBatchLines or logBatchBytes, or after logPause.
 	logBatchLines = 100
 	logBatchBytes = 32 << 10
 	logPause      = 250 * time.Millisecond
 	// maxLogLine is the longest line that is stored whole. A batch and one more line fit into a frame.
 	maxLogLine = 16 << 10
-	// maxLogMessage is what is kept of the message of a longer one. JSON may need six bytes for one.
+	// maxLogMessage is the length to which longer messages are cut. JSON may need six bytes for one byte.
 	maxLogMessage = 2 << 10
 )
 
-// LogConfig says what is stored of the logs of activities.
+// LogConfig defines which lines of the logs of activities are stored.
 type LogConfig struct {
 	Off          bool
 	Level        slog.Leveler
@@ -33,7 +33,7 @@ type LogConfig struct {
 }
 
 // logOutput gathers the lines that the function of a task logs, and emits them as frames. The zero value is ready once
-// its output is set. Nothing is made before the function asks for its logger.
+// its output is set. Its parts are created when the function first uses its logger.
 type logOutput struct {
 	output *Output
 
@@ -111,7 +111,7 @@ func (o *logOutput) add(line []byte) {
 	}
 }
 
-// send emits the batch. Lines for which there is no room beside what is unsent are cut.
+// send emits the batch. If the batch does not fit in with the unsent frames, its lines are cut.
 func (o *logOutput) send() {
 	if o.timer != nil {
 		o.timer.Stop()
@@ -138,8 +138,9 @@ func (o *logOutput) send() {
 	o.lines = 0
 }
 
-// finish emits what is left and says what was cut, and reports whether anything was. It is called when the function has
-// returned, before the frames are awaited, and again afterwards, as the engine may have refused some.
+// finish emits the remaining lines and a line with the number of cut ones, and reports whether any were cut. It is
+// called when the function has returned, before the frames are awaited, and again afterwards, as the engine may have
+// refused some.
 func (o *logOutput) finish() (cut bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -213,7 +214,7 @@ func (h logHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.program.Enabled(ctx, level) || h.store.Enabled(ctx, level)
 }
 
-// Handle implements slog.Handler. Its error is that of the program's handler.
+// Handle implements slog.Handler. It returns the error of the program's handler.
 func (h logHandler) Handle(ctx context.Context, r slog.Record) error {
 	if h.store.Enabled(ctx, r.Level) {
 		_ = h.store.Handle(ctx, r.Clone()) // Write never fails

@@ -8,8 +8,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/attempt"
 )
 
-// Output is what the function of an attempt puts out before its result: frames, logs and progress. Nothing is made
-// before the function uses it.
+// Output is the output of the function of an attempt before its result: frames, logs and progress. Its parts are
+// created on first use.
 type Output struct {
 	attempt  *attempt.Attempt
 	config   *LogConfig
@@ -18,12 +18,12 @@ type Output struct {
 	logs     logOutput
 }
 
-// Init makes the output that of an attempt. config says what is stored of its logs.
+// Init binds the output to an attempt. config defines which of its log lines are stored.
 func (o *Output) Init(a *attempt.Attempt, config *LogConfig) {
 	o.attempt, o.config, o.logs.output = a, config, o
 }
 
-// emitter returns what sends the frames of the attempt.
+// emitter returns the sender of the attempt's frames.
 func (o *Output) emitter() *emitter { return o.frames.emitter(o.attempt) }
 
 // Emit adds a frame to the output of the attempt. It blocks while too many bytes are unsent.

@@ -35,7 +35,7 @@ type progressReports struct {
 // progressSends is a goroutine that sends reports until there are none.
 type progressSends struct {
 	hurry sync.Once
-	// hurried is closed when the attempt ends: what is left is sent without a pause.
+	// hurried is closed when the attempt ends: the remaining reports are sent without a pause.
 	hurried chan struct{}
 	// done is closed when nothing is left.
 	done chan struct{}
@@ -98,7 +98,8 @@ func (p *progressReports) finish() {
 	}
 }
 
-// recordProgress sends one progress report and reports whether the engine has it. An error is logged at debug level.
+// recordProgress sends one progress report and reports whether the engine has stored it. An error is logged at debug
+// level.
 func recordProgress(a *attempt.Attempt, report *progress) bool {
 	ctx, cancel := a.Reporting()
 	defer cancel()

@@ -17,8 +17,9 @@ const (
 	maxDelay = 10 * time.Second
 )
 
-// haste decides within which time of asking for permits a worker promises to begin the functions. The worker asks again
-// when it is late, so a time that is too short costs calls; one that is too long costs starts.
+// haste determines the time within which a worker promises to begin functions after it has requested their permits.
+// The worker requests them again when it is late, so a time that is too short costs calls; one that is too long costs
+// starts.
 type haste struct {
 	exact bool // on a virtual clock, which does not move between the request and the function
 
@@ -26,7 +27,7 @@ type haste struct {
 	delay time.Duration // added for calls that were slow lately
 }
 
-// within returns that time for a limit that counts starts in a window of so many milliseconds.
+// within returns that time for a limit that counts starts in a window of windowMS milliseconds.
 func (h *haste) within(windowMS int64) time.Duration {
 	if h.exact {
 		// The limit counts in milliseconds, and the time may lie between two of them.

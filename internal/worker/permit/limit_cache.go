@@ -26,7 +26,7 @@ type knownRate struct {
 // rateFresh is how long a worker relies on whether a limit counts starts, which operators can change.
 const rateFresh = time.Second
 
-// maxKnownRates bounds the limits of which a worker knows that; beyond, it asks those again that it forgets.
+// maxKnownRates bounds the limits of which a worker caches that; it requests it again for limits that it has dropped.
 const maxKnownRates = 1024
 
 // maxCachedLimits bounds the limits in the cache; each claim of the worker carries all of them.
@@ -94,8 +94,8 @@ func (c *limitCache) isContendedLimit(limit enginecore.QuotaPolicyID) bool {
 	return c.states[limit].Contended
 }
 
-// rooms returns the lines "<limit> <room>" that tell a claim how many executions it may lease before their
-// permits are acquired. unused returns how many further permits of a limit the worker holds in a pool.
+// rooms returns the lines "<limit> <room>" with the number of executions that a claim may lease before their permits
+// are acquired. unused returns how many further permits of a limit the worker holds in a pool.
 func (c *limitCache) rooms(unused func(enginecore.QuotaPolicyID) int64) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -80,5 +80,6 @@ func (p *Permits) BeginsWithin(limit submit.StoredLimit) time.Duration {
 	return p.queue.haste.within(limit.WindowMS)
 }
 
-// Rooms returns what a claim states of the limits: how many executions it may lease before their permits are acquired.
+// Rooms returns the text for a claim that states for each limit how many executions it may lease before their permits
+// are acquired.
 func (p *Permits) Rooms() string { return p.user.limits.rooms(p.pools.unused) }

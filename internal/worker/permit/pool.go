@@ -76,7 +76,7 @@ func (ps *poolSet) take(r *Request, lane enginecore.LaneID, limit submit.StoredL
 		if ps.pools == nil {
 			ps.pools = make(map[enginecore.QuotaPolicyID]*pool)
 		}
-		// The clock makes the sequence numbers higher than those of an earlier pool of this worker.
+		// The clock makes the sequence numbers higher than the numbers of an earlier pool of this worker.
 		p = &pool{poolSet: ps, wakeup: make(chan struct{}, 1), seq: time.Now().UnixMilli()}
 		ps.pools[limit.Quota] = p
 	}

@@ -19,8 +19,8 @@ type starterOfTest struct {
 
 func (s *starterOfTest) Go(do func()) { s.tasks.Go(do) }
 
-// A function that returns after its run is over gives its permit back to the pool, which makes no call any more:
-// without an engine, one would panic.
+// A function that returns after the end of its run returns its permit to the pool, which no longer makes calls:
+// without an engine, a call would panic.
 func TestPermitPoolMakesNoCallAfterTheRun(t *testing.T) {
 	t.Parallel()
 	base, end := context.WithCancelCause(t.Context())

@@ -11,17 +11,17 @@ import (
 )
 
 // requestQueue acquires permits for tasks that were leased before their permits and do not qualify for a pool, and
-// renews those of tasks whose functions begin later than the limits know. For the first limit of each task, one call at
-// a time is in flight; tasks that arrive meanwhile share the next one. It is not a batching.Batcher, which has one
-// waiting goroutine for each request: all tasks of a claim request their permits with one call, before any of them
-// runs, and each gets its result as soon as it is known.
+// renews permits of tasks whose functions begin later than the limits assumed. For the first limit of each task, one
+// call at a time is in flight; tasks that arrive during the call share the next one. It is not a batching.Batcher,
+// which has one waiting goroutine for each request: all tasks of a claim request their permits with one call, before
+// any of them runs, and each gets its result as soon as it is known.
 type requestQueue struct {
 	*user
 	pools *poolSet
 	haste haste
 
 	mu sync.Mutex
-	// waiting holds the requests behind the call that is in flight for a limit. mu guards it.
+	// waiting holds the requests that wait for the end of the call in flight for a limit. mu guards it.
 	waiting map[enginecore.QuotaPolicyID][]queuedRequest
 }
 

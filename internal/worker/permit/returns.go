@@ -18,10 +18,9 @@ const (
 	maxReturns = 256
 )
 
-// returnQueue collects the permits of attempts that have ended. While an execution waits for one of them,
-// they are returned at once, together with those of attempts that end meanwhile. Otherwise they are returned
-// after returnDelay, or with the next request to their limit. mu guards the fields after
-// it.
+// returnQueue collects the permits of attempts that have ended. While an execution waits for one of them, they are
+// returned at once, together with the permits of attempts that end during the call. Otherwise they are returned after
+// returnDelay, or with the next request to their limit. mu guards the fields after it.
 type returnQueue struct {
 	*user
 

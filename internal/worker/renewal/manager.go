@@ -48,7 +48,7 @@ type Manager struct {
 	stopped bool
 }
 
-// earlyCancel is a cancellation that arrived before its task, and when. A nil cause is that of an end that was only
+// earlyCancel is a cancellation that arrived before its task, and when. A nil cause means that an end was only
 // announced.
 type earlyCancel struct {
 	cause   error
@@ -64,7 +64,7 @@ type Config struct {
 	Instance enginecore.WorkerInstanceID
 	// Manual leaves the renewal of leases to the program.
 	Manual bool
-	// Liveness records when the engine has answered, resting that the worker looks for it less often.
+	// Liveness records when the engine has answered, Resting that the worker checks less often that it is reachable.
 	Liveness *observe.Liveness
 	Resting  *atomic.Bool
 }
@@ -161,7 +161,7 @@ func (b *Manager) Add(t *attempt.Attempt) bool {
 	return true
 }
 
-// Remove removes a task whose attempt has ended. If the engine waits for that, it is told.
+// Remove removes a task whose attempt has ended. If the engine waits for that, Remove reports it.
 func (b *Manager) Remove(t *attempt.Attempt) {
 	if t.Awaited.Load() {
 		b.run.Background.Start(t.TellReturned)
@@ -193,8 +193,8 @@ func (b *Manager) snapshot() map[keyspace.Partition][]*attempt.Attempt {
 	return held
 }
 
-// Cancel ends the context of a task whose execution the engine has ended, as the control message says. If the task is
-// unknown, the cancellation is kept for it.
+// Cancel ends the context of a task whose execution the engine has ended, with the cause in the control message. If
+// the task is unknown, the cancellation is kept for it.
 func (b *Manager) Cancel(m enginerpc.CancelMessage) {
 	cause := causeOf(m)
 	b.mu.Lock()
@@ -208,8 +208,8 @@ func (b *Manager) Cancel(m enginerpc.CancelMessage) {
 	t.EndedByEngine(cause)
 }
 
-// Await makes the worker tell the engine when the function of a task has returned, whose execution the engine is about
-// to end.
+// Await makes the worker report to the engine when the function of a task has returned whose execution the engine is
+// about to end.
 func (b *Manager) Await(m enginerpc.AwaitedMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -220,8 +220,8 @@ func (b *Manager) Await(m enginerpc.AwaitedMessage) {
 	b.remember(m.LeaseID, earlyCancel{awaited: true})
 }
 
-// causeOf returns the cause of contexts that a control message ends. The reason of a cancel is a text of its caller,
-// whatever it reads like.
+// causeOf returns the cause for contexts that a control message ends. The reason of a cancel is only a text of its
+// caller, even if it equals a reason of the engine.
 func causeOf(m enginerpc.CancelMessage) error {
 	switch m.Kind {
 	case engine.StopRevoked:
@@ -323,7 +323,7 @@ func (b *Manager) Keep(ctx context.Context) {
 			if idle++; !b.isIdle() {
 				idle = 0
 			}
-			// Both can block for as long as a server is unavailable; the checks continue meanwhile.
+			// Both can block for as long as a server is unavailable; the checks continue during that time.
 			renewing.Go(func() { b.renew(ctx) })
 			if touching.CompareAndSwap(false, true) {
 				renewing.Go(func() {
@@ -346,7 +346,7 @@ func (b *Manager) RenewSoon() {
 const (
 	// restAfter is the number of renewals in a row without anything to renew after which a worker rests.
 	restAfter = 9
-	// RestingLooks is the number of leases between two looks for the engine while a worker rests.
+	// RestingLooks is the number of lease durations between two checks of the engine while a worker rests.
 	RestingLooks = 3
 )
 
@@ -366,9 +366,9 @@ func (b *Manager) isIdle() bool {
 	return len(b.tasks) == 0 && len(b.former) == 0 && !b.run.Doubt.IsSet()
 }
 
-// rest returns when the worker has a task, when its leases are to be compared with those of the engine, or when ctx
-// ends. Meanwhile it lets the live key expire, and reads it to see that the engine is there, unless the engine has
-// answered a report of the worker not long ago.
+// rest returns when the worker has a task, when its leases have to be compared with the engine's, or when ctx ends.
+// Until then it lets the live key expire, and reads it to check that the engine is reachable, unless the engine has
+// recently answered a report of the worker.
 func (b *Manager) rest(ctx context.Context) {
 	b.Known.Store(false)
 	b.Resting.Store(true) // until the live key is set again
@@ -390,8 +390,8 @@ func (b *Manager) rest(ctx context.Context) {
 	}
 }
 
-// untilLook returns how long a resting worker waits before it looks for the engine: a bit longer than reports are apart
-// by the default lease, from the last answer on, but at least a lease.
+// untilLook returns how long a resting worker waits before it checks the engine: a bit longer than the interval of
+// reports with the default lease, counted from the last answer, but at least a lease.
 func (b *Manager) untilLook() time.Duration {
 	return max(b.ttl, RestingLooks*b.ttl+b.ttl/2-b.Liveness.Silence())
 }
@@ -422,9 +422,9 @@ func (b *Manager) cancelExpired() {
 	}
 }
 
-// renew renews all leases once, in all partitions at once. A partition whose server does not answer delays no other
-// one, and is left out until its call has ended. If a call of the worker has failed since the last time, renew compares
-// the leases with those of the engine, in the partitions without leases too.
+// renew renews all leases once, in all partitions at once. A partition whose server does not answer does not delay
+// others, and is left out until its call has ended. If a call of the worker has failed since the last time, renew
+// compares the leases with the engine's, in the partitions without leases too.
 func (b *Manager) renew(ctx context.Context) {
 	held := b.snapshot()
 	if b.Manual {

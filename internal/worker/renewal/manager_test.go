@@ -32,7 +32,7 @@ func (c *lateCalls) Release(_ context.Context, call enginerpc.ReleaseCall) (engi
 
 // A function does not begin under a lease that was released because its claim had no reply, when the reply
 // arrives later: another worker may have the execution by then.
-func TestReplyAfterItsLeaseWasReturned(t *testing.T) {
+func TestLateClaimReplyStartsNoFunction(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string]bool{"the reply comes first": true, "the lease goes first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func (d *deadPrimary) Renew(ctx context.Context, call enginerpc.RenewCall) (engi
 }
 
 // A partition whose server does not answer delays the renewals of no other one.
-func TestDeadPrimaryDelaysNoOtherRenewal(t *testing.T) {
+func TestDeadPrimaryDoesNotDelayOtherRenewals(t *testing.T) {
 	t.Parallel()
 	backend := &deadPrimary{dead: keyspace.Partition{Family: keyspace.FlowFamily, Index: 1}, calls: make(chan keyspace.Partition, 16)}
 	s := &attempt.Shared{
@@ -121,9 +121,9 @@ func TestDeadPrimaryDelaysNoOtherRenewal(t *testing.T) {
 	require.Len(t, backend.calls, 5, "no second renewal in the partition of the dead primary")
 }
 
-// What a control message says becomes the cause of the task's context, also if the message comes first. A cancel is one
-// whatever its caller gives as the reason.
-func TestReasonsOfControlMessages(t *testing.T) {
+// The reason of a control message becomes the cause of the task's context, also if the message arrives first. A
+// message of kind StopCancelled always means ErrCancelled, whatever its reason.
+func TestControlMessageSetsCause(t *testing.T) {
 	t.Parallel()
 	for said, cause := range map[[2]string]error{
 		{engine.StopExpired, "attempt_timeout"}: engine.ErrStartToClose, {engine.StopExpired, "flow_deadline"}: engine.ErrDeadline,

@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/completion"
 )
 
-// continued returns the continuation that the error of a function asks for, or err if it asks for none.
+// continued returns the continuation that the error of a function requests, or err if it requests none.
 func (t *Task) continued(handler activity.Handler, generation int64, err error) error {
 	asked, found := errors.AsType[*activityspec.Continuation](err)
 	if !found {

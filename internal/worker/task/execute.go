@@ -184,7 +184,7 @@ func invoke(ctx context.Context, h activity.Handler, input []byte, t *Task) (res
 	return result, err
 }
 
-// stackOfPanic returns the stack of the goroutine without the frames of the deferred function that asks for it.
+// stackOfPanic returns the stack of the goroutine without the frames of the deferred function that calls it.
 func stackOfPanic() string {
 	stack := string(debug.Stack())
 	head, frames, _ := strings.Cut(stack, "\n")
@@ -196,7 +196,7 @@ func stackOfPanic() string {
 	return stack
 }
 
-// limits are the times that bound an attempt; the zero time is no limit.
+// limits are the times that bound an attempt; the zero time means unlimited.
 type limits struct {
 	startToClose time.Time
 	deadline     time.Time

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activitycontext"
 	"github.com/flowfabric/flowfabric-go/internal/worker/journal"
 	"github.com/flowfabric/flowfabric-go/internal/worker/output"
@@ -80,7 +81,7 @@ func (e *Execution) Reserve(ctx context.Context, dimension string, n int64) (act
 }
 
 // BudgetAmounts implements activitycontext.Budgets.
-func (e *Execution) BudgetAmounts(ctx context.Context) ([]activitycontext.BudgetAmount, error) {
+func (e *Execution) BudgetAmounts(ctx context.Context) ([]fabrictype.BudgetAmount, error) {
 	return e.Task.usage.Amounts(ctx)
 }
 

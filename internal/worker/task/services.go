@@ -13,23 +13,23 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/worker/permit"
 )
 
-// Services is what the tasks of a worker run have in common: what their attempts share, the activities that the worker
-// runs, and the components that tasks use.
+// Services contains the components that all tasks of a worker run use: the components of their attempts, the
+// activities that the worker runs, and components that only tasks use.
 type Services struct {
 	attempt.Shared
 	handlers map[string]activity.Handler
 	// Around runs functions in place of Handler.Invoke; nil if nothing is around them.
 	Around func(context.Context, activity.Handler, []byte) ([]byte, error)
-	// Logs says what is stored of the logs of activities.
+	// Logs defines which lines of the logs of activities are stored.
 	Logs output.LogConfig
 	// spanNames are the names of the spans of attempts, by the kinds that the worker has functions for.
 	spanNames map[string]string
 	Plans     submit.PlanCache
-	// definitions are those of the parents of child runs.
+	// definitions are the graphs of the parents of child runs.
 	definitions child.Definitions
 	// Permits acquires the permits of executions under limits.
 	Permits *permit.Permits
-	// Budgets sends what activities use of budgets.
+	// Budgets sends the usage of budgets by activities.
 	Budgets *budget.Batcher
 	// Batches gathers the executions of batch activities.
 	Batches activitycontext.BatchSpace

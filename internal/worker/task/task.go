@@ -35,8 +35,8 @@ type Task struct {
 }
 
 // NewTask returns the task of an execution that a call sent at sentAt has leased from a shard. It keeps claimed, which
-// must not be changed any more. Its context is derived from the base of the run. The caller calls Cancel when the
-// attempt has ended.
+// the caller must not change afterwards. Its context is derived from the base of the run. The caller calls Cancel when
+// the attempt has ended.
 func (s *Services) NewTask(from dispatch.LaneShard, claimed *enginerpc.ClaimedExecution, sentAt time.Time) *Task {
 	t := &Task{Services: s}
 	t.Attempt.Init(&s.Shared, from, claimed, sentAt)
@@ -56,7 +56,8 @@ func (t *Task) StartSpan() (context.Context, trace.Span) {
 			attribute.Int("flowfabric.attempt", int(t.Claimed.AttemptIndex)+1)))
 }
 
-// begin is called immediately before the function or the child run of a task begins. The error says why it may not.
+// begin is called immediately before the function or the child run of a task begins. The error is the reason why it
+// may not.
 func (t *Task) begin() error {
 	switch {
 	case !t.Services.Permits.Begin(&t.Permit):

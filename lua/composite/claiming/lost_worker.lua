@@ -21,14 +21,16 @@ local function take_overs(c, execution_id, reclaims)
   return reclaims, claim.reclaim_limit(c, execution_id) - reclaims
 end
 
--- Returns when (ms) an execution whose lease ran out may be taken over.
+-- Returns when (ms) an execution whose lease ran out may be taken over. The wait begins with the end of the lease, so a late
+-- keeper does not prolong it.
 function lost_worker.due(c, execution_id, core)
   if not core.managed then return c.now end
-  local stored = record.read(key.exec_core(c, execution_id), { 'lease_reclaim_count', 'lease_expired_at' })
+  local stored = record.read(key.exec_core(c, execution_id), { 'lease_reclaim_count', 'lease_expired_at', 'lease_expires_at' })
   local reclaims, left = take_overs(c, execution_id, stored.lease_reclaim_count)
   if reclaims == 0 or left <= 0 then return c.now end
-  local expired = number.finite(stored.lease_expired_at) or c.now
-  return expired + math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ^ (reclaims - 1))
+  -- A lease that was ended before its time has expired before it would have run out.
+  local lost_at = math.min(number.finite(stored.lease_expired_at) or c.now, number.finite(stored.lease_expires_at) or c.now)
+  return lost_at + math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ^ (reclaims - 1))
 end
 
 -- Reports whether an abandoned execution has to wait for a worker other than this one, or until this one runs nothing else. An

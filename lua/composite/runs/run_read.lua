@@ -14,10 +14,10 @@ local NODE_FIELDS = {
 }
 -- The place of the limits in a described node: before its generation.
 local LIMITS = #NODE_FIELDS - 2
-local PHASE, ELIGIBILITY, REASON, DELAY_UNTIL = 6, 7, 8, 16
+local PHASE, ELIGIBILITY, RECLAIMS, DELAY_UNTIL = 6, 7, 12, 16
 
 -- Fields that show that the worker of a node was lost.
-local LOST_FIELDS = { 'managed', 'ownership_state' }
+local LOST_FIELDS = { 'managed', 'ownership_state', 'lease_expires_at' }
 
 local FLOW_FIELDS_SHOWN = {
   'flow_kind', 'run_id', 'namespace', 'public_flow_state', 'outcome', 'created_at', 'closed_at', 'deadline_at',
@@ -35,11 +35,14 @@ local function fields_of(hash, fields)
   return values
 end
 
--- Returns when a node whose workers were lost is tried next; nil for others, and once that is over.
+-- Returns when an active node whose workers were lost is tried next; nil for others, and once that is over. The keeper need not
+-- have marked the last lease as expired.
 local function tried_next(c, execution_id)
   local core = record.read(key.exec_core(c, execution_id), LOST_FIELDS)
-  local due = core.ownership_state == 'lease_expired_reclaimable' and lost_worker.due(c, execution_id, core)
-  return due and due > c.now and number.time(due) or nil
+  local owner = core.ownership_state
+  if owner ~= 'lease_expired_reclaimable' and not (owner == 'leased' and fence.lapsed(c, core)) then return nil end
+  local due = lost_worker.due(c, execution_id, core)
+  return due > c.now and number.time(due) or nil
 end
 
 -- Returns the description of a node. Its limits are shown while it waits for them.
@@ -49,7 +52,7 @@ local function described(c, execution_id)
   if node then
     local live = table.remove(node)
     table.insert(node, LIMITS, node[ELIGIBILITY] == 'blocked_by_quota' and fields_of(core_key, { 'limits' })[1] or '')
-    if node[PHASE] == 'active' and node[REASON] == 'waiting_for_worker' then
+    if node[PHASE] == 'active' and (tonumber(node[RECLAIMS]) or 0) > 0 then
       node[DELAY_UNTIL] = tried_next(c, execution_id) or node[DELAY_UNTIL]
     end
     if node[LIMITS + 1] == '' then node[LIMITS + 1] = '1' end

@@ -1,5 +1,5 @@
-// Package answers has the rules of signals that come through the server, whichever route takes them: who answers as
-// whom, and what the audit log has.
+// Package answers has the rules of signals that come through the server by any route: as whom a caller answers, and
+// the entry of the audit log.
 package answers
 
 import (
@@ -8,17 +8,17 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/answerlog"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
-	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// Source returns the source of a signal for which the caller names one, or none. Who has logged in answers as that
-// principal; to answer in the name of somebody else, as bots do, needs the right to operate, otherwise the error
-// matches login.ErrForbidden. So nobody who may just approve is two persons.
+// Source returns the source of a signal for which the caller names one, or none. A principal who has logged in answers
+// under its own name; to answer under another name, as bots do, needs the right to operate, otherwise the error
+// matches login.ErrForbidden. So a principal who may only approve cannot answer as two persons.
 func Source(ctx context.Context, named string) (string, error) {
 	who := login.From(ctx)
 	switch {
@@ -36,7 +36,7 @@ func Source(ctx context.Context, named string) (string, error) {
 // maxText bounds the names of an answer in its entry of the audit log, in bytes.
 const maxText = 256
 
-// Answer is a signal as the audit log has it.
+// Answer describes a signal for the audit log.
 type Answer struct {
 	// Wait names the wait: FLOW/RUN/NODE, or the id of an execution outside runs.
 	Wait string
@@ -46,8 +46,8 @@ type Answer struct {
 
 // Send records an answer in the audit log of an engine or a client, and then sends it.
 func (a Answer) Send(
-	ctx context.Context, h engine.Handle, send func() (runtime.SignalResult, error),
-) (runtime.SignalResult, error) {
+	ctx context.Context, h engine.Handle, send func() (fabrictype.SignalResult, error),
+) (fabrictype.SignalResult, error) {
 	return answerlog.Send(ctx, h, a.entry(ctx), send)
 }
 

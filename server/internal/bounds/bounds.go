@@ -9,7 +9,7 @@ import (
 
 // Full is the error of a Pool that has as many as it allows.
 type Full struct {
-	// Code identifies what there is too much of, as in problems.
+	// Code identifies the exceeded bound, as in problems.
 	Code string
 	// Text names the bound, and Most is its number.
 	Text string
@@ -29,7 +29,8 @@ type Pool struct {
 	of  map[string]int
 }
 
-// New returns a pool of things such as "streams": sum of them, and each of one principal. The code is that of Full.
+// New returns a pool of things such as "streams": at most sum of them together, and each for one principal. code is
+// the code of its Full errors.
 func New(code, things string, sum, each int) *Pool {
 	return &Pool{code: code, things: things, sum: sum, each: min(sum, each), of: map[string]int{}}
 }

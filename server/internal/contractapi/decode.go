@@ -42,7 +42,7 @@ func (o *octets) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Bounds of numbers: what is beyond them would wrap around, or be counted as another number.
+// Bounds of numbers: larger ones would wrap around, or be rounded to another number.
 const (
 	// maxExact is the largest number with which scripts of the engine count exactly.
 	maxExact = 1<<53 - 1
@@ -137,7 +137,7 @@ func (u *uuidText) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// badJSON is the error of a body that is not what the route takes.
+// badJSON is the error of a body that the route does not accept.
 func badJSON(status int) error { return state(status, "invalid JSON: %s", http.StatusText(status)) }
 
 // decode reads the body, which must have the required fields.
@@ -212,7 +212,7 @@ func (c *call) budget() (enginecore.BudgetID, error) {
 	return id, nil
 }
 
-// same checks that the id of the path is that of the body.
+// same checks that the id of the path equals the id of the body.
 func same(name, path, body string) error {
 	if path != body {
 		return invalid("path %s does not match body %s", name, name)

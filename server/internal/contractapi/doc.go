@@ -3,5 +3,5 @@
 // and remote workers of such a server can call this one instead.
 //
 // A Handler has the table of routes; each topic has a file. Package server puts logins in front of it, and each route
-// has the right that a principal needs. What differs from other servers is in docs/reference/contract-api.md.
+// has the right that a principal needs. docs/reference/contract-api.md lists the differences from other servers.
 package contractapi

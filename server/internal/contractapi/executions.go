@@ -158,7 +158,7 @@ func getResult(c *call) error {
 const (
 	defaultList = 50
 	maxList     = 1000
-	// maxOffset bounds what a list passes over.
+	// maxOffset bounds the entries that a list skips.
 	maxOffset = 100_000
 )
 

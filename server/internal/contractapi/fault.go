@@ -39,7 +39,7 @@ const (
 	kindOther     = "other"
 )
 
-// stated is an error with a reply of its own.
+// stated is an error with its own reply.
 type stated struct {
 	status int
 	body   any
@@ -66,8 +66,8 @@ func full(pool string, most int) error {
 	}}
 }
 
-// refused is the error of a function of the library that refuses with a code, also where a read before the call has
-// found what the function would have said.
+// refused is the error of a function of the library that refuses a call with a code. If a read before the call has
+// found the same fault, it is the error that the function would have returned.
 func refused(function string, err error) error {
 	var reply *enginecore.Error
 	if errors.As(err, &reply) {
@@ -136,7 +136,7 @@ func boundOf(reply *enginecore.Error) string {
 	return ": the payload has " + bytes + " bytes; at most " + limit + " are allowed"
 }
 
-// failure is the reply to a failure of the engine. Its text is logged, and told only as far as it has no addresses.
+// failure is the reply to a failure of the engine. The full text is only logged, since it may contain addresses.
 func (c *call) failure(err error) (status int, body any) {
 	if c.ctx.Err() == nil {
 		c.config.Logger.ErrorContext(c.ctx, "a route of the contract failed", "event", "server.contract_failed",
@@ -163,8 +163,7 @@ func (c *call) failure(err error) (status int, body any) {
 	return http.StatusInternalServerError, errorBody{Error: text, Kind: kind, Retryable: &retryable}
 }
 
-// Problems turns problem documents that handlers around the routes write, such as those of logins, into errors of the
-// contract.
+// Problems turns problem documents of handlers around the routes, such as logins, into errors of the contract.
 func Problems(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := &problemWriter{ResponseWriter: w}

@@ -64,7 +64,7 @@ func addMember(c *call) error {
 	return c.reply(http.StatusCreated, result("Added", fields{"execution_id": id, "new_node_count": count}))
 }
 
-// edgeBody has what describes an edge.
+// edgeBody describes an edge.
 type edgeBody struct {
 	FlowID     uuidText    `json:"flow_id"`
 	EdgeID     uuidText    `json:"edge_id"`

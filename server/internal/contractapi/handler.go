@@ -26,9 +26,9 @@ const Prefix = "/v1"
 // Config configures a handler.
 type Config struct {
 	Engine *runtime.Engine
-	// Logger receives failures that are not those of callers; required.
+	// Logger receives failures that callers did not cause; required.
 	Logger *slog.Logger
-	// ReadOnly refuses what changes anything.
+	// ReadOnly refuses all requests that change anything.
 	ReadOnly bool
 	// StreamOps is the most reads and tails of attempt streams at a time; one principal has half of them. Defaults to
 	// 64.
@@ -93,9 +93,9 @@ func New(config Config) (*Handler, error) {
 
 // Route is one route of the table.
 type Route struct {
-	// Method and Pattern are those of http.ServeMux.
+	// Method and Pattern are passed to http.ServeMux.
 	Method, Pattern string
-	// Operation is what the route does.
+	// Operation names the action of the route.
 	Operation string
 	Right     api.Right
 	// Reads reports whether the route changes nothing.
@@ -180,7 +180,8 @@ func (h *Handler) serve(route Route, w http.ResponseWriter, r *http.Request) {
 	begun, recorded := time.Now(), &statusWriter{ResponseWriter: w}
 	defer func() { h.metrics.record(r.Context(), &route, recorded.status, time.Since(begun)) }()
 	who := login.From(r.Context())
-	demand := login.Demand{Name: route.Operation, Right: route.Right, Reads: route.Reads} // no route tells flows apart
+	// Routes do not distinguish flows.
+	demand := login.Demand{Name: route.Operation, Right: route.Right, Reads: route.Reads}
 	if refusal := who.Refuse(demand, h.config.ReadOnly); refusal != nil {
 		text := refusal.Detail
 		if refusal.Status == http.StatusUnauthorized {

@@ -11,7 +11,7 @@ import (
 )
 
 // metrics counts requests by method, pattern and status. In Prometheus they are ff_http_requests_total and
-// ff_http_request_duration_seconds, as those of other servers. The zero value counts nothing.
+// ff_http_request_duration_seconds, as on other servers. The zero value counts nothing.
 type metrics struct {
 	requests  metric.Int64Counter
 	durations metric.Float64Histogram

@@ -145,7 +145,7 @@ func (c *call) answer(call enginerpc.DeliverSignalCall) (reply enginerpc.Deliver
 	if err := wait.Apply(&call.Signal); err != nil {
 		return reply, invalid("%v", err)
 	}
-	send := func() (runtime.SignalResult, error) {
+	send := func() (fabrictype.SignalResult, error) {
 		reply, err = c.core.DeliverSignal(c.ctx, call)
 		return outcomeOf(reply), err
 	}
@@ -163,8 +163,8 @@ func (c *call) answer(call enginerpc.DeliverSignalCall) (reply enginerpc.Deliver
 	return reply, err
 }
 
-// outcomeOf is what became of a signal, in the words of package runtime.
-func outcomeOf(reply enginerpc.DeliverSignalReply) runtime.SignalResult {
+// outcomeOf is the outcome of a signal, in the words of package runtime.
+func outcomeOf(reply enginerpc.DeliverSignalReply) fabrictype.SignalResult {
 	outcome := fabrictype.SignalAccepted
 	switch {
 	case reply.Status == enginerpc.StatusDuplicate:
@@ -172,7 +172,7 @@ func outcomeOf(reply enginerpc.DeliverSignalReply) runtime.SignalResult {
 	case reply.Effect == recordstate.SignalResumed:
 		outcome = fabrictype.SignalResumed
 	}
-	return runtime.SignalResult{Outcome: outcome, SignalID: string(reply.SignalID)}
+	return fabrictype.SignalResult{Outcome: outcome, SignalID: string(reply.SignalID)}
 }
 
 func duration(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }

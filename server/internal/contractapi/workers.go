@@ -75,7 +75,7 @@ const (
 	maxWorkerID = 256
 )
 
-// identify checks who asks for a grant, and for how long.
+// identify checks the ids of the worker that requests a grant, and the duration of the grant.
 func (c *call) identify(worker, instance string, ttl uint64) (enginecore.WorkerID, int64, error) {
 	outside := func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }
 	for _, id := range []struct{ name, text string }{{"worker_id", worker}, {"worker_instance_id", instance}} {

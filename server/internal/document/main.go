@@ -1,5 +1,5 @@
-// Command document writes what describes the HTTP API and comes from the table of operations: openapi.json of module
-// server, and the types of the console.
+// Command document writes the files that it generates from the table of operations: openapi.json of module server, and
+// the types of the console.
 //
 //	go run ./internal/document
 //

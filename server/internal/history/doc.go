@@ -1,4 +1,4 @@
-// Package history keeps what a server has sampled of its engine during the last hour: how much waits and runs in each
-// lane, what is spent of budgets, and how far keepers are behind. The samples are in memory, so each server has those
-// since it began.
+// Package history keeps the samples that a server has taken of its engine during the last hour: waiting and running
+// executions of each lane, usage of budgets, and lags of keepers. The samples are in memory, so each server has only
+// the samples since its own start.
 package history

@@ -16,12 +16,12 @@ const (
 	kept = time.Hour
 	// mostSeries bounds the lanes, and the budgets, that have samples.
 	mostSeries = 1000
-	// mostBudgets is how many budgets, those of runs included, may be listed for each sample. An engine with more is
-	// asked for them in proportion less often.
+	// mostBudgets is how many budgets, including budgets of runs, may be listed for each sample. An engine with more
+	// budgets is queried for them less often, in proportion.
 	mostBudgets = 1000
-	// share bounds the time that reading takes: at most one part of so many.
+	// share bounds the time that reading takes: at most one part in share.
 	share = 50
-	// readTimeout bounds how long the engine is asked for one sample.
+	// readTimeout bounds the time of reading one sample from the engine.
 	readTimeout = 10 * time.Second
 )
 
@@ -41,16 +41,16 @@ type Lane struct {
 	Started int64
 }
 
-// Budget names a shared budget, or that of a flow.
+// Budget names a shared budget, or the budget of a flow.
 type Budget struct{ Name, Key, Flow string }
 
-// Spent is what was spent of a budget when it was sampled, by dimension.
+// Spent is the usage of a budget in a sample, by dimension.
 type Spent struct {
 	At      time.Time
 	Amounts map[string]int64
 }
 
-// Lag is how far keepers were behind with a task when it was sampled.
+// Lag is the lag of keepers with a task in a sample.
 type Lag struct {
 	At     time.Time
 	Behind time.Duration
@@ -95,8 +95,8 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Refresh takes a sample if one is due, and returns the time until the next one. What the engine does not tell in time,
-// the sample is without.
+// Refresh takes a sample if one is due, and returns the time until the next one. Values that the engine does not
+// return in time are missing in the sample.
 func (r *Recorder) Refresh(ctx context.Context) time.Duration {
 	select {
 	case r.turn <- struct{}{}:
@@ -124,12 +124,12 @@ func (r *Recorder) wait() time.Duration {
 	return time.Until(r.next)
 }
 
-// reading is what the engine tells at one time. What it does not tell is nil.
+// reading contains the values that the engine returns for one sample. Missing values are nil.
 type reading struct {
-	lanes   []runtime.LaneState
+	lanes   []fabrictype.Lane
 	workers []fabrictype.Worker
 	lags    map[string]time.Duration
-	budgets []runtime.BudgetState
+	budgets []fabrictype.Budget
 }
 
 func (r *Recorder) read(ctx context.Context) (taken reading) {
@@ -144,7 +144,7 @@ func (r *Recorder) read(ctx context.Context) (taken reading) {
 	return taken
 }
 
-// keep adds what was read to the series.
+// keep appends a reading to the series.
 func (r *Recorder) keep(now time.Time, taken reading, next time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -161,13 +161,13 @@ func (r *Recorder) keep(now time.Time, taken reading, next time.Time) {
 	}
 	for _, b := range taken.budgets {
 		if b.FlowID != "" {
-			continue // it is that of a run
+			continue // the budget belongs to a run
 		}
 		spent := Spent{At: now, Amounts: make(map[string]int64, len(b.Amounts))}
 		for _, a := range b.Amounts {
 			spent.Amounts[a.Dimension] = a.Spent
 		}
-		r.budgets.add(Budget{b.Ref.Name, b.Ref.Key, b.Ref.Flow}, spent)
+		r.budgets.add(Budget{b.Name, b.Key, b.Flow}, spent)
 	}
 	r.withoutBudgets = max(r.withoutBudgets-1, len(taken.budgets)/mostBudgets)
 	r.lanes.forget(func(l Lane) bool { return now.Sub(l.At) > kept })
@@ -175,8 +175,8 @@ func (r *Recorder) keep(now time.Time, taken reading, next time.Time) {
 	r.lags.forget(func(l Lag) bool { return now.Sub(l.At) > kept })
 }
 
-// countStarts returns how many attempts have begun since the last sample, by lane, by what workers report. What a
-// worker had begun before its first sample is left out.
+// countStarts returns how many attempts have begun since the last sample, by lane, according to the reports of
+// workers. Attempts that a worker began before its first sample are not counted.
 func (r *Recorder) countStarts(workers []fabrictype.Worker) map[string]int64 {
 	counts := map[string]int64{}
 	if workers == nil {

@@ -1,3 +1,3 @@
-// Package inbound bounds the bodies of requests: the time in which they arrive, whoever reads them or does not, and
-// their form.
+// Package inbound bounds the bodies of requests: the time in which they arrive, whether their handlers read them or
+// not, and their form.
 package inbound

@@ -12,7 +12,7 @@ func HasBody(r *http.Request) bool {
 	return r.Body != nil && r.Body != http.NoBody && r.ContentLength != 0
 }
 
-// Encoded says why a request is refused whose body is encoded; empty for others.
+// Encoded returns why a request with an encoded body is refused; empty for others.
 func Encoded(r *http.Request) string {
 	encoding := strings.Join(r.Header.Values("Content-Encoding"), ", ")
 	if encoding == "" || strings.EqualFold(encoding, "identity") || !HasBody(r) {
@@ -21,8 +21,8 @@ func Encoded(r *http.Request) string {
 	return fmt.Sprintf("the body must not be encoded, got: Content-Encoding %.80q", encoding)
 }
 
-// NotJSON says why a request is refused whose body is not declared as JSON; empty for others. Pages of other origins
-// can send other types without asking.
+// NotJSON returns why a request whose body is not declared as JSON is refused; empty for others. Browsers let pages of
+// other origins send other types without a preflight request.
 func NotJSON(r *http.Request) string {
 	if !HasBody(r) {
 		return ""

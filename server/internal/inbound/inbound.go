@@ -14,13 +14,14 @@ import (
 const (
 	// Timeout is how long the body of a request may take to arrive.
 	Timeout = 10 * time.Second
-	// unreadTimeout is how long the rest of a body may take that its handler has not read, or when the server stops.
-	// net/http reads some of what was not read, so that the client gets the reply and can use the connection again.
+	// unreadTimeout is the time for the rest of a body that its handler has not read, or after the server has begun to
+	// stop. net/http reads some of the unread rest, so that the client gets the reply and can use the connection
+	// again.
 	unreadTimeout = time.Second
 )
 
-// Handler serves next with bodies that have to arrive in the time, which is Timeout by default. When stopping ends,
-// what has not arrived has a second.
+// Handler serves next with bodies that have to arrive within timeout, which defaults to Timeout. When stopping ends,
+// the rest has to arrive within a second.
 func Handler(stopping context.Context, timeout time.Duration, next http.Handler) http.Handler {
 	if timeout == 0 {
 		timeout = Timeout
@@ -114,7 +115,7 @@ func (b *body) leave() {
 	}
 }
 
-// rest is until when the rest of a body may arrive that nobody waits for.
+// rest is the time until which the unread rest of a body may arrive.
 func (b *body) rest() time.Time {
 	if soon := time.Now().Add(unreadTimeout); soon.Before(b.until) {
 		return soon
@@ -122,10 +123,11 @@ func (b *body) rest() time.Time {
 	return b.until
 }
 
-// Again makes the body of a request readable once more, from what was read of it.
+// Again makes the body of a request readable once more, from the text that was read of it.
 func Again(r *http.Request, text io.Reader) { r.Body = &again{text, r.Body} }
 
-// again is a body that was read. Its end is also that of the body below it, since some set a deadline before they read.
+// again is a body that was read. At its end it also reads the end of the body below it, since some readers set a
+// deadline before they read.
 type again struct {
 	text  io.Reader
 	below io.ReadCloser

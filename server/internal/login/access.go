@@ -6,25 +6,25 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
-// Demand is what an operation, or a route beside those of operations, demands of who calls it.
+// Demand contains the demands of an operation, or of a route outside the operations, on its caller.
 type Demand struct {
-	// Name is that of the operation.
+	// Name is the name of the operation.
 	Name  string
 	Right api.Right
 	// Reads reports whether it changes nothing, so that servers that are read-only carry it out.
 	Reads bool
-	// Bound reports whether it tells flows apart, so that a principal who is bound to some of them may call it.
+	// Bound reports whether it distinguishes flows, so that a principal who is bound to some of them may call it.
 	Bound bool
 }
 
 // Refusal is why a principal may not call an operation.
 type Refusal struct {
 	Status int
-	// Code and Detail are those of an api.Problem.
+	// Code and Detail are fields of the api.Problem.
 	Code, Detail string
 }
 
-// Refuse returns why the principal may not call an operation, or nil. Every door of the server asks it.
+// Refuse returns why the principal may not call an operation, or nil. Every route of the server calls it.
 func (p Principal) Refuse(d Demand, readOnly bool) *Refusal {
 	switch {
 	case len(p.Rights) == 0:

@@ -9,8 +9,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 )
 
-// claims are what a provider says of a principal, by name. They are decoded strictly: a claim that counts and has
-// another type than it must have refuses the login, since it says something that this program does not understand.
+// claims are the claims of a provider about a principal, by name. They are decoded strictly: if a claim that counts
+// has another type than it must have, the login is refused, since this program does not understand the claim.
 type claims map[string]json.RawMessage
 
 // has reports whether the claim is given. One that is null is not.
@@ -36,7 +36,7 @@ func (c claims) texts(name string) ([]string, error) {
 	if !c.has(name) {
 		return nil, nil
 	}
-	var list []*string // null is no text
+	var list []*string // a pointer, so that null is rejected
 	if json.Unmarshal(c[name], &list) != nil {
 		one, err := c.text(name)
 		if err != nil {
@@ -92,8 +92,8 @@ func (o *OIDC) principal(c claims) (name string, groups []string, err error) {
 	return name, groups, err
 }
 
-// verifiedEmail refuses an address of which the provider says anything but that it has verified it: anybody can claim
-// one. Providers that say nothing verify all addresses.
+// verifiedEmail refuses an address if the provider sends email_verified with any value but true: anybody can claim an
+// address. Providers that do not send it verify all addresses.
 func (c claims) verifiedEmail() error {
 	said, given := c["email_verified"]
 	if given && string(said) != "true" {

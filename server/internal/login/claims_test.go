@@ -89,8 +89,9 @@ func TestIDTokensAreForThisClient(t *testing.T) {
 	}
 }
 
-// The name of a group is no membership, nor is the name of a unit that of a person.
-func TestNameOfAGroupIsNoMembership(t *testing.T) {
+// A principal with the name of a group is not a member of the group, and a group with the name of a principal does not
+// have the principal's rights.
+func TestGroupNameIsNotMembership(t *testing.T) {
 	t.Parallel()
 	grants := []Grant{{MatchGroup: "ops-admins", Role: api.Admin}, {MatchName: "ann", Role: api.Operator}}
 	for _, c := range []struct {

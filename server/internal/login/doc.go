@@ -1,2 +1,2 @@
-// Package login finds out who calls the server, and what they may do.
+// Package login identifies the callers of the server and determines their rights.
 package login

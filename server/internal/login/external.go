@@ -11,13 +11,14 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
-// Grant is what the principals of an outside login may do.
+// Grant contains the rights of the principals of an outside login.
 type Grant struct {
-	// MatchName is the name of a principal, or "*" for everybody; MatchGroup that of a group. One of them is set: a
-	// name is never taken for that of a group, since people choose their names at many providers.
+	// MatchName is the name of a principal, or "*" for everybody; MatchGroup is the name of a group. One of them is
+	// set: the name of a principal never matches the name of a group, since people choose their names at many
+	// providers.
 	MatchName, MatchGroup string
 	Role                  api.Role
-	// Rights are those beside the rights of the role.
+	// Rights are further rights in addition to the rights of the role.
 	Rights []api.Right
 	// Flows is the pattern of the flows that they may see; empty for all.
 	Flows string
@@ -31,7 +32,7 @@ func (g *Grant) matches(name string, groups []string) bool {
 	return g.MatchName == "*" || g.MatchName == name
 }
 
-// Granted returns the principal of a name and its groups: the rights of all grants that match. Its flows are those of
+// Granted returns the principal of a name and its groups, with the rights of all grants that match and the flows of
 // the first one.
 func Granted(grants []Grant, kind Kind, name string, groups []string) (Principal, bool) {
 	p := Principal{Name: name, Kind: kind}

@@ -56,7 +56,7 @@ func FuzzBearer(f *testing.F) {
 	})
 }
 
-// FuzzCookie opens any text as a cookie. Only what was sealed for the purpose opens.
+// FuzzCookie opens any text as a cookie. Only text that was sealed for the same purpose opens.
 func FuzzCookie(f *testing.F) {
 	key := []byte("a key of thirty-two bytes or more")
 	sessions, err := newSealer(key, "session")
@@ -89,7 +89,8 @@ func FuzzCookie(f *testing.F) {
 	})
 }
 
-// FuzzReturnPath asks to return to any address after a login: it is one of this server, below its home.
+// FuzzReturnPath requests to return to any address after a login: the result is an address of this server, below its
+// home.
 func FuzzReturnPath(f *testing.F) {
 	for _, seed := range []string{
 		"/console/runs?x=1", "//evil.example/console/", "/console/../../x", "/\\evil.example", "https://evil.example/console/", "/console/\r\nSet-Cookie: x=y", "/console//evil.example",
@@ -143,7 +144,7 @@ func FuzzProxyHeaders(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, user, p.Name)
 		require.Contains(t, strings.FieldsFunc(groups, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' }), "ops",
-			"a group is what the header of groups says, never the name %q", user)
+			"groups come from their header, never from the name %q", user)
 	})
 }
 

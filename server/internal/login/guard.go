@@ -14,11 +14,11 @@ import (
 // expired, or have fewer rights than before.
 var ErrEnded = errors.New("the credentials are not valid any more, or have fewer rights than before")
 
-// guardEvery is the time between two looks at the credentials of what lasts.
+// guardEvery is the time between two checks of the credentials of long requests.
 const guardEvery = 2 * time.Second
 
-// Guard looks at the credentials of all that lasts, as long as it does, and ends what they do not allow any more. It is
-// safe for concurrent use.
+// Guard checks the credentials of requests repeatedly until they end, and ends requests that the credentials no longer
+// allow. It is safe for concurrent use.
 type Guard struct {
 	mu   sync.Mutex
 	held map[*held]struct{}
@@ -43,8 +43,8 @@ type held struct {
 	end context.CancelCauseFunc
 }
 
-// Begin returns the context of a request of a principal: it has the principal, and ends with ErrEnded as cause when the
-// credentials do. again looks at them; what it returns with another error than ErrRefused changes nothing. The caller
+// Begin returns the context of a request of a principal: it has the principal, and ends with ErrEnded as cause when
+// the credentials do. again checks the credentials; an error of again other than ErrRefused has no effect. The caller
 // calls done.
 func (g *Guard) Begin(
 	ctx context.Context, p Principal, again func(context.Context) (Principal, error),
@@ -54,7 +54,7 @@ func (g *Guard) Begin(
 }
 
 // Detach returns a context that outlives the request of ctx, but not its credentials. The caller calls done. A context
-// without a login, as that of a client in the process, ends with done alone.
+// without a login, such as a context of a client in the process, ends with done alone.
 func Detach(ctx context.Context) (detached context.Context, done context.CancelFunc) {
 	detached = context.WithoutCancel(ctx)
 	if s, ok := ctx.Value(sessionKey{}).(*loginSession); ok {
@@ -77,7 +77,7 @@ func (s *loginSession) hold(ctx context.Context) (context.Context, context.Cance
 	}
 }
 
-// Run looks at all credentials every two seconds until ctx ends.
+// Run checks all credentials every two seconds until ctx ends.
 func (g *Guard) Run(ctx context.Context) {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
@@ -91,7 +91,7 @@ func (g *Guard) Run(ctx context.Context) {
 	}
 }
 
-// look looks at the credentials of each login once.
+// look checks the credentials of each login once.
 func (g *Guard) look(ctx context.Context) {
 	g.mu.Lock()
 	of := make(map[*loginSession][]*held, len(g.held))
@@ -109,7 +109,7 @@ func (g *Guard) look(ctx context.Context) {
 	}
 }
 
-// lasts reports whether the credentials give what they gave at the beginning.
+// lasts reports whether the credentials still give the rights that they gave at the beginning.
 func (s *loginSession) lasts(ctx context.Context) bool {
 	now, err := s.again(ctx)
 	switch {

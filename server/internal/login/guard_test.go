@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
-// What lasts ends when a look at its credentials finds less than before, and with nothing else.
+// A request ends when a check of its credentials finds fewer rights than before, and for no other reason.
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	before := Principal{Name: "ci", Kind: ByToken, Rights: api.Operator.Rights(), Flows: "a*"}

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// keysEvery is the time between two requests for the keys of a provider, keysAtOnce how many there may be beyond
-	// that. Each ID token with a key that is not known asks for them, also one that somebody made up.
+	// keysEvery is the time between two requests for the keys of a provider; keysAtOnce is the number of further
+	// requests. Each ID token with an unknown key needs a request, also a forged one.
 	keysEvery  = 10 * time.Second
 	keysAtOnce = 2
-	// discoveryPause is how long a provider is not asked again that did not answer.
+	// discoveryPause is the time after which a provider that did not answer is queried again.
 	discoveryPause = 5 * time.Second
 )
 

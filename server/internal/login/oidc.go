@@ -75,7 +75,7 @@ type session struct {
 	Expires time.Time `json:"e"`
 }
 
-// flight is what the callback needs of the redirect to the provider.
+// flight contains the data of the redirect to the provider that the callback needs.
 type flight struct {
 	State    string    `json:"s"`
 	Nonce    string    `json:"n"`
@@ -84,8 +84,8 @@ type flight struct {
 	Expires  time.Time `json:"e"`
 }
 
-// NewOIDC returns the login. The provider is asked when a browser logs in, not before. home is the path to which
-// browsers return; store has the sessions.
+// NewOIDC returns the login. It queries the provider only when a browser logs in. home is the path to which browsers
+// return; store has the sessions.
 func NewOIDC(config OIDCConfig, home string, store *serverstore.Store) (*OIDC, error) {
 	redirect, err := url.Parse(config.RedirectURL)
 	if err != nil {
@@ -102,7 +102,7 @@ func NewOIDC(config OIDCConfig, home string, store *serverstore.Store) (*OIDC, e
 	return o, err
 }
 
-// found returns the provider, which it asks for its addresses and keys the first time.
+// found returns the provider. The first call requests its addresses and keys.
 func (o *OIDC) found() (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -214,7 +214,7 @@ func (o *OIDC) Begin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, o.exchange(provider).AuthCodeURL(f.State, options...), http.StatusFound)
 }
 
-// local returns a path of this server to return to, whatever a link says.
+// local returns a path of this server to return to, for any path in a link.
 func (o *OIDC) local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || u.User != nil || !strings.HasPrefix(u.Path, o.home) ||
@@ -225,7 +225,7 @@ func (o *OIDC) local(path string) string {
 	return u.RequestURI()
 }
 
-// isDots reports whether a part of a path stands for the folder that it is in, or for the one above.
+// isDots reports whether a part of a path means the folder itself or its parent.
 func isDots(part string) bool { return part == "." || part == ".." }
 
 // End takes the answer of the provider, and begins a session.
@@ -335,7 +335,7 @@ func (o *OIDC) complete(
 		return errors.New("the provider refused to describe the principal")
 	}
 	if info.Subject != subject {
-		return errors.New("the provider described another principal than that of the ID token")
+		return errors.New("the provider described another principal than the ID token")
 	}
 	var more map[string]json.RawMessage
 	if err := info.Claims(&more); err != nil {
@@ -349,7 +349,7 @@ func (o *OIDC) complete(
 	return nil
 }
 
-// withoutBody leaves out what the provider sent, which may repeat secrets.
+// withoutBody removes the provider's reply from an error, since it may repeat secrets.
 func withoutBody(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {

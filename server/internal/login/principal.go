@@ -9,7 +9,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/api"
 )
 
-// Kind says how a principal has logged in.
+// Kind is the kind of login of a principal.
 type Kind string
 
 // Kinds of login.
@@ -34,7 +34,7 @@ type Principal struct {
 	Flows string
 }
 
-// ID identifies the principal: no other one has it, whatever their names are.
+// ID identifies the principal: principals of different kinds with the same name have different ids.
 func (p Principal) ID() string { return string(p.Kind) + " " + p.Name }
 
 // Anonymous is the principal of a server without logins, which may do everything.

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 )
 
-// ErrRefused is returned for credentials that are not valid. It does not tell why.
+// ErrRefused is returned for credentials that are not valid. It contains no reason.
 var ErrRefused = errors.New("the credentials are not valid")
 
 // Method finds the principal of a request by one kind of credentials.

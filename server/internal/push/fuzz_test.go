@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzAnswer reads any bytes as the answer of a worker to a pushed task: it says exactly one thing, or is refused.
+// FuzzAnswer parses any bytes as the answer of a worker to a pushed task: it contains exactly one action, or is
+// refused.
 func FuzzAnswer(f *testing.F) {
 	for _, seed := range []string{`{"complete":{"result":{"a":1}}}`, `{"fail":{"reason":"x"}}`, `{"suspend":{}}`, `{"complete":{},"fail":{}}`, `{}`, `null`, ``, `{"complete":null}`, "{\"complete\":{\"result\":\"\xff\"}}"} {
 		f.Add([]byte(seed))

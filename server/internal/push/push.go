@@ -26,7 +26,7 @@ var (
 	ErrURL = errors.New("the server sends no tasks to this URL")
 )
 
-// Tasks carries out operations of tasks as the principal of the context.
+// Tasks performs operations of tasks as the principal of the context.
 type Tasks interface {
 	ClaimTask(context.Context, *api.ClaimTaskInput) (*api.ClaimedTask, error)
 	RenewTask(context.Context, *api.TaskInput) (*api.RenewedTask, error)
@@ -48,7 +48,7 @@ const (
 	defaultSlots = 16
 	defaultLease = 30 * time.Second
 	defaultLasts = time.Hour
-	// maxWorkers bounds the registrations of a server, maxOfOne those of one principal.
+	// maxWorkers bounds the registrations of a server, maxOfOne the registrations of one principal.
 	maxWorkers = 1000
 	maxOfOne   = 100
 )
@@ -65,7 +65,7 @@ type Registry struct {
 	workers map[key]*worker
 }
 
-// key identifies a registration: each principal has names of its own. The owner is the ID of the principal: one of
+// key identifies a registration: each principal has its own names. The owner is the ID of the principal: one of
 // another kind of login may have the same name.
 type key struct{ owner, name string }
 
@@ -160,7 +160,7 @@ func (r *Registry) forget(k key, w *worker) {
 	w.leave()
 }
 
-// Remove ends a registration of a principal. Requests that are under way go on.
+// Remove ends a registration of a principal. Requests that are under way continue.
 func (r *Registry) Remove(owner login.Principal, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

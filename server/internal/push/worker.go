@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/activityspec"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -55,8 +56,8 @@ func (w *worker) describe() api.PushWorker {
 	return w.about
 }
 
-// run claims tasks and sends each in a goroutine until the context ends. Then it waits for the requests, which go on
-// until valid ends: with the credentials of who has registered.
+// run claims tasks and sends each in a goroutine until the context ends. Then it waits for the requests, which
+// continue until valid ends with the credentials of the principal that registered.
 func (w *worker) run(ctx, valid context.Context) {
 	var sending sync.WaitGroup
 	defer sending.Wait()
@@ -86,7 +87,7 @@ func (w *worker) claim(ctx context.Context) (*api.Task, error) {
 	b := &w.in.Body
 	var in api.ClaimTaskInput
 	in.Body.Worker, in.Body.Activities, in.Body.Lanes = w.in.Worker, b.Activities, b.Lanes
-	in.Body.Capabilities, in.Body.Lease, in.Body.Wait = b.Capabilities, b.Lease, api.Duration{Duration: claimWait}
+	in.Body.Capabilities, in.Body.Lease, in.Body.Wait = b.Capabilities, b.Lease, fabrictype.Duration{Duration: claimWait}
 	// Tasks that were answered with status 202 count for the worker until they are reported.
 	in.Body.Slots = b.Slots
 	claimed, err := w.registry.config.Tasks.ClaimTask(ctx, &in)
@@ -127,7 +128,7 @@ func (w *worker) succeeded() {
 	w.about.Sent++
 }
 
-// send posts a task, renews its lease meanwhile, and reports the answer.
+// send posts a task, renews its lease until the answer arrives, and reports the answer.
 func (w *worker) send(ctx context.Context, task *api.Task) {
 	sending, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -138,7 +139,7 @@ func (w *worker) send(ctx context.Context, task *api.Task) {
 	close(done)
 	renewing.Wait()
 	if cause := context.Cause(ctx); errors.Is(cause, login.ErrEnded) {
-		err = cause // nobody answers any more in the name of who has registered: another worker gets the task
+		err = cause // the principal that registered is no longer valid: another worker gets the task
 	}
 	reporting, stop := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
 	defer stop()
@@ -166,14 +167,14 @@ func (w *worker) renew(ctx context.Context, cancel context.CancelFunc, task *api
 	}
 }
 
-// answer is what a worker has answered.
+// answer is the answer of a worker.
 type answer struct {
 	api.PushAnswer
 	// later reports whether the worker reports by the token.
 	later bool
 }
 
-// errBadAnswer is the error of an answer that says nothing about the task.
+// errBadAnswer is the error of an answer without a usable action.
 var errBadAnswer = errors.New("the worker's answer cannot be used")
 
 // post sends a task. The error matches errBadAnswer if the worker has had it.
@@ -215,7 +216,7 @@ func (w *worker) post(ctx context.Context, task *api.Task) (answer, error) {
 	return read(text)
 }
 
-// read reads an answer, which says exactly one thing.
+// read parses an answer, which contains exactly one action.
 func read(text []byte) (answer, error) {
 	var a answer
 	if err := activityspec.CheckJSON(text); err != nil {
@@ -236,7 +237,7 @@ func read(text []byte) (answer, error) {
 	return a, nil
 }
 
-// report reports an answer, or what follows from a failure to send.
+// report reports an answer, or the failure to send the task.
 func (w *worker) report(ctx context.Context, task *api.Task, a answer, failure error) error {
 	tasks, named := w.registry.config.Tasks, api.TaskInput{Task: task.Token}
 	var err error

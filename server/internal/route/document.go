@@ -18,7 +18,7 @@ type Description struct{ OpenAPI *huma.OpenAPI }
 
 // Describe returns the document of a server of that version, without a server.
 func Describe(version string) Description {
-	var none *service.Service // its operations are described, not carried out
+	var none *service.Service // its operations are described, not executed
 	r := New(context.Background(), http.NewServeMux(), none, Config{Version: version})
 	return Description{r.api.OpenAPI()}
 }

@@ -33,8 +33,8 @@ func export[In any](
 	})
 }
 
-// writeLines writes the lines. A failure before the first one is the reply; one after it breaks the reply off, so that
-// nobody takes a part for the whole.
+// writeLines writes the lines. A failure before the first one is the reply; a failure after it aborts the reply, so
+// that the client does not take a part for the whole.
 func (r *Router) writeLines(
 	ctx context.Context, op api.Operation, w http.ResponseWriter, lines iter.Seq2[json.RawMessage, error],
 ) {

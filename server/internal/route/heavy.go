@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxHeavy bounds the heavy requests at a time, each of which may have some 30 MiB in memory; maxHeavyEach those of
-	// one principal.
+	// maxHeavy bounds the heavy requests at a time, each of which may use some 30 MiB of memory; maxHeavyEach bounds
+	// the heavy requests of one principal.
 	maxHeavy     = 16
 	maxHeavyEach = 4
 	// heavyPatience is how long a heavy request waits for others to end, and heavyPause the time between two looks.

@@ -8,7 +8,8 @@ import (
 // fill makes lists of a value that are nil empty ones, so that replies have no null where the document has a list.
 type fill func(reflect.Value)
 
-// filler returns what fills the values of a type: nil if no value of it has a list that is written when it is empty.
+// filler returns the function that replaces nil lists in values of a type: nil if no value of it has a list that is
+// written when it is empty.
 func filler(t reflect.Type) fill { return fillerOf(t, map[reflect.Type]bool{}) }
 
 // fillerOf does not look into types that it is within. No type of a reply contains itself with such a list.

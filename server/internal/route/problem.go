@@ -37,7 +37,7 @@ type meaning struct {
 // meanings has the errors of operations; the first that matches counts.
 var meanings = []meaning{
 	{login.ErrEnded, http.StatusUnauthorized, "unauthorized", false},
-	// Of an error that has this one, nothing else counts: the call was carried out.
+	// An error that matches this one gets no other meaning: the call was executed.
 	{enginecore.ErrNotReplicated, http.StatusServiceUnavailable, "not_replicated", true},
 	{login.ErrForbidden, http.StatusForbidden, "forbidden", false},
 	{runtime.ErrRunNotFound, http.StatusNotFound, "run_not_found", false},
@@ -151,8 +151,8 @@ func NewProblem(status int, code, detail string, retryable bool) api.Problem {
 	}
 }
 
-// ProblemOf returns how an error is answered, and whether the log of the server should have it: since it has no
-// meaning, so that its text is not told, or since no request can succeed until the engine is set right.
+// ProblemOf returns the reply to an error, and whether the server has to log the error: because it is unknown, so that
+// the reply does not contain its text, or because no request can succeed until an operator repairs the engine.
 func ProblemOf(err error) (p api.Problem, logged bool) {
 	var stated *problem
 	if errors.As(err, &stated) {
@@ -180,7 +180,7 @@ func ProblemOf(err error) (p api.Problem, logged bool) {
 		false), true
 }
 
-// bodyProblem says why a body was not read.
+// bodyProblem returns the problem for a body that was not read.
 func bodyProblem(err error) api.Problem {
 	var large *http.MaxBytesError
 	switch {
@@ -194,7 +194,7 @@ func bodyProblem(err error) api.Problem {
 	}
 }
 
-// problemOfModel converts what huma itself refuses: requests that do not fit the operation.
+// problemOfModel converts the errors of huma itself: requests that do not fit the operation.
 func problemOfModel(m *huma.ErrorModel) *api.Problem {
 	code := "invalid"
 	switch m.Status {

@@ -33,7 +33,7 @@ var notAnswered = map[string]string{
 	"runtime.ErrNotReady":        "/readyz answers it",
 }
 
-// Each exported error of the packages behind the operations has a meaning, or a reason to have none: without one it
+// Each exported error of the packages that the operations call has a meaning, or a reason to have none: without one it
 // would be answered as a fault of the server.
 func TestErrorsHaveMeanings(t *testing.T) {
 	t.Parallel()

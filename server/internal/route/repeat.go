@@ -30,9 +30,9 @@ const (
 	storeTimeout = 10 * time.Second
 )
 
-// repeatable answers a repeated request that has an idempotency key as the first one was answered. It is behind
-// authorize. A reply is kept if the request was carried out: refusals and failures are not, so that a repeat finds out
-// whether their cause is over.
+// repeatable answers a repeated request with an idempotency key with the reply to the first one. It runs after
+// authorize. A reply is stored if the request was executed: refusals and failures are not, so that a repeat can
+// succeed when their cause has ended.
 func (r *Router) repeatable(op api.Operation) func(huma.Context, func(huma.Context)) {
 	return func(ctx huma.Context, next func(huma.Context)) {
 		key := ctx.Header(idempotencyKey)
@@ -110,7 +110,7 @@ func digestOf(r *http.Request, body []byte) [sha256.Size]byte {
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
-// end stores the reply, unless the request was not carried out.
+// end stores the reply, unless the request was not executed.
 func (r *Router) end(ctx context.Context, request serverstore.Request, done *recorder) {
 	var reply []byte
 	if done.status >= http.StatusOK && done.status < http.StatusMultipleChoices {
@@ -132,7 +132,7 @@ type keptReply struct {
 	Body   []byte            `json:"body,omitempty"`
 	// Omitted is the size of a body that is too large to be kept, in bytes.
 	Omitted int `json:"omitted,omitempty"`
-	// Rights and Flows are those of the principal when the request was carried out.
+	// Rights and Flows are the principal's when the request was executed.
 	Rights []api.Right `json:"rights"`
 	Flows  string      `json:"flows,omitempty"`
 }
@@ -140,9 +140,9 @@ type keptReply struct {
 // keptHeaders are the headers of a reply that are kept.
 var keptHeaders = []string{"Content-Type", "Etag"}
 
-// write gives the reply to a principal who has all that it was made with: what an operation checks beside its own
-// right, such as the right to see a value, is not checked again. A reply that names a run that gone reports as purged
-// says so instead.
+// write sends the reply to a principal who has all rights with which it was made: further checks of the operation,
+// such as the right to see a value, are not repeated. If gone reports the run of the reply as purged, write sends that
+// as a problem instead.
 func (k *keptReply) write(
 	ctx context.Context, op api.Operation, w http.ResponseWriter,
 	gone func(ctx context.Context, flow, run string) (bool, error),
@@ -172,8 +172,8 @@ func (k *keptReply) write(
 	_, _ = w.Write(k.Body)
 }
 
-// checkRun returns an error if the reply says that a run was started which has been purged since. Of several runs, each
-// that has been purged says so in the reply.
+// checkRun returns an error if the reply reports the start of a run which has been purged since. In a reply with
+// several runs, checkRun marks each purged one.
 func (k *keptReply) checkRun(
 	ctx context.Context, op api.Operation, gone func(ctx context.Context, flow, run string) (bool, error),
 ) error {
@@ -220,10 +220,10 @@ func purgedRun(flow, run string) api.Problem {
 	return NewProblem(http.StatusGone, "run_purged", text, false)
 }
 
-// maxKeptBody is the largest body that is kept: with a header, and as text, it fits what the store takes.
+// maxKeptBody is the largest body that is stored: with headers, and as text, it fits into an entry of the store.
 const maxKeptBody = serverstore.MaxReply/4*3 - 8<<10
 
-// recorder keeps what is written, besides writing it.
+// recorder records a reply while it writes it.
 type recorder struct {
 	http.ResponseWriter
 	status int

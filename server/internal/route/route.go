@@ -34,7 +34,7 @@ type Config struct {
 	Heartbeat time.Duration
 	// Body is how long a body may take to arrive; inbound.Timeout by default.
 	Body time.Duration
-	// Streams is the number of streams at a time, StreamsEach that of one principal.
+	// Streams is the number of streams at a time, StreamsEach the number for one principal.
 	Streams, StreamsEach int
 	// Measured are the instruments of requests; nil for none.
 	Measured *Instruments
@@ -44,7 +44,7 @@ type Config struct {
 type Router struct {
 	api   huma.API
 	store *serverstore.Store
-	// gone reports whether a run is not there any more.
+	// gone reports whether a run no longer exists.
 	gone    func(ctx context.Context, flow, run string) (bool, error)
 	config  Config
 	streams *bounds.Pool
@@ -86,8 +86,8 @@ func New(stop context.Context, mux *http.ServeMux, s *service.Service, config Co
 	return r
 }
 
-// formats returns the formats of bodies. Replies are without the errors of writing them: who asked has gone, and huma
-// would panic. Requests that readers of JSON take in different ways are refused, when huma reads them the first time.
+// formats returns the formats of bodies. Errors of writing a reply are ignored: the client has left, and huma would
+// panic. Requests that readers of JSON take in different ways are refused, when huma reads them the first time.
 func formats(from map[string]huma.Format) map[string]huma.Format {
 	out := map[string]huma.Format{}
 	for name, f := range from {
@@ -243,10 +243,10 @@ func plainJSON(ctx huma.Context, next func(huma.Context)) {
 	next(ctx)
 }
 
-// failed logs what is not the caller's fault, and returns the problem.
+// failed logs an error that the caller did not cause, and returns the problem.
 func (r *Router) failed(ctx context.Context, op api.Operation, err error) error {
 	if ended := context.Cause(ctx); errors.Is(ended, login.ErrEnded) && ctx.Err() != nil {
-		err = ended // which is why the operation failed
+		err = ended // this ended the operation
 	}
 	p, logged := ProblemOf(err)
 	if logged {
@@ -255,8 +255,8 @@ func (r *Router) failed(ctx context.Context, op api.Operation, err error) error 
 	return &problem{p}
 }
 
-// querySetter returns what sets the field Query of an input to the parameters of the URL that the input does not name;
-// nothing happens for a type without one.
+// querySetter returns a function that sets the field Query of an input to the parameters of the URL that the input
+// does not name. The function does nothing for a type without the field.
 func querySetter(input reflect.Type) func(context.Context, any) {
 	field, found := input.FieldByName("Query")
 	if !found || field.Type != reflect.TypeFor[api.Values]() {
@@ -274,8 +274,7 @@ type reply[Out any] struct {
 	Body   *Out
 }
 
-// statusOf is the status of a reply: that of the operation, unless it would say that something was created that was
-// there before.
+// statusOf is the status of a reply: the operation's, but not 201 for a run that existed before.
 func statusOf(described *huma.Operation, out any) int {
 	if started, ok := out.(*api.StartedRun); ok && started.Existed || described.DefaultStatus == 0 {
 		return http.StatusOK

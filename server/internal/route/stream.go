@@ -109,7 +109,7 @@ func writeEvents[T any](ctx context.Context, r *Router, op api.Operation, hctx h
 	control := http.NewResponseController(w)
 	source := pump(ctx, items)
 	first, open := peek(ctx, source, r.config.Heartbeat)
-	if open && first != nil && first.err != nil { // nothing is sent yet, so the status can tell
+	if open && first != nil && first.err != nil { // nothing is sent yet, so the status can report the error
 		p, _ := ProblemOf(r.failed(ctx, op, first.err))
 		writeProblem(w, &p)
 		return
@@ -211,7 +211,7 @@ func peek[T any](ctx context.Context, source <-chan next[T], most time.Duration)
 	return nil, true
 }
 
-// writePage writes a page of a stream as JSON: what is there, or what comes first within the wait.
+// writePage writes a page of a stream as JSON: the present items, or the first ones that arrive within the wait.
 func writePage[T any](
 	ctx context.Context, cancel context.CancelCauseFunc, r *Router, op api.Operation, hctx huma.Context,
 	items service.Items[T], how api.Follow,

@@ -17,7 +17,7 @@ type answer struct {
 }
 
 // answer delivers a signal to a wait that is open, and records it in the audit log before.
-func (s *Service) answer(ctx context.Context, name api.RunName, a answer) (*api.Delivery, error) {
+func (s *Service) answer(ctx context.Context, name api.RunName, a answer) (*fabrictype.SignalResult, error) {
 	_, w, err := s.wait(ctx, api.WaitName{RunName: name, Wait: a.id})
 	switch {
 	case err != nil:
@@ -25,9 +25,9 @@ func (s *Service) answer(ctx context.Context, name api.RunName, a answer) (*api.
 	case w.Flow != name.Flow || w.Run != name.Run || w.Node != a.wait.Node || w.Step != a.wait.Step:
 		return nil, fmt.Errorf("%w: %q is not of %s", ErrWaitNotFound, a.id, a.wait)
 	case w.State == fabrictype.WaitClosed:
-		return &api.Delivery{Outcome: string(fabrictype.SignalClosed)}, nil
+		return &fabrictype.SignalResult{Outcome: fabrictype.SignalClosed}, nil
 	}
 	run := s.client.Run(name.Flow, name.Run)
-	return deliveryOf(answered(w.Flow, w.Run, w.Node, &a.signal).Send(ctx, s.client.Internal(),
-		func() (runtime.SignalResult, error) { return run.SignalWait(ctx, a.wait, a.signal) }))
+	return replied(answered(w.Flow, w.Run, w.Node, &a.signal).Send(ctx, s.client.Internal(),
+		func() (fabrictype.SignalResult, error) { return run.SignalWait(ctx, a.wait, a.signal) }))
 }

@@ -23,8 +23,10 @@ func (s *Service) audited(
 }
 
 // ListAudit implements api.ListAudit.
-func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (*api.Page[fabrictype.AuditEntry], error) {
-	out := &api.Page[fabrictype.AuditEntry]{Items: []fabrictype.AuditEntry{}}
+func (s *Service) ListAudit(ctx context.Context, in *api.ListAuditInput) (
+	*fabrictype.Page[fabrictype.AuditEntry], error,
+) {
+	out := &fabrictype.Page[fabrictype.AuditEntry]{Items: []fabrictype.AuditEntry{}}
 	query := runtime.AuditQuery{
 		Actor: in.Actor, Action: fabrictype.AuditAction(in.Action), Name: in.Name, From: in.From, Before: in.Before,
 		After: in.Cursor,

@@ -19,7 +19,7 @@ func shownJob(ctx context.Context, j *fabrictype.BulkJob) *fabrictype.BulkJob {
 }
 
 // ListBulkJobs implements api.ListBulkJobs.
-func (s *Service) ListBulkJobs(ctx context.Context, _ *api.Empty) (*api.Page[fabrictype.BulkJob], error) {
+func (s *Service) ListBulkJobs(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.BulkJob], error) {
 	return collect(s.client.BulkJobs(ctx), func(j *fabrictype.BulkJob) fabrictype.BulkJob { return *shownJob(ctx, j) })
 }
 

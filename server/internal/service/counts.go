@@ -10,7 +10,9 @@ import (
 )
 
 // CountRuns implements api.CountRuns.
-func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (*api.Page[fabrictype.RunCount], error) {
+func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (
+	*fabrictype.Page[fabrictype.RunCount], error,
+) {
 	q, err := runtime.ParseRunQuery(in.Query, "by")
 	if err != nil {
 		return nil, err
@@ -32,9 +34,10 @@ func (s *Service) CountRuns(ctx context.Context, in *api.CountRunsInput) (*api.P
 	return sumCounts(who, counts, byFlow), nil
 }
 
-// sumCounts leaves out the flows that the caller may not see, and adds up what is not to be told apart by flow.
-func sumCounts(who login.Principal, counts []fabrictype.RunCount, byFlow bool) *api.Page[fabrictype.RunCount] {
-	out := &api.Page[fabrictype.RunCount]{Items: []fabrictype.RunCount{}}
+// sumCounts leaves out the flows that the caller may not see, and adds up the counts of all flows unless byFlow is
+// set.
+func sumCounts(who login.Principal, counts []fabrictype.RunCount, byFlow bool) *fabrictype.Page[fabrictype.RunCount] {
+	out := &fabrictype.Page[fabrictype.RunCount]{Items: []fabrictype.RunCount{}}
 	places := map[fabrictype.RunCount]int{}
 	for _, c := range counts {
 		if c.Flow != "" && !who.Sees(c.Flow) {

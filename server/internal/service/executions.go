@@ -14,7 +14,7 @@ import (
 // ListExecutions implements api.ListExecutions.
 func (s *Service) ListExecutions(
 	ctx context.Context, in *api.ListExecutionsInput,
-) (*api.Page[api.Execution], error) {
+) (*fabrictype.Page[api.Execution], error) {
 	q := admin.ExecutionQuery{
 		Lane: enginecore.LaneID(in.Lane), Flow: enginecore.FlowID(in.FlowID), Index: admin.Index(in.Index),
 		WithTags: true,

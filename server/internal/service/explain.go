@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// urgency are the reasons of waits, those that need somebody first. Reasons that are not listed come last.
+// urgency are the reasons of waits, those that need a person first. Reasons that are not listed come last.
 var urgency = []fabrictype.WaitReason{
 	waitreason.Escalated, waitreason.Signals, waitreason.Unserved, waitreason.Unregistered, waitreason.Capability,
 	waitreason.KeeperOverdue, waitreason.WorkerLost,
@@ -24,14 +24,14 @@ var urgency = []fabrictype.WaitReason{
 	waitreason.LanePaused, waitreason.ActivityPaused, waitreason.Retry,
 }
 
-// explainAtOnce is how many runs are described at a time, and explainNodes how many nodes of each are looked at.
+// explainAtOnce is how many runs are described at a time, and explainNodes how many nodes of each are read.
 const (
 	explainAtOnce = 8
 	explainNodes  = describe.MaxPage
 )
 
 // ExplainRuns implements api.ExplainRuns. Runs that do not exist, or that the caller may not see, are left out.
-func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*api.Page[api.RunNow], error) {
+func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*fabrictype.Page[api.RunNow], error) {
 	found := make([]*api.RunNow, len(in.Body.Runs))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(explainAtOnce)
@@ -53,7 +53,7 @@ func (s *Service) ExplainRuns(ctx context.Context, in *api.ExplainRunsInput) (*a
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	out := &api.Page[api.RunNow]{Items: []api.RunNow{}}
+	out := &fabrictype.Page[api.RunNow]{Items: []api.RunNow{}}
 	for _, now := range found {
 		if now != nil {
 			out.Items = append(out.Items, *now)
@@ -69,7 +69,7 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 		Nodes: countsOf(d),
 	}
 	if d.OpenNodes == 0 && d.FailedNode != "" {
-		out.Node, out.Message = d.FailedNode, d.FailureReason
+		out.Node, out.Message = d.FailedNode, d.Reason
 		return out
 	}
 	best := 0
@@ -91,17 +91,17 @@ func nowOf(d *runtime.RunDescription) *api.RunNow {
 				out.Waiting = &waiting
 			}
 			if len(n.Waits) > 0 {
-				wait := waitOf(n.Waits[0])
-				out.Wait = &wait
+				out.Wait = &n.Waits[0]
 			}
 		}
 	}
 	return out
 }
 
-// countsOf counts nodes by outcome. Of a run with more nodes than are looked at, only all and the open ones are known.
-func countsOf(d *runtime.RunDescription) api.NodeCounts {
-	counts := api.NodeCounts{All: len(d.Nodes), Open: d.OpenNodes}
+// countsOf counts nodes by outcome. For a run with more nodes than are read, only the counts of all and of open nodes
+// are known.
+func countsOf(d *runtime.RunDescription) fabrictype.NodeCounts {
+	counts := fabrictype.NodeCounts{All: len(d.Nodes), Open: d.OpenNodes}
 	if graph := flowgraph.View(d.Internal()); graph != nil {
 		counts.All = len(graph.Nodes)
 	}
@@ -120,8 +120,8 @@ func countsOf(d *runtime.RunDescription) api.NodeCounts {
 	return counts
 }
 
-// attention returns how much a node needs somebody: 0 for one that has ended or waits for others.
-func attention(n *runtime.NodeDescription) int {
+// attention returns how urgently a node needs a person: 0 for a node that has ended or waits for others.
+func attention(n *fabrictype.Node) int {
 	if i := slices.Index(urgency, n.Waiting.Reason); i >= 0 {
 		return 100 - i
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // ListFlows implements api.ListFlows.
-func (s *Service) ListFlows(ctx context.Context, _ *api.Empty) (*api.Page[fabrictype.Flow], error) {
+func (s *Service) ListFlows(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Flow], error) {
 	flows, err := s.client.Flows(ctx)
 	if err != nil {
 		return nil, err

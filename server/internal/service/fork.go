@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flowtest/runcheck"
 	"github.com/flowfabric/flowfabric-go/internal/describe"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -82,22 +83,20 @@ func (s *Service) SkipTimer(ctx context.Context, in *api.NodeInput) (*api.Empty,
 }
 
 // ListTurns implements api.ListTurns.
-func (s *Service) ListTurns(ctx context.Context, in *api.NodeInput) (*api.Page[api.Turn], error) {
+func (s *Service) ListTurns(ctx context.Context, in *api.NodeInput) (*fabrictype.Page[fabrictype.Turn], error) {
 	turns, err := s.run(ctx, in.RunName).Turns(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
-	turns = visible(ctx, turns, func(t runtime.Turn) string { return t.Flow })
-	return pageOf(turns, func(t runtime.Turn) api.Turn {
-		return api.Turn{Turn: t.Number, Flow: t.Flow, Run: t.Run, State: string(t.State)}
-	}), nil
+	turns = visible(ctx, turns, func(t fabrictype.Turn) string { return t.Flow })
+	return whole(turns), nil
 }
 
 // GetLiveValue implements api.GetLiveValue.
-func (s *Service) GetLiveValue(ctx context.Context, in *api.LiveValueInput) (*api.LiveValue, error) {
+func (s *Service) GetLiveValue(ctx context.Context, in *api.LiveValueInput) (*fabrictype.LiveValue, error) {
 	v, err := s.run(ctx, in.RunName).Value(ctx, in.Node, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	return &api.LiveValue{Key: v.Key, At: v.At, Attempt: v.Attempt, Size: v.Size, JSON: v.Data}, nil
+	return &v, nil
 }

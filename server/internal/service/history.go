@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/server/internal/history"
 )
 
@@ -42,8 +43,8 @@ func lagOf(samples []history.Lag, now time.Time) *api.KeeperLag {
 	}
 	minutesAgo := func(l history.Lag) int { return max(0, int(now.Sub(l.At)/time.Minute)) }
 	out := &api.KeeperLag{
-		Behind:  api.Duration{Duration: samples[len(samples)-1].Behind},
-		Minutes: make([]api.Duration, minutesAgo(samples[0])+1),
+		Behind:  fabrictype.Duration{Duration: samples[len(samples)-1].Behind},
+		Minutes: make([]fabrictype.Duration, minutesAgo(samples[0])+1),
 	}
 	for _, l := range samples {
 		minute := &out.Minutes[len(out.Minutes)-1-minutesAgo(l)]

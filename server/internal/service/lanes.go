@@ -4,41 +4,28 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/api"
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // Lanes returns the states of all lanes, for metrics.
-func (s *Service) Lanes(ctx context.Context) ([]runtime.LaneState, error) { return s.client.Lanes(ctx) }
+func (s *Service) Lanes(ctx context.Context) ([]fabrictype.Lane, error) { return s.client.Lanes(ctx) }
 
 // ListLanes implements api.ListLanes.
-func (s *Service) ListLanes(ctx context.Context, _ *api.Empty) (*api.Page[api.Lane], error) {
+func (s *Service) ListLanes(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Lane], error) {
 	lanes, err := s.client.Lanes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(lanes, func(l runtime.LaneState) api.Lane {
-		return api.Lane{
-			Name: l.Name, PausedAt: l.PausedSince, PausedBy: l.PausedBy, PauseReason: l.PauseReason,
-			Eligible: l.Eligible,
-			Delayed:  l.Delayed, Active: l.Active, Suspended: l.Suspended, Oldest: l.Oldest,
-			Blocked: api.LaneBlocked{
-				Dependencies: l.Blocked.Dependencies, Budget: l.Blocked.Budget, Quota: l.Blocked.Quota,
-				Route:    l.Blocked.Route,
-				Operator: l.Blocked.Operator,
-			},
-		}
-	}), nil
+	return whole(lanes), nil
 }
 
 // ListPauses implements api.ListPauses.
-func (s *Service) ListPauses(ctx context.Context, _ *api.Empty) (*api.Page[api.Pause], error) {
+func (s *Service) ListPauses(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Pause], error) {
 	pauses, err := s.client.Pauses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(pauses, func(p runtime.LanePause) api.Pause {
-		return api.Pause{Lane: p.Lane, Activity: p.Activity, Since: p.Since, By: p.By, Reason: p.Reason}
-	}), nil
+	return whole(pauses), nil
 }
 
 // PauseLane implements api.PauseLane.

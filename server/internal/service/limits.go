@@ -11,16 +11,17 @@ import (
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Tag returns the ETag of what an operator can change of a value: a limit or a budget without its counts.
+// Tag returns the ETag of the part of a value that an operator can change: a limit or a budget without its counts.
 func Tag(value any) string {
 	switch v := value.(type) {
-	case *api.Limit:
+	case *fabrictype.Limit:
 		return tagOf([]any{v.Name, v.Key, v.AtMost, v.Per, v.AtOnce, v.Set})
-	case *api.Budget:
+	case *fabrictype.Budget:
 		limits := make(map[string][2]int64, len(v.Amounts))
 		for _, a := range v.Amounts {
 			limits[a.Dimension] = [2]int64{a.Hard, a.Soft}
@@ -54,35 +55,26 @@ func gone(err, notFound error, condition string) error {
 	return err
 }
 
-func limitOf(l runtime.LimitState) api.Limit {
-	return api.Limit{
-		Name: l.Name, Key: l.Key, AtMost: l.AtMost, Per: api.Duration{Duration: l.Per}, AtOnce: l.AtOnce, Set: l.Set,
-		Running: l.Running,
-		Started: l.Started, Waiting: l.Waiting,
-	}
-}
-
 // ListLimits implements api.ListLimits.
-func (s *Service) ListLimits(ctx context.Context, _ *api.Empty) (*api.Page[api.Limit], error) {
+func (s *Service) ListLimits(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Limit], error) {
 	limits, err := s.client.Limits(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(limits, limitOf), nil
+	return whole(limits), nil
 }
 
 // GetLimit implements api.GetLimit.
-func (s *Service) GetLimit(ctx context.Context, in *api.LimitInput) (*api.Limit, error) {
+func (s *Service) GetLimit(ctx context.Context, in *api.LimitInput) (*fabrictype.Limit, error) {
 	l, err := s.client.Limit(ctx, in.Limit, in.Key)
 	if err != nil {
 		return nil, err
 	}
-	out := limitOf(l)
-	return &out, nil
+	return &l, nil
 }
 
 // SetLimit implements api.SetLimit.
-func (s *Service) SetLimit(ctx context.Context, in *api.SetLimitInput) (*api.Limit, error) {
+func (s *Service) SetLimit(ctx context.Context, in *api.SetLimitInput) (*fabrictype.Limit, error) {
 	var opts []activity.LimitOption
 	if in.Body.AtMost > 0 {
 		opts = append(opts, activity.AtMost(in.Body.AtMost, in.Body.Per.Duration))
@@ -104,8 +96,7 @@ func (s *Service) setLimit(ctx context.Context, in *api.SetLimitInput, opts []ac
 	if err != nil {
 		return gone(err, runtime.ErrLimitNotFound, in.IfMatch)
 	}
-	shown := limitOf(present)
-	if err := matches(in.IfMatch, Tag(&shown)); err != nil {
+	if err := matches(in.IfMatch, Tag(&present)); err != nil {
 		return err
 	}
 	if in.IfMatch == "*" {
@@ -119,51 +110,30 @@ func (s *Service) ResetLimit(ctx context.Context, in *api.LimitInput) (*api.Empt
 	return done(s.as(ctx).ResetLimit(ctx, in.Limit, in.Key))
 }
 
-func budgetOf(b runtime.BudgetState) api.Budget {
-	out := api.Budget{
-		Name: b.Ref.Name, Key: b.Ref.Key, Flow: b.Ref.Flow, Run: b.Ref.Run, Effect: string(b.Effect),
-		ResetEvery: api.Duration{
-			Duration: b.Every,
-		}, ResetsAt: b.ResetsAt, Set: b.Set, UsedUp: b.UsedUp, Breaches: b.Breaches,
-		SoftBreaches: b.SoftBreaches, Resets: b.Resets, Amounts: make([]api.BudgetAmount, len(b.Amounts)),
-	}
-	for i, a := range b.Amounts {
-		out.Amounts[i] = api.BudgetAmount{
-			Dimension: a.Dimension,
-			Spent:     a.Spent,
-			Reserved:  a.Reserved,
-			Hard:      a.Hard,
-			Soft:      a.Soft,
-		}
-	}
-	return out
-}
-
-func budgetRef(in *api.BudgetInput) runtime.BudgetRef {
-	return runtime.BudgetRef{Name: in.Budget, Key: in.Key, Flow: in.Flow, Run: in.Run}
+func budgetRef(in *api.BudgetInput) fabrictype.BudgetRef {
+	return fabrictype.BudgetRef{Name: in.Budget, Key: in.Key, Flow: in.Flow, Run: in.Run}
 }
 
 // ListBudgets implements api.ListBudgets.
-func (s *Service) ListBudgets(ctx context.Context, _ *api.Empty) (*api.Page[api.Budget], error) {
+func (s *Service) ListBudgets(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Budget], error) {
 	budgets, err := s.client.Budgets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(budgets, budgetOf), nil
+	return whole(budgets), nil
 }
 
 // GetBudget implements api.GetBudget.
-func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*api.Budget, error) {
+func (s *Service) GetBudget(ctx context.Context, in *api.BudgetInput) (*fabrictype.Budget, error) {
 	b, err := s.client.Budget(ctx, budgetRef(in))
 	if err != nil {
 		return nil, err
 	}
-	out := budgetOf(b)
-	return &out, nil
+	return &b, nil
 }
 
 // SetBudget implements api.SetBudget.
-func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*api.Budget, error) {
+func (s *Service) SetBudget(ctx context.Context, in *api.SetBudgetInput) (*fabrictype.Budget, error) {
 	var opts []flow.BudgetOption
 	bound := func(limits map[string]int64, option func(string, int64) flow.BudgetOption) {
 		for dimension, n := range limits {
@@ -197,8 +167,7 @@ func (s *Service) setBudget(ctx context.Context, in *api.SetBudgetInput, opts []
 	if err != nil {
 		return gone(err, runtime.ErrBudgetNotFound, in.IfMatch)
 	}
-	shown := budgetOf(present)
-	if err := matches(in.IfMatch, Tag(&shown)); err != nil {
+	if err := matches(in.IfMatch, Tag(&present)); err != nil {
 		return err
 	}
 	if in.IfMatch == "*" {

@@ -27,8 +27,8 @@ func (s *Service) FollowLogs(ctx context.Context, in *api.FollowLogsInput) (Item
 	}), nil
 }
 
-// presentThenNew returns what is present, and then, unless that is all that is wanted, an idle item and what follows.
-// read reads from where item was called last.
+// presentThenNew returns the present items and then, unless presentOnly is set, an idle item and the items that
+// follow. read continues after the last item that was passed to item.
 func presentThenNew[From, To any](
 	presentOnly bool, read func(follow bool) iter.Seq2[From, error], item func(From) Item[To],
 ) Items[To] {
@@ -60,32 +60,19 @@ func ownNode(ctx context.Context, node string) error {
 }
 
 // FollowFrames implements api.FollowFrames.
-func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (Items[api.Frame], error) {
+func (s *Service) FollowFrames(ctx context.Context, in *api.FollowFramesInput) (Items[fabrictype.Frame], error) {
 	if err := ownNode(ctx, in.Node); err != nil {
 		return nil, err
 	}
 	run, at := s.run(ctx, in.RunName), in.Cursor()
-	frames := func(follow bool) iter.Seq2[runtime.StreamFrame, error] {
+	frames := func(follow bool) iter.Seq2[fabrictype.Frame, error] {
 		if follow {
 			return run.Stream(ctx, in.Node, at)
 		}
 		return run.Frames(ctx, in.Node, at)
 	}
-	return presentThenNew(in.Present, frames, func(f runtime.StreamFrame) Item[api.Frame] {
+	return presentThenNew(in.Present, frames, func(f fabrictype.Frame) Item[fabrictype.Frame] {
 		at = f.Cursor
-		return Item[api.Frame]{Cursor: f.Cursor, Value: frameOf(f)}
+		return Item[fabrictype.Frame]{Cursor: f.Cursor, Value: f}
 	}), nil
-}
-
-func frameOf(f runtime.StreamFrame) api.Frame {
-	out := api.Frame{
-		Cursor: f.Cursor, Attempt: f.Attempt, Kind: f.Kind, At: f.At, Encoding: f.Encoding,
-		CorrelationID: f.CorrelationID, ProducedAt: f.ProducedAt, Dropped: f.Dropped,
-	}
-	if f.JSON && isJSON(f.Payload) {
-		out.JSON = f.Payload
-	} else {
-		out.Data = f.Payload
-	}
-	return out
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -31,8 +32,8 @@ func (s *Service) RegisterPushWorker(
 }
 
 // ListPushWorkers implements api.ListPushWorkers.
-func (s *Service) ListPushWorkers(context.Context, *api.Empty) (*api.Page[api.PushWorker], error) {
-	return &api.Page[api.PushWorker]{Items: s.pushes.List()}, nil
+func (s *Service) ListPushWorkers(context.Context, *api.Empty) (*fabrictype.Page[api.PushWorker], error) {
+	return &fabrictype.Page[api.PushWorker]{Items: s.pushes.List()}, nil
 }
 
 // RemovePushWorker implements api.RemovePushWorker.

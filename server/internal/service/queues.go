@@ -7,7 +7,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
-	"github.com/flowfabric/flowfabric-go/runtime"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
@@ -79,7 +79,7 @@ func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*ap
 	if _, err := s.client.Budget(ctx, ref); err != nil {
 		return nil, err
 	}
-	use, err := s.queues.BudgetUse(ctx, budgetID(keyspace.Namespace(s.info.Namespace), ref), in.Most)
+	use, err := s.queues.BudgetUse(ctx, submit.BudgetID(keyspace.Namespace(s.info.Namespace), ref), in.Most)
 	if err != nil {
 		return nil, err
 	}
@@ -93,17 +93,6 @@ func (s *Service) GetBudgetUse(ctx context.Context, in *api.BudgetUseInput) (*ap
 		}
 	}
 	return out, nil
-}
-
-// budgetID returns the id under which the engine keeps a budget.
-func budgetID(namespace keyspace.Namespace, ref runtime.BudgetRef) enginecore.BudgetID {
-	switch {
-	case ref.Run != "":
-		return keyspace.BudgetIDFor(namespace, "run", ref.Flow, ref.Run, ref.Name)
-	case ref.Flow != "":
-		return keyspace.BudgetIDFor(namespace, "flow", ref.Flow, ref.Name)
-	}
-	return keyspace.BudgetIDFor(namespace, "shared", ref.Name, ref.Key)
 }
 
 func (s *Service) placesOf(list []queueread.PlaceHolder) []api.PlaceUse {

@@ -33,7 +33,7 @@ func once(ctx context.Context) []runtime.ActionOption {
 	return nil
 }
 
-// IsGone reports whether there is no run of that name: of one that was started, that it was purged.
+// IsGone reports whether a run does not exist; if it was started earlier, it was purged.
 func (s *Service) IsGone(ctx context.Context, flow, run string) (bool, error) {
 	_, err := s.client.Run(flow, run).Describe(ctx, runtime.WithPage("", 1))
 	if errors.Is(err, runtime.ErrRunNotFound) {

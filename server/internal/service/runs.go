@@ -18,22 +18,22 @@ import (
 var pagingParameters = []string{"cursor", "limit"}
 
 // ListRuns implements api.ListRuns.
-func (s *Service) ListRuns(ctx context.Context, in *api.ListRunsInput) (*api.Page[api.Run], error) {
+func (s *Service) ListRuns(ctx context.Context, in *api.ListRunsInput) (*fabrictype.Page[fabrictype.Run], error) {
 	q, err := runtime.ParseRunQuery(in.Query, pagingParameters...)
 	if err != nil {
 		return nil, err
 	}
 	who := login.From(ctx)
-	out := &api.Page[api.Run]{Items: []api.Run{}, Next: in.Cursor}
+	out := &fabrictype.Page[fabrictype.Run]{Items: []fabrictype.Run{}, Next: in.Cursor}
 	for range emptyPages { // a filter may select nothing of a page
 		page, err := s.client.ListRuns(ctx, q, out.Next, in.Limit)
 		if err != nil {
 			return nil, err
 		}
 		out.Next = page.Next
-		for _, r := range page.Runs {
+		for _, r := range page.Items {
 			if who.Sees(r.Flow) {
-				out.Items = append(out.Items, runOf(r))
+				out.Items = append(out.Items, r)
 			}
 		}
 		if len(out.Items) > 0 || out.Next == "" {
@@ -46,20 +46,8 @@ func (s *Service) ListRuns(ctx context.Context, in *api.ListRunsInput) (*api.Pag
 // emptyPages is how many empty pages are passed over for one request.
 const emptyPages = 20
 
-func runOf(r runtime.RunSummary) api.Run {
-	return api.Run{
-		Flow: r.Flow, Run: r.Run, State: string(r.State), CreatedAt: r.CreatedAt, StartsAt: r.StartsAt,
-		ClosedAt: r.ClosedAt,
-		PausedAt: r.PausedAt, FailedNode: r.FailedNode, Tags: r.Tags, Key: r.Key, Queued: r.Queued,
-		Nodes: api.NodeCounts{
-			All: r.Nodes.All, Open: r.Nodes.Open, Failed: r.Nodes.Failed, Cancelled: r.Nodes.Cancelled,
-			Expired: r.Nodes.Expired, Skipped: r.Nodes.Skipped,
-		},
-	}
-}
-
 // GetRun implements api.GetRun.
-func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDetail, error) {
+func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*fabrictype.RunDetail, error) {
 	nodes := in.Nodes
 	if nodes == 0 {
 		nodes = describe.MaxPage
@@ -78,39 +66,10 @@ func (s *Service) GetRun(ctx context.Context, in *api.GetRunInput) (*api.RunDeta
 	if err != nil {
 		return nil, err
 	}
-	out := detailOf(d)
 	if !login.From(ctx).May(api.ReadPayloads) {
-		out.Memo = nil // whoever starts a run writes into it as into its input
+		d.Memo = nil // the starter of a run writes the memo like the input
 	}
-	return out, nil
-}
-
-func detailOf(d *runtime.RunDescription) *api.RunDetail {
-	out := &api.RunDetail{
-		Flow: d.Flow, Run: d.Run, FlowID: string(d.FlowID), State: string(d.State), FailedNode: d.FailedNode,
-		Reason: d.FailureReason, Category: d.FailureCategory, StartedBy: d.StartedBy, CancelReason: d.CancelReason,
-		CancelledBy: d.CancelledBy, CreatedAt: d.CreatedAt, StartsAt: d.StartsAt, ClosedAt: d.ClosedAt,
-		DeadlineAt: d.DeadlineAt, Memo: d.Memo, Overdue: api.Duration{Duration: d.Overdue}, NoKeeper: d.NoKeeper,
-		PausedAt: d.PausedAt, PausedBy: d.PausedBy, PauseReason: d.PauseReason, Reruns: d.Reruns, Schedule: d.Schedule,
-		FireAt: d.FireAt, Parent: string(d.Parent), OpenNodes: d.OpenNodes,
-		Key: d.Key, QueuePlace: d.QueuePlace, ForkedFrom: d.ForkedFrom, KeptNodes: d.KeptNodes, Input: d.Input,
-		Result: d.Result, Nodes: make([]api.Node, len(d.Nodes)), Next: d.Next,
-	}
-	if d.Reruns > 0 {
-		out.LastRerun = &api.Rerun{
-			At:    d.LastRerun.At,
-			By:    d.LastRerun.By,
-			Scope: string(d.LastRerun.Scope),
-			Nodes: d.LastRerun.Nodes,
-		}
-	}
-	for _, b := range d.Budgets {
-		out.Budgets = append(out.Budgets, budgetOf(b))
-	}
-	for i := range d.Nodes {
-		out.Nodes[i] = nodeOf(&d.Nodes[i])
-	}
-	return out
+	return &d.RunDetail, nil
 }
 
 // maxWait bounds how long GetResult waits.
@@ -129,8 +88,8 @@ func (s *Service) GetResult(ctx context.Context, in *api.GetResultInput) (*api.R
 	out := &api.Result{
 		State:      string(d.State),
 		FailedNode: d.FailedNode,
-		Reason:     d.FailureReason,
-		Category:   d.FailureCategory,
+		Reason:     d.Reason,
+		Category:   d.Category,
 	}
 	if d.State == fabrictype.RunSucceeded {
 		out.Value = d.Result
@@ -166,7 +125,7 @@ func (s *Service) FollowRun(ctx context.Context, in *api.FollowRunInput) (Items[
 	return func(yield func(Item[fabrictype.Event], error) bool) {
 		for e, err := range run.Watch(ctx, in.Cursor()) {
 			if in.Cursor() == "" && errors.Is(err, runtime.ErrEventsLost) {
-				continue // whoever has seen nothing begins with the oldest event that is left
+				continue // a client without a cursor begins with the oldest event that is left
 			}
 			if err != nil {
 				yield(Item[fabrictype.Event]{}, err)
@@ -222,15 +181,15 @@ func (s *Service) CancelRun(ctx context.Context, in *api.CancelRunInput) (*api.E
 
 // RerunRun implements api.RerunRun.
 func (s *Service) RerunRun(ctx context.Context, in *api.RerunInput) (*api.Empty, error) {
-	scope := runtime.RerunFailed()
+	scope := fabrictype.RerunFailed
 	switch in.Body.Scope {
 	case "from":
 		if in.Body.Node == "" {
 			return nil, faultAt("/node", "scope from needs the name of a node")
 		}
-		scope = runtime.RerunFrom(in.Body.Node)
+		scope = fabrictype.RerunFrom(in.Body.Node)
 	case "all":
-		scope = runtime.RerunAll()
+		scope = fabrictype.RerunAll
 	}
 	return done(s.run(ctx, in.RunName).Rerun(ctx, scope, once(ctx)...))
 }

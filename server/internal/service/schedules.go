@@ -12,12 +12,12 @@ import (
 )
 
 // ListSchedules implements api.ListSchedules.
-func (s *Service) ListSchedules(ctx context.Context, _ *api.Empty) (*api.Page[api.Schedule], error) {
-	return collect(s.client.Schedules(ctx), scheduleOf)
+func (s *Service) ListSchedules(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Schedule], error) {
+	return collect(s.client.Schedules(ctx), func(d *fabrictype.Schedule) fabrictype.Schedule { return *d })
 }
 
 // GetSchedule implements api.GetSchedule.
-func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*api.Schedule, error) {
+func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*fabrictype.Schedule, error) {
 	if in.Values {
 		if err := login.Need(ctx, api.ReadPayloads); err != nil {
 			return nil, err
@@ -27,43 +27,16 @@ func (s *Service) GetSchedule(ctx context.Context, in *api.GetScheduleInput) (*a
 	if err != nil {
 		return nil, err
 	}
-	out := scheduleOf(d)
 	if in.Values {
-		input, err := s.client.ScheduleInput(ctx, in.Schedule)
-		if err != nil {
+		if d.Input, err = s.client.ScheduleInput(ctx, in.Schedule); err != nil {
 			return nil, err
 		}
-		out.Input = input
 	}
-	return &out, nil
-}
-
-func scheduleOf(d *runtime.ScheduleDescription) api.Schedule {
-	out := api.Schedule{
-		Name: d.Name, Flow: d.Flow, Cron: d.Cron, TimeZone: d.TimeZone, Every: api.Duration{Duration: d.Every},
-		StartingAt: d.StartingAt,
-		EndingAt:   d.EndingAt, Jitter: api.Duration{Duration: d.Jitter}, CatchUp: api.Duration{Duration: d.CatchUp},
-		Overlap:    string(d.Overlap),
-		QueueLimit: d.QueueLimit, Tags: d.Tags, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt, PausedAt: d.PausedAt,
-		PauseReason: d.PauseReason, NextFire: d.NextFire, LastFire: d.LastFire, LastRun: d.LastRun,
-		LastRunFlow: d.LastRunFlow, LastRunState: string(d.LastRunState), Waiting: d.Waiting, Started: d.Started,
-		Skipped: d.Skipped, Missed: d.Missed, Failed: d.Failed,
-	}
-	for _, b := range d.Backfills {
-		out.Backfills = append(out.Backfills, api.Backfill{From: b.From, Until: b.Until, Overlap: string(b.Overlap)})
-	}
-	for _, f := range d.History {
-		out.History = append(out.History, api.Fire{
-			At: f.At, Until: f.Until, Count: f.Count, DoneAt: f.DoneAt, Outcome: string(f.Outcome), Flow: f.Flow,
-			Run:    f.Run,
-			Reason: f.Reason, Triggered: f.Triggered,
-		})
-	}
-	return out
+	return d, nil
 }
 
 // ListFires implements api.ListFires.
-func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*api.Page[time.Time], error) {
+func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*fabrictype.Page[time.Time], error) {
 	if in.Cron != "" || in.Every.Duration != 0 {
 		return s.previewFires(in)
 	}
@@ -75,14 +48,14 @@ func (s *Service) ListFires(ctx context.Context, in *api.ListFiresInput) (*api.P
 }
 
 // previewFires lists the next times of a timing that no schedule has yet, by the clock of the server.
-func (s *Service) previewFires(in *api.ListFiresInput) (*api.Page[time.Time], error) {
+func (s *Service) previewFires(in *api.ListFiresInput) (*fabrictype.Page[time.Time], error) {
 	table, err := timetable.New(timetable.Spec{
 		Cron: in.Cron, Zone: in.TimeZone, Every: in.Every.Duration, Start: in.StartingAt, End: in.EndingAt,
 	})
 	if err != nil {
 		return nil, faultAt("", "%v", err)
 	}
-	out := &api.Page[time.Time]{Items: []time.Time{}}
+	out := &fabrictype.Page[time.Time]{Items: []time.Time{}}
 	for at := table.Next(s.now()); !at.IsZero() && len(out.Items) < in.Limit; at = table.Next(at) {
 		out.Items = append(out.Items, at)
 	}
@@ -90,7 +63,7 @@ func (s *Service) previewFires(in *api.ListFiresInput) (*api.Page[time.Time], er
 }
 
 // SetSchedule implements api.SetSchedule.
-func (s *Service) SetSchedule(ctx context.Context, in *api.SetScheduleInput) (*api.Schedule, error) {
+func (s *Service) SetSchedule(ctx context.Context, in *api.SetScheduleInput) (*fabrictype.Schedule, error) {
 	b := &in.Body
 	config := runtime.ScheduleConfig{
 		CatchUp: b.CatchUp.Duration, Overlap: fabrictype.OverlapPolicy(b.Overlap), QueueLimit: b.QueueLimit,
@@ -101,8 +74,7 @@ func (s *Service) SetSchedule(ctx context.Context, in *api.SetScheduleInput) (*a
 	if err != nil {
 		return nil, err
 	}
-	out := scheduleOf(d)
-	return &out, nil
+	return d, nil
 }
 
 func setTiming(config *runtime.ScheduleConfig, t api.Timing) {
@@ -111,7 +83,7 @@ func setTiming(config *runtime.ScheduleConfig, t api.Timing) {
 }
 
 // EditSchedule implements api.EditSchedule.
-func (s *Service) EditSchedule(ctx context.Context, in *api.EditScheduleInput) (*api.Schedule, error) {
+func (s *Service) EditSchedule(ctx context.Context, in *api.EditScheduleInput) (*fabrictype.Schedule, error) {
 	d, err := s.as(ctx).EditSchedule(ctx, in.Schedule, func(e *runtime.ScheduleEdit) error {
 		editSchedule(e, in)
 		return nil
@@ -119,11 +91,10 @@ func (s *Service) EditSchedule(ctx context.Context, in *api.EditScheduleInput) (
 	if err != nil {
 		return nil, err
 	}
-	out := scheduleOf(d)
-	return &out, nil
+	return d, nil
 }
 
-// editSchedule changes what the input has.
+// editSchedule changes the fields that the input has.
 func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
 	b := &in.Body
 	if b.Timing != nil {
@@ -154,7 +125,7 @@ func editSchedule(e *runtime.ScheduleEdit, in *api.EditScheduleInput) {
 
 // BackfillSchedule implements api.BackfillSchedule.
 func (s *Service) BackfillSchedule(ctx context.Context, in *api.BackfillScheduleInput) (*api.Backfilled, error) {
-	times, err := s.as(ctx).BackfillSchedule(ctx, in.Schedule, runtime.ScheduleBackfill{
+	times, err := s.as(ctx).BackfillSchedule(ctx, in.Schedule, fabrictype.Backfill{
 		From: in.Body.From, Until: in.Body.Until, Overlap: fabrictype.OverlapPolicy(in.Body.Overlap),
 	}, once(ctx)...)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
@@ -18,8 +19,8 @@ func (s *Service) RotateSecrets(ctx context.Context, in *api.RotateSecretsInput)
 	return &api.RotatedSecrets{Rotated: r.Rotated + r.Unchanged, Failed: len(r.Failed)}, nil
 }
 
-// graceOf returns the grace of a rotation, a day unless the request says otherwise.
-func graceOf(d api.Duration) time.Duration {
+// graceOf returns the grace of a rotation, a day by default.
+func graceOf(d fabrictype.Duration) time.Duration {
 	if d.Duration == 0 {
 		return 24 * time.Hour
 	}

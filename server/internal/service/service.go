@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/admin"
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/queueread"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -29,7 +30,7 @@ type Item[T any] struct {
 type Items[T any] = iter.Seq2[Item[T], error]
 
 // Service has the operations. Its methods are the handlers of the operations of package api with the same names. The
-// principal of the context is the actor of what they change.
+// principal of the context is the actor of their changes.
 type Service struct {
 	engine *runtime.Engine
 	client *runtime.Client
@@ -43,7 +44,7 @@ type Service struct {
 	pushes *push.Registry
 }
 
-// New returns the service of an engine. The info is what GetServer returns, without the principal.
+// New returns the service of an engine. GetServer returns info, to which it adds the principal.
 func New(engine *runtime.Engine, info api.ServerInfo, config Config) (*Service, error) {
 	client, err := runtime.NewClient(engine)
 	if err != nil {
@@ -65,7 +66,7 @@ func New(engine *runtime.Engine, info api.ServerInfo, config Config) (*Service, 
 
 // Config configures a service.
 type Config struct {
-	// Logger receives what happens to workers and pushed tasks; required.
+	// Logger receives the events of workers and pushed tasks; required.
 	Logger *slog.Logger
 	// PushTo are the origins to which tasks may be sent.
 	PushTo []string
@@ -99,26 +100,26 @@ func (s *Service) run(ctx context.Context, name api.RunName) *runtime.RunRef {
 }
 
 // whole returns a page of a list that is always whole.
-func whole[T any](list []T) *api.Page[T] {
-	return &api.Page[T]{Items: append([]T{}, list...)}
+func whole[T any](list []T) *fabrictype.Page[T] {
+	return &fabrictype.Page[T]{Items: append([]T{}, list...)}
 }
 
 // gather reads a sequence to its end.
-func gather[T any](seq iter.Seq2[T, error]) (*api.Page[T], error) {
+func gather[T any](seq iter.Seq2[T, error]) (*fabrictype.Page[T], error) {
 	return collect(seq, func(element T) T { return element })
 }
 
 // pageOf returns a page of one list that is always whole.
-func pageOf[From, To any](list []From, convert func(From) To) *api.Page[To] {
+func pageOf[From, To any](list []From, convert func(From) To) *fabrictype.Page[To] {
 	items := make([]To, len(list))
 	for i, from := range list {
 		items[i] = convert(from)
 	}
-	return &api.Page[To]{Items: items}
+	return &fabrictype.Page[To]{Items: items}
 }
 
 // collect reads a sequence to its end.
-func collect[From, To any](seq iter.Seq2[From, error], convert func(From) To) (*api.Page[To], error) {
+func collect[From, To any](seq iter.Seq2[From, error], convert func(From) To) (*fabrictype.Page[To], error) {
 	items := []To{}
 	for from, err := range seq {
 		if err != nil {
@@ -126,7 +127,7 @@ func collect[From, To any](seq iter.Seq2[From, error], convert func(From) To) (*
 		}
 		items = append(items, convert(from))
 	}
-	return &api.Page[To]{Items: items}, nil
+	return &fabrictype.Page[To]{Items: items}, nil
 }
 
 func done(err error) (*api.Empty, error) {

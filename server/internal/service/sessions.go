@@ -4,17 +4,18 @@ import (
 	"context"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
 )
 
 // ListSessions implements api.ListSessions.
-func (s *Service) ListSessions(ctx context.Context, in *api.ListSessionsInput) (*api.Page[api.Session], error) {
+func (s *Service) ListSessions(ctx context.Context, in *api.ListSessionsInput) (*fabrictype.Page[api.Session], error) {
 	sessions, next, err := s.store.Sessions(ctx, in.Principal, in.Cursor, in.Limit)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.Page[api.Session]{Items: make([]api.Session, len(sessions)), Next: next}
+	out := &fabrictype.Page[api.Session]{Items: make([]api.Session, len(sessions)), Next: next}
 	for i, session := range sessions {
 		out.Items[i] = sessionOf(session)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/server/internal/login"
 )
 
-// signalOf returns the signal of a request, from the source that answers.Source says.
+// signalOf returns the signal of a request, with the source that answers.Source returns.
 func signalOf(ctx context.Context, b *api.SignalBody) (signal runtime.Signal, err error) {
 	signal = runtime.Signal{
 		Name: b.Name, Category: b.Category, CorrelationID: b.CorrelationID,
@@ -27,20 +27,15 @@ func signalOf(ctx context.Context, b *api.SignalBody) (signal runtime.Signal, er
 	return signal, err
 }
 
-func deliveryOf(r runtime.SignalResult, err error) (*api.Delivery, error) {
+func replied(r fabrictype.SignalResult, err error) (*fabrictype.SignalResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &api.Delivery{
-		Outcome:  string(r.Outcome),
-		SignalID: r.SignalID,
-		First:    string(r.First),
-		Counts:   r.Counts,
-	}, nil
+	return &r, nil
 }
 
 // SignalRun implements api.SignalRun.
-func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*api.Delivery, error) {
+func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*fabrictype.SignalResult, error) {
 	wait := runtime.WaitName{Node: in.Body.Node, Step: in.Body.Step}
 	signal, err := signalOf(ctx, &in.Body.SignalBody)
 	if err != nil {
@@ -50,17 +45,17 @@ func (s *Service) SignalRun(ctx context.Context, in *api.SignalRunInput) (*api.D
 		return s.answer(ctx, in.RunName, answer{wait: wait, id: in.Body.Wait, signal: signal})
 	}
 	run := s.client.Run(in.Flow, in.Run)
-	send := func() (runtime.SignalResult, error) { return run.SignalWait(ctx, wait, signal) }
-	return deliveryOf(answered(in.Flow, in.Run, in.Body.Node, &signal).Send(ctx, s.client.Internal(), send))
+	send := func() (fabrictype.SignalResult, error) { return run.SignalWait(ctx, wait, signal) }
+	return replied(answered(in.Flow, in.Run, in.Body.Node, &signal).Send(ctx, s.client.Internal(), send))
 }
 
-// answered is the answer to a wait of a run as the audit log has it.
+// answered describes an answer to a wait of a run for the audit log.
 func answered(flow, run, node string, signal *runtime.Signal) answers.Answer {
 	return answers.Answer{Wait: flow + "/" + run + "/" + node, Signal: signal.Name, Source: signal.Source}
 }
 
 // SignalToken implements api.SignalToken.
-func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*api.Delivery, error) {
+func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*fabrictype.SignalResult, error) {
 	token, err := runtime.ParseToken(in.Body.Token)
 	if err != nil {
 		return nil, err
@@ -69,21 +64,21 @@ func (s *Service) SignalToken(ctx context.Context, in *api.SignalTokenInput) (*a
 	if err != nil {
 		return nil, err
 	}
-	send := func() (runtime.SignalResult, error) { return s.client.Signal(ctx, token, signal) }
+	send := func() (fabrictype.SignalResult, error) { return s.client.Signal(ctx, token, signal) }
 	w, err := s.waitOfToken(ctx, token)
 	switch {
 	case errors.Is(err, runtime.ErrNotInContract) && !login.From(ctx).Restricted():
-		return deliveryOf(send()) // the contract has neither texts of waits nor an audit log
+		return replied(send()) // the contract has neither texts of waits nor an audit log
 	case err != nil:
 		return nil, err
 	case w.State == fabrictype.WaitClosed:
-		return deliveryOf(send())
+		return replied(send())
 	}
-	return deliveryOf(answered(w.Flow, w.Run, w.Node, &signal).Send(ctx, s.client.Internal(), send))
+	return replied(answered(w.Flow, w.Run, w.Node, &signal).Send(ctx, s.client.Internal(), send))
 }
 
 // GetTokenWait implements api.GetTokenWait.
-func (s *Service) GetTokenWait(ctx context.Context, in *api.TokenInput) (*api.Wait, error) {
+func (s *Service) GetTokenWait(ctx context.Context, in *api.TokenInput) (*fabrictype.Wait, error) {
 	token, err := runtime.ParseToken(in.Body.Token)
 	if err != nil {
 		return nil, err
@@ -92,12 +87,11 @@ func (s *Service) GetTokenWait(ctx context.Context, in *api.TokenInput) (*api.Wa
 	if err != nil {
 		return nil, err
 	}
-	out := waitOf(w)
-	return &out, nil
+	return &w.Wait, nil
 }
 
 // waitOfToken returns the wait of a token. For a caller who may not see the flow of the wait, the token is as invalid
-// as one that nobody has issued.
+// as a forged one.
 func (s *Service) waitOfToken(ctx context.Context, token activity.Token) (runtime.Waitpoint, error) {
 	w, err := s.client.Waitpoint(ctx, token)
 	if err != nil {
@@ -110,7 +104,9 @@ func (s *Service) waitOfToken(ctx context.Context, token activity.Token) (runtim
 }
 
 // ListSignals implements api.ListSignals.
-func (s *Service) ListSignals(ctx context.Context, in *api.WaitInput) (*api.Page[fabrictype.ReceivedSignal], error) {
+func (s *Service) ListSignals(ctx context.Context, in *api.WaitInput) (
+	*fabrictype.Page[fabrictype.ReceivedSignal], error,
+) {
 	run, w, err := s.wait(ctx, in.WaitName)
 	if err != nil {
 		return nil, err

@@ -42,7 +42,7 @@ func (s *Service) startOrSignal(
 		return nil, err
 	}
 	out := startedRun(run)
-	out.Delivery, err = deliveryOf(result, nil)
+	out.Delivery, err = replied(result, nil)
 	return out, err
 }
 
@@ -84,8 +84,8 @@ func startedRun(run *runtime.Run[json.RawMessage]) *api.StartedRun {
 	return &api.StartedRun{Flow: run.FlowName(), Run: run.ID(), Existed: run.Existed()}
 }
 
-// startOf returns the run that a request asks for. id is the one that it has; the engine chooses those of runs with a
-// key.
+// startOf returns the run that a request starts. It has the given id; a run with a key has the id of the request, or one
+// that the engine chooses.
 func startOf(b *api.NewRun, id string) (start runtime.NewRun[json.RawMessage], err error) {
 	start.Input = b.Input
 	if len(start.Input) == 0 {

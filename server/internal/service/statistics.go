@@ -24,14 +24,14 @@ func (s *Service) GetFlowStatistics(ctx context.Context, in *api.FlowStatisticsI
 		return nil, err
 	}
 	out := &api.FlowStatistics{Nodes: []api.NodeStatistics{}, Versions: []api.VersionRuns{}, More: page.Next != ""}
-	for _, r := range page.Runs {
+	for _, r := range page.Items {
 		if t.read >= statisticsNodes {
 			out.More = true
 			break
 		}
 		err := s.addRun(ctx, &t, r)
 		if errors.Is(err, runtime.ErrRunNotFound) || errors.Is(err, enginecore.ErrFlowNotFound) {
-			continue // it was purged meanwhile
+			continue // it was purged in the meantime
 		} else if err != nil {
 			return nil, err
 		}
@@ -46,7 +46,7 @@ func (s *Service) GetFlowStatistics(ctx context.Context, in *api.FlowStatisticsI
 	return out, nil
 }
 
-// tally gathers what runs say about the nodes and versions of their flow.
+// tally adds up the data of runs about the nodes and versions of their flow.
 type tally struct {
 	read     int
 	order    []string
@@ -58,7 +58,7 @@ type tally struct {
 // versionTally are the runs of a version, the newest first.
 type versionTally struct {
 	hash         string
-	open, closed []api.Run
+	open, closed []fabrictype.Run
 }
 
 type nodeTally struct {
@@ -66,12 +66,12 @@ type nodeTally struct {
 	took []time.Duration
 }
 
-func (s *Service) addRun(ctx context.Context, t *tally, r runtime.RunSummary) error {
+func (s *Service) addRun(ctx context.Context, t *tally, r fabrictype.Run) error {
 	d, err := s.describe(ctx, s.client.Run(r.Flow, r.Run), runtime.WithPage("", describe.MaxPage))
 	if err != nil {
 		return err
 	}
-	info, err := s.admin.Flow(ctx, d.FlowID)
+	info, err := s.admin.Flow(ctx, enginecore.FlowID(d.FlowID))
 	if err != nil {
 		return err
 	}
@@ -82,9 +82,9 @@ func (s *Service) addRun(ctx context.Context, t *tally, r runtime.RunSummary) er
 		t.hashes = append(t.hashes, info.GraphHash)
 	}
 	if d.ClosedAt.IsZero() {
-		v.open = append(v.open, runOf(r))
+		v.open = append(v.open, r)
 	} else {
-		v.closed = append(v.closed, runOf(r))
+		v.closed = append(v.closed, r)
 	}
 	t.read += len(d.Nodes)
 	for i := range d.Nodes {
@@ -93,7 +93,7 @@ func (s *Service) addRun(ctx context.Context, t *tally, r runtime.RunSummary) er
 	return nil
 }
 
-func (t *tally) add(n *runtime.NodeDescription) {
+func (t *tally) add(n *fabrictype.Node) {
 	of := t.nodes[n.Name]
 	if of == nil {
 		of = &nodeTally{}

@@ -108,8 +108,8 @@ func taskSignal(signal activity.Signal[json.RawMessage]) fabrictype.ReceivedSign
 	return out
 }
 
-func leaseLeft(t *taskpool.Task) api.Duration {
-	return api.Duration{Duration: max(0, time.Until(t.LeaseEnd())).Truncate(time.Millisecond)}
+func leaseLeft(t *taskpool.Task) fabrictype.Duration {
+	return fabrictype.Duration{Duration: max(0, time.Until(t.LeaseEnd())).Truncate(time.Millisecond)}
 }
 
 func (s *Service) task(ctx context.Context, token string) (*taskpool.Task, error) {
@@ -141,7 +141,8 @@ func isTimeLimit(err error) bool {
 		errors.Is(err, runtime.ErrHeartbeatTimeout)
 }
 
-// settle carries out a settlement of the task of a token. One that has ended in this way gets the answer again.
+// settle performs a settlement of the task of a token. If the task has ended with the same settlement, it returns the
+// same answer again.
 func (s *Service) settle(
 	ctx context.Context, token string, how taskpool.Settlement, do func(*taskpool.Task) (taskpool.Answer, error),
 ) (taskpool.Answer, error) {

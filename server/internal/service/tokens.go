@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
 	"github.com/flowfabric/flowfabric-go/internal/recordtext"
 	"github.com/flowfabric/flowfabric-go/internal/serverstore"
@@ -28,7 +29,7 @@ func tokenOf(t serverstore.Token) api.Token {
 }
 
 // ListTokens implements api.ListTokens.
-func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*api.Page[api.Token], error) {
+func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*fabrictype.Page[api.Token], error) {
 	tokens, err := s.store.Tokens(ctx)
 	if err != nil {
 		return nil, err
@@ -36,8 +37,8 @@ func (s *Service) ListTokens(ctx context.Context, _ *api.Empty) (*api.Page[api.T
 	return pageOf(tokens, tokenOf), nil
 }
 
-// HashToken is what is stored of the text of a token. The text has 256 random bits, so that a plain hash does not give
-// it away.
+// HashToken is the stored form of the text of a token. The text has 256 random bits, so that a plain hash does not
+// reveal it.
 func HashToken(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
@@ -87,7 +88,7 @@ func (s *Service) DeleteToken(ctx context.Context, in *api.TokenNameInput) (*api
 	}))
 }
 
-// allowedBy is what the audit log has of a token beside its name: what it allows.
+// allowedBy describes the rights of a token for the audit log.
 func allowedBy(t serverstore.Token) string {
 	detail := "role " + t.Role
 	if len(t.Rights) > 0 {

@@ -23,12 +23,13 @@ func (s *Service) Inspect(ctx context.Context, _ *api.Empty) (*fabrictype.Inspec
 }
 
 // ListKeeperTasks implements api.ListKeeperTasks.
-func (s *Service) ListKeeperTasks(ctx context.Context, _ *api.Empty) (*api.Page[api.KeeperTask], error) {
+func (s *Service) ListKeeperTasks(ctx context.Context, _ *api.Empty) (*fabrictype.Page[api.KeeperTask], error) {
 	s.past.Refresh(ctx)
 	lags, now := s.past.Lags(), s.now()
 	return pageOf(s.admin.KeeperTasks(), func(t admin.KeeperTask) api.KeeperTask {
 		return api.KeeperTask{
-			Name: t.Name, Summary: t.Summary, Every: api.Duration{Duration: t.Every}, Lag: lagOf(lags[t.Name], now),
+			Name: t.Name, Summary: t.Summary, Every: fabrictype.Duration{Duration: t.Every},
+			Lag: lagOf(lags[t.Name], now),
 		}
 	}), nil
 }
@@ -40,8 +41,8 @@ func (s *Service) RunKeeperTask(ctx context.Context, in *api.KeeperTaskInput) (*
 		return nil, err
 	}
 	return &api.KeeperTaskReport{
-		Task: r.Task, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: api.Duration{Duration: r.Lag},
+		Task: r.Task, Partitions: r.Partitions, Steps: r.Steps, Done: r.Done, Lag: fabrictype.Duration{Duration: r.Lag},
 		Remaining: r.Remaining,
-		Repaired:  r.Repaired, Took: api.Duration{Duration: r.Took},
+		Repaired:  r.Repaired, Took: fabrictype.Duration{Duration: r.Took},
 	}, nil
 }

@@ -27,7 +27,7 @@ func visible[T any](ctx context.Context, list []T, flow func(T) string) []T {
 	return out
 }
 
-// waits returns the waits of a run and of those of its child runs that the caller may see: the open ones, or all.
+// waits returns the waits of a run, and of its child runs that the caller may see: the open ones, or all.
 func (s *Service) waits(ctx context.Context, run *runtime.RunRef, closed bool) ([]runtime.Waitpoint, error) {
 	list := run.Waitpoints
 	if closed {
@@ -53,9 +53,9 @@ func (s *Service) describe(
 	return d, nil
 }
 
-// hideChild removes from a node what it says of a child run of a flow that the caller may not see. The run of the items
+// hideChild removes from a node the data about a child run of a flow that the caller may not see. The run of the items
 // of a map belongs to the node itself.
-func hideChild(ctx context.Context, n *runtime.NodeDescription) {
+func hideChild(ctx context.Context, n *fabrictype.Node) {
 	if n.Child == nil || n.Kind == fabrictype.KindMap || login.From(ctx).Sees(n.Child.Flow) {
 		return
 	}
@@ -64,6 +64,5 @@ func hideChild(ctx context.Context, n *runtime.NodeDescription) {
 		n.Waiting = fabrictype.Explanation{
 			Reason: waitreason.ChildRun, Sentence: "waits for a run of another flow", Since: n.Waiting.Since,
 		}
-		n.Why = n.Waiting.Sentence
 	}
 }

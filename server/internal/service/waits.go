@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
@@ -13,7 +14,7 @@ import (
 var ErrWaitNotFound = errors.New("no such wait")
 
 // ListWaits implements api.ListWaits.
-func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*api.Page[api.Wait], error) {
+func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*fabrictype.Page[fabrictype.Wait], error) {
 	q, err := runtime.ParseWaitQuery(in.Query, pagingParameters...)
 	if err != nil {
 		return nil, err
@@ -22,30 +23,24 @@ func (s *Service) ListWaits(ctx context.Context, in *api.ListWaitsInput) (*api.P
 	if err != nil {
 		return nil, err
 	}
-	out := pageOf(visible(ctx, page.Waits, flowOfWait), waitOf)
+	out := pageOf(visible(ctx, page.Items, flowOfWait), dataOf)
 	out.Next = page.Next
 	return out, nil
 }
 
 // ListRunWaits implements api.ListRunWaits.
-func (s *Service) ListRunWaits(ctx context.Context, in *api.ListRunWaitsInput) (*api.Page[api.Wait], error) {
+func (s *Service) ListRunWaits(
+	ctx context.Context, in *api.ListRunWaitsInput,
+) (*fabrictype.Page[fabrictype.Wait], error) {
 	waits, err := s.waits(ctx, s.run(ctx, in.RunName), in.Closed)
 	if err != nil {
 		return nil, err
 	}
-	return pageOf(waits, waitOf), nil
+	return pageOf(waits, dataOf), nil
 }
 
-func waitOf(w runtime.Waitpoint) api.Wait {
-	return api.Wait{
-		ID: string(
-			w.ID,
-		), Flow: w.Flow, Run: w.Run, Node: w.Node, Step: w.Step, State: string(w.State), OpenedAt: w.OpenedAt,
-		TimeoutAt: w.TimeoutAt, OnTimeout: string(w.OnTimeout), Escalated: w.Escalated, Signals: w.Signals, All: w.All,
-		Distinct: w.Distinct, Needed: w.Needed, Received: w.Received, Title: w.Title, Question: w.Question,
-		Audience: w.Audience, Schema: w.AnswerSchema, Tags: w.Tags,
-	}
-}
+// dataOf returns a wait without its token.
+func dataOf(w runtime.Waitpoint) fabrictype.Wait { return w.Wait }
 
 // wait finds a wait of a run, or of one of its child runs that the caller may see, by its id.
 func (s *Service) wait(ctx context.Context, name api.WaitName) (*runtime.RunRef, runtime.Waitpoint, error) {
@@ -55,7 +50,7 @@ func (s *Service) wait(ctx context.Context, name api.WaitName) (*runtime.RunRef,
 		return nil, runtime.Waitpoint{}, err
 	}
 	for _, w := range waits {
-		if string(w.ID) == name.Wait {
+		if w.ID == name.Wait {
 			return run, w, nil
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // ListWorkers implements api.ListWorkers.
-func (s *Service) ListWorkers(ctx context.Context, _ *api.Empty) (*api.Page[fabrictype.Worker], error) {
+func (s *Service) ListWorkers(ctx context.Context, _ *api.Empty) (*fabrictype.Page[fabrictype.Worker], error) {
 	workers, err := s.client.Workers(ctx)
 	if err != nil {
 		return nil, err

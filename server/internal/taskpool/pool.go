@@ -21,7 +21,7 @@ import (
 
 // Errors of the pool, for errors.Is.
 var (
-	// ErrDraining is returned by Claim for a worker that an operator has told to take no more work.
+	// ErrDraining is returned by Claim for a worker that an operator drains.
 	ErrDraining = errors.New("the worker drains: it takes no more work")
 	// ErrUnknown is returned for a token that names no task of the caller on this server.
 	ErrUnknown = errors.New("the lease of the task is not held: it has ended, or another server or a former start of " +
@@ -30,7 +30,7 @@ var (
 	ErrClosing = errors.New("the server stops")
 )
 
-// Spec says who claims, and what.
+// Spec describes the claimer and the tasks that it claims.
 type Spec struct {
 	// Owner is the principal; tasks of others are unknown to it.
 	Owner login.Principal
@@ -74,8 +74,8 @@ type Pool struct {
 	closing bool
 	workers map[string]*worker
 	tasks   map[string]*Task
-	// ended are the tasks that have ended, the first one first; whole those of them whose runtime.Task is kept. sweep
-	// forgets them in time.
+	// ended are the tasks that have ended, the oldest first; whole are those whose runtime.Task is kept. sweep forgets
+	// them after a time.
 	ended, whole list.List
 	sweep        *time.Timer
 }
@@ -89,7 +89,7 @@ const (
 	// maxWhole bounds the tasks that have ended, but not by a call, such as cancelled ones: a worker may still be at
 	// them, so they are kept with their inputs.
 	maxWhole = 1000
-	// maxWorkers bounds the workers of a server, maxOfOne those of one principal.
+	// maxWorkers bounds the workers of a server, maxOfOne the workers of one principal.
 	maxWorkers = 2000
 	maxOfOne   = 1000
 )
@@ -161,7 +161,7 @@ func (p *Pool) start(key string, spec Spec) (*worker, error) {
 	made, err := runtime.NewWorker(p.config.Engine, runtime.WorkerConfig{
 		Name: spec.Name, TaskKinds: spec.Activities, Lanes: spec.Lanes, Capabilities: spec.Capabilities,
 		Concurrency: spec.Slots, Lease: spec.Lease, ManualRenewal: true,
-		Grace: -1, // nobody can call a server that stops
+		Grace: -1, // clients cannot call a server that stops
 	})
 	if err != nil {
 		leave()
@@ -235,7 +235,7 @@ func (p *Pool) Claim(ctx context.Context, spec Spec) (instance string, t *Task, 
 	return instance, nil, err
 }
 
-// whyStopped says why a worker hands out no more tasks.
+// whyStopped returns the reason why a worker hands out no more tasks.
 func (p *Pool) whyStopped(w *worker) error {
 	p.mu.Lock()
 	closing := p.closing
@@ -306,7 +306,7 @@ func (p *Pool) Stop() {
 	}
 }
 
-// Settlement says how a caller has ended a task.
+// Settlement is the way in which a caller has ended a task.
 type Settlement string
 
 // Settlements.
@@ -334,7 +334,7 @@ type Over struct {
 	Cause error
 }
 
-// Error says how the task has ended.
+// Error returns how the task has ended.
 func (o *Over) Error() string {
 	if o.Settlement == "" {
 		return o.Cause.Error()
@@ -366,8 +366,8 @@ type Task struct {
 	endedAt          time.Time
 }
 
-// Settled records what a settlement of the task was answered. Unless the task stays open, the pool keeps that answer
-// alone from then on.
+// Settled records the answer to a settlement of the task. Unless the task stays open, the pool keeps only that answer
+// from then on.
 func (t *Task) Settled(how Settlement, answer Answer, err error) {
 	over := &Over{Settlement: how, Answer: answer}
 	if err != nil {
@@ -381,8 +381,8 @@ func (t *Task) Settled(how Settlement, answer Answer, err error) {
 	}
 }
 
-// overBy returns the end of a task whose context has ended by the cause, whatever is called; nil if a settlement of it
-// may be under way.
+// overBy returns the end of a task whose context has ended by the cause, regardless of further calls; nil if a
+// settlement of it may be under way.
 func overBy(cause error) *Over {
 	for _, end := range []error{
 		runtime.ErrLeaseLost, runtime.ErrCancelled, runtime.ErrDeadline, runtime.ErrStartToClose,
@@ -395,8 +395,8 @@ func overBy(cause error) *Over {
 	return nil
 }
 
-// contextEnded is called when the context of a task has ended that no call has ended. Unless the lease is lost, a
-// worker may still be at it, and tells the engine by its next call that it is not: the task is kept for that.
+// contextEnded is called when the context of a task has ended, but not by a call. Unless the lease is lost, a worker
+// may still work on it, and reports by its next call that it has stopped: the task is kept for that call.
 func (t *Task) contextEnded() {
 	var over *Over
 	if cause := context.Cause(t.Context()); errors.Is(cause, runtime.ErrLeaseLost) {

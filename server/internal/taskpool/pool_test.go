@@ -21,7 +21,7 @@ import (
 
 // Of a task that has ended, the pool keeps how it has: a repeated call gets the same answer, the input is free, and the
 // number of them is bounded.
-func TestEndedTasksAreSmall(t *testing.T) {
+func TestEndedTaskKeepsOnlyItsAnswer(t *testing.T) {
 	t.Parallel()
 	b := enginetest.New(t, testserver.Embedded)
 	ctx := enginetest.Context(t)

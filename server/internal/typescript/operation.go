@@ -40,7 +40,7 @@ func (w *writer) operation(op api.Operation, described *huma.Operation) {
 	fmt.Fprintf(w, "}\n\nexport type %sOutput = %s;\n", name, out)
 }
 
-// parameters writes the parameters of one place. Those of a query of the engine may include tags.
+// parameters writes the parameters of one location. A query of the engine may have further parameters for tags.
 func (w *writer) parameters(in string, op *huma.Operation, query string) {
 	var all []*huma.Param
 	required := false

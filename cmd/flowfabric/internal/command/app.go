@@ -20,6 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/connect"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/profile"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 )
 
@@ -92,7 +93,7 @@ func call[In, Out any](r *request, op api.Call[In, Out], in In) (*Out, error) {
 
 // pages reads a list up to a number of elements, 0 for all. It reports whether there are more.
 func pages[In, T any](
-	r *request, op api.Call[In, api.Page[T]], limit int, input func(api.Paging) In,
+	r *request, op api.Call[In, fabrictype.Page[T]], limit int, input func(api.Paging) In,
 ) (items []T, more bool, err error) {
 	const most = 500
 	var paging api.Paging

@@ -112,16 +112,16 @@ func (a *App) archiveList() *cobra.Command {
 	return c
 }
 
-var archivedNodeView = output.View[runtime.NodeDescription]{
-	Name: func(n runtime.NodeDescription) string { return n.Name },
-	Columns: []output.Column[runtime.NodeDescription]{
-		{Name: "node", Text: func(n runtime.NodeDescription) string { return n.Name }},
-		{Name: "activity", Text: func(n runtime.NodeDescription) string { return n.Activity }},
-		{Name: "state", Text: func(n runtime.NodeDescription) string { return string(n.State) }},
-		{Name: "attempts", Text: func(n runtime.NodeDescription) string { return strconv.Itoa(n.Attempts) }},
-		{Name: "reason", Text: func(n runtime.NodeDescription) string { return n.Reason }},
-		{Name: "input", Wide: true, Text: func(n runtime.NodeDescription) string { return storedText(n.Input) }},
-		{Name: "result", Text: func(n runtime.NodeDescription) string { return storedText(n.Result) }},
+var archivedNodeView = output.View[fabrictype.Node]{
+	Name: func(n fabrictype.Node) string { return n.Name },
+	Columns: []output.Column[fabrictype.Node]{
+		{Name: "node", Text: func(n fabrictype.Node) string { return n.Name }},
+		{Name: "activity", Text: func(n fabrictype.Node) string { return n.Activity }},
+		{Name: "state", Text: func(n fabrictype.Node) string { return string(n.State) }},
+		{Name: "attempts", Text: func(n fabrictype.Node) string { return strconv.Itoa(n.Attempts) }},
+		{Name: "reason", Text: func(n fabrictype.Node) string { return n.Reason }},
+		{Name: "input", Wide: true, Text: func(n fabrictype.Node) string { return storedText(n.Input) }},
+		{Name: "result", Text: func(n fabrictype.Node) string { return storedText(n.Result) }},
 	},
 }
 
@@ -169,8 +169,8 @@ func showArchived(r *request, run *archive.Run, events, logs bool) error {
 	d := run.Description()
 	r.out.Say("%s of flow %s: %s, from %s to %s", run.Run, run.Flow, run.State, output.At(run.CreatedAt),
 		output.At(run.ClosedAt))
-	if d.FailureReason != "" {
-		r.out.Say("failed at %s: %s", d.FailedNode, d.FailureReason)
+	if d.Reason != "" {
+		r.out.Say("failed at %s: %s", d.FailedNode, d.Reason)
 	}
 	if d.Input != nil {
 		r.out.Say("input: %s", storedText(d.Input))

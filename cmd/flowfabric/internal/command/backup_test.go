@@ -53,7 +53,7 @@ func TestBackupAndMove(t *testing.T) {
 	})
 }
 
-// What makes no sense is refused before anything is opened.
+// Senseless arguments are refused before anything is opened.
 func TestBackupAndMoveUsage(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{

@@ -64,11 +64,11 @@ func (f *bulkFlags) action(name string, payload json.RawMessage) (fabrictype.Bul
 		case f.all && f.from != "":
 			return fabrictype.BulkAction{}, errors.New("--all and --from exclude each other")
 		case f.all:
-			return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "all"}, nil
+			return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunAll}, nil
 		case f.from != "":
-			return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "from " + f.from}, nil
+			return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFrom(f.from)}, nil
 		}
-		return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: "failed"}, nil
+		return fabrictype.BulkAction{Kind: fabrictype.BulkRerun, Scope: fabrictype.RerunFailed}, nil
 	case "purge":
 		return fabrictype.BulkAction{Kind: fabrictype.BulkPurge}, nil
 	case "pause":
@@ -122,7 +122,7 @@ var jobView = output.View[fabrictype.BulkJob]{
 
 // actionText shows an action in a cell.
 func actionText(a fabrictype.BulkAction) string {
-	parts := []string{string(a.Kind), a.Scope, a.Signal}
+	parts := []string{string(a.Kind), string(a.Scope), a.Signal}
 	if a.Kind == fabrictype.BulkPriority {
 		parts = append(parts, strconv.Itoa(a.Priority))
 	}
@@ -194,13 +194,13 @@ func (a *App) bulkPreview() *cobra.Command {
 	return c
 }
 
-var sampleView = output.View[fabrictype.BulkRun]{
-	Name: func(r fabrictype.BulkRun) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
-	Columns: []output.Column[fabrictype.BulkRun]{
-		{Name: "flow", Text: func(r fabrictype.BulkRun) string { return r.Flow }},
-		{Name: "run", Text: func(r fabrictype.BulkRun) string { return r.Run }},
-		{Name: "state", Text: func(r fabrictype.BulkRun) string { return string(r.State) }},
-		{Name: "created", Text: func(r fabrictype.BulkRun) string { return output.At(r.CreatedAt) }},
+var sampleView = output.View[fabrictype.Run]{
+	Name: func(r fabrictype.Run) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
+	Columns: []output.Column[fabrictype.Run]{
+		{Name: "flow", Text: func(r fabrictype.Run) string { return r.Flow }},
+		{Name: "run", Text: func(r fabrictype.Run) string { return r.Run }},
+		{Name: "state", Text: func(r fabrictype.Run) string { return string(r.State) }},
+		{Name: "created", Text: func(r fabrictype.Run) string { return output.At(r.CreatedAt) }},
 	},
 }
 

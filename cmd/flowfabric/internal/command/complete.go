@@ -33,19 +33,19 @@ var sources = map[string]func(r *request, before []string) ([]string, error){
 		if err != nil {
 			return nil, err
 		}
-		return names(run.Nodes, func(n api.Node) string { return n.Node }), nil
+		return names(run.Nodes, func(n fabrictype.Node) string { return n.Name }), nil
 	},
 	"SCHEDULE": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListSchedules, func(s api.Schedule) string { return s.Name })
+		return completeList(r, api.ListSchedules, func(s fabrictype.Schedule) string { return s.Name })
 	},
 	"LANE": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListLanes, func(l api.Lane) string { return l.Name })
+		return completeList(r, api.ListLanes, func(l fabrictype.Lane) string { return l.Name })
 	},
 	"LIMIT": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListLimits, func(l api.Limit) string { return l.Name })
+		return completeList(r, api.ListLimits, func(l fabrictype.Limit) string { return l.Name })
 	},
 	"BUDGET": func(r *request, _ []string) ([]string, error) {
-		return completeList(r, api.ListBudgets, func(b api.Budget) string { return b.Name })
+		return completeList(r, api.ListBudgets, func(b fabrictype.Budget) string { return b.Name })
 	},
 	"WORKER": func(r *request, _ []string) ([]string, error) {
 		return completeList(r, api.ListWorkers, func(w fabrictype.Worker) string { return w.Instance })
@@ -73,7 +73,7 @@ var sources = map[string]func(r *request, before []string) ([]string, error){
 		if err != nil {
 			return nil, err
 		}
-		return names(waits.Items, func(w api.Wait) string { return w.ID }), nil
+		return names(waits.Items, func(w fabrictype.Wait) string { return w.ID }), nil
 	},
 	"ACTIVITY": func(r *request, _ []string) ([]string, error) {
 		workers, err := call(r, api.ListWorkers, api.Empty{})
@@ -96,7 +96,9 @@ func names[T any](items []T, name func(T) string) []string {
 	return list
 }
 
-func completeList[T any](r *request, op api.Call[api.Empty, api.Page[T]], name func(T) string) ([]string, error) {
+func completeList[T any](
+	r *request, op api.Call[api.Empty, fabrictype.Page[T]], name func(T) string,
+) ([]string, error) {
 	page, err := call(r, op, api.Empty{})
 	if err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func completeRuns(r *request, flow string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return names(runs.Items, func(run api.Run) string { return run.Run }), nil
+	return names(runs.Items, func(run fabrictype.Run) string { return run.Run }), nil
 }
 
 // complete completes the arguments of a command from the names in the engine or server. Failures complete nothing.

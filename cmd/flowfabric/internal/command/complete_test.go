@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Names are completed from what the engine or server has.
+// Names are completed from the data of the engine or server.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)

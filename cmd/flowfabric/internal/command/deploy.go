@@ -64,7 +64,7 @@ func (a *App) tokenCreate() *cobra.Command {
 		do: func(r *request) error {
 			in := api.CreateTokenInput{}
 			in.Body.Name, in.Body.Role, in.Body.Flows = r.args[0], api.Role(role), flows
-			in.Body.Expires = api.Duration{Duration: expires}
+			in.Body.Expires = fabrictype.Duration{Duration: expires}
 			for _, right := range list(rights) {
 				in.Body.Rights = append(in.Body.Rights, api.Right(right))
 			}
@@ -185,7 +185,7 @@ func (a *App) secretCommand() *cobra.Command {
 		check: func([]string) error { return notNegative("grace", grace) },
 		do: func(r *request) error {
 			in := api.RotateSecretsInput{}
-			in.Body.Grace = api.Duration{Duration: grace}
+			in.Body.Grace = fabrictype.Duration{Duration: grace}
 			rotated, err := call(r, api.RotateSecrets, in)
 			if err != nil {
 				return err

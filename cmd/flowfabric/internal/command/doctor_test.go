@@ -68,7 +68,7 @@ func TestDoctor(t *testing.T) {
 }
 
 // An engine that cannot be opened is a finding with its remedy, in each format; a refused login is not.
-func TestDoctorOfAnEngineThatDoesNotOpen(t *testing.T) {
+func TestDoctorReportsEngineThatDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestDoctorOfAnEngineThatDoesNotOpen(t *testing.T) {
 	}
 }
 
-// Every repair is a keeper task: a name that no engine knows would be left out in silence.
+// Every repair is a keeper task: a name that no engine knows would be ignored.
 func TestRepairsAreKeeperTasks(t *testing.T) {
 	b := enginetest.New(t, testserver.Embedded)
 	var names []string

@@ -273,8 +273,8 @@ func checkOpenRuns(r *request, only string, workers []fabrictype.Worker) ([]runc
 			return nil, err
 		}
 		for _, n := range d.Nodes {
-			if !fabrictype.NodeState(n.State).Ended() {
-				found := unserved(runcheck.Problem{Flow: d.Flow, Run: d.Run, Node: n.Node}, n.Activity, n.Lane,
+			if !n.State.Ended() {
+				found := unserved(runcheck.Problem{Flow: d.Flow, Run: d.Run, Node: n.Name}, n.Activity, n.Lane,
 					n.Capabilities, workers)
 				problems = append(problems, found...)
 			}

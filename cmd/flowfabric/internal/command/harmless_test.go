@@ -17,8 +17,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// nasty has what terminals obey: C0, delete, C1 (CSI as one character), overrides and isolates of direction, tags,
-// separators.
+// nasty contains characters that control terminals: C0, delete, C1 (CSI as one character), overrides and isolates of
+// direction, tags, separators.
 const nasty = "a\x1b[31m\r\n\t\x00\x7f\u009b2J\u202eb\u2066\u200b\ufeff\U000e0041\u2028z"
 
 // requireHarmless fails when a terminal would do anything else than show the text and its line breaks.
@@ -29,8 +29,8 @@ func requireHarmless(t *testing.T, text string) {
 	require.False(t, strings.ContainsFunc(text, hidden), "%q", text)
 }
 
-// Nothing that an activity, a client or an error says is a command to the terminal, in whatever form it is printed.
-func TestNothingIsACommandToTheTerminal(t *testing.T) {
+// Text of activities, clients and errors does not control the terminal, in any format in which it is printed.
+func TestOutputEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)
 	ctx := enginetest.Context(t)
@@ -45,7 +45,7 @@ func TestNothingIsACommandToTheTerminal(t *testing.T) {
 	require.NoError(t, err)
 	_, err = run.Result(ctx)
 	require.ErrorIs(t, err, runtime.ErrRunFailed)
-	const reason = "a\u202eb\u200b\ufeff" // which may be stored: they are no control characters
+	const reason = "a\u202eb\u200b\ufeff" // which may be stored: they are not control characters
 	require.NoError(t, b.Client.PauseLane(ctx, "other", reason))
 	execution := x.lines("execution", "list")[0]["id"].(string)
 	for _, args := range [][]string{

@@ -16,24 +16,30 @@ func (a *App) laneCommand() *cobra.Command {
 		a.lanePauses(), a.lanePause(), a.laneResume())
 }
 
-var laneView = output.View[api.Lane]{
-	Name: func(l api.Lane) string { return l.Name },
-	Columns: []output.Column[api.Lane]{
-		{Name: "lane", Text: func(l api.Lane) string { return l.Name }},
-		{Name: "eligible", Text: func(l api.Lane) string { return strconv.Itoa(l.Eligible) }},
-		{Name: "active", Text: func(l api.Lane) string { return strconv.Itoa(l.Active) }},
-		{Name: "delayed", Text: func(l api.Lane) string { return strconv.Itoa(l.Delayed) }},
-		{Name: "suspended", Text: func(l api.Lane) string { return strconv.Itoa(l.Suspended) }},
-		{Name: "waiting for upstreams", Text: func(l api.Lane) string { return strconv.Itoa(l.Blocked.Dependencies) }},
-		{Name: "otherwise blocked", Text: func(l api.Lane) string {
+var laneView = output.View[fabrictype.Lane]{
+	Name: func(l fabrictype.Lane) string { return l.Name },
+	Columns: []output.Column[fabrictype.Lane]{
+		{Name: "lane", Text: func(l fabrictype.Lane) string { return l.Name }},
+		{Name: "eligible", Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Eligible) }},
+		{Name: "active", Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Active) }},
+		{Name: "delayed", Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Delayed) }},
+		{Name: "suspended", Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Suspended) }},
+		{
+			Name: "waiting for upstreams", Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Blocked.Dependencies) },
+		},
+		{Name: "otherwise blocked", Text: func(l fabrictype.Lane) string {
 			return strconv.Itoa(l.Blocked.Budget + l.Blocked.Quota + l.Blocked.Route + l.Blocked.Operator)
 		}},
-		{Name: "by budget", Wide: true, Text: func(l api.Lane) string { return strconv.Itoa(l.Blocked.Budget) }},
-		{Name: "by limit", Wide: true, Text: func(l api.Lane) string { return strconv.Itoa(l.Blocked.Quota) }},
-		{Name: "without worker", Wide: true, Text: func(l api.Lane) string { return strconv.Itoa(l.Blocked.Route) }},
-		{Name: "by operator", Wide: true, Text: func(l api.Lane) string { return strconv.Itoa(l.Blocked.Operator) }},
-		{Name: "oldest", Text: func(l api.Lane) string { return output.At(l.Oldest) }},
-		{Name: "paused", Text: func(l api.Lane) string {
+		{Name: "by budget", Wide: true, Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Blocked.Budget) }},
+		{Name: "by limit", Wide: true, Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Blocked.Quota) }},
+		{
+			Name: "without worker", Wide: true, Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Blocked.Route) },
+		},
+		{
+			Name: "by operator", Wide: true, Text: func(l fabrictype.Lane) string { return strconv.Itoa(l.Blocked.Operator) },
+		},
+		{Name: "oldest", Text: func(l fabrictype.Lane) string { return output.At(l.Oldest) }},
+		{Name: "paused", Text: func(l fabrictype.Lane) string {
 			if l.PausedAt.IsZero() {
 				return ""
 			}
@@ -72,7 +78,7 @@ func (a *App) laneShow() *cobra.Command {
 				if !r.out.ForPeople() {
 					return r.out.Value(l, l.Name, "")
 				}
-				return output.List(r.out, laneView, []api.Lane{l})
+				return output.List(r.out, laneView, []fabrictype.Lane{l})
 			}
 			return &api.Problem{Status: 404, Code: "lane_not_found",
 				Detail: "lane " + strconv.Quote(r.args[0]) + " has never had work"}
@@ -80,18 +86,18 @@ func (a *App) laneShow() *cobra.Command {
 	})
 }
 
-var pauseView = output.View[api.Pause]{
-	Name: func(p api.Pause) string { return pauseKind(p) + " " + p.Lane + p.Activity },
-	Columns: []output.Column[api.Pause]{
+var pauseView = output.View[fabrictype.Pause]{
+	Name: func(p fabrictype.Pause) string { return pauseKind(p) + " " + p.Lane + p.Activity },
+	Columns: []output.Column[fabrictype.Pause]{
 		{Name: "kind", Text: pauseKind},
-		{Name: "name", Text: func(p api.Pause) string { return p.Lane + p.Activity }},
-		{Name: "since", Text: func(p api.Pause) string { return output.At(p.Since) }},
-		{Name: "by", Text: func(p api.Pause) string { return p.By }},
-		{Name: "reason", Text: func(p api.Pause) string { return p.Reason }},
+		{Name: "name", Text: func(p fabrictype.Pause) string { return p.Lane + p.Activity }},
+		{Name: "since", Text: func(p fabrictype.Pause) string { return output.At(p.Since) }},
+		{Name: "by", Text: func(p fabrictype.Pause) string { return p.By }},
+		{Name: "reason", Text: func(p fabrictype.Pause) string { return p.Reason }},
 	},
 }
 
-func pauseKind(p api.Pause) string {
+func pauseKind(p fabrictype.Pause) string {
 	if p.Activity != "" {
 		return "activity"
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 )
 
@@ -20,22 +21,22 @@ func (a *App) limitCommand() *cobra.Command {
 		a.limitReset())
 }
 
-var limitView = output.View[api.Limit]{
-	Name: func(l api.Limit) string { return l.Name },
-	Columns: []output.Column[api.Limit]{
-		{Name: "limit", Text: func(l api.Limit) string { return l.Name }},
-		{Name: "key", Text: func(l api.Limit) string { return l.Key }},
-		{Name: "at most", Text: func(l api.Limit) string {
+var limitView = output.View[fabrictype.Limit]{
+	Name: func(l fabrictype.Limit) string { return l.Name },
+	Columns: []output.Column[fabrictype.Limit]{
+		{Name: "limit", Text: func(l fabrictype.Limit) string { return l.Name }},
+		{Name: "key", Text: func(l fabrictype.Limit) string { return l.Key }},
+		{Name: "at most", Text: func(l fabrictype.Limit) string {
 			if l.AtMost == 0 {
 				return ""
 			}
 			return fmt.Sprintf("%d per %s", l.AtMost, l.Per)
 		}},
-		{Name: "at once", Text: func(l api.Limit) string { return numberText(l.AtOnce) }},
-		{Name: "running", Text: func(l api.Limit) string { return strconv.Itoa(l.Running) }},
-		{Name: "started", Text: func(l api.Limit) string { return strconv.Itoa(l.Started) }},
-		{Name: "waiting", Text: func(l api.Limit) string { return strconv.Itoa(l.Waiting) }},
-		{Name: "set by", Text: func(l api.Limit) string { return setBy(l.Set) }},
+		{Name: "at once", Text: func(l fabrictype.Limit) string { return numberText(l.AtOnce) }},
+		{Name: "running", Text: func(l fabrictype.Limit) string { return strconv.Itoa(l.Running) }},
+		{Name: "started", Text: func(l fabrictype.Limit) string { return strconv.Itoa(l.Started) }},
+		{Name: "waiting", Text: func(l fabrictype.Limit) string { return strconv.Itoa(l.Waiting) }},
+		{Name: "set by", Text: func(l fabrictype.Limit) string { return setBy(l.Set) }},
 	},
 }
 
@@ -65,14 +66,14 @@ func declareKey(c *cobra.Command, key *string, what string) {
 
 func (r *request) limit(key string) api.LimitInput { return api.LimitInput{Limit: r.args[0], Key: key} }
 
-func printLimit(r *request, l *api.Limit, err error) error {
+func printLimit(r *request, l *fabrictype.Limit, err error) error {
 	if err != nil {
 		return err
 	}
 	if !r.out.ForPeople() {
 		return r.out.Value(l, l.Name, "")
 	}
-	return output.List(r.out, limitView, []api.Limit{*l})
+	return output.List(r.out, limitView, []fabrictype.Limit{*l})
 }
 
 func (a *App) limitShow() *cobra.Command {
@@ -111,7 +112,7 @@ func (a *App) limitSet() *cobra.Command {
 			return errors.Join(notNegative("at-most", atMost), notNegative("at-once", atOnce), notNegative("per", per))
 		},
 		do: func(r *request) error {
-			l, err := onPresent(func() (*api.Limit, error) {
+			l, err := onPresent(func() (*fabrictype.Limit, error) {
 				in := api.SetLimitInput{LimitInput: r.limit(key)}
 				present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetLimit, in.LimitInput)
 				switch {
@@ -122,7 +123,7 @@ func (a *App) limitSet() *cobra.Command {
 					return nil, err
 				}
 				if given := c.Flags().Changed; given("at-most") || given("per") {
-					in.Body.AtMost, in.Body.Per = atMost, api.Duration{Duration: per}
+					in.Body.AtMost, in.Body.Per = atMost, fabrictype.Duration{Duration: per}
 				}
 				if c.Flags().Changed("at-once") {
 					in.Body.AtOnce = atOnce
@@ -179,24 +180,24 @@ func (a *App) budgetCommand() *cobra.Command {
 		a.budgetDelete())
 }
 
-var budgetView = output.View[api.Budget]{
-	Name: func(b api.Budget) string { return b.Name },
-	Columns: []output.Column[api.Budget]{
-		{Name: "budget", Text: func(b api.Budget) string { return b.Name }},
-		{Name: "key", Text: func(b api.Budget) string { return b.Key }},
-		{Name: "flow", Text: func(b api.Budget) string { return b.Flow }},
-		{Name: "run", Text: func(b api.Budget) string { return b.Run }},
+var budgetView = output.View[fabrictype.Budget]{
+	Name: func(b fabrictype.Budget) string { return b.Name },
+	Columns: []output.Column[fabrictype.Budget]{
+		{Name: "budget", Text: func(b fabrictype.Budget) string { return b.Name }},
+		{Name: "key", Text: func(b fabrictype.Budget) string { return b.Key }},
+		{Name: "flow", Text: func(b fabrictype.Budget) string { return b.Flow }},
+		{Name: "run", Text: func(b fabrictype.Budget) string { return b.Run }},
 		{Name: "spent", Text: amountsText},
-		{Name: "used up", Text: func(b api.Budget) string { return b.UsedUp }},
-		{Name: "resets", Text: func(b api.Budget) string { return output.At(b.ResetsAt) }},
-		{Name: "effect", Text: func(b api.Budget) string { return b.Effect }},
-		{Name: "breaches", Wide: true, Text: func(b api.Budget) string { return strconv.Itoa(b.Breaches) }},
-		{Name: "set by", Wide: true, Text: func(b api.Budget) string { return setBy(b.Set) }},
+		{Name: "used up", Text: func(b fabrictype.Budget) string { return b.UsedUp }},
+		{Name: "resets", Text: func(b fabrictype.Budget) string { return output.At(b.ResetsAt) }},
+		{Name: "effect", Text: func(b fabrictype.Budget) string { return b.Effect }},
+		{Name: "breaches", Wide: true, Text: func(b fabrictype.Budget) string { return strconv.Itoa(b.Breaches) }},
+		{Name: "set by", Wide: true, Text: func(b fabrictype.Budget) string { return setBy(b.Set) }},
 	},
 }
 
 // amountsText shows the amounts of each dimension, such as "usd 3+1/10": spent + reserved / hard limit.
-func amountsText(b api.Budget) string {
+func amountsText(b fabrictype.Budget) string {
 	parts := make([]string, len(b.Amounts))
 	for i, amount := range b.Amounts {
 		parts[i] = fmt.Sprintf("%s %d", amount.Dimension, amount.Spent)
@@ -237,14 +238,14 @@ func (f *budgetFlags) input(r *request) api.BudgetInput {
 	return api.BudgetInput{Budget: r.args[0], Key: f.key, Flow: f.flow, Run: f.run}
 }
 
-func printBudget(r *request, b *api.Budget, err error) error {
+func printBudget(r *request, b *fabrictype.Budget, err error) error {
 	if err != nil {
 		return err
 	}
 	if !r.out.ForPeople() {
 		return r.out.Value(b, b.Name, "")
 	}
-	return output.List(r.out, budgetView, []api.Budget{*b})
+	return output.List(r.out, budgetView, []fabrictype.Budget{*b})
 }
 
 func (a *App) budgetShow() *cobra.Command {
@@ -269,7 +270,7 @@ type budgetChange struct {
 }
 
 // of returns the settings of a budget with the changes of the flags.
-func (b *budgetChange) of(present *api.Budget, given func(flag string) bool) (body api.BudgetSettings) {
+func (b *budgetChange) of(present *fabrictype.Budget, given func(flag string) bool) (body api.BudgetSettings) {
 	body.Hard, body.Soft = map[string]int64{}, map[string]int64{}
 	for _, amount := range present.Amounts {
 		body.Hard[amount.Dimension] = amount.Hard // 0 for a dimension that is counted only
@@ -281,7 +282,7 @@ func (b *budgetChange) of(present *api.Budget, given func(flag string) bool) (bo
 	maps.Copy(body.Soft, b.soft)
 	body.ResetEvery, body.Effect = present.ResetEvery, present.Effect
 	if given("reset-every") {
-		body.ResetEvery = api.Duration{Duration: b.resetEvery}
+		body.ResetEvery = fabrictype.Duration{Duration: b.resetEvery}
 	}
 	if given("effect") {
 		body.Effect = b.effect
@@ -311,7 +312,7 @@ func (a *App) budgetSet() *cobra.Command {
 			return notNegative("reset-every", change.resetEvery)
 		},
 		do: func(r *request) error {
-			b, err := onPresent(func() (*api.Budget, error) {
+			b, err := onPresent(func() (*fabrictype.Budget, error) {
 				in := api.SetBudgetInput{BudgetInput: f.input(r)}
 				present, tag, err := httpclient.CallWithETag(r, r.session.Client, api.GetBudget, in.BudgetInput)
 				switch {
@@ -319,7 +320,7 @@ func (a *App) budgetSet() *cobra.Command {
 					if len(change.hard)+len(change.soft) == 0 {
 						return nil, err
 					}
-					present = &api.Budget{}
+					present = &fabrictype.Budget{}
 					r.note("There was no such budget yet: it is created with these settings, not those of flows.")
 				case err != nil:
 					return nil, err

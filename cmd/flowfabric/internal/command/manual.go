@@ -80,7 +80,7 @@ func summaryLine(c *cobra.Command) string {
 	return line + " [flags]"
 }
 
-// flagLine is a flag with its type and its default, as help has it.
+// flagLine is a flag with its type and its default, in the form of the help.
 func flagLine(f *pflag.Flag) (head, text string) {
 	kind, usage := pflag.UnquoteUsage(f)
 	head = "--" + f.Name

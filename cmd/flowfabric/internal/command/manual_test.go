@@ -12,8 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the pages of the commands and the transcript anew")
 
-// The pages of the documentation are those of the commands.
-func TestPagesOfTheDocumentation(t *testing.T) {
+// The committed pages of the documentation equal the generated ones.
+func TestCommandPagesAreCurrent(t *testing.T) {
 	t.Parallel()
 	const dir = "../../../../docs/reference/command"
 	pages := MarkdownPages(Tree())

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-func TestOperatorsDay(t *testing.T) {
+func TestOperatorRepairsFailedRun(t *testing.T) {
 	eachWay(t, func(t *testing.T, x terminal) {
 		ctx, b := enginetest.Context(t), x.b
 		works := false
@@ -97,7 +97,7 @@ func TestOperatorsDay(t *testing.T) {
 		require.Equal(t, "load", events[1]["node"])
 		text := x.ok("run", "show", "import", "monday")
 		require.Contains(t, text, "disk")
-		require.NotContains(t, text, "\x1b", "what an activity says is no command to the terminal")
+		require.NotContains(t, text, "\x1b", "an activity's text does not control the terminal")
 		text = x.ok("run", "show", "import", "monday", "--values", "100", "--attempts")
 		require.Regexp(t, `load: attempt 1 by ".+" \(build .+\), `, text)
 		require.Contains(t, text, "the run: input ")
@@ -147,7 +147,7 @@ func TestWaitsAndCancels(t *testing.T) {
 		require.Equal(t, "approve", all[0]["flow"])
 		_, stdout, stderr := x.run("inbox", "--limit", "2", "-o", "name")
 		require.Equal(t, 2, strings.Count(stdout, "\n"))
-		require.Contains(t, stderr, "There are more", "a list that is cut says so in every format, beside the output")
+		require.Contains(t, stderr, "There are more", "a cut list is reported in every format, on the error output")
 		require.Empty(t, x.lines("inbox", "--audience", "ops"))
 		require.Contains(t, x.ok("run", "list", "--limit", "1"), "running")
 		x.ok("run", "pause", "approve", "--", "-odd")
@@ -176,7 +176,7 @@ func TestWaitsAndCancels(t *testing.T) {
 	})
 }
 
-// The name of the signal is that of the flag where a wait takes several, and an answer with a key can be repeated.
+// For a wait that takes several signals, a flag names the signal, and an answer with a key can be repeated.
 func TestAnswer(t *testing.T) {
 	eachWay(t, func(t *testing.T, x terminal) {
 		ctx := enginetest.Context(t)
@@ -209,8 +209,8 @@ func TestAnswer(t *testing.T) {
 	})
 }
 
-// Tables show the first elements; what programs read is whole unless they ask for less.
-func TestOnlyTablesAreCut(t *testing.T) {
+// Tables show the first elements; output for programs is complete unless they set a limit.
+func TestListsCutOnlyTables(t *testing.T) {
 	t.Parallel()
 	x := onEngine(t, embeddedBench(t))
 	ctx := enginetest.Context(t)
@@ -352,7 +352,7 @@ func TestLimitsAndBudgets(t *testing.T) {
 		require.Equal(t, "crm", x.lines("limit", "list")[0]["name"])
 		require.Equal(t, 3.0, x.lines("limit", "show", "crm")[0]["at_once"])
 		x.ok("limit", "set", "crm", "--at-once", "4")
-		require.Contains(t, x.ok("limit", "show", "crm"), "10 per 1s", "what is not given stays")
+		require.Contains(t, x.ok("limit", "show", "crm"), "10 per 1s", "settings that are not given stay")
 		x.ok("limit", "set", "crm", "--at-most", "0")
 		require.NotContains(t, x.ok("limit", "show", "crm"), "10 per")
 		require.Contains(t, x.fails(exitUsage, "limit", "set", "crm", "--at-once", "0"), "limit reset")
@@ -372,11 +372,11 @@ func TestLimitsAndBudgets(t *testing.T) {
 	})
 }
 
-// What is not given of a budget stays as it is, also what a flow has declared.
-func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
+// Settings of a budget that are not given remain as they are, also settings that a flow has declared.
+func TestBudgetSetKeepsOtherSettings(t *testing.T) {
 	eachWay(t, func(t *testing.T, x terminal) {
 		ctx := enginetest.Context(t)
-		tenant := runtime.BudgetRef{Name: "tenant", Key: "t9"}
+		tenant := fabrictype.BudgetRef{Name: "tenant", Key: "t9"}
 		f := flow.New[map[string]string, map[string]string]("ask", flow.Budget("tenant", flow.PerKey("tenant"),
 			flow.HardLimit("tokens", 20), flow.Counted("calls"), flow.ResetEvery(time.Hour), flow.OnExceeded(flow.BlockNodes)))
 		flow.Return(f, flow.Waitpoint[map[string]string](f, "gate"))
@@ -390,8 +390,8 @@ func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
 		x.ok("budget", "set", "tenant", "--key", "t9", "--hard", "tokens=12")
 		b, err := x.b.Client.Budget(ctx, tenant)
 		require.NoError(t, err)
-		require.Equal(t, flow.BlockNodes, b.Effect)
-		require.Equal(t, time.Hour, b.Every)
+		require.EqualValues(t, flow.BlockNodes, b.Effect)
+		require.Equal(t, time.Hour, b.ResetEvery.Duration)
 		require.EqualValues(t, 12, b.Amount("tokens").Hard)
 		require.Len(t, b.Amounts, 2, "a dimension that is counted only stays")
 		require.Contains(t, x.ok("budget", "list"), "block")
@@ -400,8 +400,8 @@ func TestBudgetSetChangesOnlyWhatIsGiven(t *testing.T) {
 		x.ok("budget", "set", "tenant", "--key", "t9", "--effect", "cancel")
 		b, err = x.b.Client.Budget(ctx, tenant)
 		require.NoError(t, err)
-		require.Equal(t, flow.BudgetEffect("cancel"), b.Effect)
-		require.Zero(t, b.Every)
+		require.EqualValues(t, flow.BudgetEffect("cancel"), b.Effect)
+		require.Zero(t, b.ResetEvery)
 		require.Zero(t, b.Amount("tokens").Hard)
 		require.EqualValues(t, 10, b.Amount("tokens").Soft)
 		require.Len(t, b.Amounts, 2)
@@ -436,7 +436,7 @@ func TestForkDiffExport(t *testing.T) {
 		require.NotEmpty(t, x.lines("run", "graph", "twice", "a", "--graph", "layout")[0]["states"])
 		require.NotEmpty(t, x.lines("flow", "show", "twice", "--graph", "layout")[0]["nodes"])
 		require.Contains(t, x.ok("run", "show", "twice", "b"), `fork of run "a"`)
-		require.Contains(t, x.ok("run", "export", "twice", "a"), `"Flow":"twice"`)
+		require.Contains(t, x.ok("run", "export", "twice", "a"), `"flow":"twice"`)
 		require.Contains(t, x.ok("run", "graph", "twice", "a", "--graph", "dot"), "digraph")
 		x.fails(exitNotFound, "run", "diff", "twice", "a", "nobody")
 		require.Empty(t, x.lines("flow", "diff", "twice", "twice"))

@@ -40,23 +40,23 @@ func (r *request) lookRun() error {
 	return err
 }
 
-var runView = output.View[api.Run]{
-	Name: func(r api.Run) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
-	Columns: []output.Column[api.Run]{
-		{Name: "flow", Text: func(r api.Run) string { return r.Flow }},
-		{Name: "run", Text: func(r api.Run) string { return r.Run }},
+var runView = output.View[fabrictype.Run]{
+	Name: func(r fabrictype.Run) string { return path(api.RunName{Flow: r.Flow, Run: r.Run}) },
+	Columns: []output.Column[fabrictype.Run]{
+		{Name: "flow", Text: func(r fabrictype.Run) string { return r.Flow }},
+		{Name: "run", Text: func(r fabrictype.Run) string { return r.Run }},
 		{Name: "state", Text: stateText},
-		{Name: "created", Text: func(r api.Run) string { return output.At(r.CreatedAt) }},
-		{Name: "ended", Text: func(r api.Run) string { return output.At(r.ClosedAt) }},
-		{Name: "starts", Wide: true, Text: func(r api.Run) string { return output.At(r.StartsAt) }},
-		{Name: "open", Text: func(r api.Run) string { return fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All) }},
-		{Name: "failed", Text: func(r api.Run) string { return r.FailedNode }},
-		{Name: "key", Wide: true, Text: func(r api.Run) string { return r.Key }},
-		{Name: "tags", Text: func(r api.Run) string { return output.Tags(r.Tags) }},
+		{Name: "created", Text: func(r fabrictype.Run) string { return output.At(r.CreatedAt) }},
+		{Name: "ended", Text: func(r fabrictype.Run) string { return output.At(r.ClosedAt) }},
+		{Name: "starts", Wide: true, Text: func(r fabrictype.Run) string { return output.At(r.StartsAt) }},
+		{Name: "open", Text: func(r fabrictype.Run) string { return fmt.Sprintf("%d/%d", r.Nodes.Open, r.Nodes.All) }},
+		{Name: "failed", Text: func(r fabrictype.Run) string { return r.FailedNode }},
+		{Name: "key", Wide: true, Text: func(r fabrictype.Run) string { return r.Key }},
+		{Name: "tags", Text: func(r fabrictype.Run) string { return output.Tags(r.Tags) }},
 	},
 }
 
-func stateText(r api.Run) string {
+func stateText(r fabrictype.Run) string {
 	state := r.State
 	if !r.PausedAt.IsZero() {
 		state += ", paused"
@@ -64,7 +64,7 @@ func stateText(r api.Run) string {
 	if r.Queued {
 		state += ", queued"
 	}
-	return state
+	return string(state)
 }
 
 func (a *App) runList() *cobra.Command {
@@ -129,7 +129,7 @@ func nowText(n api.RunNow) string {
 }
 
 // explain prints the nodes of runs that run or wait at present.
-func explain(r *request, runs []api.Run) error {
+func explain(r *request, runs []fabrictype.Run) error {
 	const most = 100 // of one request
 	var all []api.RunNow
 	for part := range slices.Chunk(runs, most) {
@@ -217,7 +217,7 @@ func (a *App) startCommand() *cobra.Command {
 				return err
 			}
 			in.Body.ID, in.Body.Tags, in.Body.StartAt = id, tags, at.time
-			in.Body.Delay, in.Body.Deadline = api.Duration{Duration: delay}, api.Duration{Duration: deadline}
+			in.Body.Delay, in.Body.Deadline = fabrictype.Duration{Duration: delay}, fabrictype.Duration{Duration: deadline}
 			if r.cmd.Flags().Changed("priority") {
 				in.Body.Priority = &priority
 			}
@@ -329,7 +329,7 @@ type resultView struct {
 func printResult(r *request, name api.RunName, wait bool) error {
 	in := api.GetResultInput{RunName: name}
 	if wait {
-		in.Wait = api.Duration{Duration: resultWait}
+		in.Wait = fabrictype.Duration{Duration: resultWait}
 	}
 	for {
 		result, err := call(r, api.GetResult, in)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func (a *App) runCancel() *cobra.Command {
@@ -133,26 +134,26 @@ func (a *App) runFork() *cobra.Command {
 	return c
 }
 
-var diffView = output.View[api.NodeDiff]{
-	Name: func(n api.NodeDiff) string { return n.Node },
-	Columns: []output.Column[api.NodeDiff]{
-		{Name: "node", Text: func(n api.NodeDiff) string { return n.Node }},
-		{Name: "differs", Text: func(n api.NodeDiff) string { return strings.Join(n.Differs, ", ") }},
-		{Name: "state", Text: func(n api.NodeDiff) string { return side(n.A).State }},
-		{Name: "other state", Text: func(n api.NodeDiff) string { return side(n.B).State }},
-		{Name: "took", Text: func(n api.NodeDiff) string { return tookText(side(n.A).Took) }},
-		{Name: "other took", Text: func(n api.NodeDiff) string { return tookText(side(n.B).Took) }},
+var diffView = output.View[fabrictype.NodeDiff]{
+	Name: func(n fabrictype.NodeDiff) string { return n.Name },
+	Columns: []output.Column[fabrictype.NodeDiff]{
+		{Name: "node", Text: func(n fabrictype.NodeDiff) string { return n.Name }},
+		{Name: "differs", Text: func(n fabrictype.NodeDiff) string { return strings.Join(n.Differs, ", ") }},
+		{Name: "state", Text: func(n fabrictype.NodeDiff) string { return string(side(n.A).State) }},
+		{Name: "other state", Text: func(n fabrictype.NodeDiff) string { return string(side(n.B).State) }},
+		{Name: "took", Text: func(n fabrictype.NodeDiff) string { return tookText(side(n.A).Took) }},
+		{Name: "other took", Text: func(n fabrictype.NodeDiff) string { return tookText(side(n.B).Took) }},
 	},
 }
 
-func side(n *api.NodeSide) api.NodeSide {
+func side(n *fabrictype.NodeSide) fabrictype.NodeSide {
 	if n == nil {
-		return api.NodeSide{}
+		return fabrictype.NodeSide{}
 	}
 	return *n
 }
 
-func tookText(d api.Duration) string {
+func tookText(d fabrictype.Duration) string {
 	if d.Duration == 0 {
 		return ""
 	}
@@ -183,7 +184,7 @@ func (a *App) runDiff() *cobra.Command {
 	return c
 }
 
-func printDiff(r *request, d *api.RunComparison, all bool) error {
+func printDiff(r *request, d *fabrictype.RunDiff, all bool) error {
 	r.out.Say("run %q of flow %s is %s, run %q of flow %s is %s", d.A.Run, d.A.Flow, d.A.State, d.B.Run, d.B.Flow,
 		d.B.State)
 	for _, part := range []struct {
@@ -194,7 +195,7 @@ func printDiff(r *request, d *api.RunComparison, all bool) error {
 			r.out.Say("the %s differ", part.what)
 		}
 	}
-	var nodes []api.NodeDiff
+	var nodes []fabrictype.NodeDiff
 	for _, n := range d.Nodes {
 		if all || len(n.Differs) > 0 {
 			nodes = append(nodes, n)

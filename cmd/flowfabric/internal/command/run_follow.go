@@ -157,19 +157,19 @@ func (a *App) runLogs() *cobra.Command {
 	return c
 }
 
-var frameView = output.View[api.Frame]{
-	Name: func(f api.Frame) string { return f.Cursor },
-	Columns: []output.Column[api.Frame]{
-		{Name: "time", Least: timeWidth, Text: func(f api.Frame) string { return output.At(f.At) }},
-		{Name: "attempt", Text: func(f api.Frame) string { return strconv.Itoa(f.Attempt) }},
-		{Name: "kind", Least: nameWidth, Text: func(f api.Frame) string { return f.Kind }},
-		{Name: "payload", Text: func(f api.Frame) string {
+var frameView = output.View[fabrictype.Frame]{
+	Name: func(f fabrictype.Frame) string { return f.Cursor },
+	Columns: []output.Column[fabrictype.Frame]{
+		{Name: "time", Least: timeWidth, Text: func(f fabrictype.Frame) string { return output.At(f.At) }},
+		{Name: "attempt", Text: func(f fabrictype.Frame) string { return strconv.Itoa(f.Attempt) }},
+		{Name: "kind", Least: nameWidth, Text: func(f fabrictype.Frame) string { return f.Kind }},
+		{Name: "payload", Text: func(f fabrictype.Frame) string {
 			if f.JSON != nil {
 				return string(f.JSON)
 			}
 			return string(f.Data)
 		}},
-		{Name: "cursor", Wide: true, Text: func(f api.Frame) string { return f.Cursor }},
+		{Name: "cursor", Wide: true, Text: func(f fabrictype.Frame) string { return f.Cursor }},
 	},
 }
 
@@ -191,19 +191,19 @@ func (a *App) runStream() *cobra.Command {
 	return c
 }
 
-var itemView = output.View[api.Item]{
-	Name: func(i api.Item) string { return i.Name },
-	Columns: []output.Column[api.Item]{
-		{Name: "index", Text: func(i api.Item) string { return strconv.Itoa(i.Index) }},
-		{Name: "state", Text: func(i api.Item) string { return i.State }},
-		{Name: "attempts", Text: func(i api.Item) string { return strconv.Itoa(i.Attempts) }},
-		{Name: "result", Text: func(i api.Item) string {
+var itemView = output.View[fabrictype.MapItem]{
+	Name: func(i fabrictype.MapItem) string { return i.Name },
+	Columns: []output.Column[fabrictype.MapItem]{
+		{Name: "index", Text: func(i fabrictype.MapItem) string { return strconv.Itoa(i.Index) }},
+		{Name: "state", Text: func(i fabrictype.MapItem) string { return string(i.State) }},
+		{Name: "attempts", Text: func(i fabrictype.MapItem) string { return strconv.Itoa(i.Attempts) }},
+		{Name: "result", Text: func(i fabrictype.MapItem) string {
 			if i.Result == nil {
 				return ""
 			}
 			return string(i.Result.JSON)
 		}},
-		{Name: "reason", Text: func(i api.Item) string { return i.Reason }},
+		{Name: "reason", Text: func(i fabrictype.MapItem) string { return i.Reason }},
 	},
 }
 
@@ -229,13 +229,13 @@ func (a *App) runItems() *cobra.Command {
 	return c
 }
 
-var turnView = output.View[api.Turn]{
-	Name: func(t api.Turn) string { return path(api.RunName{Flow: t.Flow, Run: t.Run}) },
-	Columns: []output.Column[api.Turn]{
-		{Name: "turn", Text: func(t api.Turn) string { return strconv.Itoa(t.Turn) }},
-		{Name: "flow", Text: func(t api.Turn) string { return t.Flow }},
-		{Name: "run", Text: func(t api.Turn) string { return t.Run }},
-		{Name: "state", Text: func(t api.Turn) string { return t.State }},
+var turnView = output.View[fabrictype.Turn]{
+	Name: func(t fabrictype.Turn) string { return path(api.RunName{Flow: t.Flow, Run: t.Run}) },
+	Columns: []output.Column[fabrictype.Turn]{
+		{Name: "turn", Text: func(t fabrictype.Turn) string { return strconv.Itoa(t.Number) }},
+		{Name: "flow", Text: func(t fabrictype.Turn) string { return t.Flow }},
+		{Name: "run", Text: func(t fabrictype.Turn) string { return t.Run }},
+		{Name: "state", Text: func(t fabrictype.Turn) string { return string(t.State) }},
 	},
 }
 
@@ -274,14 +274,14 @@ func (a *App) runWait() *cobra.Command {
 				return err
 			}
 			if d.State != "succeeded" {
-				return notSuccessful(r.name(), d.State, d.FailedNode, reasonOf(d))
+				return notSuccessful(r.name(), string(d.State), d.FailedNode, reasonOf(d))
 			}
-			return r.out.Value(ended{d.Flow, d.Run, d.State, ""}, path(r.name()), d.State)
+			return r.out.Value(ended{d.Flow, d.Run, string(d.State), ""}, path(r.name()), string(d.State))
 		},
 	})
 }
 
-func reasonOf(d *api.RunDetail) string {
+func reasonOf(d *fabrictype.RunDetail) string {
 	if d.Reason != "" {
 		return d.Reason
 	}
@@ -289,7 +289,7 @@ func reasonOf(d *api.RunDetail) string {
 }
 
 // waitForEnd returns a run that is over. It passes the events until then to see, if that is set.
-func waitForEnd(r *request, see func(fabrictype.Event) error) (*api.RunDetail, error) {
+func waitForEnd(r *request, see func(fabrictype.Event) error) (*fabrictype.RunDetail, error) {
 	for {
 		events := httpclient.Follow(r, r.session.Client, api.FollowRun, api.FollowRunInput{RunName: r.name()})
 		for e, err := range events {

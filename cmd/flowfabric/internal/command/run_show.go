@@ -16,8 +16,8 @@ import (
 )
 
 // describeRun describes a run with all of its nodes.
-func describeRun(r *request, in api.GetRunInput) (*api.RunDetail, error) {
-	var all *api.RunDetail
+func describeRun(r *request, in api.GetRunInput) (*fabrictype.RunDetail, error) {
+	var all *fabrictype.RunDetail
 	for {
 		d, err := call(r, api.GetRun, in)
 		if err != nil {
@@ -35,27 +35,27 @@ func describeRun(r *request, in api.GetRunInput) (*api.RunDetail, error) {
 	}
 }
 
-var nodeView = output.View[api.Node]{
-	Name: func(n api.Node) string { return n.Node },
-	Columns: []output.Column[api.Node]{
-		{Name: "node", Text: func(n api.Node) string { return n.Node }},
-		{Name: "kind", Wide: true, Text: func(n api.Node) string { return n.Kind }},
-		{Name: "activity", Text: func(n api.Node) string { return n.Activity }},
-		{Name: "lane", Wide: true, Text: func(n api.Node) string { return n.Lane }},
-		{Name: "state", Text: func(n api.Node) string { return n.State }},
-		{Name: "attempts", Text: func(n api.Node) string { return strconv.Itoa(n.Attempts) }},
-		{Name: "worker", Wide: true, Text: func(n api.Node) string { return n.Worker }},
-		{Name: "started", Text: func(n api.Node) string { return output.At(n.StartedAt) }},
-		{Name: "completed", Text: func(n api.Node) string { return output.At(n.CompletedAt) }},
-		{Name: "execution", Wide: true, Text: func(n api.Node) string { return n.Execution }},
+var nodeView = output.View[fabrictype.Node]{
+	Name: func(n fabrictype.Node) string { return n.Name },
+	Columns: []output.Column[fabrictype.Node]{
+		{Name: "node", Text: func(n fabrictype.Node) string { return n.Name }},
+		{Name: "kind", Wide: true, Text: func(n fabrictype.Node) string { return string(n.Kind) }},
+		{Name: "activity", Text: func(n fabrictype.Node) string { return n.Activity }},
+		{Name: "lane", Wide: true, Text: func(n fabrictype.Node) string { return n.Lane }},
+		{Name: "state", Text: func(n fabrictype.Node) string { return string(n.State) }},
+		{Name: "attempts", Text: func(n fabrictype.Node) string { return strconv.Itoa(n.Attempts) }},
+		{Name: "worker", Wide: true, Text: func(n fabrictype.Node) string { return n.Worker }},
+		{Name: "started", Text: func(n fabrictype.Node) string { return output.At(n.StartedAt) }},
+		{Name: "completed", Text: func(n fabrictype.Node) string { return output.At(n.CompletedAt) }},
+		{Name: "execution", Wide: true, Text: func(n fabrictype.Node) string { return n.ExecutionID }},
 		{Name: "why", Text: whyText},
 	},
 }
 
 // whyText returns the reason why a node waits, or failed.
-func whyText(n api.Node) string {
+func whyText(n fabrictype.Node) string {
 	text := ""
-	if n.Waiting != nil {
+	if n.Waiting.Reason != "" {
 		text = n.Waiting.String()
 	}
 	if n.Reason != "" {
@@ -94,7 +94,7 @@ func (a *App) runShow() *cobra.Command {
 	return c
 }
 
-func showRun(r *request, d *api.RunDetail) error {
+func showRun(r *request, d *fabrictype.RunDetail) error {
 	if !r.out.ForPeople() {
 		return r.out.Value(d, path(api.RunName{Flow: d.Flow, Run: d.Run}), "")
 	}
@@ -115,9 +115,9 @@ func showNode(r *request, name api.NodeName) error {
 		return err
 	}
 	if !r.out.ForPeople() {
-		return r.out.Value(n, n.Node, "")
+		return r.out.Value(n, n.Name, "")
 	}
-	r.out.Say("node %q: %s", n.Node, n.State)
+	r.out.Say("node %q: %s", n.Name, n.State)
 	if text := whyText(*n); text != "" {
 		r.out.Say("  %s", text)
 	}
@@ -126,7 +126,7 @@ func showNode(r *request, name api.NodeName) error {
 }
 
 // summaryOf describes a run without its nodes.
-func summaryOf(d *api.RunDetail) string {
+func summaryOf(d *fabrictype.RunDetail) string {
 	lines := []string{fmt.Sprintf("run %q of flow %s: %s, created %s", d.Run, d.Flow, d.State, output.At(d.CreatedAt))}
 	add := func(set bool, format string, args ...any) {
 		if set {
@@ -147,7 +147,7 @@ func summaryOf(d *api.RunDetail) string {
 	add(d.FailedNode != "", "node %s failed: %s", d.FailedNode, quoted(d.Reason))
 	add(d.CancelReason != "" || d.CancelledBy != "", "cancelled by %s: %s", quoted(d.CancelledBy),
 		quoted(d.CancelReason))
-	if d.LastRerun != nil {
+	if d.Reruns > 0 {
 		add(true, "run again %s, the last time %s", counted(d.Reruns, "time", "times"), output.At(d.LastRerun.At))
 	}
 	return strings.Join(lines, "\n")
@@ -157,10 +157,10 @@ func summaryOf(d *api.RunDetail) string {
 func quoted(text string) string { return `"` + strings.ReplaceAll(text, "\n", `\n`) + `"` }
 
 // sayDetails prints the values and attempts of a node, as far as they were requested.
-func sayDetails(out *output.Writer, n *api.Node) {
-	sayValues(out, n.Node, n.Input, n.Result)
+func sayDetails(out *output.Writer, n *fabrictype.Node) {
+	sayValues(out, n.Name, n.Input, n.Result)
 	for i := range n.History {
-		sayAttempt(out, n.Node, &n.History[i])
+		sayAttempt(out, n.Name, &n.History[i])
 	}
 }
 
@@ -232,13 +232,13 @@ func (a *App) runWhy() *cobra.Command {
 			var reasons []reason
 			found := len(r.args) < 3
 			for _, n := range d.Nodes {
-				if len(r.args) == 3 && n.Node != r.args[2] {
+				if len(r.args) == 3 && n.Name != r.args[2] {
 					continue
 				}
 				found = true
 				if text := whyText(n); text != "" {
-					line := reason{Node: n.Node, State: n.State, Why: text}
-					if n.Waiting != nil {
+					line := reason{Node: n.Name, State: string(n.State), Why: text}
+					if n.Waiting.Reason != "" {
 						line.Why = strings.TrimPrefix(n.Waiting.Sentence+"; "+n.Reason, "; ")
 						line.Why, line.Remedy = strings.TrimSuffix(line.Why, "; "), n.Waiting.Remedy
 					}
@@ -337,7 +337,7 @@ func (a *App) attemptsCommand() *cobra.Command {
 			var attempts []attemptOf
 			for _, n := range nodes {
 				for _, attempt := range n.History {
-					attempts = append(attempts, attemptOf{n.Node, attempt})
+					attempts = append(attempts, attemptOf{n.Name, attempt})
 				}
 			}
 			return output.List(r.out, attemptView, attempts)
@@ -346,14 +346,14 @@ func (a *App) attemptsCommand() *cobra.Command {
 }
 
 // nodesOf returns the node that the third argument names, or all, with their attempts, and their values if wanted.
-func nodesOf(r *request, values bool) ([]api.Node, error) {
+func nodesOf(r *request, values bool) ([]fabrictype.Node, error) {
 	if len(r.args) == 3 {
 		n, err := call(r, api.GetNode,
 			api.GetNodeInput{NodeName: api.NodeName{RunName: r.name(), Node: r.args[2]}, Values: values})
 		if err != nil {
 			return nil, err
 		}
-		return []api.Node{*n}, nil
+		return []fabrictype.Node{*n}, nil
 	}
 	d, err := describeRun(r,
 		api.GetRunInput{RunName: r.name(), Attempts: true, Values: values, Bytes: describe.MaxValueBytes})
@@ -361,7 +361,7 @@ func nodesOf(r *request, values bool) ([]api.Node, error) {
 		return nil, err
 	}
 	if values {
-		return append([]api.Node{{Input: d.Input, Result: d.Result}}, d.Nodes...), nil
+		return append([]fabrictype.Node{{Input: d.Input, Result: d.Result}}, d.Nodes...), nil
 	}
 	return d.Nodes, nil
 }
@@ -410,10 +410,10 @@ func (a *App) valuesCommand() *cobra.Command {
 			var values []nodeValue
 			for _, n := range nodes {
 				if n.Input != nil {
-					values = append(values, nodeValue{n.Node, "input", n.Input})
+					values = append(values, nodeValue{n.Name, "input", n.Input})
 				}
 				if n.Result != nil {
-					values = append(values, nodeValue{n.Node, "result", n.Result})
+					values = append(values, nodeValue{n.Name, "result", n.Result})
 				}
 			}
 			return output.List(r.out, valueView, values)

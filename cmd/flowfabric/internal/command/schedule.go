@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 func (a *App) scheduleCommand() *cobra.Command {
@@ -21,30 +22,38 @@ func (a *App) scheduleCommand() *cobra.Command {
 		a.scheduleTrigger(), a.scheduleNext(), a.scheduleBackfill(), a.scheduleDelete())
 }
 
-var scheduleView = output.View[api.Schedule]{
-	Name: func(s api.Schedule) string { return s.Name },
-	Columns: []output.Column[api.Schedule]{
-		{Name: "schedule", Text: func(s api.Schedule) string { return s.Name }},
-		{Name: "flow", Text: func(s api.Schedule) string { return s.Flow }},
+var scheduleView = output.View[fabrictype.Schedule]{
+	Name: func(s fabrictype.Schedule) string { return s.Name },
+	Columns: []output.Column[fabrictype.Schedule]{
+		{Name: "schedule", Text: func(s fabrictype.Schedule) string { return s.Name }},
+		{Name: "flow", Text: func(s fabrictype.Schedule) string { return s.Flow }},
 		{Name: "times", Text: timesText},
-		{Name: "next", Text: func(s api.Schedule) string { return output.At(s.NextFire) }},
-		{Name: "last run", Text: func(s api.Schedule) string { return s.LastRun }},
-		{Name: "state", Text: func(s api.Schedule) string { return s.LastRunState }},
-		{Name: "paused", Text: func(s api.Schedule) string {
+		{Name: "next", Text: func(s fabrictype.Schedule) string { return output.At(s.NextFire) }},
+		{Name: "last run", Text: func(s fabrictype.Schedule) string { return s.LastRun }},
+		{Name: "state", Text: func(s fabrictype.Schedule) string { return string(s.LastRunState) }},
+		{Name: "paused", Text: func(s fabrictype.Schedule) string {
 			if s.PausedAt.IsZero() {
 				return ""
 			}
 			return "since " + output.At(s.PausedAt) + " " + s.PauseReason
 		}},
-		{Name: "overlap", Wide: true, Text: func(s api.Schedule) string { return s.Overlap }},
-		{Name: "started", Wide: true, Text: func(s api.Schedule) string { return strconv.FormatInt(s.Started, 10) }},
-		{Name: "skipped", Wide: true, Text: func(s api.Schedule) string { return strconv.FormatInt(s.Skipped, 10) }},
-		{Name: "missed", Wide: true, Text: func(s api.Schedule) string { return strconv.FormatInt(s.Missed, 10) }},
-		{Name: "failed", Wide: true, Text: func(s api.Schedule) string { return strconv.FormatInt(s.Failed, 10) }},
+		{Name: "overlap", Wide: true, Text: func(s fabrictype.Schedule) string { return string(s.Overlap) }},
+		{
+			Name: "started", Wide: true, Text: func(s fabrictype.Schedule) string { return strconv.FormatInt(s.Started, 10) },
+		},
+		{
+			Name: "skipped", Wide: true, Text: func(s fabrictype.Schedule) string { return strconv.FormatInt(s.Skipped, 10) },
+		},
+		{
+			Name: "missed", Wide: true, Text: func(s fabrictype.Schedule) string { return strconv.FormatInt(s.Missed, 10) },
+		},
+		{
+			Name: "failed", Wide: true, Text: func(s fabrictype.Schedule) string { return strconv.FormatInt(s.Failed, 10) },
+		},
 	},
 }
 
-func timesText(s api.Schedule) string {
+func timesText(s fabrictype.Schedule) string {
 	if s.Cron == "" {
 		return "every " + s.Every.String()
 	}
@@ -65,14 +74,14 @@ func (a *App) scheduleList() *cobra.Command {
 	})
 }
 
-var fireView = output.View[api.Fire]{
-	Name: func(f api.Fire) string { return f.Run },
-	Columns: []output.Column[api.Fire]{
-		{Name: "time", Text: func(f api.Fire) string { return output.At(f.At) }},
-		{Name: "outcome", Text: func(f api.Fire) string { return f.Outcome }},
-		{Name: "count", Text: func(f api.Fire) string { return strconv.FormatInt(f.Count, 10) }},
-		{Name: "run", Text: func(f api.Fire) string { return f.Run }},
-		{Name: "reason", Text: func(f api.Fire) string { return f.Reason }},
+var fireView = output.View[fabrictype.ScheduleFire]{
+	Name: func(f fabrictype.ScheduleFire) string { return f.Run },
+	Columns: []output.Column[fabrictype.ScheduleFire]{
+		{Name: "time", Text: func(f fabrictype.ScheduleFire) string { return output.At(f.At) }},
+		{Name: "outcome", Text: func(f fabrictype.ScheduleFire) string { return string(f.Outcome) }},
+		{Name: "count", Text: func(f fabrictype.ScheduleFire) string { return strconv.FormatInt(f.Count, 10) }},
+		{Name: "run", Text: func(f fabrictype.ScheduleFire) string { return f.Run }},
+		{Name: "reason", Text: func(f fabrictype.ScheduleFire) string { return f.Reason }},
 	},
 }
 
@@ -88,7 +97,7 @@ func (a *App) scheduleShow() *cobra.Command {
 
 func (r *request) schedule() api.ScheduleInput { return api.ScheduleInput{Schedule: r.args[0]} }
 
-func printSchedule(r *request, s *api.Schedule, err error) error {
+func printSchedule(r *request, s *fabrictype.Schedule, err error) error {
 	if err != nil {
 		return err
 	}
@@ -175,7 +184,7 @@ func (a *App) scheduleCreate() *cobra.Command {
 				return err
 			}
 			b.Flow, b.Timing = r.args[1], f.timing()
-			b.CatchUp, b.Overlap, b.QueueLimit = api.Duration{Duration: f.catchUp}, f.overlap, f.queueLimit
+			b.CatchUp, b.Overlap, b.QueueLimit = fabrictype.Duration{Duration: f.catchUp}, f.overlap, f.queueLimit
 			b.Tags, b.FireTimeField, b.StartPaused, b.PauseReason = f.tags, f.fireField, paused, reason
 			s, err := call(r, api.SetSchedule, in)
 			return printSchedule(r, s, err)
@@ -190,8 +199,8 @@ func (a *App) scheduleCreate() *cobra.Command {
 // timing is when the schedule fires, by the flags.
 func (f *scheduleFlags) timing() api.Timing {
 	return api.Timing{
-		Cron: f.cron, TimeZone: f.zone, Every: api.Duration{Duration: f.every}, StartingAt: f.starting.time,
-		EndingAt: f.ending.time, Jitter: api.Duration{Duration: f.jitter},
+		Cron: f.cron, TimeZone: f.zone, Every: fabrictype.Duration{Duration: f.every}, StartingAt: f.starting.time,
+		EndingAt: f.ending.time, Jitter: fabrictype.Duration{Duration: f.jitter},
 	}
 }
 
@@ -214,10 +223,10 @@ func (f *scheduleFlags) changedTiming(r *request) (*api.Timing, error) {
 		Jitter: s.Jitter,
 	}
 	if given("cron") {
-		t.Cron, t.Every = f.cron, api.Duration{}
+		t.Cron, t.Every = f.cron, fabrictype.Duration{}
 	}
 	if given("every") {
-		t.Cron, t.TimeZone, t.Every = "", "", api.Duration{Duration: f.every}
+		t.Cron, t.TimeZone, t.Every = "", "", fabrictype.Duration{Duration: f.every}
 	}
 	if given("time-zone") {
 		t.TimeZone = f.zone
@@ -229,7 +238,7 @@ func (f *scheduleFlags) changedTiming(r *request) (*api.Timing, error) {
 		t.EndingAt = f.ending.time
 	}
 	if given("jitter") {
-		t.Jitter = api.Duration{Duration: f.jitter}
+		t.Jitter = fabrictype.Duration{Duration: f.jitter}
 	}
 	return &t, nil
 }
@@ -257,7 +266,7 @@ func (a *App) scheduleEdit() *cobra.Command {
 				return err
 			}
 			b.Overlap = ifGiven(given("overlap"), f.overlap)
-			b.CatchUp = ifGiven(given("catch-up"), api.Duration{Duration: f.catchUp})
+			b.CatchUp = ifGiven(given("catch-up"), fabrictype.Duration{Duration: f.catchUp})
 			b.QueueLimit = ifGiven(given("queue-limit"), f.queueLimit)
 			b.FireTimeField = ifGiven(given("fire-time-field"), f.fireField)
 			if given("tag") {

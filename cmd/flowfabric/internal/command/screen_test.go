@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// newPTY returns a terminal of the system: what a program has, and what a person has.
+// newPTY returns both ends of a terminal of the system: the program's and the person's.
 func newPTY(t *testing.T, columns, rows uint16) (program *os.File, person *viewer) {
 	t.Helper()
 	file, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -114,8 +114,8 @@ func TestTopOnATerminal(t *testing.T) {
 	require.Zero(t, <-ended)
 }
 
-// On a terminal, what destroys asks first.
-func TestQuestionOnATerminal(t *testing.T) {
+// On a terminal, destructive commands ask for confirmation first.
+func TestDestructiveCommandAsksOnTerminal(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)
 	x := onEngine(t, b)
@@ -140,7 +140,7 @@ func TestQuestionOnATerminal(t *testing.T) {
 }
 
 // A picture that is higher than the terminal is cut.
-func TestScreenIsCut(t *testing.T) {
+func TestScreenCutsPictureToTerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	s := &screen{to: &out, size: func() (int, int) { return 10, 4 }}

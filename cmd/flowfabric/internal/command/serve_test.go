@@ -130,8 +130,8 @@ func TestServerReadsTheEnvironment(t *testing.T) {
 	require.Contains(t, errs.String(), "FF_PORT must be a number")
 }
 
-// What cannot be served is refused.
-func TestServingIsChecked(t *testing.T) {
+// Addresses and engines that cannot be served are refused.
+func TestServeRefusesInvalidConfig(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
 	x.where.URL = ""

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/flowfabric/flowfabric-go/api"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
 // arrivalFlags set how a run may start by its key.
@@ -90,12 +91,13 @@ func (a *arrivalFlags) fill(run *api.NewRun) {
 		}
 	case a.debounce != 0:
 		run.Debounce = &api.StartDebounce{
-			Key: a.key, Quiet: api.Duration{Duration: a.debounce}, AtMost: api.Duration{Duration: a.atMost},
+			Key: a.key, Quiet: fabrictype.Duration{Duration: a.debounce},
+			AtMost:  fabrictype.Duration{Duration: a.atMost},
 			Collect: a.collect, MaxInputs: a.maxInputs,
 		}
 	case a.key != "":
 		run.Key = &api.StartKey{
-			Key: a.key, AtOnce: a.atOnce, WhenTaken: a.whenTaken, UniqueFor: api.Duration{Duration: a.uniqueFor},
+			Key: a.key, AtOnce: a.atOnce, WhenTaken: a.whenTaken, UniqueFor: fabrictype.Duration{Duration: a.uniqueFor},
 		}
 	}
 }

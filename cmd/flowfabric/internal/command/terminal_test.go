@@ -65,7 +65,7 @@ func eachWay(t *testing.T, test func(t *testing.T, x terminal)) {
 	}
 }
 
-// environment has no profiles and no URL but that of the terminal.
+// environment has no profiles, and no URL except the terminal's.
 func (x terminal) environment(name string) string {
 	switch name {
 	case "FLOWFABRIC_URL":

@@ -28,7 +28,7 @@ type load struct {
 	Workers   int            `json:"workers"`
 	Used      int            `json:"used"`
 	Slots     int            `json:"slots"`
-	lanes     []api.Lane
+	lanes     []fabrictype.Lane
 	workers   []fabrictype.Worker
 }
 

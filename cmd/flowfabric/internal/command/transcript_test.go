@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// typed is what a person types in the transcript. A line that begins with "!" may fail.
+// typed are the commands of the transcript. A line that begins with "!" may fail.
 const typed = `
 start charge --id a --input 7 --tag shop.id=north
 run wait charge/a
@@ -96,7 +96,7 @@ audit --limit 3 --columns action,name,detail
 !execution show {fp:1}:00000000-0000-4000-8000-000000000000
 `
 
-// stable replaces what differs from one session to another.
+// stable replaces texts that differ from one session to another.
 var stable = []struct {
 	pattern *regexp.Regexp
 	text    string
@@ -175,7 +175,7 @@ func prepareTranscript(t *testing.T, b *enginetest.Bench) {
 	})
 }
 
-// transcript types the session and returns what is printed, with stable fields.
+// transcript types the session and returns its output, with stable fields.
 func transcript(x terminal) string {
 	x.t.Helper()
 	var text strings.Builder

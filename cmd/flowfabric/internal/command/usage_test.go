@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Calls that make no sense are refused before anything is opened, with what is wrong.
+// Senseless calls are refused before anything is opened, with the reason.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
@@ -70,7 +70,7 @@ func TestUsage(t *testing.T) {
 }
 
 // A command creates no engine: without one it fails and does not change the directory.
-func TestNoEngineIsMade(t *testing.T) {
+func TestCommandsCreateNoEngine(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
 	for _, dir := range []string{filepath.Join(empty, "missing"), empty} {
@@ -88,7 +88,7 @@ func TestNoEngineIsMade(t *testing.T) {
 }
 
 // A directory of an embedded engine is used in place, with its prefix and namespace.
-func TestDirectory(t *testing.T) {
+func TestCommandsOnDirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	engine, err := runtime.Open(t.Context(), "embedded:"+dir, runtime.OpenConfig{Prefix: "x"})
@@ -100,8 +100,8 @@ func TestDirectory(t *testing.T) {
 	require.Equal(t, connect.DefaultActor, x.lines("--prefix", "x", "info")[0]["principal"].(map[string]any)["name"])
 }
 
-// What fails prints no head of a table without rows.
-func TestNoHeadBeforeAnError(t *testing.T) {
+// A command that fails prints no head of a table without rows.
+func TestFailedListPrintsNoHeader(t *testing.T) {
 	t.Parallel()
 	b := embeddedBench(t)
 	x := onEngine(t, b)
@@ -115,7 +115,7 @@ func TestNoHeadBeforeAnError(t *testing.T) {
 	}
 }
 
-// The lines are what a server takes, without an engine.
+// The printed lines are commands for a server; no engine is needed to print them.
 func TestACL(t *testing.T) {
 	t.Parallel()
 	x := nowhere(t)
@@ -163,7 +163,7 @@ func TestEveryOperationHasACommand(t *testing.T) {
 	}
 }
 
-// Profiles name what commands are about; flags and the environment win.
+// Profiles name the engine or server of commands; flags and the environment override them.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -37,8 +37,8 @@ func commands(t *testing.T, kind testserver.Kind) string {
 	return dir
 }
 
-// The commands of docs/how-to/set-up-users.md make users as they stand there: the deployer loads the library, the
-// application works, the operator backs up, and nobody else comes in.
+// The commands of docs/how-to/set-up-users.md make users as the page describes: the deployer loads the library, the
+// application works, the operator backs up, and other users have no access.
 func TestUsersPage(t *testing.T) {
 	t.Parallel()
 	testserver.SideBySide(t, testserver.Servers(t), func(t *testing.T, kind testserver.Kind) {
@@ -74,7 +74,7 @@ func TestUsersPage(t *testing.T) {
 			}
 			last = run(block)
 		}
-		require.Contains(t, last, "CONFIG GET", "what the application may not look at")
+		require.Contains(t, last, "CONFIG GET", "settings that the application may not read")
 		_, err = runtime.Open(ctx, server.URL(), runtime.OpenConfig{})
 		require.ErrorIs(t, err, enginecore.ErrUnauthorized)
 

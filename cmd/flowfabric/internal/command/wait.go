@@ -15,22 +15,24 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-var waitView = output.View[api.Wait]{
-	Name: func(w api.Wait) string { return path(api.RunName{Flow: w.Flow, Run: w.Run}) + " " + w.Node },
-	Columns: []output.Column[api.Wait]{
-		{Name: "flow", Text: func(w api.Wait) string { return w.Flow }},
-		{Name: "run", Text: func(w api.Wait) string { return w.Run }},
-		{Name: "node", Text: func(w api.Wait) string { return w.Node }},
-		{Name: "step", Text: func(w api.Wait) string { return w.Step }},
-		{Name: "state", Text: func(w api.Wait) string { return w.State }},
-		{Name: "title", Text: func(w api.Wait) string { return w.Title }},
-		{Name: "question", Wide: true, Text: func(w api.Wait) string { return w.Question }},
-		{Name: "audience", Wide: true, Text: func(w api.Wait) string { return strings.Join(w.Audience, ",") }},
-		{Name: "opened", Text: func(w api.Wait) string { return output.At(w.OpenedAt) }},
-		{Name: "timeout", Text: func(w api.Wait) string { return output.At(w.TimeoutAt) }},
-		{Name: "signals", Text: func(w api.Wait) string { return strings.Join(w.Signals, ",") }},
-		{Name: "received", Text: func(w api.Wait) string { return fmt.Sprintf("%d of %d", w.Received, w.Needed) }},
-		{Name: "id", Wide: true, Text: func(w api.Wait) string { return w.ID }},
+var waitView = output.View[fabrictype.Wait]{
+	Name: func(w fabrictype.Wait) string { return path(api.RunName{Flow: w.Flow, Run: w.Run}) + " " + w.Node },
+	Columns: []output.Column[fabrictype.Wait]{
+		{Name: "flow", Text: func(w fabrictype.Wait) string { return w.Flow }},
+		{Name: "run", Text: func(w fabrictype.Wait) string { return w.Run }},
+		{Name: "node", Text: func(w fabrictype.Wait) string { return w.Node }},
+		{Name: "step", Text: func(w fabrictype.Wait) string { return w.Step }},
+		{Name: "state", Text: func(w fabrictype.Wait) string { return string(w.State) }},
+		{Name: "title", Text: func(w fabrictype.Wait) string { return w.Title }},
+		{Name: "question", Wide: true, Text: func(w fabrictype.Wait) string { return w.Question }},
+		{Name: "audience", Wide: true, Text: func(w fabrictype.Wait) string { return strings.Join(w.Audience, ",") }},
+		{Name: "opened", Text: func(w fabrictype.Wait) string { return output.At(w.OpenedAt) }},
+		{Name: "timeout", Text: func(w fabrictype.Wait) string { return output.At(w.TimeoutAt) }},
+		{Name: "signals", Text: func(w fabrictype.Wait) string { return strings.Join(w.Signals, ",") }},
+		{
+			Name: "received", Text: func(w fabrictype.Wait) string { return fmt.Sprintf("%d of %d", w.Received, w.Needed) },
+		},
+		{Name: "id", Wide: true, Text: func(w fabrictype.Wait) string { return w.ID }},
 	},
 }
 
@@ -109,25 +111,25 @@ func (f *signalFlags) body(r *request, name string) (b api.SignalBody, err error
 	return b, err
 }
 
-func printDelivery(r *request, d *api.Delivery, err error) error {
+func printDelivery(r *request, d *fabrictype.SignalResult, err error) error {
 	if err != nil {
 		return err
 	}
-	text := d.Outcome
-	if d.Outcome == string(fabrictype.SignalAccepted) && !d.Counts {
+	text := string(d.Outcome)
+	if d.Outcome == fabrictype.SignalAccepted && !d.Counts {
 		text += ", but it does not count for the wait"
 	}
-	return r.out.Value(d, d.Outcome, text)
+	return r.out.Value(d, string(d.Outcome), text)
 }
 
 // waitsAt returns the waits of a run itself, not of its child runs, that have the node and the step, where they are
 // given. All open ones, or with closed the ended ones too.
-func waitsAt(r *request, node, step string, closed bool) ([]api.Wait, error) {
+func waitsAt(r *request, node, step string, closed bool) ([]fabrictype.Wait, error) {
 	waits, err := call(r, api.ListRunWaits, api.ListRunWaitsInput{RunName: r.name(), Closed: closed})
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(waits.Items, func(w api.Wait) bool {
+	return slices.DeleteFunc(waits.Items, func(w fabrictype.Wait) bool {
 		return w.Flow != r.args[0] || w.Run != r.args[1] || node != "" && w.Node != node || step != "" && w.Step != step
 	}), nil
 }
@@ -135,14 +137,14 @@ func waitsAt(r *request, node, step string, closed bool) ([]api.Wait, error) {
 // theWait returns the wait of a run that an answer is for: the only open one, or the wait of the node and the step.
 // With a key, which makes the answer repeatable, it is the closed wait where none is open. A closed wait is returned
 // without its id, so that the reply has the effect of the first answer.
-func theWait(r *request, node, step, key string) (api.Wait, error) {
+func theWait(r *request, node, step, key string) (fabrictype.Wait, error) {
 	open, err := waitsAt(r, node, step, false)
 	if err != nil {
-		return api.Wait{}, err
+		return fabrictype.Wait{}, err
 	}
 	if len(open) == 0 && key != "" {
 		if open, err = waitsAt(r, node, step, true); err != nil {
-			return api.Wait{}, err
+			return fabrictype.Wait{}, err
 		}
 		for i := range open {
 			open[i].ID = ""
@@ -159,11 +161,13 @@ func theWait(r *request, node, step, key string) (api.Wait, error) {
 		if step != "" {
 			text += " with step " + strconv.Quote(step)
 		}
-		return api.Wait{}, &api.Problem{Status: 404, Code: "wait_not_found", Detail: text}
+		return fabrictype.Wait{}, &api.Problem{Status: 404, Code: "wait_not_found", Detail: text}
 	}
-	return api.Wait{}, usage("%s has %d open waits: name the NODE, and --step for one of its steps: %s",
+	return fabrictype.Wait{}, usage("%s has %d open waits: name the NODE, and --step for one of its steps: %s",
 		runText(r.name()), len(open),
-		strings.Join(names(open, func(w api.Wait) string { return strings.TrimSuffix(w.Node+" "+w.Step, " ") }), ", "))
+		strings.Join(
+			names(open, func(w fabrictype.Wait) string { return strings.TrimSuffix(w.Node+" "+w.Step, " ") }), ", ",
+		))
 }
 
 func (a *App) answerCommand() *cobra.Command {
@@ -194,7 +198,7 @@ func (a *App) answerCommand() *cobra.Command {
 			if len(r.args) == 3 {
 				node = r.args[2]
 			}
-			w := api.Wait{Node: node, Step: step}
+			w := fabrictype.Wait{Node: node, Step: step}
 			if node == "" || step == "" || name == "" {
 				var err error
 				if w, err = theWait(r, node, step, f.idempotencyKey); err != nil {
@@ -228,7 +232,7 @@ func (a *App) answerCommand() *cobra.Command {
 
 // signalName returns the name of the signal: the one that is given, the only one that the wait takes, or of several the
 // one that the flags have the name of.
-func signalName(name string, w api.Wait, approve, reject bool) (string, error) {
+func signalName(name string, w fabrictype.Wait, approve, reject bool) (string, error) {
 	switch {
 	case name != "":
 		return name, nil
@@ -310,7 +314,7 @@ func (a *App) waitShow() *cobra.Command {
 			if !r.out.ForPeople() {
 				return r.out.Value(w, waitView.Name(*w), "")
 			}
-			return output.List(r.out, waitView, []api.Wait{*w})
+			return output.List(r.out, waitView, []fabrictype.Wait{*w})
 		},
 	})
 }
@@ -348,7 +352,7 @@ func (r *request) wait() (api.WaitName, error) {
 			return name, nil
 		case len(at) > 1:
 			return name, usage("node %q has %d waits: name one by its id: %s", r.args[2], len(at), strings.Join(
-				names(at, func(w api.Wait) string { return strings.TrimSuffix(w.ID+" "+w.Step, " ") }), ", "))
+				names(at, func(w fabrictype.Wait) string { return strings.TrimSuffix(w.ID+" "+w.Step, " ") }), ", "))
 		}
 	}
 	return name, nil

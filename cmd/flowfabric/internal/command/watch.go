@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/api"
 	"github.com/flowfabric/flowfabric-go/cmd/flowfabric/internal/output"
+	"github.com/flowfabric/flowfabric-go/fabrictype"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 )
 
@@ -27,7 +28,7 @@ func (a *App) runWatch() *cobra.Command {
 			"The exit code is 0 for a run that succeeded and 4 for any other.",
 		calls: []api.Entry{api.FollowRun, api.GetRun}, columns: eventView.ColumnNames(),
 		do: func(r *request) error {
-			var d *api.RunDetail
+			var d *fabrictype.RunDetail
 			var err error
 			if s := newScreen(r.cmd.OutOrStdout()); s != nil && r.out.ForPeople() {
 				d, err = watchOn(r, s)
@@ -41,7 +42,7 @@ func (a *App) runWatch() *cobra.Command {
 			case err != nil:
 				return err
 			case d.State != "succeeded":
-				return notSuccessful(r.name(), d.State, d.FailedNode, reasonOf(d))
+				return notSuccessful(r.name(), string(d.State), d.FailedNode, reasonOf(d))
 			}
 			return nil
 		},
@@ -49,7 +50,7 @@ func (a *App) runWatch() *cobra.Command {
 }
 
 // watchOn draws a run whenever something happens in it, and every second while it runs.
-func watchOn(r *request, s *screen) (*api.RunDetail, error) {
+func watchOn(r *request, s *screen) (*fabrictype.RunDetail, error) {
 	happened, over := make(chan struct{}, 1), make(chan error, 1)
 	go func() {
 		in := api.FollowRunInput{RunName: r.name()}
@@ -106,7 +107,7 @@ var marks = map[string]string{
 }
 
 // pictureOf returns the lines that show a run.
-func pictureOf(d *api.RunDetail, now time.Time) []string {
+func pictureOf(d *fabrictype.RunDetail, now time.Time) []string {
 	end := d.ClosedAt
 	if end.IsZero() {
 		end = now
@@ -117,18 +118,18 @@ func pictureOf(d *api.RunDetail, now time.Time) []string {
 	var table bytes.Buffer
 	w := tabwriter.NewWriter(&table, 0, 4, 2, ' ', 0)
 	for _, n := range d.Nodes {
-		mark := marks[n.State]
+		mark := marks[string(n.State)]
 		if mark == "" {
 			mark = "·"
 		}
-		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\n", mark, output.Visible(n.Node), n.State, lasted(n, now),
+		fmt.Fprintf(w, "%s %s\t%s\t%s\t%s\n", mark, output.Visible(n.Name), n.State, lasted(n, now),
 			output.Visible(progressText(n)))
 	}
 	_ = w.Flush() // to memory
 	return append(lines, strings.Split(strings.TrimSuffix(table.String(), "\n"), "\n")...)
 }
 
-func lasted(n api.Node, now time.Time) string {
+func lasted(n fabrictype.Node, now time.Time) string {
 	if n.StartedAt.IsZero() {
 		return ""
 	}
@@ -139,7 +140,7 @@ func lasted(n api.Node, now time.Time) string {
 	return max(0, end.Sub(n.StartedAt)).Round(100 * time.Millisecond).String()
 }
 
-func progressText(n api.Node) string {
+func progressText(n fabrictype.Node) string {
 	switch {
 	case n.Child != nil && n.Child.Total > 0 && n.Child.Open > 0:
 		return fmt.Sprintf("%d of %d done", n.Child.Total-n.Child.Open, n.Child.Total)

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What people are asked about names the engine, and never a user or a password.
+// A question of a command names the engine, and never a user or a password.
 func TestShownURL(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{

@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzVisible prints any text: nothing of it acts on the terminal, and what has nothing to hide stays as it is.
+// FuzzVisible prints any text: no part of it acts on the terminal, and text without control characters is printed
+// unchanged.
 func FuzzVisible(f *testing.F) {
 	for _, seed := range []string{"plain", "a\x1b[2J", "\u009b31m", "\u202eabc", "\xff\xfe", "a\nb", `\x1b`, "\u2028", "🏳️‍🌈", "\"\x7f\""} {
 		f.Add(seed)
@@ -18,7 +19,7 @@ func FuzzVisible(f *testing.F) {
 		got := Visible(text)
 		require.True(t, utf8.ValidString(got))
 		require.False(t, strings.ContainsFunc(got, isHidden), "%q", got)
-		require.Equal(t, got, Visible(got), "what was printed is printed as it is")
+		require.Equal(t, got, Visible(got), "printed text is printed unchanged")
 		require.False(t, strings.ContainsFunc(strings.ReplaceAll(VisibleLines(text), "\n", ""), isHidden))
 		shown, err := VisibleJSON(map[string]string{"text": text})
 		require.NoError(t, err)

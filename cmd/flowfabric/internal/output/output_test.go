@@ -58,7 +58,7 @@ func TestHiddenCharactersInYAML(t *testing.T) {
 	requireHarmless(t, text)
 	var back []thing
 	require.NoError(t, yaml.Unmarshal([]byte(text), &back))
-	require.Equal(t, nasty, back[0].Name, "what is shown as YAML is exact")
+	require.Equal(t, nasty, back[0].Name, "YAML is exact")
 }
 
 func TestStream(t *testing.T) {

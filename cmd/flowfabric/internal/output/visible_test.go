@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nasty has what terminals obey: C0, delete, C1 (CSI as one character), overrides and isolates of direction, tags,
-// separators.
+// nasty contains characters that control terminals: C0, delete, C1 (CSI as one character), overrides and isolates of
+// direction, tags, separators.
 const nasty = "a\x1b[31m\r\n\t\x00\x7f\u009b2J\u202eb\u2066\u200b\ufeff\U000e0041\u2028z"
 
 const shown = `a\x1b[31m\r\n\t\x00\x7f\u009b2J\u202eb\u2066\u200b\ufeff\U000e0041\u2028z`
@@ -28,7 +28,7 @@ func TestVisible(t *testing.T) {
 	require.False(t, strings.ContainsFunc(line, isHidden))
 	var back map[string]string
 	require.NoError(t, json.Unmarshal([]byte(line), &back))
-	require.Equal(t, map[string]string{nasty: nasty}, back, "what is shown as JSON is exact")
+	require.Equal(t, map[string]string{nasty: nasty}, back, "JSON is exact")
 }
 
 // requireHarmless fails when a terminal would do anything else than show the text and its line breaks.

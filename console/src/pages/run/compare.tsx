@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { get } from "../../api/client";
-import type { RunComparison as Comparison, NodeSide, Page, Run, RunDetail } from "../../api/types";
+import type { RunDiff as Comparison, NodeSide, Page, Run, RunDetail } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { runPath, setQuery } from "../../app/router";
 import { useSession } from "../../app/session";

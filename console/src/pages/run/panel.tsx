@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, post } from "../../api/client";
 import type { RunPath } from "../../api/operations";
-import type { Attempt, Child, Item, Operations, Page, Node as RunNode, ReceivedSignal as Signal, Wait } from "../../api/types";
+import type { Attempt, ChildRun as Child, MapItem as Item, Operations, Page, Node as RunNode, ReceivedSignal as Signal, Wait } from "../../api/types";
 import { useLoad } from "../../app/load";
 import { usePrefs } from "../../app/prefs";
 import { href, Link, runPath, setQuery, useQuery } from "../../app/router";

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { get, post, remove } from "../../api/client";
-import type { Fire, Page, Schedule } from "../../api/types";
+import type { Page, Schedule, ScheduleFire as Fire } from "../../api/types";
 import { useFeed } from "../../app/live";
 import { useLoad } from "../../app/load";
 import { go, href, Link, runPath } from "../../app/router";

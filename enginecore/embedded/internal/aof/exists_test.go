@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What Open leaves in a directory before anything is kept there is no engine; each file that says that something was
-// kept is one, whatever has become of the others.
+// A directory in which Open has stored no data yet is not an engine. A directory with any file that shows stored data
+// is one, whatever the state of the other files.
 func TestExists(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -25,7 +25,7 @@ type Failure struct {
 
 // Error describes the failure, its effect and the next step.
 func (r *Failure) Error() string {
-	text := fmt.Sprintf("the log cannot be %s: %s: %v; calls are refused until the data is on disk again, which is tried by itself; nothing is lost meanwhile", r.doing, r.path, r.cause)
+	text := fmt.Sprintf("the log cannot be %s: %s: %v; calls are refused until the data is on disk again, which the engine retries by itself; no data is lost", r.doing, r.path, r.cause)
 	if r.later != nil && r.later.Error() != r.cause.Error() {
 		text += fmt.Sprintf(" (the last try: %v)", r.later)
 	}
@@ -173,10 +173,10 @@ func (l *Log) reread(ctx context.Context) (Data, error) {
 	data := l.db.NewData()
 	ld := &loader{d: &l.disk, data: data, known: &manifest{gen: l.gen, seq: l.seq}, upTo: l.size}
 	if err := ld.load(ctx); err != nil {
-		return nil, fmt.Errorf("what is kept cannot be read again: %w", err)
+		return nil, fmt.Errorf("the stored data cannot be read again: %w", err)
 	}
 	if ld.seq != l.seq {
-		return nil, fmt.Errorf("what is kept cannot be read again: %w",
+		return nil, fmt.Errorf("the stored data cannot be read again: %w",
 			&CorruptError{Path: l.file.Name(), Offset: l.size,
 				Reason: fmt.Sprintf("it ends with record %d instead of %d", ld.seq-1, l.seq-1)})
 	}

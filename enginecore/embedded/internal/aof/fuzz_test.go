@@ -78,7 +78,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzManifest reads any bytes as a manifest. What is accepted is what is written.
+// FuzzManifest reads any bytes as a manifest. An accepted manifest is written as the same bytes.
 func FuzzManifest(f *testing.F) {
 	f.Add(manifest{1, 3, Always}.text())
 	f.Add(manifest{1<<64 - 1, 1<<64 - 1, Never}.text())

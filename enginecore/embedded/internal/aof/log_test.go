@@ -147,7 +147,7 @@ func (f namedFile) Name() string { return f.name }
 func TestFullDevice(t *testing.T) {
 	device, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
-		t.Skip("there is no /dev/full:", err)
+		t.Skip("/dev/full is missing:", err)
 	}
 	o := Options{Dir: t.TempDir()}
 	d := openWords(t, o)

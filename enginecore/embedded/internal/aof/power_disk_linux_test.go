@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// sectorSize is what a disk writes at once, in bytes. A sector that is being written when the power fails may be torn.
+// sectorSize is the unit in bytes that a disk writes at once. A power cut may tear a sector that is being written.
 const sectorSize = 512
 
 // inode identifies a file, whatever its name.
@@ -22,8 +22,9 @@ type inode uint64
 // names are the entries of a directory.
 type names map[string]inode
 
-// powerDisk follows what a log does to a directory, and knows which states a power cut may leave: what was synced, and of
-// the rest any part. Contents count as kept when their file was synced, names when their directory was.
+// powerDisk records the operations of a log on a directory, and computes the states that a power cut may leave: all
+// synced data, and any part of the rest. Contents are durable once their file was synced, names once their directory
+// was.
 type powerDisk struct {
 	t   *testing.T
 	dir string
@@ -32,10 +33,10 @@ type powerDisk struct {
 
 	mu         sync.Mutex
 	operations int
-	// contents has what was synced last of each file, and behind it each content since. A file that was never synced
-	// begins with an empty one.
+	// contents has for each file its last synced content, followed by each content since. A file that was never synced
+	// begins with an empty content.
 	contents map[inode][][]byte
-	// entries has what was synced last of the directory, and behind it what it had since.
+	// entries has the last synced entries of the directory, followed by each later state.
 	entries []names
 	// isKept reports that the entry of the directory itself was synced.
 	isKept bool
@@ -51,7 +52,7 @@ func newPowerDisk(t *testing.T, dir string, isKept bool) *powerDisk {
 	})
 	d.entries = []names{d.look()}
 	for ino, versions := range d.contents {
-		d.contents[ino] = versions[len(versions)-1:] // what is there when the test begins is kept
+		d.contents[ino] = versions[len(versions)-1:] // contents at the beginning of the test are durable
 	}
 	return d
 }
@@ -119,7 +120,7 @@ func (d *powerDisk) fault(op Op, name string) error {
 	return nil
 }
 
-// How much a power cut leaves of what was not synced.
+// The parts of unsynced data that a power cut leaves.
 const (
 	cutNothing = iota // nothing of it
 	cutAll            // everything, as a kill of the process does
@@ -170,7 +171,7 @@ func (d *powerDisk) cutNames(how int, random *rand.Rand) names {
 	return left
 }
 
-// cutContent returns what is left of a file: each sector as one of its contents had it, or torn between two.
+// cutContent returns the rest of a file after a cut: each sector from one of its contents, or torn between two.
 func cutContent(versions [][]byte, how int, random *rand.Rand) []byte {
 	last := versions[len(versions)-1]
 	switch {

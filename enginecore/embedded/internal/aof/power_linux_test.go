@@ -25,17 +25,17 @@ type powerCut struct {
 	policy Policy
 	random *rand.Rand
 	parent string
-	// written are all words in their order; told is how many of them are acknowledged.
+	// written are all words in their order; `told` is the number of acknowledged ones.
 	written []string
 	told    atomic.Int64
 	// depth is how often the power may fail again while the log is opened.
 	depth int
-	// states counts the directories that were looked at, ahead those that had more than what was told.
+	// states counts the checked directories, ahead those with more than the acknowledged words.
 	states, ahead int
 	refused       int // those that had to be cut by hand
 }
 
-// cuts looks at directories that a cut at this moment leaves. It may be called by a goroutine of the log.
+// cuts checks directories that a cut at this moment leaves. A goroutine of the log may call it.
 func (c *powerCut) cuts(d *powerDisk, mixes int) {
 	for how := range cutMixed + mixes {
 		into, err := os.MkdirTemp(c.parent, "cut-")
@@ -45,7 +45,7 @@ func (c *powerCut) cuts(d *powerDisk, mixes int) {
 		if err == nil {
 			before := describe(into)
 			if err = c.check(into, how == cutMixed); err != nil {
-				err = fmt.Errorf("%w\nafter a cut with %d of %d told:\n%s", err, c.told.Load(), len(c.written), before)
+				err = fmt.Errorf("%w\nafter a cut with %d of %d acknowledged:\n%s", err, c.told.Load(), len(c.written), before)
 			}
 		}
 		if err != nil && !c.t.Failed() { // the first one is enough
@@ -57,8 +57,8 @@ func (c *powerCut) cuts(d *powerDisk, mixes int) {
 	}
 }
 
-// check opens what a power cut has left: it opens, with all that was told and of the rest a beginning, and opens again.
-// Where again is set, the power is cut while it is opened, too.
+// check opens a directory after a power cut: it opens with all acknowledged words and a prefix of the others, and opens
+// again. With again, the power is also cut while it opens.
 func (c *powerCut) check(dir string, again bool) error {
 	c.states++
 	told := int(c.told.Load())
@@ -76,8 +76,8 @@ func (c *powerCut) check(dir string, again bool) error {
 	got, err := c.open(dir, fault)
 	var damage *CorruptError
 	if c.policy == Never && errors.As(err, &damage) && damage.Offset > 0 {
-		// Such a log does not know what was on disk, so a record that is bad before a good one may be damage. What the
-		// error says can be done is all that is needed.
+		// Such a log does not record which data was synced, so a bad record before a good one may be damage. The remedy
+		// in the error suffices.
 		c.refused++
 		if err = os.Truncate(damage.Path, damage.Offset); err == nil {
 			got, err = c.open(dir, nil)
@@ -102,7 +102,7 @@ func (c *powerCut) check(dir string, again bool) error {
 	return nil
 }
 
-// open opens and closes a directory and returns what it has.
+// open opens and closes a directory and returns its words.
 func (c *powerCut) open(dir string, fault func(Op, string) error) ([]string, error) {
 	data := &wordList{}
 	o := Options{Dir: dir, Policy: c.policy, Limit: 1 << 20, Logger: slog.New(slog.DiscardHandler), Fault: fault}
@@ -113,9 +113,9 @@ func (c *powerCut) open(dir string, fault func(Op, string) error) ([]string, err
 	return data.words, log.Close()
 }
 
-// TestPowerCuts cuts the power before each operation of a log, with snapshots on the way, and opens what that may leave
-// on a disk that keeps what was synced, and of the rest any sectors, any entries of the directory, in any order. All
-// that was acknowledged is there, and of the rest a beginning.
+// TestPowerCuts cuts the power before each operation of a log, including snapshots, and opens the directories that this
+// may leave on a disk that keeps synced data, and of the rest any sectors and any entries of the directory in any
+// order. All acknowledged words exist, and a prefix of the others.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []Policy{Always, EverySecond, Never} {
@@ -127,14 +127,14 @@ func TestPowerCuts(t *testing.T) {
 				c.run(rand.New(rand.NewPCG(seed, 8)))
 				states, ahead, refused = states+c.states, ahead+c.ahead, refused+c.refused
 			}
-			t.Logf("%d directories, of which %d had more than what was acknowledged, and %d were cut by hand", states, ahead, refused)
-			require.NotZero(t, ahead, "no cut was within what was not synced, so the test proves nothing")
+			t.Logf("%d directories, of which %d had more than the acknowledged words, and %d were cut by hand", states, ahead, refused)
+			require.NotZero(t, ahead, "no cut was within unsynced data, so the test proves nothing")
 		})
 	}
 }
 
-// run writes words, several of them at once, and begins anew behind a snapshot now and then. The cuts have random
-// numbers of their own, since goroutines of the log make them.
+// run writes words, several of them at once, and sometimes starts a new log after a snapshot. The cuts have their own
+// random numbers, since goroutines of the log make them.
 func (c *powerCut) run(random *rand.Rand) {
 	dir := filepath.Join(c.parent, "data")
 	d := newPowerDisk(c.t, dir, false)

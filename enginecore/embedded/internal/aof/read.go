@@ -17,7 +17,7 @@ const readTries = 5
 func Read(ctx context.Context, dir string, fresh func() Data) (Data, error) {
 	exists, err := Exists(dir)
 	if err == nil && !exists {
-		err = fmt.Errorf("there is no engine in the directory %s: %w", dir, fs.ErrNotExist)
+		err = fmt.Errorf("the directory %s contains no engine: %w", dir, fs.ErrNotExist)
 	}
 	for try := 0; err == nil; try++ {
 		d := &disk{dir: dir}

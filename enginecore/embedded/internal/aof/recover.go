@@ -315,7 +315,7 @@ func (ld *loader) damage(data []byte, good int64, reason string) string {
 	}
 	if !later && ld.known != nil && ld.known.policy == Always && len(tail) > maxUnsynced+record.ClaimedSize(tail) {
 		return fmt.Sprintf("%s, and the %d bytes from here on are more than a crash leaves unacknowledged; "+
-			"cut the file at this offset to go on without them", reason, len(tail))
+			"cut the file at this offset to continue without them", reason, len(tail))
 	}
 	ld.torn, ld.tornReason = int64(len(tail)), reason
 	return ""
@@ -366,7 +366,7 @@ func (ld *loader) applyRecords(
 	for pos < len(data) {
 		n, got, reason := record.Open(data[pos:])
 		if reason == "" && got != *seq {
-			reason = fmt.Sprintf("record %d stands where %d belongs", got, *seq)
+			reason = fmt.Sprintf("record %d is at the position of record %d", got, *seq)
 			return 0, "", &CorruptError{Path: path, Offset: int64(pos), Reason: reason}
 		}
 		if reason != "" {

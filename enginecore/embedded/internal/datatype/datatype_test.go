@@ -85,7 +85,7 @@ func TestStream(t *testing.T) {
 	require.Equal(t, []StreamID{{Ms: 250}, {Ms: 249}}, []StreamID{newest[0].ID, newest[1].ID})
 }
 
-// TestBytes writes at random places, also behind the end, and sees that no string taken before changes.
+// TestBytes writes at random offsets, also after the end, and checks that no earlier copy changes.
 func TestBytes(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	v := NewBytes("begin", 0)

@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded/internal/record"
 )
 
-// FuzzRestore restores streams from any words. What was restored is dumped and restored as the same.
+// FuzzRestore restores streams from any words. A restored stream is dumped and restored as the same stream.
 func FuzzRestore(f *testing.F) {
 	f.Add("5-1", "0-0", "7", "1-0\x001\x0050\x001\x00f\x002-0\x002\x00f\x00v")
 	f.Add("18446744073709551615-18446744073709551615", "0-0", "0", "0-0\x000\x000\x000\x001-1\x000")

@@ -26,7 +26,7 @@ func TestExpiry(t *testing.T) {
 	require.Equal(t, []string{"k"}, s.Expired)
 	s.SetExpiry("h", h, 0)
 	s.SetClock(time.UnixMilli(5000))
-	require.NotNil(t, s.Lookup("h"), "it has no deadline any more")
+	require.NotNil(t, s.Lookup("h"), "it no longer has a deadline")
 }
 
 // TestReplay sees that no key expires while the commands of a log run.

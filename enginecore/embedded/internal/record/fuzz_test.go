@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRecord opens any bytes as a record. What is accepted has the form that Seal gives it, so no two texts are the same
-// record, and its commands are those that were written.
+// FuzzRecord opens any bytes as a record. An accepted record has the form that Seal gives it, so no two texts are the
+// same record, and its commands are the written ones.
 func FuzzRecord(f *testing.F) {
 	whole := AppendCommand(AppendCommand(Start(nil), []string{"SET", "k", ""}), []string{"DEL", "k"})
 	Seal(whole, 42)
@@ -81,7 +81,7 @@ func FuzzReadCommands(f *testing.F) {
 	})
 }
 
-// FuzzReadFileHeader reads any bytes as the header of a file. What is accepted is what FileHeader writes.
+// FuzzReadFileHeader reads any bytes as the header of a file. An accepted header has the bytes that FileHeader writes.
 func FuzzReadFileHeader(f *testing.F) {
 	f.Add(FileHeader(3, 9), uint64(3))
 	f.Add(FileHeader(3, 9), uint64(4))

@@ -40,7 +40,7 @@ func FuzzParseRequest(f *testing.F) {
 	})
 }
 
-// requests reads all requests of data that have words. The error is that of bytes that are none.
+// requests reads all requests with words from data. It returns an error for bytes that are not requests.
 func requests(t *testing.T, data []byte) (list [][]string, err error) {
 	var spans []Span
 	for len(data) > 0 {

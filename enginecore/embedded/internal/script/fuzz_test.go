@@ -23,8 +23,8 @@ func called(f *testing.F, body string) func(texts ...string) resp.Reply {
 	return func(texts ...string) resp.Reply { return l.Run(l.Function("f"), nil, texts) }
 }
 
-// FuzzCJSON decodes any text. What is JSON is accepted, unless it nests deeper than a server allows, and a text that
-// was encoded is decoded and encoded as the same.
+// FuzzCJSON decodes any text. JSON is accepted unless it nests deeper than a server allows, and an encoded text is
+// decoded and encoded as the same text.
 func FuzzCJSON(f *testing.F) {
 	again := called(f, `
 		local ok, value = pcall(cjson.decode, args[1])
@@ -62,7 +62,7 @@ func acceptedByServers(text string) bool {
 		bytes.Count([]byte(text), []byte("{")) < maxJSONDepth && !bytes.Contains([]byte(text), []byte{0})
 }
 
-// FuzzCMsgPack unpacks any bytes. What was unpacked is packed and unpacked as the same.
+// FuzzCMsgPack unpacks any bytes. Unpacked values are packed and unpacked as the same values.
 func FuzzCMsgPack(f *testing.F) {
 	again := called(f, `
 		local ok, one = pcall(function() return { cmsgpack.unpack(args[1]) } end)
@@ -85,7 +85,7 @@ func FuzzCMsgPack(f *testing.F) {
 		require.Equal(t, resp.KindBulk, first.Kind, "%q: %s", data, first.Str)
 		second := again(first.Str)
 		require.Equal(t, resp.KindBulk, second.Kind, "%q", first.Str)
-		third := again(second.Str) // the first one cuts what nests too deep, which the second one does not have
+		third := again(second.Str) // the first pass cuts values that nest too deep, so the second has none
 		require.Len(t, third.Str, len(second.Str), "%q and %q", second.Str, third.Str)
 	})
 }

@@ -57,7 +57,7 @@ func TestDirectNames(t *testing.T) {
 	require.Equal(t, "3", function("return tostring(loadstring('return string.len(...)')('abc'))"))
 }
 
-// BenchmarkRun calls a function that does what library functions mostly do.
+// BenchmarkRun calls a function with the typical operations of library functions.
 func BenchmarkRun(b *testing.B) {
 	l := New(Options{})
 	defer l.Close()

@@ -32,7 +32,7 @@ func main() {
 	err := run(ctx, os.Args[1:], os.Stdout)
 	switch {
 	case errors.Is(err, errUsage):
-		os.Exit(2) // the flag package has printed what is wrong
+		os.Exit(2) // the flag package has printed the fault
 	case err != nil:
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

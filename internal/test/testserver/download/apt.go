@@ -120,8 +120,8 @@ func keepLinksInside(root string) error {
 	})
 }
 
-// closure follows dependencies only as far as running takes: what packages need to be installed
-// and set up (adduser, debconf, init scripts) is left out.
+// closure follows only the dependencies of running programs: packages that installation and setup need (adduser,
+// debconf, init scripts) are left out.
 func (a *archive) closure(packages []string) ([]string, error) {
 	names := slices.Clone(packages)
 	for next := packages; len(next) > 0; {

@@ -25,7 +25,7 @@ root=$(CDPATH= cd -- "$(dirname -- "$0")/.." && pwd) || exit
 exec "$root/%[1]s" --argv0 "$root/%[3]s" --library-path "%[2]s" "$root/%[3]s" "$@"
 `
 
-// compiler is what cgo calls, which on Linux the race detector is built with.
+// compiler is the C compiler for cgo, which the race detector needs on Linux.
 func compiler() item {
 	return item{
 		name:     "cc",

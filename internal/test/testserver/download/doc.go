@@ -1,4 +1,4 @@
-// Package download fetches what tests need and the machine lacks: servers, and a C compiler.
+// Package download fetches programs that tests need and the machine lacks: servers, and a C compiler.
 //
 // A server that is already there (see [testserver.Available]) is used as it is. One that is
 // missing is taken from Debian's archive and unpacked into [testserver.Cache], with all libraries

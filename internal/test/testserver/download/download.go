@@ -19,10 +19,10 @@ type item struct {
 	packages []string
 	hint     string
 	find     func() (path string, ok bool)
-	// omit are packages that the machine's own stand in for, share whether files below usr/share are kept.
+	// omit are packages that the machine's own packages replace, share whether files below usr/share are kept.
 	omit  []string
 	share bool
-	// wrap writes the commands into bin for what was unpacked into root.
+	// wrap writes commands into bin that run the programs below root.
 	wrap func(bin, root string) error
 }
 
@@ -52,7 +52,8 @@ func servers() []item {
 	}
 }
 
-// Servers fetches the servers that are missing. The error names each that could not be had, and what to install.
+// Servers fetches the missing servers. The error names each server that could not be fetched, and the package to
+// install.
 func Servers() error { return run(servers()) }
 
 // Compiler fetches a C compiler if there is none, and returns the value of CC to use.
@@ -77,7 +78,7 @@ func run(items []item) error {
 	}
 	defer unlock()
 
-	// Whoever held the lock may have fetched them meanwhile.
+	// A previous holder of the lock may have fetched them.
 	wanted := missing(items)
 	if len(wanted) == 0 {
 		return nil
@@ -140,7 +141,7 @@ func install(a *archive, it item, cache, tmp string) error {
 	}
 	path, ok := it.find()
 	if !ok {
-		return errors.New("what was fetched does not run on this machine")
+		return errors.New("the fetched programs do not run on this machine")
 	}
 	fmt.Fprintf(os.Stderr, "fetched %s\n", path)
 	return nil

@@ -37,7 +37,7 @@ func TestLockAdmitsOne(t *testing.T) {
 	}
 }
 
-func TestRunLeavesAloneWhatIsThere(t *testing.T) {
+func TestRunKeepsInstalledPrograms(t *testing.T) {
 	t.Parallel()
 	there := item{name: "there", find: func() (string, bool) { return "/there", true }, wrap: func(string, string) error {
 		return errors.New("must not be called")

@@ -48,7 +48,7 @@ func wrapPostgres(bin, root string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// Most packages have their libraries below usr, some beside it.
+	// Most packages have their libraries below usr, some below lib.
 	libraries += ":$root/" + filepath.Join("lib", filepath.Base(libraries))
 	for _, name := range []string{"initdb", "postgres"} {
 		script := fmt.Sprintf(postgresWrapper, filepath.Base(root), libraries, filepath.Join(postgresBin, name))

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// A server is started through the loader it was unpacked with, since its C library need not be
-// the machine's. exec keeps the process id, which is what tests signal.
+// A server is started through the loader it was unpacked with, since its C library may differ from the machine's. exec
+// keeps the process id, so that the signals of tests reach the server.
 const serverWrapper = `#!/bin/sh
 root=$(CDPATH= cd -- "$(dirname -- "$0")/../%[1]s" && pwd) || exit
 exec "$root/%[2]s" --argv0 "$0" --library-path "%[3]s" "$root/usr/bin/%[4]s" "$@"
@@ -51,7 +51,7 @@ func loader(root, program string) (path, libraries string, err error) {
 		if err != nil {
 			return "", "", err
 		}
-		// Packages link the loader's public name by an absolute path; the file lies beside the libraries.
+		// Packages link the loader's public name by an absolute path; the file is next to the libraries.
 		found, err := filepath.Glob(filepath.Join(root, "lib/*", filepath.Base(strings.TrimRight(string(name), "\x00"))))
 		if err != nil || len(found) == 0 {
 			return "", "", errors.Join(errors.New("no program loader was unpacked"), err)
@@ -66,7 +66,7 @@ func loader(root, program string) (path, libraries string, err error) {
 	return "", "", fmt.Errorf("%s names no program loader", program)
 }
 
-// writeCommand replaces path in one step, so that nobody runs half a script.
+// writeCommand replaces path atomically, so that no process runs a partial script.
 func writeCommand(path, script string) error {
 	tmp := path + ".new"
 	if err := os.WriteFile(tmp, []byte(script), 0o755); err != nil {

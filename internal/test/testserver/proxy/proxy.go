@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Fate is what happens after a chunk of requests was forwarded.
+// Fate is the action after a chunk of requests was forwarded.
 type Fate int
 
 const (
@@ -79,13 +79,14 @@ func (p *Proxy) Intercept(decide func(chunk []byte) Fate) {
 	p.decide = decide
 }
 
-// Blackhole swallows what either side sends, as if the cable had been pulled, until Restore.
+// Blackhole discards all data of both sides, as if the cable were pulled, until Restore.
 func (p *Proxy) Blackhole() { p.turn(blackhole) }
 
 // Deafen drops only replies, so that the server continues to execute requests, until Restore.
 func (p *Proxy) Deafen() { p.turn(deafened) }
 
-// Silence swallows for good what either side sends on the connections that there are, which stay open. New ones work.
+// Silence permanently discards all data of both sides on the present connections, which stay open. New connections
+// work.
 func (p *Proxy) Silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -229,7 +230,7 @@ func (p *Proxy) serve(client, server *net.TCPConn) {
 const chunkSize = 64 << 10
 
 func (p *Proxy) requests(l *link) {
-	// The server must have seen what was forwarded, so its side is closed for writing only.
+	// The server must receive the forwarded requests, so its side is closed for writing only.
 	defer func() { _ = l.server.CloseWrite() }()
 	buffer := make([]byte, chunkSize)
 	for {

@@ -1,0 +1,49 @@
+package fabrictype
+
+import "time"
+
+// Lane counts the executions of a lane, over all partitions.
+type Lane struct {
+	Name string `json:"name"`
+	// PausedAt, PausedBy and PauseReason describe the pause of the lane, during which workers claim nothing from it;
+	// PausedAt is zero when it is not paused.
+	PausedAt    time.Time `json:"paused_at,omitzero"`
+	PausedBy    string    `json:"paused_by,omitempty"`
+	PauseReason string    `json:"pause_reason,omitempty"`
+	// Eligible nodes wait for a worker, Delayed nodes for a time, and Suspended nodes for signals; Active nodes run.
+	Eligible  int `json:"eligible" doc:"Nodes that wait for a worker."`
+	Delayed   int `json:"delayed"`
+	Active    int `json:"active"`
+	Suspended int `json:"suspended"`
+	// Blocked counts the nodes that are not eligible, by the obstacle.
+	Blocked LaneBlocked `json:"blocked"`
+	// Oldest is the creation time of the oldest eligible node; zero when none is eligible. Of the nodes with a
+	// priority, only the first one is considered.
+	Oldest time.Time `json:"oldest,omitzero" doc:"Creation of the oldest node that waits for a worker."`
+}
+
+// Paused reports whether the lane is paused.
+func (l Lane) Paused() bool { return !l.PausedAt.IsZero() }
+
+// LaneBlocked counts the nodes of a lane by the obstacle that they wait for.
+type LaneBlocked struct {
+	// Dependencies counts nodes that wait for upstreams; Budget and Quota, for room in a budget or under a limit;
+	// Route, for a worker that has registered the activity and offers the capabilities; Operator, for the end of a
+	// pause.
+	Dependencies int `json:"dependencies"`
+	Budget       int `json:"budget"`
+	Quota        int `json:"quota"`
+	Route        int `json:"route" doc:"No worker has registered the activity or offers the capabilities."`
+	Operator     int `json:"operator"`
+}
+
+// Pause is a paused lane or a paused activity.
+type Pause struct {
+	// Lane or Activity is set, not both.
+	Lane     string    `json:"lane,omitempty"`
+	Activity string    `json:"activity,omitempty"`
+	Since    time.Time `json:"since"`
+	// By is who paused it, as runtime.WithActor said.
+	By     string `json:"by,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
