@@ -86,6 +86,7 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/engine/observe", "internal/keeper",
 	},
 	"internal/worker": {
+		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
 		"activity", "enginecore", "internal/admission", "internal/contractmode", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/engine/retry", "internal/sleep", "internal/enginerpc",
@@ -101,6 +102,7 @@ var mayImport = map[string][]string{
 		"internal/worker/lease",
 	},
 	"internal/worker/budget": {
+		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/admission", "internal/engine/batching",
 		"internal/engine/observe", "internal/engine/retry",
@@ -198,6 +200,7 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/submit",
 	},
 	"internal/submit": {
+		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
 		"activity", "enginecore", "flow", "internal/activitycontext", "internal/activityspec", "internal/enginerpc", "internal/flowgraph",
 		"internal/errordetail", "internal/recordtext", "internal/valueschema", "internal/engine", "internal/engine/batching",
