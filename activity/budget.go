@@ -102,7 +102,7 @@ func reportUsage(ctx context.Context, usage []activitycontext.Usage, key string)
 	return nil
 }
 
-// Reservation is an amount of a budget set aside before its use. The zero value, and one of a run without budgets,
+// Reservation is an amount of a budget reserved before its use. The zero value, and one of a run without budgets,
 // reserves nothing. It may be used by several goroutines.
 type Reservation struct{ held activitycontext.Reservation }
 

@@ -141,7 +141,7 @@ func TestNameInUse(t *testing.T) {
 	require.ErrorIs(t, err, activity.ErrNameInUse)
 }
 
-// Steps that run at once keep their places, whatever order they end in, and have steps of their own.
+// Steps that run at once keep their order, whatever order they end in, and have inner steps.
 func TestGo(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
@@ -189,7 +189,7 @@ func TestGo(t *testing.T) {
 	}
 }
 
-// A step that panics in its goroutine panics where its result is asked for; one that ends its goroutine fails.
+// A step that panics in its goroutine panics where its result is read; one that ends its goroutine fails.
 func TestGoThatPanics(t *testing.T) {
 	t.Parallel()
 	ctx := activitytest.New().Context(context.Background())

@@ -51,7 +51,7 @@ func New(e *runtime.Engine) (*Client, error) {
 	return &Client{engine: e, core: core, keys: core.Keys(), client: core.Client(), tails: new(atomic.Int32)}, nil
 }
 
-// defaultActor is who acts unless As says otherwise.
+// defaultActor is the actor of a client without As.
 const defaultActor = "admin"
 
 // As returns a client whose actions are recorded under the name of the actor in the audit log, which

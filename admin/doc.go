@@ -14,5 +14,5 @@
 // Refusals by the engine are errors of package enginecore, for errors.Is, such as enginecore.ErrExecutionNotFound.
 // Invalid arguments return ErrInvalid before anything is sent. enginecore.ErrUnavailable means that the server is
 // unreachable, enginecore.ErrOutcomeUnknown that the reply of a call was lost, so that it may or may not have been
-// carried out: read the record before you repeat the call.
+// executed: read the record before you repeat the call.
 package admin

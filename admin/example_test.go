@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// An execution of its own, without a flow, as any FlowFabric worker would run it.
+// An execution outside of flows, as any FlowFabric worker would run it.
 func Example() {
 	ctx := context.Background()
 	engine, err := runtime.Open(ctx, "embedded:", runtime.OpenConfig{Logger: slog.New(slog.DiscardHandler)})

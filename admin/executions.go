@@ -362,12 +362,12 @@ func (c *Client) CancelExecution(
 	return c.CancelExecutionWith(ctx, id, ExecutionCancel{Reason: reason})
 }
 
-// ExecutionCancel says who cancels an execution, and under which lease.
+// ExecutionCancel has the source and the lease of a cancel.
 type ExecutionCancel struct {
 	// Reason is stored with the execution. It must be set.
 	Reason string
-	// Source is who asks, for the record, such as "worker": at most 128 bytes without white space and control
-	// characters. Defaults to "operator_override", which needs no lease.
+	// Source is the source of the cancel, for the record, such as "worker": at most 128 bytes without white space and
+	// control characters. Defaults to "operator_override", which needs no lease.
 	Source string
 	// Lease and Epoch are the lease and the epoch of the running attempt that is cancelled. They are compared unless
 	// Source is "operator_override" or both are unset, and are given together.

@@ -295,10 +295,10 @@ func (c *Client) tellKeepers(ctx context.Context, id enginecore.FlowID) {
 	c.client.Do(ctx, c.client.B().Publish().Channel(c.keys.ChannelDue()).Message(message).Build())
 }
 
-// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members, each in a step of its own
-// and several at a time. When it returns nil, all of them have ended. FlowCancelled.Failed lists the members that could
-// not be cancelled, and the error wraps ErrPartlyCancelled; keepers continue with them, and the call can be repeated.
-// With a policy that leaves the members alone, it does the same as CancelFlow.
+// CancelFlowAndWait marks a flow as cancelled, in one atomic step, and cancels its members, each in a separate step and
+// several at a time. When it returns nil, all of them have ended. FlowCancelled.Failed lists the members that could not
+// be cancelled, and the error wraps ErrPartlyCancelled; keepers continue with them, and the call can be repeated. With
+// a policy that leaves the members alone, it does the same as CancelFlow.
 func (c *Client) CancelFlowAndWait(ctx context.Context, id enginecore.FlowID, how FlowCancel) (FlowCancelled, error) {
 	cancelled, err := c.cancelFlow(ctx, id, how, cancelGrace)
 	if err == nil && !cancelled.Already && cancelled.Policy == CancelAll {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/auditlink"
-	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/keeper"
 	"github.com/flowfabric/flowfabric-go/internal/keeperlag"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -29,18 +28,16 @@ type KeeperTask struct {
 	// Every is the longest time between two steps in a partition, by a keeper with the default configuration. Items
 	// that are due earlier are processed when they are due, as long as messages arrive.
 	Every time.Duration
-	// InContractMode reports whether keepers in contract mode run the task; they leave the others to the scanners of
-	// the server.
-	InContractMode bool
 }
 
-// KeeperTasks returns all keeper tasks, sorted by name.
+// KeeperTasks returns the tasks that the engine's keepers run, sorted by name. Keepers in contract mode leave the others
+// to the scanners of the server.
 func (c *Client) KeeperTasks() []KeeperTask {
 	k, err := runtime.NewKeeper(c.engine, runtime.KeeperConfig{})
 	if err != nil {
 		return nil // a client has an engine, so this does not happen
 	}
-	described := keeper.Of(k.Internal()).Tasks(contractmode.ContractTasks)
+	described := keeper.Of(k.Internal()).Tasks()
 	tasks := make([]KeeperTask, len(described))
 	for i, t := range described {
 		tasks[i] = KeeperTask(t)

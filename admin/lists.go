@@ -128,10 +128,10 @@ type ExecutionPage struct {
 // longer.
 //
 // Every execution that exists and satisfies the query from the first page to the last is in one of the pages. One that
-// changes meanwhile is returned as it was when it was read. An execution may be returned twice, also when it has not
-// changed. With Index, one that leaves the index and returns to it meanwhile may be missing. If a server restarted,
-// failed over or moved a slot since the previous page, the current partition is listed again from its beginning, so
-// that nothing is missed.
+// changes between pages is returned as it was when it was read. An execution may be returned twice, also when it has
+// not changed. With Index, one that leaves the index and returns to it between pages may be missing. If a server
+// restarted, failed over or moved a slot since the previous page, the current partition is listed again from its
+// beginning, so that nothing is missed.
 //
 // The error wraps ErrInvalid for an invalid query, or ErrCursor for an invalid cursor.
 func (c *Client) ListExecutions(

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/recordstate"
 )
 
-// The nodes of runs that were submitted whole have no hashes of their own: the library reads and lists them.
+// The nodes of runs that were submitted whole have no separate hashes: the library reads and lists them.
 
 // isNode reports whether an execution is a node of a run that was submitted whole: its id is a UUID of version 8 that
 // ends in an ordinal.

@@ -120,7 +120,7 @@ func (c *Client) nextFilled(ctx context.Context, s source, seen *glimpse, from i
 	return from, nil
 }
 
-// look asks which partitions hold something, some from one on.
+// look checks which partitions hold something, some from one on.
 func (c *Client) look(ctx context.Context, s source, seen *glimpse, from int) error {
 	group := s.partitions[from:min(from+glance, len(s.partitions))]
 	commands := make([]rueidis.Completed, len(group))
@@ -133,7 +133,7 @@ func (c *Client) look(ctx context.Context, s source, seen *glimpse, from int) er
 	}
 	*seen = glimpse{from: from}
 	for i := range results {
-		n, _ := results[i].AsInt64() // read has looked for errors
+		n, _ := results[i].AsInt64() // read has returned any error
 		seen.filled = append(seen.filled, n > 0)
 	}
 	return nil
@@ -159,7 +159,7 @@ func (c *Client) scanOne(
 		if !passes(err) || time.Now().After(deadline) {
 			return nil, place{}, readError(ctx, err)
 		}
-		select { // the client learns meanwhile who has the slot
+		select { // the client learns in the meantime which server has the slot
 		case <-ctx.Done():
 			return nil, place{}, fmt.Errorf("read: %w", context.Cause(ctx))
 		case <-time.After(readPause):
@@ -185,13 +185,13 @@ func passes(err error) bool {
 	return moved || asks || server.IsTryAgain() || server.IsClusterDown() || server.IsLoading()
 }
 
-// scanOn reads a part of one set and asks the server that gives it, on the same connection, which one it is.
+// scanOn reads a part of one set and, on the same connection, the id of the server that returns it.
 func (c *Client) scanOn(
 	ctx context.Context, s source, p keyspace.Partition, cursor uint64, count int,
 ) ([]string, place, error) {
 	wire, release := c.client.Dedicate()
 	// A connection on which the client library has waited for ctx is unsubscribed from everything when it is released.
-	// The library panics, in a goroutine of its own, if the server refuses the PING after that, as one that cannot
+	// The library panics, in a separate goroutine, if the server refuses the PING after that, as one that cannot
 	// persist does. Closing the connection ends a read as well.
 	stop := context.AfterFunc(ctx, wire.Close)
 	defer func() {
@@ -210,7 +210,7 @@ func (c *Client) scanOn(
 		return nil, place{}, err
 	}
 	next := place{cursor: entry.Cursor}
-	if info, err := results[1].ToString(); err == nil { // one that may not be asked counts as one that never changes
+	if info, err := results[1].ToString(); err == nil { // a server that refuses INFO counts as one that never changes
 		_, rest, _ := strings.Cut(info, "\r\nrun_id:")
 		run, _, _ := strings.Cut(rest, "\r\n")
 		next.server = run[:min(len(run), serverDigits)]

@@ -54,7 +54,7 @@ type Delivery struct {
 
 // DeliverSignal delivers a signal to an open waitpoint, in one atomic step. An execution whose wait the signal ends
 // continues. For a pending waitpoint, whose wait has not begun, the signal is kept, by a second call when the first
-// reply asks for it. An execution takes 10,000 signals, of which the stream of the waitpoint keeps the last 1,000. For
+// reply requires it. An execution takes 10,000 signals, of which the stream of the waitpoint keeps the last 1,000. For
 // waitpoints of runs, use runtime.Client.Signal; their payload must be JSON, and satisfy the schema of the wait, here,
 // too. Name, category, source and keys have at most 256 bytes without control characters; otherwise the error matches
 // ErrInvalid, for a payload with a *fabrictype.ValueError.

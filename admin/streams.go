@@ -98,7 +98,7 @@ func frameLimit(limit int) (int64, error) {
 }
 
 // TailStream returns the frames of an attempt after an id (empty means from the first one), as ReadStream does. If
-// there are none, it waits for frames up to wait, at most MaxTailWait, on a connection of its own. It reads the frames
+// there are none, it waits for frames up to wait, at most MaxTailWait, on a separate connection. It reads the frames
 // before the end of the stream, so a closed stream may have a last frame for another call. At most 256 calls of a
 // client wait at a time; one more is runtime.ErrTooManyWatches.
 func (c *Client) TailStream(

@@ -40,7 +40,7 @@ type FlowInput struct {
 	Flow string `path:"flow" doc:"Name of the flow."`
 }
 
-// GetFlowGraphInput says how a graph is drawn.
+// GetFlowGraphInput selects the form of a graph.
 type GetFlowGraphInput struct {
 	Flow   string `path:"flow" doc:"Name of the flow."`
 	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`

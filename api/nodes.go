@@ -51,13 +51,13 @@ type NodeName struct {
 	Node string `path:"node" doc:"Name of the node."`
 }
 
-// GetNodeInput says how much of a node is described.
+// GetNodeInput selects how much of a node is described.
 type GetNodeInput struct {
 	NodeName
 	Values bool `query:"values" doc:"With input and result, whole; requires the right payloads:read."`
 }
 
-// ListItemsInput says which items of a map are listed.
+// ListItemsInput selects the items of a map.
 type ListItemsInput struct {
 	NodeName
 	Paging
@@ -71,7 +71,7 @@ type FollowLogsInput struct {
 	Present bool `query:"present" doc:"End after the lines that there are."`
 }
 
-// FollowFramesInput says where the frames begin.
+// FollowFramesInput has the cursor at which the frames begin.
 type FollowFramesInput struct {
 	NodeName
 	Follow

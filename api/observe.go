@@ -40,7 +40,7 @@ func observeOperations() []Entry {
 	return []Entry{CountRuns, ExplainRuns, FollowFeed, ListAudit, Inspect, ListKeeperTasks, RunKeeperTask}
 }
 
-// CountRunsInput says how runs are counted.
+// CountRunsInput selects the runs to count and the groups.
 type CountRunsInput struct {
 	By    []string `query:"by" enum:"flow,state,hour" doc:"Fields to group by; absent for one count."`
 	Query Values   `json:"-"`

@@ -33,14 +33,14 @@ type PushWorkerInput struct {
 	Worker string `path:"worker" maxLength:"128" doc:"Name of the worker; each principal has names of its own."`
 }
 
-// RemovePushWorkerInput names a registration, which is the principal's own unless it says whose it is.
+// RemovePushWorkerInput names a registration, which is the principal's own unless it names another principal.
 type RemovePushWorkerInput struct {
 	PushWorkerInput
 	Principal string `query:"principal" maxLength:"256" doc:"Whose registration it is, as list-push-workers has it; absent for the caller. The registrations of others need the right administer."`
 	Login     string `query:"login" maxLength:"32" doc:"How that principal has logged in, as list-push-workers has it."`
 }
 
-// RegisterPushWorkerInput says where tasks are sent, and which.
+// RegisterPushWorkerInput has the URL of a worker and the tasks that are sent there.
 type RegisterPushWorkerInput struct {
 	PushWorkerInput
 	Body struct {

@@ -2,7 +2,7 @@ package api
 
 import "time"
 
-// LaneQueueInput says how much of the queue of a lane is shown.
+// LaneQueueInput selects how much of the queue of a lane is shown.
 type LaneQueueInput struct {
 	LaneInput
 	Places int `query:"places" minimum:"1" maximum:"50" default:"20" doc:"Most places of each partition."`
@@ -49,7 +49,7 @@ type NodeOfRun struct {
 	Activity  string `json:"activity,omitempty"`
 }
 
-// LimitUseInput says how much of the use of a limit is shown.
+// LimitUseInput selects how much of the use of a limit is shown.
 type LimitUseInput struct {
 	LimitInput
 	Most int `query:"most" minimum:"1" maximum:"500" default:"50" doc:"Most nodes of each list."`
@@ -78,7 +78,7 @@ type PlacePool struct {
 	Since  time.Time `json:"since,omitzero"`
 }
 
-// BudgetUseInput says how much of the use of a budget is shown.
+// BudgetUseInput selects how much of the use of a budget is shown.
 type BudgetUseInput struct {
 	BudgetInput
 	Most int `query:"most" minimum:"1" maximum:"500" default:"50" doc:"Most nodes of each list."`
@@ -92,7 +92,7 @@ type BudgetUse struct {
 	Queue     []PlaceUse    `json:"queue" doc:"Nodes that wait, those with the highest priority first."`
 }
 
-// Reservation is a part of a budget that a node has set aside.
+// Reservation is a part of a budget that a node has reserved.
 type Reservation struct {
 	NodeOfRun
 	Dimension string `json:"dimension"`

@@ -144,7 +144,7 @@ type StartKey struct {
 	UniqueFor fabrictype.Duration `json:"unique_for,omitzero" doc:"For this time after its start, the first run of the key is returned, also when it is over."`
 }
 
-// StartThrottle says how many runs of a key start within a time: runtime.WithThrottle.
+// StartThrottle bounds the number of runs of a key that start within a time: runtime.WithThrottle.
 type StartThrottle struct {
 	Key    string              `json:"key,omitempty" doc:"Absent for all runs of the flow that are started with a throttle without a key."`
 	Starts int                 `json:"starts" doc:"How many runs start in any span of the length per, 1 to 10000."`
@@ -206,7 +206,7 @@ type StartedRun struct {
 	Delivery *fabrictype.SignalResult `json:"delivery,omitempty"`
 }
 
-// GetRunInput says how much of a run is described.
+// GetRunInput selects how much of a run is described.
 type GetRunInput struct {
 	RunName
 	Values   bool   `query:"values" doc:"With inputs and results; requires the right payloads:read."`
@@ -216,7 +216,7 @@ type GetRunInput struct {
 	Nodes    int    `query:"nodes" minimum:"0" maximum:"500" doc:"Most nodes of a page; 0 is 500."`
 }
 
-// GetResultInput says how long to wait for the end of a run.
+// GetResultInput bounds the wait for the end of a run.
 type GetResultInput struct {
 	RunName
 	Wait fabrictype.Duration `query:"wait" doc:"How long to wait for the end, at most 30s."`
@@ -233,13 +233,13 @@ type Result struct {
 	Category   string `json:"category,omitempty"`
 }
 
-// FollowRunInput says where the events begin.
+// FollowRunInput has the cursor at which the events begin.
 type FollowRunInput struct {
 	RunName
 	Follow
 }
 
-// GetRunGraphInput says how a graph is drawn.
+// GetRunGraphInput selects the form of a graph.
 type GetRunGraphInput struct {
 	RunName
 	Format string `query:"format" enum:"mermaid,dot,outline,svg" default:"mermaid"`

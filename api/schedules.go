@@ -71,7 +71,7 @@ type ScheduleInput struct {
 	Schedule string `path:"schedule" doc:"Name of the schedule."`
 }
 
-// GetScheduleInput says how much of a schedule is described.
+// GetScheduleInput selects how much of a schedule is described.
 type GetScheduleInput struct {
 	ScheduleInput
 	Values bool `query:"values" doc:"With the input of its runs, whole; requires the right payloads:read."`
@@ -85,11 +85,11 @@ type ScheduleReasonInput struct {
 	}
 }
 
-// ListFiresInput says how many times are listed.
+// ListFiresInput selects how many times are listed.
 type ListFiresInput struct {
 	ScheduleInput
 	Limit int `query:"limit" minimum:"1" maximum:"1000" default:"10" doc:"Most times; fewer if the schedule ends before."`
-	// Cron or Every asks for the times of another timing, of a schedule that need not be there.
+	// Cron or Every lists the times of another timing, of a schedule that need not be there.
 	Cron       string              `query:"cron" doc:"List the times of this expression instead of the schedule's times."`
 	TimeZone   string              `query:"time_zone" doc:"Time zone of cron."`
 	Every      fabrictype.Duration `query:"every" doc:"List the times of this interval instead of the schedule's times."`

@@ -71,7 +71,7 @@ const (
 	Viewer   Role = "viewer"
 	Operator Role = "operator"
 	Admin    Role = "admin"
-	// WorkerRole is for programs that carry out nodes of runs, and nothing else.
+	// WorkerRole is for programs that run nodes, and nothing else.
 	WorkerRole Role = "worker"
 )
 
@@ -145,7 +145,7 @@ type SessionInput struct {
 	Session string `path:"session" maxLength:"128" doc:"Id of the session, as list-sessions has it."`
 }
 
-// RotateSecretsInput says how long old tokens stay valid.
+// RotateSecretsInput bounds the time for which old tokens stay valid.
 type RotateSecretsInput struct {
 	Body struct {
 		Grace fabrictype.Duration `json:"grace,omitzero" doc:"How long tokens signed with the old secret are valid; absent for a day."`

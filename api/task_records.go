@@ -51,7 +51,7 @@ type ReportUsageInput struct {
 	}
 }
 
-// ReportedUsage says whether the usage fits into the budgets of the run.
+// ReportedUsage names the budget of the run that the usage does not fit into, if any.
 type ReportedUsage struct {
 	Exceeded *ExceededBudget `json:"exceeded,omitempty" doc:"The budget whose hard limit the usage would exceed: it has not counted it. Fail the task with the category budget for the effect that the budget defines."`
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Operations of programs that carry out nodes of runs over HTTP: workers without Go.
+// Operations of programs that run nodes over HTTP: workers without Go.
 var (
 	ClaimTask = call[ClaimTaskInput, ClaimedTask](Operation{
 		Name: "claim-task", Group: "tasks", Method: "POST", Path: "/tasks/claim", Right: Work, Effect: Changes,
@@ -75,7 +75,7 @@ type ClaimedTask struct {
 	Task     *Task  `json:"task,omitempty" doc:"The task; absent if there was none in time."`
 }
 
-// Task is a node of a run that a worker carries out under a lease.
+// Task is a node of a run that a worker executes under a lease.
 type Task struct {
 	// Token names the task and proves that the caller holds its lease. Each claim has another one.
 	Token      string                      `json:"token" doc:"Names the task in requests, and proves that the caller holds its lease."`
@@ -129,7 +129,7 @@ type CompleteTaskInput struct {
 	}
 }
 
-// FailTaskInput says why a task has failed.
+// FailTaskInput has the reason of a task's failure.
 type FailTaskInput struct {
 	TaskInput
 	Body FailTaskBody

@@ -59,7 +59,7 @@ type ListWaitsInput struct {
 	Query Values `json:"-"`
 }
 
-// ListRunWaitsInput says which waits of a run are listed.
+// ListRunWaitsInput selects the waits of a run.
 type ListRunWaitsInput struct {
 	RunName
 	Closed bool `query:"closed" doc:"With those that are over; only open ones if it is absent."`

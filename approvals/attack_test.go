@@ -149,7 +149,7 @@ func TestOriginOfForms(t *testing.T) {
 		{map[string]string{"Origin": "http://ops.example.com:8443"}, 403},
 		{map[string]string{"Origin": "ops.example.com"}, 403},
 		{map[string]string{"Origin": "%zz"}, 403},
-		{map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://inside:8080"}, 200}, // behind a proxy with a name of its own
+		{map[string]string{"Sec-Fetch-Site": "same-origin", "Origin": "http://inside:8080"}, 200}, // a proxy with another name
 		{map[string]string{"Sec-Fetch-Site": "same-site", "Origin": "http://ops.example.com"}, 403},
 		{map[string]string{"Sec-Fetch-Site": "cross-site"}, 403},
 	} {

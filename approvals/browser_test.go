@@ -53,7 +53,7 @@ func (b *logBuffer) String() string {
 	return b.text.String()
 }
 
-// visit is one visitor with a browser of his own, which has cookies but no JavaScript.
+// visit is one visitor with a separate browser, which has cookies but no JavaScript.
 type visit struct {
 	t      *testing.T
 	site   *site

@@ -44,7 +44,7 @@ func (c *counted) Signal(context.Context, activity.Token, runtime.Signal) (fabri
 }
 
 // FuzzForm sends any form to a link, with any cookie. Nothing is signalled, since no form was given out with that
-// cookie, whatever the request says.
+// cookie, whatever the request contains.
 func FuzzForm(f *testing.F) {
 	f.Add("POST", "choice=approve&who=ann&form=x", "AAAAAAAAAAAAAAAAAAAAAAAA", "same-origin", "", "application/x-www-form-urlencoded")
 	f.Add("POST", "choice=approve&who=ann&form=", "", "", "https://example.com", "application/x-www-form-urlencoded")

@@ -19,7 +19,7 @@ type stats struct {
 	calls    int64         // of library functions
 	micros   int64         // spent in them
 	commands int64         // of all kinds, those that functions run included
-	pings    int64         // among them, by which clients look for the server
+	pings    int64         // among them, by which clients probe the server
 	cpu      time.Duration // of the server process
 	memory   int64         // used_memory (bytes)
 }

@@ -21,13 +21,13 @@ import "time"
 //     "revoke_lease", "set_tags", "run_keeper_task".
 type AuditAction string
 
-// AuditEntry is one action in the audit log. It was written before the action was carried out.
+// AuditEntry is one action in the audit log. It was written before the action was performed.
 type AuditEntry struct {
 	// ID identifies the action.
 	ID string `json:"id"`
 	// At is when the engine wrote the entry.
 	At time.Time `json:"at"`
-	// Actor is who acted, as Client.As or WithActor said; if neither did, "client", or "admin" for package admin.
+	// Actor is the actor of Client.As or WithActor; without either, "client", or "admin" for package admin.
 	Actor  string      `json:"actor"`
 	Action AuditAction `json:"action"`
 	// Name is the name of the changed thing: a budget, a limit with its key, a schedule, a lane, an activity, a worker,
@@ -36,7 +36,7 @@ type AuditEntry struct {
 	Name string `json:"name,omitempty"`
 	// Detail has the values that were set, or the reason that was given; it may be empty.
 	Detail string `json:"detail,omitempty"`
-	// Failure is set in a second entry with the same ID: the action was not carried out, or not all of it, and why.
+	// Failure is set in a second entry with the same ID: why the action was not performed, or not all of it.
 	Failure string `json:"failure,omitempty" doc:"Why the action was not carried out, or not all of it."`
 	// Cursor continues after the entry, as AuditQuery.After. In JSON, only the page has one.
 	Cursor string `json:"-"`

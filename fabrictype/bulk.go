@@ -11,7 +11,7 @@ type BulkKind string
 // Kinds of actions on many runs.
 const (
 	// BulkCancel cancels runs that are not over, as RunRef.Cancel does, and BulkCancelPending the nodes of them that do
-	// not run, as RunRef.CancelPending does. Reason says why.
+	// not run, as RunRef.CancelPending does, both with Reason.
 	BulkCancel        BulkKind = "cancel"
 	BulkCancelPending BulkKind = "cancel_pending"
 	// BulkRerun runs the nodes of Scope again, in runs that are over, as RunRef.Rerun does.
@@ -29,7 +29,7 @@ const (
 	BulkSignal BulkKind = "signal"
 )
 
-// BulkAction is the action of a bulk job on each run. The comment of the kind says which other fields it has.
+// BulkAction is the action of a bulk job on each run. The comment of the kind lists its other fields.
 type BulkAction struct {
 	Kind   BulkKind `json:"kind"`
 	Reason string   `json:"reason,omitempty"`
@@ -41,7 +41,7 @@ type BulkAction struct {
 	Payload json.RawMessage `json:"payload,omitempty"`
 }
 
-// BulkJob is a job that carries out an action on all runs that a query selects.
+// BulkJob is a job that performs an action on all runs that a query selects.
 type BulkJob struct {
 	ID     string     `json:"id"`
 	Action BulkAction `json:"action"`
@@ -64,7 +64,7 @@ type BulkJob struct {
 
 // BulkProgress counts the runs that a job has handled.
 type BulkProgress struct {
-	// Done counts the runs on which the action was carried out.
+	// Done counts the runs on which the action was performed.
 	Done int `json:"done"`
 	// Skipped counts the runs to which the action does not apply, because they are over, or are not over, or are gone,
 	// or because nothing in them is to be run again or waits for the signal.

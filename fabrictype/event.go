@@ -10,12 +10,12 @@ import "time"
 //
 // And a node has these: "sleeping", "timer_moved", "timer_ended" and "timer_skipped" of a sleep, with its end in
 // Detail, or the actor who skipped it; "resumed_by_operator" when ResumeWait ends a wait, with the actor;
-// "waiting_children" when an attempt is put aside until its dependencies are satisfied; "resumed" when an attempt that
-// was put aside continues, with the worker; "panicked" when the function panics or ends its goroutine, with the stack;
-// "continued" when the function continues as new, or a loop with its next turn, with their number; "delayed" when the
-// attempt was put off; "released" when a worker that stops released it; "lease_expired" when its worker was lost,
-// "lease_revoked" when an operator took it from its worker, and "reclaimed" when another worker has taken it over;
-// "replayed" when a node that had ended runs again.
+// "waiting_children" when an attempt is interrupted until its dependencies are satisfied; "resumed" when an attempt
+// that was interrupted continues, with the worker; "panicked" when the function panics or ends its goroutine, with the
+// stack; "continued" when the function continues as new, or a loop with its next turn, with their number; "delayed"
+// when the attempt was put off; "released" when a worker that stops released it; "lease_expired" when its worker was
+// lost, "lease_revoked" when an operator took it from its worker, and "reclaimed" when another worker has taken it
+// over; "replayed" when a node that had ended runs again.
 type EventKind string
 
 // Events of a run.

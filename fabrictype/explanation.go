@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// WaitReason says for programs why a node does not run. It is empty when the node runs or has ended. Programs treat
-// reasons that they do not know like "other".
+// WaitReason is the reason why a node does not run, for programs. It is empty when the node runs or has ended. Programs
+// treat reasons that they do not know like "other".
 //
 // The node waits for other nodes, runs or people:
 //   - "upstreams": nodes that it depends on have not ended; Names are those nodes.
@@ -48,13 +48,13 @@ import (
 //   - "other": a reason of another program, in Detail.
 type WaitReason string
 
-// Explanation says why a node does not run. It is zero for a node that runs or has ended. The comment of WaitReason
-// says which other fields a reason has; fields that do not apply are zero.
+// Explanation is the reason why a node does not run, with its details. It is zero for a node that runs or has ended.
+// The comment of WaitReason lists the other fields of a reason; fields that do not apply are zero.
 type Explanation struct {
 	Reason WaitReason `json:"reason"`
 	// Sentence is for people: English, one line.
 	Sentence string `json:"sentence"`
-	// Remedy says in English how the wait ends sooner; empty when nothing has to be done.
+	// Remedy is the way to end the wait sooner, in English; empty when nothing has to be done.
 	Remedy string `json:"remedy,omitempty"`
 	// Since is when the wait began, as far as the engine knows.
 	Since time.Time `json:"since,omitzero"`

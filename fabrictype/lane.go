@@ -43,7 +43,7 @@ type Pause struct {
 	Lane     string    `json:"lane,omitempty"`
 	Activity string    `json:"activity,omitempty"`
 	Since    time.Time `json:"since"`
-	// By is who paused it, as runtime.WithActor said.
+	// By is the actor of the pause, as runtime.WithActor named it.
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
 }

@@ -38,8 +38,8 @@ type Frame struct {
 	At time.Time `json:"at"`
 	// ProducedAt is the At of activity.Frame, by the clock of the worker; without one, the time of the engine.
 	ProducedAt time.Time `json:"produced_at,omitzero" doc:"Time by the clock of the worker."`
-	// Dropped is how many frames before this one are not there any more, or were refused by the engine. Those before a
-	// cursor are not counted. Lines of the log (RunRef.Logs) are in frames, too, and count here.
+	// Dropped is how many frames before this one no longer exist, or were refused by the engine. Frames before a cursor
+	// are not counted. Lines of the log (RunRef.Logs) are in frames, too, and count here.
 	Dropped int `json:"dropped,omitempty" doc:"Frames before this one that are not kept any more."`
 	// JSON is the emitted value if it is JSON, and Data a []byte as it was emitted.
 	JSON json.RawMessage `json:"json,omitempty"`

@@ -22,9 +22,9 @@ type LogLine struct {
 	Attrs json.RawMessage `json:"attrs,omitempty"`
 	// Shortened reports that the line was too long: its message may be cut, and its attributes are left out.
 	Shortened bool `json:"shortened,omitempty"`
-	// Dropped is the number of frames before this line that the engine does not keep any more, or has refused. A frame
-	// has up to 100 lines, or is one that the activity emitted. It is 0 for other lines, and counts nothing before the
-	// cursor at which the reader began.
+	// Dropped is the number of frames before this line that the engine no longer keeps, or has refused. A frame has up
+	// to 100 lines, or is one that the activity emitted. It is 0 for other lines, and counts nothing before the cursor
+	// at which the reader began.
 	Dropped int `json:"dropped,omitempty" doc:"Frames before this line that are not kept any more."`
 	// Cut is the number of lines that were not stored, in the last line of an attempt that logged too much; else 0.
 	Cut int `json:"cut,omitempty" doc:"Lines that were not stored, in the last line of an attempt that logged too much."`

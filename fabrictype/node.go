@@ -109,7 +109,7 @@ type Turn struct {
 	ChildRun
 }
 
-// Attempt is one try to carry out a node.
+// Attempt is one try to execute a node.
 type Attempt struct {
 	// Number counts from 1. It counts on over reruns of the node.
 	Number int `json:"number"`
@@ -129,7 +129,7 @@ type Attempt struct {
 	// Stack is where its function panicked, as runtime/debug prints it, at most about 8 KiB; a longer one
 	// ends with its size. A run keeps about 1 MiB of stacks; of further ones there is a remark alone. Empty for others.
 	Stack string `json:"stack,omitempty"`
-	// Aside is why the attempt was put aside, if it has not continued since: suspended, waiting_children, delayed or
+	// Aside is why the attempt was interrupted, if it has not continued since: suspended, waiting_children, delayed or
 	// released.
 	Aside EventKind `json:"aside,omitempty"`
 	// Percent and Message are its last progress.

@@ -58,8 +58,8 @@ type RunDetail struct {
 	FailedNode string `json:"failed_node,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Category   string `json:"category,omitempty"`
-	// StartedBy is who started the run, as Client.As or WithActor said: the actor of its schedule, "flow" and the name
-	// of its parent's flow for a child run; empty if no actor was named, and in contract mode.
+	// StartedBy is the actor of the run's start, from Client.As or WithActor: the actor of its schedule, "flow" and the
+	// name of its parent's flow for a child run; empty without an actor, and in contract mode.
 	StartedBy string `json:"started_by,omitempty"`
 	// CancelReason and CancelledBy are set when the run was cancelled.
 	CancelReason string    `json:"cancel_reason,omitempty"`

@@ -47,7 +47,7 @@ type Schedule struct {
 	// History has the last fires, the newest first, at most 50. A list of schedules omits it.
 	History []ScheduleFire `json:"history,omitempty"`
 	// Input is the input of its runs, as it was encoded. Only the operation get-schedule of the HTTP API sets it, if
-	// values are asked for; in Go, Client.ScheduleInput returns it.
+	// the request includes values; in Go, Client.ScheduleInput returns it.
 	Input *Value `json:"input,omitempty" doc:"Input of its runs, of get-schedule with values."`
 }
 

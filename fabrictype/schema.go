@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ValueError says why a JSON value does not fit its JSON Schema: the input that a run was to be started with, or the
-// answer to a wait. Package runtime returns it wrapped, so that errors.As finds it and errors.Is finds
+// ValueError lists the faults of a JSON value against its JSON Schema: the input that a run was to be started with, or
+// the answer to a wait. Package runtime returns it wrapped, so that errors.As finds it and errors.Is finds
 // runtime.ErrInvalid; nothing was written then.
 type ValueError struct {
 	// Subject names the value, such as: input of flow "order".
@@ -33,7 +33,7 @@ func (e *ValueError) Error() string {
 type ValueFault struct {
 	// Pointer is the JSON Pointer (RFC 6901) to the part that is wrong or missing: empty for the whole value.
 	Pointer string `json:"pointer,omitempty"`
-	// Message says in English why that part is wrong.
+	// Message describes the fault of that part in English.
 	Message string `json:"message"`
 }
 

@@ -85,7 +85,7 @@ const (
 	KindExpansion NodeKind = "expansion"
 )
 
-// AttemptOutcome is how an attempt ended. It is empty while the attempt runs or is put aside.
+// AttemptOutcome is how an attempt ended. It is empty while the attempt runs or is interrupted.
 type AttemptOutcome string
 
 // Outcomes of attempts.
@@ -120,8 +120,8 @@ const (
 	WorkerDraining WorkerState = "draining"
 )
 
-// Severity says how bad a Finding is. The zero value is SeverityInfo, and a higher severity is a worse one. In JSON it
-// is "info", "warning" or "error".
+// Severity is the severity of a Finding. The zero value is SeverityInfo, and a higher severity is a worse one. In JSON
+// it is "info", "warning" or "error".
 type Severity int
 
 // Severities of findings.

@@ -36,8 +36,7 @@ type Wait struct {
 	// wait, Needed is 0, because the function has not set it yet, and Received counts all signals that are kept.
 	Needed   int `json:"needed"`
 	Received int `json:"received"`
-	// Title, Question and Audience are the question that is asked, and who is asked (activity.Title, Question and
-	// Audience).
+	// Title, Question and Audience are the question and its addressees (activity.Title, Question and Audience).
 	Title    string   `json:"title,omitempty"`
 	Question string   `json:"question,omitempty"`
 	Audience []string `json:"audience,omitempty"`

@@ -39,7 +39,7 @@ func (w Worker) Free() int {
 	return max(0, w.Slots-w.Used)
 }
 
-// Drains reports whether the worker takes no more work: it drains, or has been asked to.
+// Drains reports whether the worker takes no more work: it drains, or a drain was requested.
 func (w Worker) Drains() bool { return w.State == WorkerDraining || !w.DrainRequestedAt.IsZero() }
 
 // Build is a program by its build information. Fields that the build does not have are empty.
@@ -50,6 +50,6 @@ type Build struct {
 	// Revision is the commit in version control, Modified whether files had changed since.
 	Revision string `json:"revision,omitempty"`
 	Modified bool   `json:"modified,omitempty"`
-	// Library is the build of the function library that the program brings.
+	// Library is the build of the function library that the program contains.
 	Library string `json:"library,omitempty"`
 }

@@ -268,7 +268,7 @@ func TestNameOfConditionIsTooLong(t *testing.T) {
 func TestFaultyGraphsWithConditions(t *testing.T) {
 	t.Parallel()
 	for says, change := range map[string][2]string{
-		`"first" is no condition`:              {`{"node":"long","case":"true"}`, `{"node":"first","case":"true"}`},
+		`"first" is not a condition`:           {`{"node":"long","case":"true"}`, `{"node":"first","case":"true"}`},
 		`condition "long" has no default`:      {`{"node":"long","case":"true"}`, `{"node":"long","case":"default"}`},
 		`must have 1 to 31`:                    {`"cases":["true","false"]`, `"cases":[]`},
 		`kind "when" with case ""`:             {`{"node":"long","case":"true"}`, `{"node":"long","case":""}`},

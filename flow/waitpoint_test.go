@@ -187,7 +187,7 @@ func TestParsedWaitpointFaults(t *testing.T) {
 	}
 }
 
-// Options of a node do not fit a waitpoint, and the compiler says so.
+// Options of a node do not fit a waitpoint, which is an error of the compiler.
 func TestWaitOptionTypes(t *testing.T) {
 	t.Parallel()
 	check := typeChecker(t)

@@ -80,7 +80,7 @@ func realClock(t *testing.T) func() time.Time {
 	}
 }
 
-// Nothing looks when nothing is due: a day costs as many calls as there is something to do. The log says how much real
+// Nothing polls when nothing is due: a day costs as many calls as there is something to do. The log shows how much real
 // time it takes.
 func TestDayCostsFewCalls(t *testing.T) {
 	t.Parallel()

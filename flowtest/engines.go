@@ -33,8 +33,8 @@ const urlsVariable = "FLOWFABRIC_TEST_URLS"
 // bubble alone. The subtests have the names "embedded" and, for servers, the scheme of the URL: "valkey", "redis 2".
 //
 // On a server, Patience is a minute by default, and T.Advance really waits: it skips the rest of the test when that
-// would be more than 10 s. Each test has a key prefix of its own, so tests may share a server with each other and with
-// other programs, and removes its keys at its end.
+// would be more than 10 s. Each test has its own key prefix, so tests may share a server with each other and with other
+// programs, and removes its keys at its end.
 func Engines(t *testing.T, test func(t *T), opts ...Option) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) { Run(t, test, opts...) })

@@ -107,7 +107,7 @@ func LoseWorker() Fault {
 }
 
 // LoseReply loses the engine's reply to the report of an attempt: the engine knows how it ended, the worker does not
-// know that, and asks again.
+// know that, and repeats the report.
 func LoseReply() Fault {
 	return Fault{what: "LoseReply", after: func(of activity.ExecutionInfo, m *member, happened func()) {
 		m.link.loseReply(of.ExecutionID, happened)
@@ -137,7 +137,7 @@ func (t *T) Inject(of Target, when When, f Fault) {
 // String names the fault.
 func (f *fault) String() string { return fmt.Sprintf("%s of %s at %s", f.what, f.target.name, f.when) }
 
-// why says why a fault did not happen.
+// why returns why a fault did not happen.
 func (f *fault) why(calls []*Call) string {
 	most := 0
 	for _, c := range calls {

@@ -112,7 +112,7 @@ func TestLoseWorker(t *testing.T) {
 	})
 }
 
-// A result whose reply is lost is committed once: the worker asks again.
+// A result whose reply is lost is committed once: the worker repeats the call.
 func TestLoseReply(t *testing.T) {
 	t.Parallel()
 	flowtest.Run(t, func(t *flowtest.T) {

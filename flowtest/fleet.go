@@ -39,7 +39,7 @@ type fleet struct {
 	leaving     sync.WaitGroup
 }
 
-// member is a worker with a connection of its own.
+// member is a worker with a separate connection.
 type member struct {
 	fleet  *fleet
 	link   *link

@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/fabrictype"
 )
 
-// update makes tests write golden files. Its name leaves the flag "update" to programs that have one of their own,
-// which counts as well.
+// update makes tests write golden files. Its name leaves the flag "update" to programs that define it, which counts as
+// well.
 var update = flag.Bool("flowtest.update", false, "write the golden files of package flowtest anew")
 
 func updating() bool {

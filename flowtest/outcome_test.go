@@ -37,7 +37,7 @@ func TestPropagatorsOfATest(t *testing.T) {
 	}, flowtest.Propagators(interceptor.PropagateValue[string]("tenant", tenantKey{})))
 }
 
-// A run that was cancelled, or has exceeded its deadline, says how it ended, too.
+// The outcome of a run that was cancelled, or has exceeded its deadline, is available, too.
 func TestMustEnd(t *testing.T) {
 	f := flow.New[struct{}, struct{}]("nap", flow.Deadline(time.Hour))
 	flow.Sleep(f, "nap", 24*time.Hour)

@@ -37,8 +37,7 @@ type config struct {
 
 // By default an assertion waits for longer than any sleep or wait may last: for maxPatience of virtual time. Idle time
 // is skipped, but a test may have schedules, or runs that are stuck, whose years would take very long: after each
-// patiencePeriod it gives up once the engine has executed so many commands that the test will hardly be waiting for a
-// timer.
+// patiencePeriod it gives up once the engine has executed more commands than a wait for a timer needs.
 const (
 	maxPatience         = 12 * 366 * 24 * time.Hour
 	patiencePeriod      = 30 * 24 * time.Hour
@@ -61,7 +60,7 @@ func Propagators(list ...interceptor.Propagator) Option {
 	return func(c *config) { c.propagators = append(c.propagators, list...) }
 }
 
-// T is the test in a bubble, with an engine of its own. Its methods may be called by several goroutines of the bubble;
+// T is the test in a bubble, with a separate engine. Its methods may be called by several goroutines of the bubble;
 // those that end the test at a failure belong to the goroutine of the test, as for testing.T.
 type T struct {
 	testing.TB
@@ -78,7 +77,7 @@ type T struct {
 	resting atomic.Bool
 }
 
-// Run runs a test with an engine of its own and a virtual clock, which begins at midnight UTC, 1 January 2000. All
+// Run runs a test with a separate engine and a virtual clock, which begins at midnight UTC, 1 January 2000. All
 // goroutines that the test starts must have ended when it returns: the bubble panics otherwise. The test must not call
 // methods of the outer t. To run in parallel with others, call t.Parallel before.
 func Run(t *testing.T, test func(t *T), opts ...Option) {
@@ -194,8 +193,8 @@ func (t *T) Client() *runtime.Client { return t.client }
 // Engine returns the engine under test.
 func (t *T) Engine() *runtime.Engine { return t.engine }
 
-// Advance lets time pass: everything that is due meanwhile happens at its time. It returns when nothing happens any
-// more without more time.
+// Advance lets time pass: everything that is due until then happens at its time. It returns when nothing more happens
+// without more time.
 func (t *T) Advance(d time.Duration) {
 	t.Helper()
 	switch {
@@ -208,7 +207,7 @@ func (t *T) Advance(d time.Duration) {
 	t.rest()
 }
 
-// rest waits until nothing happens any more without more time, unless another goroutine of the test does already.
+// rest waits until nothing more happens without more time, unless another goroutine of the test does already.
 func (t *T) rest() {
 	if t.virtual && t.resting.CompareAndSwap(false, true) {
 		defer t.resting.Store(false)
@@ -248,7 +247,7 @@ func (t *T) settled(holds func() bool) bool {
 	return false
 }
 
-// bounded returns a context that ends when an assertion has waited long enough. Its cause says how long that was.
+// bounded returns a context that ends when an assertion has waited long enough. Its cause has that time.
 func (t *T) bounded() (context.Context, context.CancelFunc) {
 	if limit := t.config.patience; limit > 0 {
 		return context.WithTimeoutCause(context.Background(), limit, impatience{fmt.Sprint("not within ", limit)})

@@ -53,7 +53,7 @@ func (r *TestRun) Table() string {
 	return text.String()
 }
 
-// attempts says how many attempts there were, and how many workers were lost.
+// attempts returns the number of attempts, and of lost workers.
 func attempts(n fabrictype.Node) string {
 	if n.Reclaims > 0 {
 		return fmt.Sprintf("%d (%d lost)", n.Attempts, n.Reclaims)

@@ -104,7 +104,7 @@ func (r *TestRun) mustEnd(want fabrictype.RunState) *TestRun {
 	return r
 }
 
-// ending says how a wait for the result ended.
+// ending describes how a wait for the result ended.
 func (r *TestRun) ending(err error) string {
 	if err == nil {
 		return "the run has succeeded"

@@ -25,10 +25,10 @@ var (
 	ErrRunQueued = enginecore.ErrRunQueued
 )
 
-// KeyTakenError says which run has the place of a key. It matches ErrKeyTaken.
+// KeyTakenError names the run that has the place of a key. It matches ErrKeyTaken.
 type KeyTakenError = submit.KeyTakenError
 
-// ThrottledError says when the next run may start. It matches ErrThrottled.
+// ThrottledError has the time at which the next run may start. It matches ErrThrottled.
 type ThrottledError = submit.ThrottledError
 
 // Bounds of the policies of keys.
@@ -113,7 +113,7 @@ func (p KeyPolicy) arrival(a *enginerpc.SubmitArrival) {
 	}
 }
 
-// Throttle says how many runs may start within a time.
+// Throttle bounds the number of runs that start within a time.
 type Throttle struct {
 	// Starts is how many runs start in any span of the length Per: 1 to 10,000, and a millisecond to ten
 	// years.
@@ -127,10 +127,10 @@ type Throttle struct {
 	Reject bool
 }
 
-// WithThrottle lets only so many runs of the flow with the key start within a time, in the order of the calls; an empty
-// key is for all runs of the flow that are started with it. Throttles of one flow with one key count the same starts,
-// whatever their numbers and times are: each start is held to its own. A run that is put off counts as a start also
-// when it is cancelled before, or moved by MoveStart.
+// WithThrottle bounds the number of runs of the flow with the key that start within a time, in the order of the calls;
+// an empty key is for all runs of the flow that are started with it. Throttles of one flow with one key count the same
+// starts, whatever their numbers and times are: each start is held to its own. A run that is put off counts as a start
+// also when it is cancelled before, or moved by MoveStart.
 //
 // The engine chooses the id of the run, so WithThrottle does not go with WithID, WithKey, StartAt and StartOrSignal. In
 // contract mode Start returns ErrNotInContract.

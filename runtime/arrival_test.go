@@ -86,7 +86,7 @@ func (g *keyedFlow) results(t *testing.T, runs ...*runtime.Run[int]) {
 	}
 }
 
-// Of the runs of a key, so many are open; another one is refused and names one of them, and nothing of it is written.
+// A key has AtOnce open runs; another one is refused with the name of one of them, and nothing of it is written.
 func TestKeyReject(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {
@@ -273,7 +273,7 @@ func TestKeyUnique(t *testing.T) {
 }
 
 // Runs are found by their key and by waiting in its queue, in lists, bulk jobs and their previews. A run that was
-// cancelled in the queue does not wait any more, and is in order when it is run again.
+// cancelled in the queue no longer waits, and is in order when it is run again.
 func TestKeyQuery(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// panicBelow panics with so many frames of its own on the stack.
+// panicBelow panics with depth frames of its own recursion on the stack.
 func panicBelow(depth int) int {
 	if depth == 0 {
 		panic("no bottom")
@@ -91,7 +91,7 @@ func TestAttemptsKeepStackAndBuild(t *testing.T) {
 	})
 }
 
-// A run keeps a bounded amount of stacks, and says of each further one that it is left out.
+// A run keeps a bounded amount of stacks, and replaces each further one by a remark.
 func TestStacksOfARunAreBounded(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

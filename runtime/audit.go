@@ -111,7 +111,7 @@ func selectsEntry(q AuditQuery, e fabrictype.AuditEntry) bool {
 		(q.Name == "" || q.Name == e.Name)
 }
 
-// actorName is who acts if no option says otherwise. Calls of a nil client are refused after it.
+// actorName is the actor of actions without the option. Calls of a nil client are refused after it.
 func (c *Client) actorName() string {
 	if c == nil {
 		return ""

@@ -143,7 +143,7 @@ func TestAuditLog(t *testing.T) {
 	})
 }
 
-// An action that fails has an entry that says why; one that is refused before anything is sent has none.
+// An action that fails has an entry with the reason; one that is refused before anything is sent has none.
 func TestAuditOfFailures(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

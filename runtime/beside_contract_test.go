@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -24,7 +26,7 @@ func TestContractMode_SharesLanesWithOtherPrograms(t *testing.T) {
 		server := testserver.Start(t, testserver.Options{Kind: kind})
 		config := runtime.OpenConfig{Partitions: 4}
 		full := enginetest.Open(t, kind, server.URL(), enginetest.ContractPrefix, config)
-		config.Contract = &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 300 * time.Millisecond}
+		config.Backend = contract.Backend(contract.Config{PollInterval: 50 * time.Millisecond, ReconcileInterval: 300 * time.Millisecond})
 		bound := enginetest.Open(t, kind, server.URL()+contractURL, enginetest.ContractPrefix, config)
 		f := newFleet(t, bound)
 		f.foreign = func(n int) int { return n } // these nodes do not belong to another program here

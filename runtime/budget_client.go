@@ -68,7 +68,7 @@ func (c *Client) setBudget(
 	if len(spec.KeyFrom) > 0 {
 		return invalid("PerKey(%s): must not be set here: BudgetRef.Key names the key", strings.Join(spec.KeyFrom, "."))
 	}
-	// The reference says whose it is.
+	// The reference has the scope.
 	spec.Scope = submit.BudgetScope(ref)
 	if err := spec.Validate(); err != nil {
 		return invalid("%w", err)
@@ -286,8 +286,8 @@ func (c *Client) Budgets(ctx context.Context) ([]fabrictype.Budget, error) {
 	return list, nil
 }
 
-// nameRuns completes the references of budgets of runs, of which a budget knows the id only, with their names. Where a
-// run is not there any more, the reference keeps its id, and no call takes it for another budget.
+// nameRuns completes the references of budgets of runs, of which a budget knows the id only, with their names. If a run
+// no longer exists, the reference keeps its id, and no call takes it for another budget.
 func (c *Client) nameRuns(ctx context.Context, states []fabrictype.Budget) error {
 	var ids []enginecore.FlowID
 	for i := range states {

@@ -27,8 +27,8 @@ import (
 
 // Errors of bulk jobs, for errors.Is.
 var (
-	// ErrBulkJobNotFound is returned when the namespace has no job with that id, or not any more: a job that is over is
-	// kept for a week.
+	// ErrBulkJobNotFound is returned when the namespace has no job with that id, or no longer has it: a job that is
+	// over is kept for a week.
 	ErrBulkJobNotFound = errors.New("no such bulk job")
 	// ErrBulkJobConflict is returned by StartBulkJob when the id belongs to a job with another query, action or
 	// options.

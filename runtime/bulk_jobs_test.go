@@ -250,7 +250,7 @@ func TestBulkJobOfKilledKeeper(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, fabrictype.BulkCompleted, job.State)
 	require.Equal(t, fabrictype.BulkProgress{Done: 4, Skipped: 1}, job.Progress)
-	// The first one was only slow: it can save nothing any more.
+	// The first one was only slow: it can no longer save anything.
 	_, err = core.SaveBulkJob(ctx, enginerpc.SaveBulkJobCall{
 		Partition: p, BulkJobID: id, Claimant: "killed", Progress: []byte("{}"),
 	})
@@ -451,7 +451,7 @@ func TestBulkJobStoppedWhileTaken(t *testing.T) {
 	})
 }
 
-// Keepers carry out the jobs of all namespaces, each on the runs of its own.
+// Keepers perform the jobs of all namespaces, each on the runs of its namespace.
 func TestBulkJobOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, ours *enginetest.Bench) {

@@ -20,8 +20,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A cancel reaches functions that run, on several workers, by messages. The log shows how long it takes: 100 ms on an
-// idle machine. No other test runs meanwhile.
+// A cancel reaches running functions, on several workers, by messages. The log shows how long it takes: 100 ms on an
+// idle machine. The test does not run in parallel with others.
 func TestCancelIsPrompt(t *testing.T) {
 	enginetest.EachAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
@@ -67,7 +67,7 @@ func TestCancelIsPrompt(t *testing.T) {
 const longestCall = 5 * time.Millisecond
 
 // A flow of many members, 10,000 with FLOWFABRIC_SOAK, is cancelled in the middle of its work: in many short calls,
-// with nothing that starts any more. The calls are timed, so no other test runs meanwhile.
+// after which nothing starts. The calls are timed, so the test does not run in parallel with others.
 func TestCancel_ManyMembersInShortCalls(t *testing.T) {
 	width := 1200
 	if os.Getenv("FLOWFABRIC_SOAK") != "" {

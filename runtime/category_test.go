@@ -77,7 +77,8 @@ func TestCategoriesOfAttempts(t *testing.T) {
 	})
 }
 
-// A node whose run exceeded its own deadline has the category that is documented for it, and its run says why it ended.
+// A node whose run exceeded its own deadline has the category that is documented for it, and its run has the reason of
+// its end.
 func TestCategoryOfAnExpiredSubFlow(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// listConcurrency bounds how many partitions are asked at a time.
+// listConcurrency bounds how many partitions are queried at a time.
 const listConcurrency = 16
 
 // nameChildren adds the states of child runs, and the activities of the items of maps.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -58,6 +59,7 @@ func runChild() int {
 	ctx := context.Background()
 	e, err := runtime.Open(ctx, os.Getenv(childVariable), runtime.OpenConfig{
 		Prefix: os.Getenv(childPrefixVariable), Partitions: 4, Logger: slog.New(slog.DiscardHandler),
+		Backend: contract.Backend(contract.Config{}),
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -27,7 +27,7 @@ func (c *Client) Use(interceptors ...interceptor.Client) *Client {
 // isIntercepted reports whether operations go through interceptors.
 func (c *Client) isIntercepted() bool { return c != nil && len(c.interceptors) > 0 }
 
-// intercept carries out an operation through the interceptors.
+// intercept performs an operation through the interceptors.
 func (c *Client) intercept(ctx context.Context, call interceptor.ClientCall, do func(context.Context) error) error {
 	if err := checkContext(ctx); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (r *RunRef) plain() *RunRef {
 // isIntercepted reports whether operations on the run go through interceptors.
 func (r *RunRef) isIntercepted() bool { return r != nil && r.fault == nil && r.client.isIntercepted() }
 
-// intercept carries out an operation on the run through the interceptors of its client.
+// intercept performs an operation on the run through the interceptors of its client.
 func (r *RunRef) intercept(
 	ctx context.Context, o interceptor.Operation, node string, do func(context.Context, *RunRef) error,
 ) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// When the server's clock jumps over the end of a lease, the worker says that the lease is lost, and the work is done
+// When the server's clock jumps over the end of a lease, the worker logs that the lease is lost, and the work is done
 // again.
 func TestClockJumpsOverLease(t *testing.T) {
 	t.Parallel()

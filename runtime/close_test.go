@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/activity"
 	"github.com/flowfabric/flowfabric-go/admin"
+	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
@@ -58,7 +59,7 @@ func TestCloseEndsWaits(t *testing.T) {
 		for _, whole := range []string{"client", "engine"} {
 			t.Run(whole, func(t *testing.T) {
 				ctx := enginetest.Context(t)
-				e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix})
+				e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix, Backend: contract.Backend(contract.Config{})})
 				require.NoError(t, err)
 				t.Cleanup(func() { require.NoError(t, e.Close()) })
 				c := enginetest.NewClient(t, e)
@@ -114,7 +115,7 @@ func TestClosedEngine(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)
-		e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix})
+		e, err := runtime.Open(ctx, b.URL, runtime.OpenConfig{Prefix: b.Prefix, Backend: contract.Backend(contract.Config{})})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
 		newWorker := func() *runtime.Worker {
@@ -165,7 +166,7 @@ func TestInspectWithoutServer(t *testing.T) {
 		soon, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
 		_, err = b.Client.Pauses(soon)
-		// One partition may have been asked for the last time before the others: there are two errors at most.
+		// One partition may have been queried for the last time before the others: there are two errors at most.
 		require.ErrorContains(t, err, " partitions: ")
 		require.LessOrEqual(t, strings.Count(err.Error(), "ffx_pauses"), 2)
 	})

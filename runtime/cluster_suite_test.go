@@ -13,8 +13,8 @@ import (
 )
 
 // One round of each of the tests with random flows, on a cluster: runs that are cancelled and operated on, joins and
-// reruns, waits and signals, and a limit whose places are in another slot than who asks for them. All shared tests run
-// on a cluster with FLOWFABRIC_TEST_ENGINES=cluster.
+// reruns, waits and signals, and a limit whose permits are in another slot than the executions that request them. All
+// shared tests run on a cluster with FLOWFABRIC_TEST_ENGINES=cluster.
 func TestRandomFlowsOnACluster(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Valkey)

@@ -76,7 +76,7 @@ func TestSilentConnectionsCostNoLease(t *testing.T) {
 	})
 }
 
-// mute is a listener that takes connections and says nothing.
+// mute is a listener that accepts connections and sends nothing.
 type mute struct {
 	net.Listener
 	taken chan struct{} // has a value when there was a connection
@@ -129,7 +129,7 @@ func within(t *testing.T, what string, do func() error) error {
 	}
 }
 
-// Open ends with its context when the other side takes connections and says nothing. No server is needed for that.
+// Open ends with its context when the other side accepts connections and sends nothing. No server is needed for that.
 func TestOpenEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	for name, x := range map[string]struct{ scheme, path string }{
@@ -309,7 +309,7 @@ func TestDedicatedConnection_OnSlowNetwork(t *testing.T) {
 	})
 }
 
-// Open waits for its connections in all that it asks of a server which has no library yet.
+// Open waits for its connections in all calls to a server which has no library yet.
 func TestOpenOnSlowNetwork(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -420,8 +420,8 @@ func TestWatch_ContinuesAfterSilentConnection(t *testing.T) {
 	})
 }
 
-// A worker whose leases are too short to outlive a silent connection says so, and a shorter timeout helps. One server
-// is enough.
+// A worker whose leases are too short to outlive a silent connection logs a warning, and a shorter timeout helps. One
+// server is enough.
 func TestShortLeaseIsWarnedOf(t *testing.T) {
 	t.Parallel()
 	kinds := testserver.Servers(t)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -79,7 +81,7 @@ func TestContractClientKilledWhileSubmitting(t *testing.T) {
 				ctx := enginetest.Context(t)
 				prefix, id := enginetest.ContractPrefix, fmt.Sprintf("large-%d-%s", at.calls, at.function)
 				b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.OpenConfig{
-					Contract: &runtime.ContractConfig{ReconcileInterval: 50 * time.Millisecond},
+					Backend: contract.Backend(contract.Config{ReconcileInterval: 50 * time.Millisecond}),
 				})
 				var ran atomic.Int64
 				a := activity.New("add", func(_ context.Context, n int) (int, error) { ran.Add(1); return n + 1, nil })
@@ -124,7 +126,7 @@ func TestContractKeeperReleasesRoots(t *testing.T) {
 		ctx := enginetest.Context(t)
 		prefix := enginetest.ContractPrefix
 		b := enginetest.Open(t, kind, server.URL()+contractURL, prefix, runtime.OpenConfig{
-			Contract: &runtime.ContractConfig{ReconcileInterval: 50 * time.Millisecond},
+			Backend: contract.Backend(contract.Config{ReconcileInterval: 50 * time.Millisecond}),
 		})
 		p := proxy.Start(t, server.Addr())
 		far := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, prefix)
@@ -154,7 +156,7 @@ func TestContractLostReplies(t *testing.T) {
 		server := enginetest.ContractServer(t, kind)
 		p := proxy.Start(t, server.Addr())
 		b := enginetest.Open(t, kind, string(kind)+"://"+p.Addr()+contractURL, enginetest.ContractPrefix, runtime.OpenConfig{
-			Contract: &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond},
+			Backend: contract.Backend(contract.Config{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond}),
 		})
 		runThroughCuts(t, b, p, 100, 6)
 	})
@@ -176,7 +178,7 @@ func TestContractOnAPlainLibrary(t *testing.T) {
 	}
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
 		b := enginetest.Open(t, kind, enginetest.ServerWith(t, kind, library).URL()+contractURL, enginetest.ContractPrefix, runtime.OpenConfig{
-			Contract: &runtime.ContractConfig{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond},
+			Backend: contract.Backend(contract.Config{PollInterval: 50 * time.Millisecond, ReconcileInterval: 200 * time.Millisecond}),
 		})
 		ctx := enginetest.Context(t)
 		c := &workerPool{tb: t, bench: b, lab: newLab()}
@@ -282,7 +284,7 @@ func TestContractDirectory(t *testing.T) {
 	first.await(t, 8)
 	first.kill(t)
 	b := enginetest.Open(t, testserver.Embedded, url, prefix, runtime.OpenConfig{
-		Contract: &runtime.ContractConfig{ReconcileInterval: 50 * time.Millisecond},
+		Backend: contract.Backend(contract.Config{ReconcileInterval: 50 * time.Millisecond}),
 	})
 	a, sum := holdForEver(func(n int) (int, error) { return n, nil }), adder()
 	def, err := killFlow(a, sum)
@@ -297,7 +299,7 @@ func TestContractDirectory(t *testing.T) {
 	b.Settle(t)
 }
 
-// A worker that cannot read the results of upstreams asks again; it does not take them for missing.
+// A worker that cannot read the results of upstreams reads them again; it does not take them for missing.
 func TestContractInputsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
@@ -151,9 +153,9 @@ func TestContractDamagedMembers(t *testing.T) {
 // creations, and from the configurations of other keepers.
 func TestContractLanesOfOthers(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
-		keepers := enginetest.Open(t, x.Kind, x.URL, x.Prefix, runtime.OpenConfig{Partitions: 1, Contract: &runtime.ContractConfig{
+		keepers := enginetest.Open(t, x.Kind, x.URL, x.Prefix, runtime.OpenConfig{Partitions: 1, Backend: contract.Backend(contract.Config{
 			PollInterval: 20 * time.Millisecond, ReconcileInterval: time.Hour,
-		}})
+		})})
 		if x.Kind == testserver.Embedded {
 			keepers = x.Bench // an engine in memory has one process
 		}
@@ -223,7 +225,8 @@ func TestContractPassedDelay(t *testing.T) {
 	})
 }
 
-// Executions that a worker cannot run hide no others, however many they are. Those that no worker can run are set aside.
+// Executions that a worker cannot run hide no others, however many they are. Executions that no worker can run are
+// blocked.
 func TestContractHiddenExecutions(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		const many = 300

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// lease leases an execution for another program that does not come back.
+// lease leases an execution for another program that never reports.
 func (x *outside) lease(id enginecore.ExecutionID, ttl time.Duration) {
 	x.t.Helper()
 	grant := enginerpc.Grant{

@@ -33,8 +33,8 @@ func commandCalls(t *testing.T, b *enginetest.Bench) map[string]int {
 	return calls
 }
 
-// An idle keeper and an idle worker ask for all partitions with few commands in each poll interval, however many
-// partitions there are, also while many of them wait for something that is far off.
+// An idle keeper and an idle worker query all partitions with few commands in each poll interval, however many
+// partitions there are, also while many executions wait for events in the far future.
 func TestContractIdleCost(t *testing.T) {
 	for _, kind := range testserver.Servers(t) {
 		t.Run(string(kind), func(t *testing.T) {

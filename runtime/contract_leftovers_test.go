@@ -37,7 +37,7 @@ func (x *outside) partitionOf(id enginecore.ExecutionID) keyspace.Partition {
 	return p
 }
 
-// A cancel whose caller has read the execution before it began to wait ends it, and signals do not count any more. The
+// A cancel whose caller has read the execution before it began to wait ends it, and signals no longer count. The
 // waitpoint stays active with the reference library.
 func TestCancelThatMeetsASuspension(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {

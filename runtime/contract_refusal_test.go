@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
@@ -137,7 +139,7 @@ func TestContractRefusesExtensions(t *testing.T) {
 	})
 }
 
-// functionLists returns how often a server was asked for its functions; the embedded engine does not count that.
+// functionLists returns how often a server listed its functions; the embedded engine does not count that.
 func functionLists(t *testing.T, b *enginetest.Bench) (n int) {
 	t.Helper()
 	client := engine.ConnOf(b.Engine.Internal()).Client()
@@ -170,14 +172,21 @@ func TestContractRefusesOnce(t *testing.T) {
 // Other programs of the contract know one prefix only.
 func TestContractPrefix(t *testing.T) {
 	t.Parallel()
-	for url, config := range map[string]runtime.OpenConfig{
-		"embedded:":             {Contract: &runtime.ContractConfig{}},
-		"embedded:?contract=15": {},
-	} {
-		config.Prefix = "mine"
-		_, err := runtime.Open(enginetest.Context(t), url, config)
+	_, err := runtime.Open(enginetest.Context(t), "embedded:?contract=15",
+		runtime.OpenConfig{Backend: contract.Backend(contract.Config{}), Prefix: "mine"})
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	require.ErrorContains(t, err, `Prefix "mine": in contract mode it is "ff"`)
+}
+
+// A program that does not import package contract gets an error that names the import, before anything is dialled.
+func TestContractNeedsItsBackend(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"embedded:?contract=15", "valkey://127.0.0.1:1?contract=15"} {
+		_, err := runtime.Open(t.Context(), url, runtime.OpenConfig{})
 		require.ErrorIs(t, err, runtime.ErrInvalid)
-		require.ErrorContains(t, err, `Prefix "mine": in contract mode it is "ff"`)
+		require.NotErrorIs(t, err, enginecore.ErrNotReachable)
+		require.ErrorContains(t, err,
+			"import github.com/flowfabric/flowfabric-go/contract and set OpenConfig.Backend")
 	}
 }
 
@@ -207,8 +216,8 @@ func TestContractLeavesTheLibrary(t *testing.T) {
 		require.NoError(t, err)
 		defer client.Close()
 		open := func() error {
-			e, err := runtime.Open(ctx, server.URL(), runtime.OpenConfig{
-				Prefix: enginetest.ContractPrefix, Contract: &runtime.ContractConfig{},
+			e, err := runtime.Open(ctx, server.URL()+contractURL, runtime.OpenConfig{
+				Prefix: enginetest.ContractPrefix, Backend: contract.Backend(contract.Config{}),
 			})
 			if err == nil {
 				require.NoError(t, e.Close())

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -158,7 +160,7 @@ func TestContractCancel(t *testing.T) {
 func TestContractWatchToTheEnd(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
-	b := enginetest.WithStoppedClock(t, runtime.OpenConfig{Contract: &runtime.ContractConfig{}})
+	b := enginetest.WithStoppedClock(t, runtime.OpenConfig{Backend: contract.Backend(contract.Config{})})
 	ctx := enginetest.Context(t)
 	a := addOne()
 	run, err := runtime.Start(ctx, b.Client, chainOf(t, a, 2), 1)

@@ -74,7 +74,7 @@ func TestContractWaitpointNode(t *testing.T) {
 	})
 }
 
-// A wait without a signal ends as its timeout says.
+// A wait without a signal ends by its timeout.
 func TestContractWaitTimesOut(t *testing.T) {
 	anyContract(t, func(t *testing.T, x *outside) {
 		x.Keeper(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// maxCountedHours is the longest time that is counted by hour: so many hours the engine keeps.
+// maxCountedHours is the longest time that is counted by hour: the engine keeps this number of hours.
 const maxCountedHours = 8 * 24
 
 // CountBy is a field by which runs are grouped.
@@ -33,13 +33,13 @@ const (
 //
 // The engine counts runs as they start and end, and reads no run, so the cost does not grow with their number. The
 // counts are exact, except after a damage of the server's data until the keepers have repaired them. Each partition is
-// counted at a moment of its own.
+// counted at a different moment.
 //
 // A query may set Flow, States and Children, and is then answered by the present states of all runs. With CreatedFrom,
 // it is how many runs were started, with FinishedFrom, how many ended in each state: in whole hours, CreatedFrom and
 // the others being the beginning of one, of the last 8 days. Such counts include runs that have been purged, and each
-// end of a run that was run again. Starts have no states. Other fields, and ByHour without a time, return
-// ErrInvalid, as does a time that is not kept any more. In contract mode the error matches ErrNotInContract.
+// end of a run that was run again. Starts have no states. Other fields, and ByHour without a time, return ErrInvalid,
+// as does a time that is no longer kept. In contract mode the error matches ErrNotInContract.
 func (c *Client) Counts(ctx context.Context, q RunQuery, by ...CountBy) ([]fabrictype.RunCount, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, fmt.Errorf("count runs: %w", err)

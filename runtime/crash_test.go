@@ -184,7 +184,7 @@ func TestLostReplies(t *testing.T) {
 	})
 }
 
-// runThroughCuts runs random flows while replies are lost, one in so many. The results are right all the same.
+// runThroughCuts runs random flows while one reply in oneIn is lost. The results are right all the same.
 func runThroughCuts(t *testing.T, b *enginetest.Bench, p *proxy.Proxy, oneIn, runs int) {
 	t.Helper()
 	ctx := enginetest.Context(t)
@@ -398,7 +398,7 @@ func TestWorkerCutOff(t *testing.T) {
 	})
 }
 
-// A claim that is repeated after the leases of its first try have run out makes new ones, which have ids of their own.
+// A claim that is repeated after the leases of its first try have run out makes new ones, with other ids.
 func TestClaimRepeatedTooLate(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -59,7 +59,7 @@ func (d *RunDescription) drawn(as func(*flowgraph.Graph) string) string {
 // describePage is the number of nodes read at once.
 const describePage = 200
 
-// Describe returns the state of the run, its nodes and its budgets; options ask for values, attempts, or one page of
+// Describe returns the state of the run, its nodes and its budgets; options add values, attempts, or select one page of
 // the nodes. It reads runs of more than 200 nodes in several calls, and waits, pauses, budgets, child runs, values and
 // attempts in further calls, so changes during Describe may be included in part. The error wraps ErrRunNotFound when
 // the run does not exist, and ErrInvalid for an option that is out of bounds.
@@ -112,7 +112,7 @@ func (r *RunRef) readDescription(
 	if q.paged && q.cursor == "" {
 		call.Limit = int64(q.nodes)
 	} else if q.paged {
-		call.Limit = 1 // the first call brings the definition alone
+		call.Limit = 1 // the first call returns the definition alone
 	}
 	nodes := make(map[enginecore.ExecutionID]fabrictype.Node)
 	for {

@@ -1,19 +1,19 @@
 package runtime
 
-// DescribeOption asks RunRef.Describe and RunRef.DescribeNode for more, or for a part: WithValues, WithAttempts or
-// WithPage.
+// DescribeOption extends or restricts the result of RunRef.Describe and RunRef.DescribeNode: WithValues, WithAttempts
+// or WithPage.
 type DescribeOption interface {
 	describe(*describeRequest)
 }
 
 // describeRequest has the wishes of options.
 type describeRequest struct {
-	// values asks for values, valueBytes of each.
+	// values adds values, valueBytes of each.
 	values     bool
 	valueBytes int
-	// attempts asks for attempts.
+	// attempts adds attempts.
 	attempts bool
-	// paged asks for one page of so many nodes, from cursor on.
+	// paged selects one page of nodes nodes, from cursor on.
 	paged  bool
 	cursor string
 	nodes  int
@@ -23,19 +23,19 @@ type describeOption func(*describeRequest)
 
 func (o describeOption) describe(r *describeRequest) { o(r) }
 
-// WithValues asks for input and result of the run and of its nodes. Each is returned whole up to maxBytes bytes, else
-// its beginning, with Truncated set. 0 is 4 KiB; at most 1 MiB is allowed, and 8 MiB with RunRef.DescribeNode. Without
+// WithValues adds input and result of the run and of its nodes. Each is returned whole up to maxBytes bytes, else its
+// beginning, with Truncated set. 0 is 4 KiB; at most 1 MiB is allowed, and 8 MiB with RunRef.DescribeNode. Without
 // WithPage, the run may have at most 500 nodes. All values together have at most 8 MiB.
 func WithValues(maxBytes int) DescribeOption {
 	return describeOption(func(r *describeRequest) { r.values, r.valueBytes = true, maxBytes })
 }
 
-// WithAttempts asks for the attempts of each node, from the event log of the run: the last 100 of each.
+// WithAttempts adds the attempts of each node, from the event log of the run: the last 100 of each.
 func WithAttempts() DescribeOption {
 	return describeOption(func(r *describeRequest) { r.attempts = true })
 }
 
-// WithPage asks for nodes nodes in the order of their declaration, 1 to 500, or fewer whose values have 8 MiB. The
+// WithPage selects a page of nodes in the order of their declaration, 1 to 500, or fewer whose values have 8 MiB. The
 // empty cursor is the first page; RunDescription.Next is the cursor of the next one. The items of a map are the nodes
 // of its child run.
 func WithPage(cursor string, nodes int) DescribeOption {

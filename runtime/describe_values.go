@@ -170,7 +170,7 @@ func dataSize(v *fabrictype.Value) int {
 	return len(v.JSON) + len(v.Text) + len(v.Data)
 }
 
-// cutTo leaves at most so many bytes of a value.
+// cutTo leaves at most limit bytes of a value.
 func cutTo(limit int, v *fabrictype.Value) *fabrictype.Value {
 	if dataSize(v) <= limit {
 		return v

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// raw is a value as it was written: a number beyond 2^53, and keys in an order of their own.
+// raw is a value as it was written: a number beyond 2^53, and keys that are not sorted.
 const raw = `{"z":12345678901234567890,"a":[1,2]}`
 
 // valuesFlow has inputs of each kind, a large result and a node that fails.
@@ -179,7 +179,7 @@ func TestDescribeAttempts(t *testing.T) {
 	})
 }
 
-// The items of a map come in pages with their values, and a node says which upstreams it waits for although they are on
+// The items of a map come in pages with their values, and a node names its unfinished upstreams although they are on
 // another page.
 func TestDescribePages(t *testing.T) {
 	t.Parallel()

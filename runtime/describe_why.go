@@ -40,7 +40,7 @@ func (r *RunRef) explain(ctx context.Context, d *RunDescription, now time.Time) 
 	return nil
 }
 
-// explainUpstreams says which upstreams a node waits for. It reads the states of those that are on another page.
+// explainUpstreams names the upstreams that a node waits for. It reads the states of those that are on another page.
 func (r *RunRef) explainUpstreams(ctx context.Context, d *RunDescription) error {
 	states := make(map[string]fabrictype.NodeState, len(d.Nodes))
 	for _, n := range d.Nodes {
@@ -106,7 +106,7 @@ func (r *RunRef) explainWaits(ctx context.Context, d *RunDescription) error {
 	return nil
 }
 
-// explainLimits says which limits keep nodes from starting. It asks for each limit once.
+// explainLimits names the limits that keep nodes from starting. It reads each limit once.
 func (c *Client) explainLimits(ctx context.Context, d *RunDescription, now time.Time) error {
 	if !engine.Has[engine.LimitStore](c.session.Backend) {
 		return nil
@@ -212,10 +212,10 @@ func (c *Client) explainPauses(ctx context.Context, p keyspace.Partition, d *Run
 	return nil
 }
 
-// servedQueries is how many activities the engine is asked about in one call.
+// servedQueries is how many activities one call to the engine queries.
 const servedQueries = 64
 
-// explainUnserved says which nodes wait for a worker that does not run.
+// explainUnserved marks nodes that wait for a worker that does not run.
 func (c *Client) explainUnserved(ctx context.Context, d *RunDescription) error {
 	store, missing := engine.Capability[engine.WorkerRecords](c.session.Backend)
 	if missing != nil || d.State != fabrictype.RunRunning {
@@ -257,7 +257,7 @@ func (d *RunDescription) isMap(node string) bool {
 	return spec != nil && spec.Map != nil
 }
 
-// explainEnd says which nodes do not start because the run has ended.
+// explainEnd marks nodes that do not start because the run has ended.
 func (d *RunDescription) explainEnd() {
 	if d.State == fabrictype.RunRunning {
 		return
@@ -270,7 +270,7 @@ func (d *RunDescription) explainEnd() {
 	}
 }
 
-// explainStart says that the run has not started.
+// explainStart marks the nodes of a run that has not started.
 func (d *RunDescription) explainStart(now time.Time) {
 	if d.QueuePlace > 0 {
 		d.explainQueue()
@@ -289,7 +289,7 @@ func (d *RunDescription) explainStart(now time.Time) {
 	}
 }
 
-// explainQueue says that the run waits in the queue of its key.
+// explainQueue marks the nodes of a run that waits in the queue of its key.
 func (d *RunDescription) explainQueue() {
 	for i := range d.Nodes {
 		if n := &d.Nodes[i]; n.Waiting.Reason == waitreason.Delay && n.Attempts == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// NewWorker refuses capabilities that the engine would refuse at each claim.
+// A worker with capabilities that the engine would refuse at each claim is not created.
 func TestWorkerConfigIsChecked(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -18,7 +18,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// callsWithContext are calls of the API that ask the engine. The run is one that has not ended.
+// callsWithContext are calls of the API that query the engine. The run is one that has not ended.
 func callsWithContext(
 	t *testing.T, b *enginetest.Bench, run *runtime.Run[int], def *flow.Definition[int, int],
 ) map[string]func(context.Context) error {

@@ -20,7 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// readLog reads a run's whole log by pages of so many events.
+// readLog reads a run's whole log by pages of limit events.
 func readLog(t *testing.T, b *enginetest.Bench, run *runtime.Run[int], after string, limit int64) (events []enginerpc.FlowEvent) {
 	t.Helper()
 	core := engine.ConnOf(b.Engine.Internal())
@@ -415,7 +415,7 @@ func TestProgressDoesNotFillTheLog(t *testing.T) {
 	})
 }
 
-// The id of an event of a run that was purged and begun again with the same id asks for all events of the later one.
+// The id of an event of a run that was purged and begun again with the same id selects all events of the later one.
 func TestEventsOfAnotherCreation(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

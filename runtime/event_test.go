@@ -12,7 +12,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 )
 
-// Every event that the library logs under a name of its own has a constant.
+// Every event that the library logs under a separate name has a constant.
 func TestEveryEventIsNamed(t *testing.T) {
 	t.Parallel()
 	var source []byte

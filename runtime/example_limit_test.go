@@ -11,7 +11,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// limited starts runs of an activity with a limit, and returns when so many of them have started.
+// limited starts the given number of runs of an activity with a limit.
 func limited(ctx context.Context, call *activity.Activity[int, int], runs int) (*runtime.Local, []*runtime.Run[int], error) {
 	f := flow.New[int, int]("limited")
 	flow.Return(f, flow.Node(f, "call", call, f.Input()))

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// exitError ends the goroutine that asks for its text.
+// exitError ends the goroutine that calls Error.
 type exitError struct{}
 
 func (exitError) Error() string {
@@ -135,7 +135,7 @@ func (g *exitGranter) ClaimForWorker(ctx context.Context, r runtime.GrantRequest
 	return g.Granter.ClaimForWorker(ctx, r)
 }
 
-// A granter that ends the goroutine which asks it costs the worker no slot.
+// A granter that ends the goroutine of its caller costs the worker no slot.
 func TestGranterEndsTheGoroutine(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/submit"
 )
 
-// Bounds that the documentation says as numbers.
+// Bounds that the documentation states as numbers.
 const (
 	MaxActor    = engine.MaxActor
 	MaxReason   = engine.MaxReason

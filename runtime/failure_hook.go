@@ -32,7 +32,7 @@ const (
 	failureHookRelease = 2 * time.Second
 )
 
-// errHookLost ends the call of a hook that the worker does not hold any more.
+// errHookLost ends the call of a hook that the worker no longer holds.
 var errHookLost = errors.New("another worker calls OnRunFailed now")
 
 // failureHook calls WorkerConfig.OnRunFailed for each run that fails while this worker holds the hook. Of the workers

@@ -43,5 +43,5 @@ func TestAllFaultsOfArguments(t *testing.T) {
 	require.ErrorContains(t, err, "the waitpoint has no id")
 
 	_, err = flow.New[string, string]("f", flow.Retention(time.Hour, "bogus")).Build()
-	require.ErrorContains(t, err, `"bogus" is no outcome`)
+	require.ErrorContains(t, err, `"bogus" is not an outcome`)
 }

@@ -71,8 +71,8 @@ func (c *Client) cleanupFailed(ctx context.Context, id enginecore.FlowID, failed
 	return err != nil || nodes.CleanupFailed()
 }
 
-// readFailure reads the failure of a run of which the given one is known; it returns that if the run has no such
-// failure any more, or could not be read.
+// readFailure reads the failure of a run of which the given one is known; it returns the given one if the run no longer
+// has this failure, or could not be read.
 func (c *Client) readFailure(ctx context.Context, id enginecore.FlowID, known *RunError) *RunError {
 	p, err := c.session.Core.FlowPartition(id)
 	if err != nil {

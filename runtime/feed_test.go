@@ -45,7 +45,7 @@ func TestWatchesShareAReader(t *testing.T) {
 	for _, kind := range testserver.Kinds(t) {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			// A server of its own, whose connections are counted.
+			// A separate server, whose connections are counted.
 			isServer := kind != testserver.Embedded && kind != testserver.OnCluster
 			url := ""
 			if isServer {

@@ -187,7 +187,7 @@ func (p *publishedFlows) put(name string, f *namedFlow) {
 	p.byName[name] = f
 }
 
-// namedFlow returns a flow as it is published. It asks the engine each time, but reads the flow only after a change.
+// namedFlow returns a flow as it is published. It queries the engine each time, but reads the flow only after a change.
 func (c *Client) namedFlow(ctx context.Context, name string) (*namedFlow, error) {
 	if err := c.ready(ctx); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// formerRun is a run as protocol 1 stored it: each node under an id of its own.
+// formerRun is a run as protocol 1 stored it: each node under a separate id.
 type formerRun struct {
 	FlowID     enginecore.FlowID                 `json:"flow_id"`
 	Executions map[string]enginecore.ExecutionID `json:"executions"`

@@ -44,8 +44,8 @@ func FuzzQueries(f *testing.F) {
 	})
 }
 
-// FuzzCursors reads any text as the cursors of feeds, logs, pages of nodes and the audit log. A cursor that is none
-// says so.
+// FuzzCursors reads any text as the cursors of feeds, logs, pages of nodes and the audit log. An invalid cursor returns
+// ErrCursor or ErrInvalid.
 func FuzzCursors(f *testing.F) {
 	e, err := Open(f.Context(), "", OpenConfig{Partitions: 4})
 	require.NoError(f, err)

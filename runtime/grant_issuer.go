@@ -58,8 +58,8 @@ type GrantRequest struct {
 	Instance enginecore.WorkerInstanceID
 	// Capabilities are those that the worker offers. It is granted only executions that require a subset of them.
 	Capabilities []string
-	// Activities are the names that the worker has registered; other executions are set aside for other workers. Nil
-	// means all activities.
+	// Activities are the names that the worker has registered; other executions are blocked until another worker
+	// requests them. Nil means all activities.
 	Activities []string
 	// TTL is how long the worker may use the grant: 1 ms to 1 min.
 	TTL time.Duration
@@ -80,7 +80,7 @@ type Grant struct {
 	Key       string
 	ExpiresAt time.Time
 	// Reclaim reports whether another worker lost the execution. Such a grant is claimed with ff_reclaim_execution,
-	// others with ff_claim_execution or, if that says so, with ff_claim_resumed_execution.
+	// others with ff_claim_execution or, if its reply requires it, with ff_claim_resumed_execution.
 	Reclaim bool
 }
 

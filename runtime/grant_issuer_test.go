@@ -39,7 +39,7 @@ func requestFor(worker string, capabilities ...string) runtime.GrantRequest {
 }
 
 // A grant is for one worker and one execution; when it has run out, another worker gets the execution and the first one
-// may not claim any more.
+// may no longer claim it.
 func TestGrant(t *testing.T) {
 	t.Parallel()
 	enginetest.EachMode(t, func(t *testing.T, b *enginetest.Bench) {

@@ -64,7 +64,7 @@ func TestReadiness(t *testing.T) {
 	})
 }
 
-// A worker that is cut off says so, and says when it is back.
+// A worker that is cut off reports it, and reports when it is back.
 func TestReadinessWithoutNetwork(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

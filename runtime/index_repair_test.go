@@ -231,7 +231,7 @@ func (x *fixture) spoil(t *testing.T, w damage) {
 
 var nobody = "{fp:0}:00000000-0000-0000-0000-000000000000"
 
-// damages are in groups, of which each is repaired in one go besides one by one.
+// damages are in groups. The damages of a group are repaired together, and also one by one.
 func damages() [][]damage {
 	return [][]damage{
 		{
@@ -338,7 +338,7 @@ func TestIndexReconciliation(t *testing.T) {
 	}, runtime.OpenConfig{Partitions: 1})
 }
 
-// A run is removed when its record says so, whatever the list of those to be removed says.
+// A run is removed when its record requires it, whatever the list of runs to remove contains.
 func TestListedRunIsKept(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

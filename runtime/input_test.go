@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -231,13 +233,13 @@ func TestWorkerConfiguration(t *testing.T) {
 	_, err = runtime.Open(ctx, "redis://h?tls=yes", runtime.OpenConfig{
 		Prefix: "No Prefix", Namespace: "a\nb", Partitions: -1, MaxWatches: -1, WaitpointSecret: runtime.WaitpointSecret{KID: "k", Hex: "5ecret"},
 		Retention: runtime.Retention{Failed: -2}, Keeper: keeper, ReplaceForeignLibrary: true,
-		Contract: &runtime.ContractConfig{PollInterval: 1, ReconcileInterval: -1},
+		Backend: contract.Backend(contract.Config{PollInterval: 1, ReconcileInterval: -1}),
 	})
 	require.ErrorIs(t, err, runtime.ErrInvalid)
 	require.NotContains(t, err.Error(), "5ecret")
 	for _, text := range []string{
 		"engine URL: ", "Prefix: ", "Namespace: ", "Partitions -1: must be 1 to 65536", "MaxWatches -1: must be 1 to 100000", "WaitpointSecret.Hex: ", "Retention: ",
-		"Keeper.Lanes: ", "Keeper.HeartbeatInterval 1h0m0s: ", "Keeper.ReconcileEvery -1ns: ", "ReplaceForeignLibrary: ", "Contract.PollInterval 1ns: must be at least 10ms", "Contract.ReconcileInterval -1ns: must be at least 10ms",
+		"Keeper.Lanes: ", "Keeper.HeartbeatInterval 1h0m0s: ", "Keeper.ReconcileEvery -1ns: ", "Backend: contract.Config.PollInterval 1ns: must be at least 10ms", "contract.Config.ReconcileInterval -1ns: must be at least 10ms",
 	} {
 		require.ErrorContains(t, err, text)
 	}

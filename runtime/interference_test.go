@@ -19,7 +19,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// interfere interferes with a run in the way that its trial says.
+// interfere interferes with a run as its trial defines.
 func (c *workerPool) interfere(t testing.TB, ctx context.Context, r *rand.Rand, x *trial) {
 	switch x.meddling {
 	case cancelledByClient:

@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Names with colons that look alike when they are put together have lists and queues of their own.
+// Names with colons that look alike when they are concatenated have separate lists and queues.
 func TestNamesWithColonsShareNothing(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -18,8 +18,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// keepMany enters so many runs that are over into the indexes that a kept run is in. Their records are missing, which
-// nothing that only counts may notice.
+// keepMany enters count runs that are over into the indexes of kept runs. Their records are missing, which a call that
+// only counts does not notice.
 func keepMany(ctx context.Context, t *testing.T, b *enginetest.Bench, count int) {
 	t.Helper()
 	core := engine.ConnOf(b.Engine.Internal())

@@ -84,7 +84,7 @@ func TestSkipsBeyondTheBudget(t *testing.T) {
 	})
 }
 
-// The log shows how long a chain takes. No other test runs meanwhile.
+// The log shows how long a chain takes. The test does not run in parallel with others.
 func TestChainLatency(t *testing.T) {
 	enginetest.EachModeAlone(t, func(t *testing.T, b *enginetest.Bench) {
 		ctx := enginetest.Context(t)

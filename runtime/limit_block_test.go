@@ -180,8 +180,8 @@ func TestPermitBlocks_FollowTheModel(t *testing.T) {
 	})
 }
 
-// Under a limit that is far away, executions take turns in the places of their workers: no more run than the limit says
-// when it comes near, and all places go back at rest.
+// Under a limit that is far from binding, executions share the permits of their workers: no more run than the limit
+// allows when it becomes binding, and all permits are returned at rest.
 func TestLimitFarThenNear(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -75,7 +75,7 @@ func TestCostOfLimit(t *testing.T) {
 }
 
 // A budget that is far from used up costs a run next to nothing where nothing uses it, and a bounded number of commands
-// where a node does. No other test runs meanwhile.
+// where a node does. The test does not run in parallel with others.
 func TestCostOfBudget(t *testing.T) {
 	b := enginetest.New(t, testserver.Valkey, runtime.OpenConfig{Partitions: 8})
 	ctx := enginetest.Context(t)

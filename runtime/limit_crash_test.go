@@ -76,7 +76,7 @@ func (x *brittle) quota() enginecore.QuotaPolicyID {
 	return keyspace.QuotaIDFor(x.namespace, "one", "")
 }
 
-// hold says a word about the block of the limit "one".
+// hold requests or returns permits of the block of the limit "one".
 func (x *brittle) hold(places, seq int64) enginerpc.HoldPlacesReply {
 	partition, err := x.core.Partitioning().QuotaPartition(x.quota())
 	require.NoError(x.t, err)
@@ -204,7 +204,7 @@ func TestLimitCrashes(t *testing.T) {
 				enginetest.Eventually(t, func() string {
 					list, err := b.Client.Limits(ctx)
 					require.NoError(t, err)
-					for _, q := range list { // one that is not in use any more may be forgotten
+					for _, q := range list { // one that is no longer in use may be forgotten
 						if q.Running != 0 || q.Waiting != 0 {
 							return fmt.Sprintf("%+v", q)
 						}

@@ -55,7 +55,7 @@ func (b *beginnings) requireAtMost(t *testing.T, n int, per time.Duration) {
 	}
 }
 
-// limitHas waits until a limit has so many permits out.
+// limitHas waits until a limit has granted running permits.
 func limitHas(ctx context.Context, t *testing.T, c *runtime.Client, name string, running int) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
@@ -85,7 +85,7 @@ func TestRateCountsFunctionsThatBegin(t *testing.T) {
 				return 0, ctx.Err()
 			}
 		}, activity.Limit("vendor", activity.AtMost(n, per)))
-		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: n + 1}) // the one more asks for permits
+		b.Worker(t, []activity.Handler{a}, runtime.WorkerConfig{Concurrency: n + 1}) // the additional slot requests permits
 		b.Keeper(t)
 		runs := startAll(ctx, t, b.Client, single(t, a), 3*n)
 		limitHas(ctx, t, b.Client, "vendor", 2*n)
@@ -138,7 +138,7 @@ func TestRateInAStorm(t *testing.T) {
 	})
 }
 
-// A worker whose replies come late asks again and promises more time, until it begins in time.
+// A worker whose replies come late requests permits again with a longer time, until it begins in time.
 func TestRateOverASlowNetwork(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {
@@ -221,7 +221,7 @@ type places struct {
 	call enginerpc.ExchangeCall
 }
 
-// want asks for the places of executions, which wait for them unless the caller begins with them.
+// want requests the permits of executions, which wait for them unless the caller begins with them.
 func (p *places) want(begins, again bool, executions ...int) (begun, reserved []string) {
 	p.t.Helper()
 	call := p.call
@@ -259,7 +259,8 @@ func (p *places) send(call enginerpc.ExchangeCall) (begun, reserved []string) {
 	return begun, reserved
 }
 
-// A place of a rate is reserved until its holder says that it begins, and counts until it has left the window since.
+// A permit of a rate is reserved until its holder reports that it begins, and counts until that begin has left the
+// window.
 func TestReservedPermits(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

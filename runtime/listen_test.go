@@ -16,8 +16,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// Workers and keepers of one process share a connection. Those that come must not be drowned, and with them everybody
-// else, by the messages that the others have asked for.
+// Workers and keepers of one process share a connection. The messages to its present listeners must not overload new
+// ones, and with them all the others.
 func TestSubscribingUnderLoad(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

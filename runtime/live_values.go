@@ -16,7 +16,7 @@ import (
 var ErrNoValue = errors.New("no live value")
 
 // Value returns the value that the function of a node has published last under a key, by activity.Publish, while the
-// node runs or later. For an item of a map, ask the child run (Node.Child).
+// node runs or later. For an item of a map, use the child run (Node.Child).
 //
 // The error wraps ErrNoValue; ErrUnknownNode; ErrRunNotFound; ErrInvalid for a key that is not a valid name; or
 // ErrNotInContract.

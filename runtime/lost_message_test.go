@@ -86,7 +86,7 @@ func (x *lossy) start(t *testing.T, handlers []activity.Handler) {
 	})
 }
 
-// within asserts that something was carried out not before it was due, and no later than a bound.
+// within asserts that work was performed not before it was due, and no later than a bound.
 func (x *lossy) within(t *testing.T, due, at time.Time, bound time.Duration) {
 	t.Helper()
 	require.False(t, at.Before(due.Truncate(time.Millisecond)), "%s early", due.Sub(at))
@@ -135,7 +135,7 @@ type dueCase struct {
 	// start causes the due work and returns the time at which it is due. Nil starts a run, whose work is due dueSoon
 	// later.
 	start func(ctx context.Context, t *testing.T, x *lossy, def *flow.Definition[int, int]) time.Time
-	// over is asked for every second instead of carried, if it is not nil.
+	// over is checked every second instead of carried, if it is not nil.
 	over func(ctx context.Context, t *testing.T, run *runtime.Run[int]) bool
 	// slack is how much later than start returned it may be due.
 	slack time.Duration

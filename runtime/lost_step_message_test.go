@@ -74,8 +74,8 @@ func TestLostBulkJobs(t *testing.T) {
 	})
 }
 
-// A rerun whose caller is gone is led on when the message that says so is lost, with the next sweep of a keeper, and
-// its nodes run with the next sweep of a worker after that when the wake-up is lost too.
+// A rerun whose caller is gone is continued when its message is lost, with the next sweep of a keeper, and its nodes
+// run with the next sweep of a worker after that when the wake-up is lost too.
 func TestLostRerunSteps(t *testing.T) {
 	t.Parallel()
 	eachLossy(t, func(t *testing.T, x *lossy) {
@@ -114,7 +114,7 @@ func TestLostRerunSteps(t *testing.T) {
 	})
 }
 
-// A worker drains when the message that asks for it is lost, with its next report.
+// A worker drains when the message with the request is lost, with its next report.
 func TestLostDrains(t *testing.T) {
 	t.Parallel()
 	eachExactlyLossy(t, func(t *testing.T, x *lossy) {
@@ -136,9 +136,9 @@ func TestLostDrains(t *testing.T) {
 	})
 }
 
-// An execution that a worker has set aside, because it does not know the activity, is run by a worker that knows it
-// when the message is lost, with that worker's next look. The first worker may set it aside once more then, with a
-// message that arrives.
+// An execution that a worker could not run, because it does not know the activity, is run by a worker that knows it
+// when the message is lost, with that worker's next sweep. The first worker may try it once more then, with a message
+// that arrives.
 func TestLostSetAsides(t *testing.T) {
 	t.Parallel()
 	eachExactlyLossy(t, func(t *testing.T, x *lossy) {

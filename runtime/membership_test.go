@@ -19,7 +19,7 @@ import (
 
 const sharedPartitions = 16
 
-// keeperPool are several keepers of one keyspace, each with a connection of its own where the engine is a server.
+// keeperPool are several keepers of one keyspace, each with a separate connection if the engine is a server.
 type keeperPool struct {
 	keepers []*runtime.Keeper
 	running []*enginetest.Running

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/flowfabric/flowfabric-go/activity"
@@ -21,7 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// An option that is nil is an error that says which one, wherever options are taken.
+// An option that is nil is an error that names the option, wherever options are taken.
 func TestNilOptions(t *testing.T) {
 	t.Parallel()
 	enginetest.Only(t, testserver.Embedded)
@@ -132,18 +134,14 @@ func TestAccessorsOfNilAndZeroObjects(t *testing.T) {
 // Fields that contradict each other are a fault.
 func TestFieldsThatExcludeEachOther(t *testing.T) {
 	t.Parallel()
-	for url, config := range map[string]runtime.OpenConfig{
-		"embedded:":             {Contract: &runtime.ContractConfig{}, ReplaceForeignLibrary: true},
-		"embedded:?contract=15": {ReplaceForeignLibrary: true},
-	} {
-		_, err := runtime.Open(t.Context(), url, config)
-		require.ErrorIs(t, err, runtime.ErrInvalid)
-		require.ErrorContains(t, err, "ReplaceForeignLibrary: contract mode leaves the library as it is")
-	}
+	_, err := runtime.Open(t.Context(), "embedded:?contract=15",
+		runtime.OpenConfig{Backend: contract.Backend(contract.Config{}), ReplaceForeignLibrary: true})
+	require.ErrorIs(t, err, runtime.ErrInvalid)
+	require.ErrorContains(t, err, "ReplaceForeignLibrary: contract mode leaves the library as it is")
 }
 
-// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, says so
-// in every call, and panics in none.
+// A run, client, worker, keeper or engine that an ignored error left nil, or that was not made by its function, returns
+// that as an error from every call, and panics in none.
 func TestCallsOfNilAndZeroObjects(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), enginetest.Patience)

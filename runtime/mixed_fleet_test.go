@@ -294,7 +294,7 @@ func (f *fleet) answerRaw(w runtime.Waitpoint) {
 			IdempotencyKey: "one",
 		})
 		var refusal *enginecore.Error
-		require.True(f.t, err == nil || errors.As(err, &refusal), "%v", err) // the run may be cancelled meanwhile
+		require.True(f.t, err == nil || errors.As(err, &refusal), "%v", err) // the run may have been cancelled
 	}
 }
 
@@ -322,7 +322,7 @@ func newVendor(f *fleet) *vendor {
 	return &vendor{fleet: f, instance: enginecore.WorkerInstanceID("vendor-" + uuid.NewString())}
 }
 
-// start creates a flow of two executions call by call: one for our workers, then one of its own kind.
+// start creates a flow of two executions call by call: one for our workers, then one of another kind.
 func (v *vendor) start(i int) {
 	if i%3 != 0 {
 		return

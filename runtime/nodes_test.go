@@ -34,8 +34,8 @@ func nodeFields(
 	return found, err
 }
 
-// recordFields reads fields of an execution of the contract, which has a record of its own: the functions that read nodes are
-// not part of the contract.
+// recordFields reads fields of an execution of the contract, which has a separate record: the functions that read nodes
+// are not part of the contract.
 func recordFields(
 	ctx context.Context, core *enginerpc.Conn, id enginecore.ExecutionID, fields []string,
 ) (map[string]string, error) {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
-	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
@@ -92,8 +91,9 @@ const (
 // and workers of the other databases as peers and leave work to them, and Result could return the result of a run of
 // the same flow and id in another database.
 //
-// The URLs of servers and of the embedded engine accept ?contract=15, which selects contract mode (ContractConfig). The
-// URLs of servers also accept client_name, db, dial_timeout, write_timeout (durations such as 5s), max_retries=0,
+// The URLs of servers and of the embedded engine accept ?contract=15, which selects contract mode: the engine calls only
+// the ff_* functions of the FlowFabric contract, and OpenConfig.Backend must be set to the backend of package contract.
+// The URLs of servers also accept client_name, db, dial_timeout, write_timeout (durations such as 5s), max_retries=0,
 // protocol=2 and, with TLS, skip_verify. The URLs of sentinels accept sentinel_password, sentinel_username and
 // sentinel_tls=true|false in addition; without them, sentinels use TLS as the server does, and one that requires a
 // login gets the login of the server. Open refuses other parameters, parameters that are given twice, and a database of
@@ -129,7 +129,7 @@ func Open(ctx context.Context, url string, config OpenConfig) (*Engine, error) {
 		err = config.checkConnection(&target)
 	}
 	keeping, keeperErr := config.Keeper.resolve("Keeper.")
-	replicationErr := config.Replication.check(target.Embedded, target.Contract || config.Contract != nil)
+	replicationErr := config.Replication.check(target.Embedded, target.Contract)
 	if err := errors.Join(err, config.check(target.Contract), replicationErr, keeperErr); err != nil {
 		return nil, fmt.Errorf("open engine: %w", err)
 	}
@@ -176,8 +176,7 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target e
 		Core: enginerpc.Options{
 			Prefix: config.Prefix, Partitions: keyspace.Partitioning{Flow: config.Partitions},
 			Logger: s.Logger, RetryFor: config.retryFor,
-			ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: config.Contract != nil ||
-				target.Contract,
+			ReplaceForeignLibrary: config.ReplaceForeignLibrary, ContractOnly: target.Contract,
 		},
 		Client: target.Option, Watches: config.MaxWatches, Secret: config.WaitpointSecret.given(),
 		Logins: target.Logins(config.Credentials, config.Sentinel.Credentials),
@@ -201,16 +200,8 @@ func connect(ctx context.Context, s *engine.Session, config OpenConfig, target e
 			}
 		}
 	}
-	if c.Core.ContractOnly {
-		var intervals contractmode.ContractConfig
-		if config.Contract != nil {
-			intervals = contractmode.ContractConfig{
-				Poll: config.Contract.PollInterval, Reconcile: config.Contract.ReconcileInterval,
-			}
-		}
-		c.NewBackend = func(ctx context.Context, s *engine.Session) (engine.Backend, error) {
-			return contractmode.NewContract(ctx, s, intervals)
-		}
+	if target.Contract {
+		c.Guest = engine.GuestOf(config.Backend)
 	}
 	return s.Connect(ctx, c)
 }

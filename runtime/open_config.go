@@ -17,7 +17,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/flowfabric/flowfabric-go/interceptor"
-	"github.com/flowfabric/flowfabric-go/internal/contractmode"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/transport"
 	"github.com/flowfabric/flowfabric-go/internal/enginelink"
@@ -81,10 +80,11 @@ type OpenConfig struct {
 	// Replication makes calls wait until replicas of the server have their writes. Defaults to none, which costs
 	// nothing: a failover can then take back writes that were acknowledged in the last moments before it.
 	Replication Replication
-	// Keeper configures the keeper that the workers of this engine share. NewKeeper has a config of its own.
+	// Keeper configures the keeper that the workers of this engine share. NewKeeper has its own config.
 	Keeper KeeperConfig
-	// Contract selects contract mode. Defaults to nil: no contract mode, unless the URL has ?contract=15.
-	Contract *ContractConfig
+	// Backend makes contract mode available, which a URL with ?contract=15 selects; the value is contract.Backend of
+	// package contract. It has no effect on other URLs. Defaults to none: Open refuses URLs with ?contract=15.
+	Backend engine.ContractBackend
 
 	// MustExist makes Open fail rather than create a new embedded engine: for a directory without an engine, which Open
 	// leaves unchanged, and for an engine in memory. The error matches fs.ErrNotExist. It has no effect on servers.
@@ -138,24 +138,6 @@ func (c OpenConfig) checkConnection(to *engineurl.Target) error {
 		faults = append(faults, to.UseTLS(c.TLSConfig, c.Sentinel.TLSConfig))
 	}
 	return errors.Join(faults...)
-}
-
-// ContractConfig configures contract mode. In contract mode, an engine calls only the ff_* functions of the FlowFabric
-// contract, version 15, of the library that is already loaded on the server. Open neither loads nor replaces a library,
-// so flows can run on a stock FlowFabric server together with its own programs. Open fails with enginecore.ErrNoLibrary
-// or ErrIncompatibleLibrary when the library is missing or has another version.
-//
-// Each step of a run is a separate call in contract mode. Runs are therefore slower, and other programs can observe a
-// step that is half done; workers and keepers repeat every step until it is complete. Start refuses a flow that the
-// contract cannot serve with ErrNotInContract. The embedded engine runs this project's library without its composite
-// functions.
-type ContractConfig struct {
-	// PollInterval is the interval at which workers and keepers look for work that other programs have made eligible or
-	// due. They need no poll for changes that this library makes. At least 10 ms. Defaults to 1 s.
-	PollInterval time.Duration
-	// ReconcileInterval is the interval at which a keeper looks for steps that are half done, because a process ended
-	// between two calls or another program ended an execution. At least 10 ms. Defaults to 5 s.
-	ReconcileInterval time.Duration
 }
 
 // Replication is how many replicas of a server confirm the writes of a call before the call returns. It holds for all
@@ -251,8 +233,6 @@ const (
 	maxNamespace = 128
 	// contractPrefix is the prefix that all programs of the contract use.
 	contractPrefix = "ff"
-	// minContractInterval bounds the intervals of ContractConfig from below.
-	minContractInterval = 10 * time.Millisecond
 )
 
 // withDefaults returns the config with its defaults in place of zero values, but for those that depend on the kind of
@@ -264,12 +244,6 @@ func (c OpenConfig) withDefaults() OpenConfig {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.TracerProvider = cmp.Or(c.TracerProvider, otel.GetTracerProvider())
 	c.MeterProvider = cmp.Or(c.MeterProvider, otel.GetMeterProvider())
-	if c.Contract != nil {
-		c.Contract = &ContractConfig{
-			PollInterval:      cmp.Or(c.Contract.PollInterval, contractmode.DefaultPollInterval),
-			ReconcileInterval: cmp.Or(c.Contract.ReconcileInterval, contractmode.DefaultReconcileInterval),
-		}
-	}
 	return c
 }
 
@@ -303,23 +277,31 @@ func (c OpenConfig) check(contract bool) error {
 	if err := c.Retention.keep().Check(); err != nil {
 		fault("Retention: %w", err)
 	}
-	contract = contract || c.Contract != nil
-	if contract && c.Prefix != contractPrefix {
-		fault("Prefix %q: in contract mode it is %q, the only one that other programs of the contract use", c.Prefix,
-			contractPrefix)
-	}
-	if contract && c.ReplaceForeignLibrary {
-		fault("ReplaceForeignLibrary: contract mode leaves the library as it is: " +
-			"Contract must be nil and the URL without contract=15")
-	}
-	if c.Contract != nil {
-		if c.Contract.PollInterval < minContractInterval {
-			fault("Contract.PollInterval %s: must be at least %s", c.Contract.PollInterval, minContractInterval)
+	if guest := engine.GuestOf(c.Backend); guest != nil {
+		if err := guest.Check(); err != nil {
+			fault("Backend: %w", err)
 		}
-		if c.Contract.ReconcileInterval < minContractInterval {
-			fault("Contract.ReconcileInterval %s: must be at least %s", c.Contract.ReconcileInterval,
-				minContractInterval)
-		}
+	}
+	if contract {
+		faults = append(faults, c.checkContract())
+	}
+	return errors.Join(faults...)
+}
+
+// checkContract returns all faults of a config with defaults that concern contract mode, joined.
+func (c OpenConfig) checkContract() error {
+	var faults []error
+	if engine.GuestOf(c.Backend) == nil {
+		faults = append(faults, invalid("the URL has contract=15, and the program has no backend for it: "+
+			"import github.com/flowfabric/flowfabric-go/contract and set OpenConfig.Backend"))
+	}
+	if c.Prefix != contractPrefix {
+		faults = append(faults, invalid("Prefix %q: in contract mode it is %q, the only one that other programs of "+
+			"the contract use", c.Prefix, contractPrefix))
+	}
+	if c.ReplaceForeignLibrary {
+		faults = append(faults, invalid("ReplaceForeignLibrary: contract mode leaves the library as it is: "+
+			"the URL must have no contract=15"))
 	}
 	return errors.Join(faults...)
 }

@@ -95,7 +95,7 @@ func TestPartitionTimerCountsFromTheAnswer(t *testing.T) {
 		}
 		r.Timer.Due(time.Now())
 		k.keeper.Step(t.Context(), r, []keyspace.Partition{p})
-		if next > work { // the message that came meanwhile is due before
+		if next > work { // the message that came during the work is due before
 			due, _ := r.Timer.Due(time.Now())
 			require.Empty(t, due)
 			r.Timer.NoteDue(p, engine_.Add(20*time.Millisecond))

@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowfabric/flowfabric-go/enginecore"
 	"github.com/flowfabric/flowfabric-go/flow"
-	"github.com/flowfabric/flowfabric-go/internal/contractmode"
+	"github.com/flowfabric/flowfabric-go/internal/contractcheck"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
 	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
@@ -43,7 +43,7 @@ type PlannedCall struct {
 	Subject string `json:"subject"`
 	// Refused is the feature for which contract mode refuses the call, in the words of its error; empty if it does not.
 	Refused string `json:"refused,omitempty"`
-	// NeedsGroups says that contract mode sends the call only to servers whose library has the edge-group functions.
+	// NeedsGroups reports that contract mode sends the call only to servers whose library has the edge-group functions.
 	NeedsGroups bool `json:"needs_groups,omitempty"`
 }
 
@@ -143,7 +143,7 @@ func planStart(compiled *submit.CompiledFlow, id string, input []byte) (*StartPl
 	if err != nil {
 		return nil, err
 	}
-	refusals, err := contractmode.Refusals(compiled.Graph)
+	refusals, err := contractcheck.Refusals(compiled.Graph)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func planStart(compiled *submit.CompiledFlow, id string, input []byte) (*StartPl
 
 // plannedCalls adds to calls of the contract why contract mode refuses them: the call that creates a node has the
 // features of the node, and the first call the features of the flow.
-func plannedCalls(steps []submit.PlanStep, refusals []contractmode.Refusal) []PlannedCall {
+func plannedCalls(steps []submit.PlanStep, refusals []contractcheck.Refusal) []PlannedCall {
 	create := enginerpc.FunctionName(enginerpc.CreateExecutionCall{})
 	policy := enginerpc.FunctionName(enginerpc.SetEdgeGroupPolicyCall{})
 	calls := make([]PlannedCall, len(steps))
@@ -167,9 +167,9 @@ func plannedCalls(steps []submit.PlanStep, refusals []contractmode.Refusal) []Pl
 			case refusal.Extended:
 				calls[i].NeedsGroups = calls[i].NeedsGroups || refusal.Node == step.Node && step.Function == policy
 			case calls[i].Refused != "":
-			case refusal.Node == "" && refusal.Feature != contractmode.FeatureBudgets && i == 0,
+			case refusal.Node == "" && refusal.Construct != contractcheck.Budgets && i == 0,
 				refusal.Node != "" && refusal.Node == step.Node && step.Function == create:
-				calls[i].Refused = refusal.Feature
+				calls[i].Refused = refusal.Construct
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func budgetCalls(g *flowgraph.Graph) []PlannedCall {
 			limits[j] = limit.Dimension
 		}
 		calls[i] = PlannedCall{
-			Function: enginerpc.FunctionName(enginerpc.CreateBudgetCall{}), Refused: contractmode.FeatureBudgets,
+			Function: enginerpc.FunctionName(enginerpc.CreateBudgetCall{}), Refused: contractcheck.Budgets,
 			Subject: strings.TrimSuffix("budget "+b.Name+": "+strings.Join(limits, ", "), ": "),
 		}
 	}
@@ -208,7 +208,7 @@ func laterCalls(g *flowgraph.Graph) []PlannedCall {
 	}
 	for _, b := range g.Budgets {
 		calls = append(calls, PlannedCall{
-			Function: enginerpc.FunctionName(enginerpc.ReportUsageAndCheckCall{}), Refused: contractmode.FeatureBudgets,
+			Function: enginerpc.FunctionName(enginerpc.ReportUsageAndCheckCall{}), Refused: contractcheck.Budgets,
 			Subject: "for what nodes use of budget " + b.Name,
 		})
 	}

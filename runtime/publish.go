@@ -170,7 +170,7 @@ func digestOf(hash string, parts ...[]byte) string {
 	return hex.EncodeToString(sum.Sum(nil)[:16])
 }
 
-// publish asks whether the catalogue has an entry, and writes it if not.
+// publish checks whether the catalogue has an entry, and writes it if not.
 func publish(ctx context.Context, s *engine.Session, call enginerpc.PublishFlowCall) error {
 	store, err := engine.Capability[engine.FlowCatalogue](s.Backend)
 	if err != nil {

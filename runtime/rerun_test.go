@@ -23,7 +23,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// shop has an activity whose nodes fail or wait as the test says; its results count the calls.
+// shop has an activity whose nodes fail or wait as the test requires; its results count the calls.
 type shop struct {
 	act *activity.Activity[[]string, string]
 

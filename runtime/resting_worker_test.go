@@ -13,8 +13,8 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// A worker without work asks less often whether the engine is there, and is ready all the time: for an hour, and when
-// work comes again.
+// A worker without work checks the engine less often, and is ready all the time: for an hour, and when work comes
+// again.
 func TestRestingWorkersStayReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

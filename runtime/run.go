@@ -147,7 +147,7 @@ func Attach[In, Out any](ref *RunRef, def *flow.Definition[In, Out]) (*Run[Out],
 		return nil, fmt.Errorf("attach to run %s of flow %s: the definition is of flow %s", ref.id, ref.flow,
 			def.Name())
 	}
-	if _, err := ref.client.compiled.Get(def); err != nil { // a fork looks for the definition
+	if _, err := ref.client.compiled.Get(def); err != nil { // a fork reads the compiled definition
 		return nil, fmt.Errorf("attach to run: %w", err)
 	}
 	return &Run[Out]{RunRef: ref, decode: def.DecodeResult, existed: true}, nil

@@ -22,7 +22,7 @@ type RunRef struct {
 	flow, id  string
 	flowID    enginecore.FlowID
 	partition keyspace.Partition
-	fault     error // why nothing can be asked: the error of every call
+	fault     error // the error of every call; nil for a usable reference
 }
 
 // Run returns a reference to a run of a flow. It sends nothing, and the run need not exist: an invalid client or id is
@@ -48,7 +48,7 @@ func (c *Client) locate(flowName, runID string) (enginecore.FlowID, keyspace.Par
 
 var errUnmadeRun = invalid("the run was not made by Start, Attach or Client.Run")
 
-// ready returns why the run cannot be asked with ctx; nil when it can.
+// ready returns why calls with ctx cannot query the run; nil when they can.
 func (r *RunRef) ready(ctx context.Context) error {
 	if err := r.made(); err != nil {
 		return err

@@ -169,9 +169,9 @@ func summarizeAll(runs []enginerpc.Run) []fabrictype.Run {
 // Runs yields the runs of the client's namespace that satisfy the query, in the order of its Sort.
 //
 // Runs reads pages as the loop consumes them: each call to the engine examines a bounded number of runs per partition.
-// A run that exists and satisfies the query during the whole iteration is yielded exactly once, whatever is started,
-// ends or is purged meanwhile. A run that changes meanwhile may be yielded in its old state, be missing, or, in the
-// order of ends, be yielded twice. An error ends the sequence.
+// A run that exists and satisfies the query during the whole iteration is yielded exactly once, whatever runs are
+// started, end or are purged during it. A run that changes during it may be yielded in its old state, be missing, or,
+// in the order of ends, be yielded twice. An error ends the sequence.
 //
 // The engine has indexes by flow, by tag and over all runs; everything else is checked run by run. Bound the time of a
 // query that selects few runs among very many.
@@ -256,7 +256,7 @@ func (c *Client) searchPage(
 // maxListed is the most runs that ListRuns returns at once.
 const maxListed = 500
 
-// listLimit is how many runs are returned when so many are asked for.
+// listLimit checks a requested number of runs, and returns the number to list.
 func listLimit(asked int) (int, error) {
 	switch {
 	case asked < 0:

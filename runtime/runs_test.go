@@ -26,7 +26,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// runSet are runs of two flows that end in every way, with tags of the flow and of their own.
+// runSet are runs of two flows that end in every way, with tags of the flow and of the run.
 type runSet struct {
 	runs []*runtime.Run[string]
 	all  []fabrictype.Run // in their present state, the newest first

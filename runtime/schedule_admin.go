@@ -27,7 +27,7 @@ func (c *Client) locateSchedule(
 	return p, id, err
 }
 
-// changeSchedule carries out an action on a schedule, with an entry in the audit log.
+// changeSchedule performs an action on a schedule, with an entry in the audit log.
 func (c *Client) changeSchedule(
 	ctx context.Context, actor, do, name, detail string,
 	act func(context.Context, keyspace.Partition, keyspace.ScheduleID) error,
@@ -78,7 +78,7 @@ func (c *Client) ResumeSchedule(ctx context.Context, name string) error {
 
 // TriggerSchedule fires a schedule now, by the engine's clock, also while it is paused or after its end, and returns
 // the id of the run. On return, the run was started, or waits for the end of the previous run if the overlap policy
-// says so. The timetable does not change.
+// requires it. The timetable does not change.
 //
 // The error wraps ErrScheduleNotFound; ErrScheduleFull when the maximum number of fires waits; or ErrFireSkipped when
 // the overlap policy starts nothing because a run is open. If the call is interrupted after the fire was recorded, a

@@ -209,7 +209,7 @@ func newDraft(e *engine.Session, name string, config ScheduleConfig, flow *submi
 	}, nil
 }
 
-// mergeKeep is own where it says something, and else the other.
+// mergeKeep returns own with its unset outcomes taken from other.
 func mergeKeep(own, other flowgraph.Keep) flowgraph.Keep {
 	for _, outcome := range flowgraph.Outcomes() {
 		if own.For(outcome) == 0 && other.For(outcome) != 0 {

@@ -65,7 +65,7 @@ func (h *keepersHeard) hear(message string) {
 	}
 }
 
-// await waits until so many keepers of workers and so many others say that they are there.
+// await waits until builtIn keepers of workers and made others have announced themselves.
 func (h *keepersHeard) await(t *testing.T, builtIn, made int) {
 	t.Helper()
 	enginetest.Eventually(t, func() string {
@@ -286,7 +286,7 @@ func TestKeepersAreSeen(t *testing.T) {
 	})
 }
 
-// Where the server may not be asked, it is not known whether there are keepers, and nothing is said of them.
+// If the server may not be queried, it is not known whether there are keepers, and no reason mentions them.
 func TestKeepersThatMayNotBeCounted(t *testing.T) {
 	t.Parallel()
 	onServers(t, func(t *testing.T, kind testserver.Kind) {

@@ -139,7 +139,7 @@ func deliveryOf(reply enginerpc.SignalReply, id enginecore.SignalID) fabrictype.
 // signalSourceType is the source type in the records of all signals of clients.
 const signalSourceType = "client"
 
-// sent checks the signal and returns it as it is sent, with an id of its own.
+// sent checks the signal and returns it as it is sent, with a new id.
 func (s *Signal) sent() (enginerpc.OutgoingSignal, error) {
 	payload, err := s.encode()
 	return enginerpc.OutgoingSignal{

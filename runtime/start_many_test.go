@@ -126,7 +126,8 @@ func TestCallsOfStartMany(t *testing.T) {
 		}
 		_, after := commands(ctx, t, b)
 		t.Logf("%d runs took %d calls", count, after-before)
-		// Full calls, one that is not full for each partition, and the graph for each, which calls at the same time may bring twice.
+		// Full calls, one that is not full for each partition, and the graph for each, which concurrent calls may send
+		// twice.
 		require.LessOrEqual(t, after-before, int64(count/ofOneCall+partitions+3*8))
 	})
 }

@@ -12,8 +12,8 @@ var storedStates = map[fabrictype.RunState]string{
 	fabrictype.RunCancelled: "cancelled", fabrictype.RunExpired: "expired",
 }
 
-// runState reads the state and the outcome of a run as the engine has them. The outcome says more; it is empty while
-// the run is open.
+// runState reads the state and the outcome of a run as the engine has them. The outcome is more specific; it is empty
+// while the run is open.
 func runState(state, outcome string) fabrictype.RunState {
 	switch word := cmp.Or(outcome, state); word {
 	case "open":

@@ -69,7 +69,7 @@ func TestFullDisk(t *testing.T) {
 	ballast := filepath.Join(disk, "ballast")
 	require.NoError(t, os.WriteFile(ballast, make([]byte, 4<<20), 0o600))
 
-	// Every attempt has a result of its own, so a second one shows.
+	// Every attempt has a different result, so a second one shows.
 	draw := activity.New("draw", func(context.Context, int) (string, error) {
 		text := make([]byte, 45<<10)
 		_, _ = rand.Read(text)

@@ -32,9 +32,9 @@ var ErrCursor = engine.ErrCursor
 const framePage = 64
 
 // Stream yields the frames that the attempts of a node emit, in order, as they are emitted, until the node has ended or
-// ctx ends. It waits on connections of its own, so a slow reader delays nothing else, and reconnects after the
-// connection broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones,
-// and Frame.Dropped counts them.
+// ctx ends. It waits on its own connections, so a slow reader delays nothing else, and reconnects after the connection
+// broke. If an attempt emitted more frames than the engine keeps, Stream skips the dropped ones, and Frame.Dropped
+// counts them.
 //
 // It begins after the frame with the cursor after, or with the first frame of the first attempt if that is empty.
 //
@@ -185,8 +185,8 @@ func (s *frameReader) read(ctx context.Context, yield func(fabrictype.Frame, err
 	}
 }
 
-// await returns when the attempt has frames that were not read, when it is not the last one any more, or when the node
-// has ended.
+// await returns when the attempt has frames that were not read, when it is no longer the last one, or when the node has
+// ended.
 func (s *frameReader) await(ctx context.Context) error {
 	waiting, stop := context.WithCancel(ctx)
 	framed := make(chan error, 1)

@@ -135,7 +135,7 @@ func TestStreamFaults(t *testing.T) {
 	})
 }
 
-// The last frames are kept, as many as the activity asks for.
+// The last frames are kept, as many as the activity sets.
 func TestStreamKeepsTheLast(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

@@ -26,7 +26,7 @@ import (
 //
 // The worker renews the lease until the task is settled, unless WorkerConfig.ManualRenewal leaves that to Renew. Every
 // method that writes carries lease id, lease epoch and attempt id, which the engine checks: a program that has lost the
-// lease cannot change the execution any more, and gets an error that matches ErrLeaseLost. Info gives both the lease id
+// lease can no longer change the execution, and gets an error that matches ErrLeaseLost. Info gives both the lease id
 // and the epoch, which grows with every lease, as fencing tokens for other systems.
 //
 // # Settling
@@ -81,8 +81,8 @@ func (w *Worker) Next(ctx context.Context) (*Task, error) {
 
 // NextGranted claims the execution that was granted to this worker instance, fresh, resumed or lost by another worker,
 // and returns its task. The error matches ErrNoGrant if the grant has expired, is for another worker or was used, or if
-// its execution is not to be run any more; ErrNotInContract on an engine that cannot claim by grants; others are those
-// of Next.
+// its execution is no longer to be run; ErrNotInContract on an engine that cannot claim by grants; or it is an error of
+// Next.
 func (w *Worker) NextGranted(ctx context.Context, grant Grant) (*Task, error) {
 	if w == nil || w.worker == nil {
 		return nil, errUnmadeWorker
@@ -206,8 +206,9 @@ func (t *Task) Complete(ctx context.Context, result any) error {
 }
 
 // Fail reports that the attempt has failed with an error, and returns whether it runs again: by the retry policy of the
-// execution, or because the error says so. The marks of package activity have the effect that they have for functions:
-// NonRetryable, RetryAfter and Category, CancelNode, DelayUntil, and the error of Await, which suspends the execution.
+// execution, or because the error requires it. The marks of package activity have the effect that they have for
+// functions: NonRetryable, RetryAfter and Category, CancelNode, DelayUntil, and the error of Await, which suspends the
+// execution.
 func (t *Task) Fail(ctx context.Context, failure error) (again bool, err error) {
 	if err := t.made(); err != nil {
 		return false, err

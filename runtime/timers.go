@@ -99,7 +99,7 @@ func timerFault(err error) error {
 	return nodeFault(err)
 }
 
-// explainSleep says until when a node sleeps.
+// explainSleep returns the end of a node's sleep, in words.
 func (w *Waitpoint) explainSleep() fabrictype.Explanation {
 	e := fabrictype.Explanation{
 		Reason: waitreason.Timer, Since: w.OpenedAt, Until: w.TimeoutAt, Subject: w.Step,

@@ -17,7 +17,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// openFails checks that a URL is refused with an error that says the given things, and no password.
+// openFails checks that a URL is refused with an error that contains the given texts, and no password.
 func openFails(t *testing.T, url string, says ...string) error {
 	t.Helper()
 	e, err := runtime.Open(enginetest.Context(t), url, runtime.OpenConfig{})

@@ -199,7 +199,7 @@ func (r *roll) call(ctx context.Context, t *testing.T, count int) {
 	say("left")
 }
 
-// await waits until so many workers have come.
+// await waits until count workers have come.
 func (r *roll) await(ctx context.Context, t *testing.T, count int) {
 	t.Helper()
 	for known := make(map[string]bool); len(known) < count; {

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// waitsPerCall bounds the waits that one partition is asked for at a time.
+	// waitsPerCall bounds the waits that one call reads from a partition.
 	waitsPerCall = 100
-	// waitRounds bounds how often a page of waits asks the partitions.
+	// waitRounds bounds how often a page of waits queries the partitions.
 	waitRounds = 8
 )
 
@@ -173,7 +173,7 @@ func (c *Client) searchWaits(
 	return partitionmerge.New(c.session.Partitions(), from, q.Sort != WaitsNewestFirst, s.ask), nil
 }
 
-// waitSearch asks partitions for open waits.
+// waitSearch queries partitions for open waits.
 type waitSearch struct {
 	client *Client
 	index  engine.WaitIndex

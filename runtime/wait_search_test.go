@@ -34,7 +34,7 @@ func newReview(t *testing.T, name string, opts ...flow.WaitOption) *flow.Definit
 	return def
 }
 
-// awaitWaits waits until so many waits are open, and returns them.
+// awaitWaits waits until n waits are open, and returns them.
 func awaitWaits(t *testing.T, c *runtime.Client, q runtime.WaitQuery, n int) []runtime.Waitpoint {
 	t.Helper()
 	var waits []runtime.Waitpoint

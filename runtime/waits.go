@@ -177,7 +177,7 @@ func (r *RunRef) CancelWait(ctx context.Context, w Waitpoint, reason string) err
 	return r.endWait(ctx, w, enginerpc.EndWaitCall{Reason: reason})
 }
 
-// endWait ends a wait as the call says.
+// endWait ends a wait as the call specifies.
 func (r *RunRef) endWait(ctx context.Context, w Waitpoint, call enginerpc.EndWaitCall) error {
 	if err := r.ready(ctx); err != nil {
 		return err

@@ -25,7 +25,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// childStageVariable makes the other process a worker of talks, which stops where the value says.
+// childStageVariable makes the other process a worker of talks, which stops at the stage of its value.
 const childStageVariable = "FLOWFABRIC_TEST_STAGE"
 
 // The places where a talk may stop.
@@ -97,7 +97,7 @@ func startTalker(t *testing.T, b *enginetest.Bench, stage string) *child {
 	return c
 }
 
-// A worker is killed after Await has asked for the suspension and before it was made: the next one repeats the
+// A worker is killed after Await has requested the suspension and before it was made: the next one repeats the
 // function, not the step, and the signal is not lost.
 func TestWorkerKilledBeforeTheSuspension(t *testing.T) {
 	t.Parallel()

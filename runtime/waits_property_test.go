@@ -30,7 +30,7 @@ type scene struct{ nodes []sceneNode }
 type sceneNode struct {
 	name  string
 	edges map[int]flowgraph.EdgeKind // by the number of the upstream
-	// A node waits itself (wait), or runs a function that fails, or that waits so many times in turn.
+	// A node waits itself (wait), or runs a function that fails, or that waits several times in turn.
 	wait  bool
 	fails bool
 	waits int
@@ -377,7 +377,7 @@ func (n *sceneNode) reviewResult(t *testing.T, ctx context.Context, b *enginetes
 		}
 		want, ended := set.ended[place]
 		if !ended {
-			// Early signals end a wait when the function comes to it: then no delivery said so.
+			// Early signals end a wait when the function comes to it: then no delivery reported it.
 			if value == timedOut {
 				require.Equal(t, activity.ResumeOnTimeout, n.then)
 			}

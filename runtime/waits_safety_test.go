@@ -35,7 +35,8 @@ func waiter(t testing.TB, name string, opts ...flow.WaitOption) *flow.Definition
 	return def
 }
 
-// contents is everything that is stored, as text. Fields of hashes and members of sets have no order of their own.
+// contents is everything that is stored, as text. Fields of hashes and members of sets are sorted, since they have no
+// order.
 func contents(t *testing.T, ctx context.Context, b *enginetest.Bench) string {
 	t.Helper()
 	client := engine.ConnOf(b.Engine.Internal()).Client()

@@ -45,7 +45,7 @@ func openWaits[Out any](t *testing.T, ctx context.Context, run *runtime.Run[Out]
 	return waits
 }
 
-// picky is a type whose decoding says more than its schema.
+// picky is a type whose decoding is stricter than its schema.
 type picky struct{}
 
 func (*picky) UnmarshalJSON([]byte) error { return errors.New("not today") }

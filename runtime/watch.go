@@ -27,8 +27,8 @@ const (
 var errEnough = errors.New("the reader has stopped")
 
 // ErrEventsLost is yielded by Watch when events after the given id, or the last yielded one, are gone: the run had more
-// than the engine keeps, of which a *EventsLostError says more, or the server has lost its latest writes. All events
-// that are left follow, so some may be yielded a second time.
+// than the engine keeps, which a *EventsLostError counts, or the server has lost its latest writes. All events that are
+// left follow, so some may be yielded a second time.
 var ErrEventsLost = errors.New("events were dropped")
 
 // lostError returns the error of a reply after which events are missing.
@@ -46,15 +46,15 @@ func lostError(gone []enginerpc.GoneEvents) error {
 // Watch yields the events of the run in order and without gaps, as they happen, until the run is over or ctx ends. It
 // begins after the event with the given id, or with the first event for "" and for the id of an event of an earlier run
 // with the same id, which was purged. If the run was run again, its earlier ends are events like any others. All
-// watches of an engine wait on a connection of their own, so they delay nothing else, and reconnect after it broke. A
-// slow reader misses no event. OpenConfig.MaxWatches bounds the number of active calls.
+// watches of an engine wait on a separate connection, so they delay nothing else, and reconnect after it broke. A slow
+// reader misses no event. OpenConfig.MaxWatches bounds the number of active calls.
 //
 // The engine keeps the last 20,000 events of a run, or some more, and the first of each node of those before: 32 of
 // them, or at least 4 in a run of very many nodes. If some after the given id are missing, Watch yields ErrEventsLost
-// where they were, and continues. Any other error ends the iteration. It wraps
-// ErrRunNotFound, also when the run is purged meanwhile; ErrCursor for a text that is the id of no event;
-// enginecore.ErrClosed when the client or the engine is closed; or ErrTooManyWatches. In contract mode, Watch derives
-// events from the states of the nodes, once per poll interval.
+// where they were, and continues. Any other error ends the iteration. It wraps ErrRunNotFound, also when the run is
+// purged during the call; ErrCursor for a text that is the id of no event; enginecore.ErrClosed when the client or the
+// engine is closed; or ErrTooManyWatches. In contract mode, Watch derives events from the states of the nodes, once per
+// poll interval.
 func (r *RunRef) Watch(ctx context.Context, after string) iter.Seq2[fabrictype.Event, error] {
 	return func(yield func(fabrictype.Event, error) bool) {
 		if err := r.ready(ctx); err != nil {
@@ -115,7 +115,7 @@ func (r *RunRef) watch(ctx context.Context, after string, yield func(fabrictype.
 				return err
 			}
 			if looked = time.Now(); over {
-				continue // events may have come meanwhile
+				continue // events may have come before the check
 			}
 		}
 		if err := events.Await(ctx); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// whyCase is a deployment in which a node waits for one reason. Each case has a lane of its own.
+// whyCase is a deployment in which a node waits for one reason. Each case has a separate lane.
 type whyCase struct {
 	*enginetest.Bench
 	t    *testing.T

@@ -80,7 +80,7 @@ type WorkerConfig struct {
 	// KiB of each attempt, from slog.LevelInfo on.
 	Logs LogConfig
 	// Publish are flows that the worker publishes when it begins, as Client.Publish does, in the namespace of its
-	// engine. A publication that fails is repeated meanwhile. Defaults to none.
+	// engine. A publication that fails is repeated while the worker runs. Defaults to none.
 	Publish []Publication
 	// NoKeeper leaves out the keeper that the workers of an Engine share (OpenConfig.Keeper). Work that is due by time
 	// then waits for a keeper made by NewKeeper or a keeper of other workers. A worker that sees no keeper logs
@@ -101,8 +101,8 @@ type LogConfig struct {
 	// Level is the least level that is stored. Defaults to slog.LevelInfo. The program's logger has its own.
 	Level slog.Leveler
 	// Lines and Bytes bound the stored lines of an attempt; one that continues after a wait begins to count anew.
-	// Further lines are cut, and a last line says how many were. They default to 1,000 lines and 256 KiB, and are at
-	// most 9,000 and 4 MiB.
+	// Further lines are cut, and a last line counts them. They default to 1,000 lines and 256 KiB, and are at most
+	// 9,000 and 4 MiB.
 	Lines, Bytes int
 }
 

@@ -71,7 +71,7 @@ func TestWorkersAreListed(t *testing.T) {
 	})
 }
 
-// A worker says how many attempts it has begun in each lane.
+// A worker reports how many attempts it has begun in each lane.
 func TestWorkersCountStarts(t *testing.T) {
 	t.Parallel()
 	enginetest.Each(t, func(t *testing.T, b *enginetest.Bench) {

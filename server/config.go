@@ -224,7 +224,7 @@ func checkGrants(field string, grants []Grant, fault func(string, ...any)) {
 		}
 		for _, right := range g.Rights {
 			if !slices.Contains(api.Rights(), right) {
-				fault("%s[%d].Rights: %q is no right", field, i, right)
+				fault("%s[%d].Rights: %q is not a right", field, i, right)
 			}
 		}
 		if _, err := path.Match(g.Flows, ""); err != nil {

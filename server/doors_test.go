@@ -80,7 +80,7 @@ func (g *given) body() map[string]any {
 type door struct {
 	name   string
 	answer func(p *place, g given) answered
-	// named reports whether the door takes the name of another source, and the category of a signal.
+	// named reports whether the route takes the name of another source, and the category of a signal.
 	named bool
 }
 
@@ -351,7 +351,7 @@ func TestStartsWithSignalsAreAudited(t *testing.T) {
 	require.Equal(t, "all", page.Items[len(page.Items)-1].Actor)
 }
 
-// The signals to one wait are bounded together, at every door, and the refusal names the bound.
+// The signals to one wait are bounded together, over all routes, and the refusal names the bound.
 func TestSignalsOfAWaitAreBoundedTogether(t *testing.T) {
 	t.Parallel()
 	const sum, each = 1 << 20, 1<<16 - 1 // of a payload, which is a text in quotes

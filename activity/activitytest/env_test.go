@@ -19,7 +19,7 @@ type answer struct {
 	Yes bool `json:"yes"`
 }
 
-// survey asks until three people have said yes.
+// survey asks until three people have agreed.
 func survey(ctx context.Context, topic string) (int, error) {
 	asked, err := activity.Step(ctx, "ask", func(ctx context.Context) (string, error) {
 		token, err := activity.OpenWaitpoint(ctx, "answer", time.Hour)

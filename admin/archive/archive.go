@@ -57,9 +57,9 @@ func (a *Archive) Entries(flow string) iter.Seq2[Entry, error] {
 	}
 }
 
-// Run returns the last archived end of a run. It looks for it in the index of each segment, the last one first. The
-// error matches ErrNotFound or ErrDamaged. A damaged segment does not keep the runs of others from being read: if the
-// index of a later one cannot be, which may have a later end, Run returns the run together with an error.
+// Run returns the last archived end of a run. It searches the index of each segment, the last one first. The error
+// matches ErrNotFound or ErrDamaged. A damaged segment does not keep the runs of others from being read: if the index
+// of a later one cannot be read, which may have a later end, Run returns the run together with an error.
 func (a *Archive) Run(flow, run string) (*Run, error) {
 	var unread error // the indexes that cannot be read
 	for _, s := range slices.Backward(a.manifest.Segments) {

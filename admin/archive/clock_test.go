@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/enginetest"
 )
 
-// setSeen changes until which end the manifest says that runs were seen.
+// setSeen changes the last end of runs that the manifest records as seen.
 func setSeen(t *testing.T, dir string, seen time.Time) {
 	t.Helper()
 	path := filepath.Join(dir, "manifest.json")

@@ -56,7 +56,7 @@ func Example() {
 	waits, err := open(to).Run("approval", "7").Waitpoints(ctx)
 	fmt.Println(waits[0].Node, err)
 	for _, engine := range engines {
-		_ = engine.Close() // nothing is written any more
+		_ = engine.Close() // nothing is written from here on
 	}
 	// Output:
 	// 1 1 <nil>

@@ -62,7 +62,7 @@ func restoreServer(t *testing.T, kind testserver.Kind, take func(*testing.T, *te
 
 	dir := t.TempDir()
 	settings := take(t, server, dir)
-	server.Kill() // and never comes back
+	server.Kill() // and it never restarts
 	close(lost)
 	restored := testserver.Start(t, testserver.Options{Kind: kind, Args: append(settings, "dir "+dir)})
 	b = enginetest.Open(t, kind, restored.URL(), prefix)

@@ -16,7 +16,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
 
-// An engine is moved to another place, here another directory: the former one cannot be opened any more.
+// An engine is moved to another place, here another directory: the former one can no longer be opened.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "move")

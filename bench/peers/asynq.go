@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// asynqInterval is how often an idle worker looks for tasks. asynq's own is a second: so long may a task wait in an
-	// empty queue.
+	// asynqInterval is how often an idle worker checks for tasks. asynq's default is a second, for which a task could
+	// wait in an empty queue.
 	asynqInterval = time.Millisecond
 	asynqQueue    = "default"
 

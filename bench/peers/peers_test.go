@@ -15,7 +15,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver/download"
 )
 
-// Each system does all work that it is measured with, whole and with the right results, in a process of its own.
+// Each system does all work that it is measured with, whole and with the right results, in a separate process.
 func TestEachSystemDoesTheWork(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, download.Servers())

@@ -144,7 +144,7 @@ func used(answer Answer) (total int64) {
 	}
 }
 
-// The agent answers, calls its tools in the order in which the model asks, streams each word, and counts each turn.
+// The agent answers, calls its tools in the order of the model's requests, streams each word, and counts each turn.
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)
@@ -181,7 +181,7 @@ func TestApprovalHolds(t *testing.T) {
 		require.Empty(t, b.note(t))
 		require.EqualValues(t, 3, b.model.requests.Load())
 
-		// Who decides has to be said.
+		// The decision must name the person.
 		require.ErrorIs(t, send(t, waits[0], map[string]bool{"approved": true}), runtime.ErrInvalid)
 
 		decideOn(t, run, Decision{By: "bob"})
@@ -193,7 +193,7 @@ func TestApprovalHolds(t *testing.T) {
 }
 
 // The worker of each turn is lost after the model has replied and the usage is reported, and before that is recorded as
-// the result. The model is not asked again, and each turn counts once.
+// the result. The model is not called again, and each turn counts once.
 func TestWorkerLostInEachTurn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, nil)

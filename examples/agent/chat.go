@@ -19,7 +19,7 @@ type Message struct {
 	ToolCallID string     `json:"tool_call_id,omitempty"`
 }
 
-// ToolCall is a call that the model asks for.
+// ToolCall is a call that the model requests.
 type ToolCall struct {
 	ID       string       `json:"id"`
 	Type     string       `json:"type"`

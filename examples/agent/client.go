@@ -37,7 +37,7 @@ type Reply struct {
 	Usage   Usage   `json:"usage"`
 }
 
-// complete asks the model to continue a conversation, and passes the pieces of its text on as they come. An error that
+// complete lets the model continue a conversation, and passes the pieces of its text on as they come. An error that
 // another try cannot change is marked as not retryable.
 func (c *modelClient) complete(
 	ctx context.Context, messages []Message, tools []toolSpec, token func(string) error,

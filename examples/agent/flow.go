@@ -32,7 +32,7 @@ const (
 )
 
 const (
-	// maxTurns bounds how often the model is asked.
+	// maxTurns bounds how often the model is called.
 	maxTurns = 12
 	// approvalTime is how long a person may take before the call is escalated; it continues to wait.
 	approvalTime = 24 * time.Hour
@@ -46,7 +46,7 @@ type Conversation struct {
 // Answer is the result of a run.
 type Answer struct {
 	Text string `json:"text"`
-	// Calls are the tool calls in the order in which they were carried out.
+	// Calls are the tool calls in the order of their execution.
 	Calls []Called `json:"calls"`
 }
 
@@ -67,7 +67,7 @@ type Decision struct {
 var decisionSchema = json.RawMessage(`{"type":"object","required":["approved","by"],
 	"properties":{"approved":{"type":"boolean"},"by":{"type":"string","minLength":1}}}`)
 
-// ToolInput is the input of a node that carries out a call.
+// ToolInput is the input of a node that executes a call.
 type ToolInput struct {
 	Call ToolCall `json:"call"`
 	// Decision is nil for a call that needs none.
@@ -98,7 +98,7 @@ func newAgent(client *modelClient, tools map[string]tool) *agent {
 
 var retry = activity.Retry(activity.Exponential{First: 200 * time.Millisecond, Max: 10 * time.Second, Attempts: 4})
 
-// Flow declares the agent: turns until the model asks for no more tools.
+// Flow declares the agent: turns until the model requests no more tools.
 func (a *agent) Flow(budget int64) (*flow.Definition[string, Answer], error) {
 	model := activity.New("agent.model", a.Model, retry, activity.StartToClose(5*time.Minute))
 	plan := activity.New("agent.plan", a.Plan)
@@ -132,8 +132,8 @@ func Begin(_ context.Context, question string) (Conversation, error) {
 	}}, nil
 }
 
-// Model asks the model for its next message. The reply is a step, so an attempt after a lost worker does not ask again,
-// and its usage is reported once for the turn, whichever attempt reports it.
+// Model requests the next message of the model. The reply is a step, so an attempt after a lost worker does not repeat
+// the request, and its usage is reported once for the turn, whichever attempt reports it.
 func (a *agent) Model(ctx context.Context, c Conversation) (Conversation, error) {
 	reply, err := activity.Step(ctx, "complete", func(ctx context.Context) (Reply, error) {
 		reply, err := a.client.complete(ctx, c.Messages, a.specs(), func(text string) error {
@@ -253,7 +253,7 @@ func Record(_ context.Context, in RecordInput) (Conversation, error) {
 	return in.Conversation, nil
 }
 
-// Done reports whether the model has answered: its last message asks for no tool.
+// Done reports whether the model has answered: its last message requests no tool.
 func Done(_ context.Context, c Conversation) (bool, error) {
 	return c.last().Role == roleAssistant && len(c.last().ToolCalls) == 0, nil
 }

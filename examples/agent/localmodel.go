@@ -15,7 +15,7 @@ import (
 
 // localModel serves a deterministic model by the chat-completions protocol. Its reply is a function of the conversation
 // alone: it searches for the question, multiplies days by a day rate less a discount, writes a note if the question
-// asks for one, and answers.
+// requires one, and answers.
 type localModel struct {
 	requests atomic.Int64
 	// fault chooses the fault of the request of that number, counted from 1. Nil is none.

@@ -37,7 +37,7 @@ Answers a question about the texts in examples/agent/corpus.
 
 `
 
-// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp when help was asked for and given.
+// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{key: os.Getenv(keyVariable)}
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)

@@ -20,7 +20,7 @@ type show struct {
 	lines  *bufio.Scanner // answers of a person; nil when the program approves
 }
 
-// pollEvery is the interval of looks for new turns and approvals.
+// pollEvery is the interval of checks for new turns and approvals.
 const pollEvery = 100 * time.Millisecond
 
 // follow shows turns and answers approvals until the run is over and shown.

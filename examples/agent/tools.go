@@ -31,7 +31,7 @@ const maxResult = 8 << 10
 // tool is a function that the model can call.
 type tool struct {
 	spec functionSpec
-	// changes says that the tool changes something, so a person has to approve each call.
+	// changes reports that the tool changes something, so a person has to approve each call.
 	changes bool
 	run     func(arguments string) (string, error)
 }

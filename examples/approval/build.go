@@ -39,7 +39,7 @@ type Release struct {
 	Source string `json:"source"`
 }
 
-// Build unpacks the module into a directory of its own, compiles it and lets it write the pages of the release.
+// Build unpacks the module into a separate directory, compiles it and lets it write the pages of the release.
 func Build(ctx context.Context, c Change) (Release, error) {
 	site := Site(c.Site)
 	source, err := site.newSource(c.Version)

@@ -64,7 +64,7 @@ func Deploy(_ context.Context, in DeployInput) (Deployed, error) {
 	return Deployed{Site: in.Release.Site, Version: in.Release.Version, ApprovedBy: in.Approval.By}, nil
 }
 
-// Verify asks the web server whether it serves the release.
+// Verify checks that the web server serves the release.
 func Verify(ctx context.Context, d Deployed) (Deployed, error) {
 	url, err := Site(d.Site).noted(siteURL)
 	if err != nil || url == "" {

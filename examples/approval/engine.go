@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/enginecore/embedded"
 	"github.com/flowfabric/flowfabric-go/runtime"
 )
@@ -29,7 +30,10 @@ func openEngine(ctx context.Context, o options, stderr io.Writer) (*runtime.Engi
 	if o.verbose {
 		level = slog.LevelDebug
 	}
-	config := runtime.OpenConfig{Logger: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))}
+	config := runtime.OpenConfig{
+		Logger:  slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})),
+		Backend: contract.Backend(contract.Config{}),
+	}
 	if o.engine != "" {
 		engine, err := runtime.Open(ctx, o.engine, config)
 		if err != nil {

@@ -59,7 +59,7 @@ Deploys a small web site when two people agree.
 
 `
 
-// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp when help was asked for and given.
+// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{
 		site: "approval-site", escalation: 15 * time.Minute, listen: "127.0.0.1:0", pagesAddress: "127.0.0.1:0",

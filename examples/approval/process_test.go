@@ -35,7 +35,7 @@ type process struct {
 	stderr strings.Builder
 }
 
-// start runs the program in a directory of its own.
+// start runs the program in a separate directory.
 func (b built) start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.CommandContext(t.Context(), string(b), args...), lines: make(chan string, 10_000)}
@@ -86,7 +86,7 @@ func (p *process) end() int {
 	for line := range p.lines {
 		p.seen = append(p.seen, line)
 	}
-	_ = p.cmd.Wait() // the code says it
+	_ = p.cmd.Wait() // the exit code has the reason
 	return p.cmd.ProcessState.ExitCode()
 }
 
@@ -125,7 +125,7 @@ func (b *bench) do(command string, args ...string) *process {
 	return b.start(b.t, slices.Concat([]string{command}, b.args, args)...)
 }
 
-// says runs a command to its end, which must be a good one, and returns its output.
+// The command runs to its end, which must be a good one; its output is returned.
 func (b *bench) says(command string, args ...string) string {
 	b.t.Helper()
 	p := b.do(command, args...)

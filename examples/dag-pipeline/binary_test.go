@@ -110,7 +110,7 @@ func (p *process) end() int {
 	for line := range p.lines {
 		p.seen = append(p.seen, line)
 	}
-	_ = p.cmd.Wait() // the code says it
+	_ = p.cmd.Wait() // the exit code has the reason
 	return p.cmd.ProcessState.ExitCode()
 }
 
@@ -191,7 +191,7 @@ func (b built) testSmallTree(t *testing.T, args ...string) {
 	}
 }
 
-// Four packages of long in six shards: each has a shard of its own, and two shards are empty. Every package has so many
+// Four packages of long in six shards: each has a separate shard, and two shards are empty. Every package has enough
 // files that measuring it does not end before the test has seen that it runs.
 const (
 	longPackages = 4

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -77,7 +79,9 @@ func census(ctx context.Context, o options, stdout *os.File, stderr io.Writer) (
 		level = slog.LevelDebug
 	}
 	logger := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	eng, err := runtime.Open(ctx, o.engine, runtime.OpenConfig{Logger: logger})
+	eng, err := runtime.Open(ctx, o.engine, runtime.OpenConfig{
+		Logger: logger, Backend: contract.Backend(contract.Config{}),
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.engineOrigin, err)
 	}

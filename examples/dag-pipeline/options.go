@@ -50,7 +50,7 @@ Takes a census of the Go code in a source tree, by default the standard library 
 
 `
 
-// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp when help was asked for and given.
+// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{
 		engineOrigin: "-engine", out: "census-report", shards: 16, workers: goruntime.GOMAXPROCS(0),

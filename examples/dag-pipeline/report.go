@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Edition is a finished census, as the flow returns it. The files are written by the process that asked for the census:
-// the nodes may run on other machines, and a finished census that is asked for again gives its files again.
+// Edition is a finished census, as the flow returns it. The files are written by the process that requested the census:
+// the nodes may run on other machines, and a second request for a finished census writes its files again.
 type Edition struct {
 	Ranking Ranking `json:"ranking"`
 	Report  string  `json:"report"` // Markdown

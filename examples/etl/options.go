@@ -33,7 +33,7 @@ Makes a folder of files with measurements and loads them into a warehouse, which
 // defaultDir keeps the data where the engine outlives the process.
 const defaultDir = "etl-data"
 
-// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp when help was asked for and given.
+// parseOptions reads the command line. It returns every fault at once; flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{engine: os.Getenv("FLOWFABRIC_URL"), engineOrigin: "FLOWFABRIC_URL"}
 	flags := flag.NewFlagSet("etl", flag.ContinueOnError)

@@ -1,5 +1,5 @@
-// Command http-workers serves a flow whose activities are carried out by programs without Go: worker.py and worker.ts,
-// neither of which has dependencies. Start it, then one of them, and a run:
+// Command http-workers serves a flow whose activities are run by programs without Go: worker.py and worker.ts, neither
+// of which has dependencies. Start it, then one of them, and a run:
 //
 //	go run .
 //	FLOWFABRIC_SERVER=http://localhost:8080 python3 worker.py

@@ -17,8 +17,8 @@ const (
 // errNoAnswer leaves open whether the card was charged.
 var errNoAnswer = errors.New("the bank does not answer")
 
-// Bank keeps accounts in memory. A repeated call for an order changes nothing more, and an order that was refunded
-// cannot be charged any more. Its methods may be called by several goroutines.
+// Bank keeps accounts in memory. A repeated call for an order changes nothing more, and an order that was refunded can
+// no longer be charged. Its methods may be called by several goroutines.
 type Bank struct {
 	mu       sync.Mutex
 	accounts map[string]Cents // by card

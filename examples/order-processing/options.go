@@ -22,7 +22,7 @@ Carries out the orders of a small shop, whose warehouse and bank are in memory, 
 
 `
 
-// parseOptions reads the command line. It returns flag.ErrHelp when help was asked for and given.
+// parseOptions reads the command line. It returns flag.ErrHelp after it has printed the help.
 func parseOptions(args []string, help io.Writer) (options, error) {
 	o := options{engineOrigin: "-engine"}
 	if url := os.Getenv("FLOWFABRIC_URL"); url != "" {

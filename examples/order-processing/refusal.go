@@ -19,7 +19,7 @@ var (
 	ErrUndeliverable = activity.SentinelError("shop.undeliverable", "no carrier delivers to the address")
 	// ErrClosed means that the order was undone before: it comes from an attempt that was thought lost.
 	ErrClosed = activity.SentinelError("shop.order_closed", "the order is closed")
-	// ErrInvalidOrder means that an order cannot be carried out as it is.
+	// ErrInvalidOrder means that an order is invalid.
 	ErrInvalidOrder = activity.SentinelError("shop.invalid_order", "the order is invalid")
 )
 

@@ -11,7 +11,7 @@ import (
 // report is the outcome of an order.
 type report struct {
 	order Order
-	why   string // it was not carried out
+	why   string // it was not shipped
 }
 
 // printReports writes a line for each order.

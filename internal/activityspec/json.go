@@ -125,7 +125,7 @@ func CheckJSON(text []byte) error {
 	return scanJSON(text)
 }
 
-// place is where a scan is: in an object or a list.
+// place is the object or list in which a scan is.
 type place struct {
 	object bool
 	// name is set where a name of the object comes next.
@@ -162,7 +162,7 @@ func scanJSON(text []byte) error {
 	return nil
 }
 
-// endOfText returns the place of the quote that ends the text which begins at a place.
+// endOfText returns the index of the quote that ends the text which begins at an index.
 func endOfText(text []byte, begin int) (end int, err error) {
 	for i := begin + 1; ; i++ {
 		switch {

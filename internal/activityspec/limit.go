@@ -103,7 +103,7 @@ func sortLimits(list []Limit) {
 	})
 }
 
-// SetLimit adds a limit to o, in the place of the one with the same name and key if there is one.
+// SetLimit adds a limit to o. It replaces a limit with the same name and key.
 func (o *Options) SetLimit(s Limit) {
 	o.Limits = slices.DeleteFunc(slices.Clone(o.Limits), s.same)
 	o.Limits = append(o.Limits, s)

@@ -68,7 +68,7 @@ func checkDraft(uri string) error {
 	case "2020-12":
 		return nil
 	case "":
-		return fmt.Errorf("%q is no draft of JSON Schema: schemas are of draft 2020-12", uri)
+		return fmt.Errorf("%q is not a draft of JSON Schema: schemas are of draft 2020-12", uri)
 	default:
 		return fmt.Errorf("draft %s is not supported: schemas are of draft 2020-12", name)
 	}

@@ -37,7 +37,7 @@ func (q *Queue) IsIsolating() bool {
 	return q.isolation != nil
 }
 
-// takeAlone returns the target of the isolation once nothing runs. It needs the lock.
+// takeAlone returns the target of the isolation once nothing runs. The caller holds the lock.
 func (q *Queue) takeAlone() (v ClaimTarget, ok bool) {
 	if q.free < q.slots || q.claims > 0 {
 		return ClaimTarget{}, false
@@ -49,7 +49,7 @@ func (q *Queue) takeAlone() (v ClaimTarget, ok bool) {
 	return v, true
 }
 
-// endIsolation ends an isolation, if there is one. It needs the lock.
+// endIsolation ends an isolation, if there is one. The caller holds the lock.
 func (q *Queue) endIsolation() {
 	if q.isolation != nil {
 		q.isolation.timer.Stop()

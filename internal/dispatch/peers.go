@@ -154,7 +154,7 @@ func (s *PeerSet) TurnDelay(lane enginecore.LaneID, message string) (wait time.D
 	return time.Duration(turn) * s.turnInterval(maxTurnInterval), turn <= 1
 }
 
-// turnInterval is the time between two turns. It needs the lock.
+// turnInterval is the time between two turns. The caller holds the lock.
 func (s *PeerSet) turnInterval(most time.Duration) time.Duration {
 	return min(max(claimsPerTurn*s.claimTime, minTurnInterval), most)
 }

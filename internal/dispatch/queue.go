@@ -142,7 +142,7 @@ func (q *Queue) AddAssigned(s LaneShard, slot int, wait, patience time.Duration,
 	q.enqueueAfter(wait, ClaimTarget{LaneShard: s})
 }
 
-// dropBroadcast removes and returns the pending broadcast of a shard, if there is one. It needs the lock.
+// dropBroadcast removes and returns the pending broadcast of a shard, if there is one. The caller holds the lock.
 func (q *Queue) dropBroadcast(s LaneShard) (h pendingBroadcast, pending bool) {
 	if h, pending = q.broadcasts[s]; pending {
 		h.timer.Stop()
@@ -151,7 +151,8 @@ func (q *Queue) dropBroadcast(s LaneShard) (h pendingBroadcast, pending bool) {
 	return h, pending
 }
 
-// enqueueAfter queues a target after a time, unless the shard is queued or found empty before. It needs the lock.
+// enqueueAfter queues a target after a time, unless the shard is queued or found empty before. The caller holds the
+// lock.
 func (q *Queue) enqueueAfter(wait time.Duration, v ClaimTarget) {
 	if wait <= 0 {
 		q.enqueue(v)
@@ -180,7 +181,7 @@ func (q *Queue) MarkEmpty(s LaneShard) {
 	}
 }
 
-// remove removes a shard from the queue. It needs the lock.
+// remove removes a shard from the queue. The caller holds the lock.
 func (q *Queue) remove(s LaneShard) {
 	i := slices.IndexFunc(q.queue, func(v ClaimTarget) bool { return v.LaneShard == s })
 	if i < 0 {
@@ -190,7 +191,7 @@ func (q *Queue) remove(s LaneShard) {
 	delete(q.queued, s)
 }
 
-// enqueue adds a target to the queue unless its shard is there. It needs the lock.
+// enqueue adds a target to the queue unless its shard is there. The caller holds the lock.
 func (q *Queue) enqueue(v ClaimTarget) {
 	q.dropDelayed(v.LaneShard)
 	if q.closed || q.queued[v.LaneShard] {
@@ -203,7 +204,7 @@ func (q *Queue) enqueue(v ClaimTarget) {
 	}
 }
 
-// dropDelayed stops the timer after which a shard would be queued. It needs the lock.
+// dropDelayed stops the timer after which a shard would be queued. The caller holds the lock.
 func (q *Queue) dropDelayed(s LaneShard) {
 	if timer := q.delayed[s]; timer != nil {
 		timer.Stop()
@@ -306,7 +307,7 @@ func (q *Queue) IsClosed() bool {
 	return q.closed
 }
 
-// signalWaiting wakes the receiver of Changed when a target waits. It needs the lock.
+// signalWaiting wakes the receiver of Changed when a target waits. The caller holds the lock.
 func (q *Queue) signalWaiting() {
 	if len(q.queue) > 0 || q.isolation != nil {
 		signalChange(q.Changed)

@@ -6,7 +6,7 @@
 //   - [Session] is an open connection: the calls of the library (Core), the backend, the clients of the server, and
 //     configuration such as namespace, retention and logger. [Session.Connect] opens it, [Session.Close] closes it.
 //   - [Backend] is the interface of the calls that every engine answers. The session's own backend sends each as one
-//     call of the composite library; package contractmode has a backend that uses only functions of the contract.
+//     call of the composite library; package contract has a backend that uses only functions of the contract.
 //     Calls that only some backends support are in separate interfaces, such as [RunControl] or [WaitStore], which
 //     [Capability] returns.
 //   - errors.go has the errors that package runtime exports.

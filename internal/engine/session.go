@@ -76,8 +76,8 @@ type Connection struct {
 	Logins  transport.Logins // in place of the logins of Client
 	// Wrap returns the connection to use in place of a new one. Nil means that the new one is used.
 	Wrap func(net.Conn) (net.Conn, error)
-	// NewBackend makes the backend of the session. Nil means the backend of the whole library.
-	NewBackend func(context.Context, *Session) (Backend, error)
+	// Guest makes the backend of the session. Nil means the backend of the whole library.
+	Guest Guest
 }
 
 // Connect opens the connections to the engine: to the one in this process if InProcess is set, otherwise to the servers
@@ -104,8 +104,8 @@ func (s *Session) Connect(ctx context.Context, c Connection) error {
 	s.feeds = feeds.NewEvents(s.Watches, s.Core.Keys(), s.InCluster(), s.LookEvery(feeds.FeedLook))
 	s.runFeeds = feeds.NewRuns(s.feeds, s.Core, s.Namespace)
 	s.Backend = nativeBackend{s.Core, s.feeds}
-	if c.NewBackend != nil {
-		if s.Backend, err = c.NewBackend(ctx, s); err != nil {
+	if c.Guest != nil {
+		if s.Backend, err = c.Guest.Open(ctx, s); err != nil {
 			return err
 		}
 	}

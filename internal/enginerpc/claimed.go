@@ -112,7 +112,7 @@ func (conn *Conn) describe(ctx context.Context, claimed []ClaimedExecution) erro
 	return nil
 }
 
-// attemptDigit is the place of the digit in which the id of a first attempt differs from the id of its lease.
+// attemptDigit is the index of the digit in which the id of a first attempt differs from the id of its lease.
 const attemptDigit = 24
 
 // firstAttempt returns the id of the attempt that a claim has begun with a lease.

@@ -106,7 +106,7 @@ func (k Keys) blockedBy(tag string, lane enginecore.LaneID, reason string) strin
 	return k.laneBlockedBudget(tag, lane)
 }
 
-// schedulingKey is the place of the scheduling index among the keys.
+// schedulingKey is the index of the scheduling index among the keys.
 const schedulingKey = 4
 
 func (c CreateDelayedCall) encode(w *wire) {

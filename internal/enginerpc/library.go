@@ -42,7 +42,7 @@ func parseBuild(text string) (build, error) {
 	return build{n, hash}, nil
 }
 
-// decision is the way to handle the library that a server has.
+// decision is how Connect handles the library that a server has.
 type decision uint8
 
 const (

@@ -21,7 +21,7 @@ type pipelined struct {
 	settle func(message, error)
 }
 
-// Result is the place where the reply of a pipelined call appears.
+// Result receives the reply of a pipelined call.
 type Result[R any] struct {
 	reply R
 	err   error
@@ -35,8 +35,8 @@ var errNotRun = errors.New("the pipeline has not been run")
 // Pipeline starts an empty pipeline.
 func (conn *Conn) Pipeline() *Pipeline { return &Pipeline{conn: conn} }
 
-// Add puts a call into a pipeline and returns the place of its reply. A call that cannot be encoded is not
-// sent; its error is in its result.
+// Add puts a call into a pipeline and returns its Result. A call that cannot be encoded is not sent; its error is in
+// its result.
 func Add[R any](p *Pipeline, c Call[R]) *Result[R] {
 	result := &Result[R]{}
 	info := c.info()

@@ -113,7 +113,7 @@ type replicator struct {
 	Replication
 
 	mu sync.Mutex
-	// places has the address of the primary of each partition, by hash tag, as far as it is known.
+	// places has the known addresses of the primaries of partitions, by hash tag.
 	places map[string]string
 	// histories has the replication id of the primary of each partition in the last barrier. A primary gets a new one
 	// when it takes over and when it restarts.
@@ -361,7 +361,7 @@ func (r *replicator) join(ctx context.Context, tag string, replicas int) roundRe
 	return mine.reply
 }
 
-// place returns the address and the client of the server that is taken for the primary of a partition.
+// place returns the address and the client of the presumed primary of a partition.
 func (r *replicator) place(tag string) (string, rueidis.Client) {
 	nodes := r.conn.client.Nodes()
 	if node := nodes[r.places[tag]]; node != nil {

@@ -34,7 +34,7 @@ func (conn *Conn) samples(list string) []string {
 	return strings.Split(strings.NewReplacer(" K", " "+key, " L", " "+key+":2").Replace(list), "|")
 }
 
-// probeName is a lane, a worker and a place of the wake ring that do not exist, so that their channels have no
+// probeName is a lane, a worker and a slot of the wake ring that do not exist, so that their channels have no
 // subscribers.
 const probeName = ":rights"
 

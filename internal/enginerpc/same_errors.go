@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// JoinSame joins the errors of calls that do the same in different places. Its text has equal errors once, with their
-// number and the plural of the place: "64 partitions: ...". It wraps all of them but those that are nil, and is nil if
-// all are.
+// JoinSame joins the errors of the same call in different places. Its text has equal errors once, with their number
+// and the plural of the place: "64 partitions: ...". It wraps all errors that are not nil, and is nil if all are.
 func JoinSame(places string, errs []error) error {
 	var faults []error
 	for _, err := range errs {

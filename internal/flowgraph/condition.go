@@ -77,7 +77,7 @@ func (v *Validation) condition(n *Node) {
 		return
 	}
 	if n.Wait != nil || n.hasChild() {
-		v.Faults.Add(n.Name, "condition", ErrCondition, "waitpoints and nodes with child runs are no conditions")
+		v.Faults.Add(n.Name, "condition", ErrCondition, "waitpoints and nodes with child runs cannot be conditions")
 	}
 	if count := len(c.names()); count < 1 || count > MaxCases {
 		v.Faults.Add(n.Name, "condition", ErrLimit, "%d cases, it must have 1 to %d", count, MaxCases)
@@ -138,7 +138,7 @@ func (v *Validation) branches() {
 func (v *Validation) branch(n, up *Node, name string) {
 	switch {
 	case up.Condition == nil:
-		v.Faults.Add(n.Name, OrderField(WhenCase), ErrCondition, "node %q is no condition", up.Name)
+		v.Faults.Add(n.Name, OrderField(WhenCase), ErrCondition, "node %q is not a condition", up.Name)
 	case up.Condition.Number(name) == 0 && name == DefaultCase:
 		v.Faults.Add(n.Name, OrderField(WhenCase), ErrCondition, "condition %q has no default", up.Name)
 	case up.Condition.Number(name) == 0:

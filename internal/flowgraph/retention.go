@@ -85,7 +85,7 @@ func (k Keep) For(outcome Outcome) time.Duration {
 // Check returns the faults of k as an error that matches ErrRetention, or nil.
 func (k Keep) Check() error {
 	if k.unknown != "" {
-		return fmt.Errorf("%w: %.40q is no outcome; the outcomes are %v", ErrRetention, k.unknown, Outcomes())
+		return fmt.Errorf("%w: %.40q is not an outcome; the outcomes are %v", ErrRetention, k.unknown, Outcomes())
 	}
 	for _, outcome := range Outcomes() {
 		switch keep := k.For(outcome); {

@@ -40,6 +40,6 @@
 //
 // The package imports engine (the session, the backend and its capabilities), admission (permits and budget
 // breaches that a tick returns), schedule (starting runs of due schedules) and submit (budget gates). It does not
-// import worker, contractmode or runtime: whether contract mode is in use shows only in the capabilities of the
+// import worker, contract or runtime: whether contract mode is in use shows only in the capabilities of the
 // backend.
 package keeper

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/flowfabric/flowfabric-go/internal/bulkjob"
@@ -127,10 +128,22 @@ func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 	// The clock of a quiet session is virtual, and only timers follow it.
 	exactly := hasPause && l.hearsDue && !k.Session.Quiet
 	var exact exactWait
+	var visits sync.WaitGroup
+	defer visits.Wait()
 	for {
 		due, wait := l.Timer.Due(time.Now())
 		if len(due) > 0 && ctx.Err() == nil {
-			k.Step(ctx, l, due)
+			if k.visitsApart(l) {
+				for _, p := range due {
+					l.Timer.beginVisit(p)
+					visits.Go(func() {
+						defer l.Timer.endVisit(p)
+						k.Step(ctx, l, []keyspace.Partition{p})
+					})
+				}
+			} else {
+				k.Step(ctx, l, due)
+			}
 			exact = exactWait{} // the wait was not too short
 			continue
 		}
@@ -149,6 +162,13 @@ func (k *Keeper) runLoop(ctx context.Context, l *MaintenanceLoop) {
 			timer.Stop()
 		}
 	}
+}
+
+// visitsApart reports whether each partition that is due gets a step of its own, concurrently: in a cluster, a step in
+// several partitions would end with the answer of the slowest server, and the calls to a server that has fallen silent
+// are repeated for a while. A loop that polls first reads which partitions have work.
+func (k *Keeper) visitsApart(l *MaintenanceLoop) bool {
+	return l.hearsDue && l.hintKeys == nil && k.inCluster()
 }
 
 // Step takes one step of a loop in some partitions and sets when each of them is due next. It logs failures; the

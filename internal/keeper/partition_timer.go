@@ -40,6 +40,8 @@ type PartitionTimer struct {
 	clocks   map[keyspace.Partition]engine.ClockReading
 	owned    map[keyspace.Partition]bool
 	failures map[keyspace.Partition]int // in a row, while the engine was reachable
+	// visits holds the partitions with a step of their own under way.
+	visits map[keyspace.Partition]bool
 	// failing holds the partitions whose last step failed, for any reason, with the error.
 	failing map[keyspace.Partition]error
 }
@@ -52,7 +54,7 @@ func NewPartitionTimer(partitions []keyspace.Partition, every time.Duration) *Pa
 		next:   make(map[keyspace.Partition]time.Time, len(partitions)),
 		clocks: make(map[keyspace.Partition]engine.ClockReading, len(partitions)),
 		owned:  make(map[keyspace.Partition]bool, len(partitions)), failures: make(map[keyspace.Partition]int),
-		failing: make(map[keyspace.Partition]error),
+		visits: make(map[keyspace.Partition]bool), failing: make(map[keyspace.Partition]error),
 	}
 	for _, p := range partitions {
 		t.next[p], t.owned[p] = time.Time{}, true
@@ -71,7 +73,7 @@ func (t *PartitionTimer) spread(now time.Time) {
 }
 
 // Due returns the partitions to visit now, at most as many as one visit takes, or the time until the next one is due. A
-// partition with failed steps is returned alone, so that it delays no other.
+// partition with failed steps is returned alone, so that it delays no other, and one with a visit under way is left out.
 func (t *PartitionTimer) Due(now time.Time) ([]keyspace.Partition, time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,6 +81,7 @@ func (t *PartitionTimer) Due(now time.Time) ([]keyspace.Partition, time.Duration
 	wait := t.every
 	for p, at := range t.next {
 		switch left := at.Sub(now); {
+		case t.visits[p]:
 		case left > 0:
 			wait = min(wait, left)
 		case t.failures[p] > 0:
@@ -94,6 +97,20 @@ func (t *PartitionTimer) Due(now time.Time) ([]keyspace.Partition, time.Duration
 		t.next[p] = t.align(p, now.Add(t.pace(p)))
 	}
 	return list, wait
+}
+
+// beginVisit records that a step has begun in a partition alone, until endVisit.
+func (t *PartitionTimer) beginVisit(p keyspace.Partition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.visits[p] = true
+}
+
+func (t *PartitionTimer) endVisit(p keyspace.Partition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.visits, p)
+	sleep.Wake(t.changed)
 }
 
 // align moves the regular visit of an owned partition forward to the common time before it.

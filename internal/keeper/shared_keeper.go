@@ -189,7 +189,7 @@ func (k *Keeper) isAlone(ctx context.Context) bool {
 	return known && seen <= 1
 }
 
-// settles gives others the time to answer, and reports whether this keeper is to run all the same.
+// settles waits for answers of other keepers, and reports whether this keeper still has to run.
 func (k *Keeper) settles(ctx context.Context) bool {
 	timer := time.NewTimer(builtInSettle)
 	defer timer.Stop()

@@ -9,7 +9,6 @@ import (
 type Task struct {
 	Name, Summary, ContractName string
 	Every                       time.Duration
-	InContractMode              bool
 }
 
 // TaskReport is the result of one task run on request. The public admin.KeeperTaskReport documents the fields.

@@ -10,13 +10,13 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 )
 
-// Tasks describes all tasks of keepers, sorted by name, with the intervals of this keeper. inContract lists the tasks
-// of keepers in contract mode.
-func (k *Keeper) Tasks(inContract []engine.TaskID) []Task {
-	table := k.taskTable()
-	for i := range table {
-		table[i].InContractMode = slices.Contains(inContract, engine.TaskID(table[i].Name))
-	}
+// Tasks describes the tasks of this keeper, sorted by name, with its intervals. In contract mode it has fewer.
+func (k *Keeper) Tasks() []Task {
+	table := slices.DeleteFunc(k.taskTable(), func(t Task) bool {
+		return !slices.ContainsFunc(k.Loops, func(l *MaintenanceLoop) bool {
+			return slices.Contains(l.tasks, engine.TaskID(t.Name))
+		})
+	})
 	slices.SortFunc(table, func(a, b Task) int { return cmp.Compare(a.Name, b.Name) })
 	return table
 }

@@ -59,7 +59,7 @@ func indexes(keys enginerpc.Keys) []index {
 // lanesRead bounds the lanes whose delayed executions are read.
 const lanesRead = 64
 
-// place is an index of a task in a partition.
+// place names an index of a task in a partition.
 type place struct {
 	task int // the position of its lag
 	at   keyspace.Partition

@@ -230,7 +230,7 @@ func (s *Store) rest(ctx context.Context, c *cursor, reply rueidis.RedisResult, 
 	}
 }
 
-// cursor is a place in a key that is being read.
+// cursor is a position in a key that is being read.
 type cursor struct {
 	piece Piece
 	scan  uint64

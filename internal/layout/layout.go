@@ -1,7 +1,7 @@
 package layout
 
-// Layout is where the parts of a drawing are, in pixels from the upper left corner. Its order is part of it: nodes by
-// their layers and places in them, edges by their targets.
+// Layout contains the positions of the parts of a drawing, in pixels from the upper left corner. Its order is
+// significant: nodes by their layers and positions in them, edges by their targets.
 type Layout struct {
 	// Name, Description, Input and Result come from the Graph.
 	Name        string `json:"name"`
@@ -91,7 +91,7 @@ type Line struct {
 	LabelAt *Point `json:"label_at,omitempty"`
 }
 
-// Point is a place in a drawing.
+// Point is a position in a drawing.
 type Point struct {
 	X float64 `json:"x"`
 	Y float64 `json:"y"`

@@ -21,13 +21,13 @@ import (
 type BudgetUse struct {
 	// Reserving and Waiting are how many reservations are open, and how many executions wait for the budget.
 	Reserving, Waiting int
-	// Reserved are the largest reservations, of those that were read.
+	// Reserved are the largest reservations among those that were read.
 	Reserved []BudgetReservation
 	// Queue are executions that wait: by priority and then by age, over all partitions.
 	Queue []PlaceHolder
 }
 
-// BudgetReservation is an amount that an execution has set aside.
+// BudgetReservation is a reservation of an execution.
 type BudgetReservation struct {
 	ID        enginecore.ExecutionID
 	Dimension string
@@ -35,9 +35,9 @@ type BudgetReservation struct {
 	RunOf
 }
 
-// BudgetUse returns who has reserved parts of a budget and who waits for it: at most most of each, from 1 to 500; 0
-// means 50. It reads and changes nothing; the parts are not of one moment. A budget that does not exist has neither.
-// The error wraps ErrInvalid for invalid arguments.
+// BudgetUse returns the largest reservations of a budget and the executions that wait for it: at most `most` of each,
+// from 1 to 500; 0 means 50. It reads and changes nothing; the parts are read at different moments. A budget that does
+// not exist has neither. The error wraps ErrInvalid for invalid arguments.
 func (r *Reader) BudgetUse(ctx context.Context, id enginecore.BudgetID, most int) (BudgetUse, error) {
 	p, err := r.core.Partitioning().BudgetPartition(id)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/internal/keyspace"
 )
 
-// ClaimRule is the rule by which an execution has its place in the queue of a lane.
+// ClaimRule is the rule that determines the position of an execution in the queue of a lane.
 type ClaimRule string
 
 // Rules by which claims take executions.
@@ -62,13 +62,14 @@ type QueuedExecution struct {
 	RunOf
 }
 
-// MaxQueued is the largest number of places of a LaneQueue.
+// MaxQueued is the largest number of entries of a LaneQueue.
 const MaxQueued = 50
 
-// LaneQueues returns the executions that wait for a worker in a lane, for each partition with such executions, by their
-// numbers. The order is exact within a partition, for a worker that can run all that waits; workers take the partitions
-// in turn. Places beyond the first hold for that moment only: executions that become eligible later can come before
-// them. It reads and changes nothing; the parts are not of one moment. places is at most MaxQueued, and 0 means 20.
+// LaneQueues returns the executions that wait for a worker in a lane, for each partition with such executions, by
+// their numbers. The order is exact within a partition, for a worker that can run all waiting executions; workers take
+// the partitions in turn. Positions beyond the first hold for that moment only: executions that become eligible later
+// can come before them. It reads and changes nothing; the parts are read at different moments. places is at most
+// MaxQueued, and 0 means 20.
 //
 // The error wraps ErrInvalid for an invalid lane or number.
 func (r *Reader) LaneQueues(ctx context.Context, lane enginecore.LaneID, places int) ([]LaneQueue, error) {

@@ -13,28 +13,28 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// LimitUse is who holds places of a limit, and who waits for one.
+// LimitUse lists the executions that hold permits of a limit, and the executions that wait for one.
 type LimitUse struct {
-	// Holding and Waiting are how many executions hold a place on their own, and how many wait.
+	// Holding is the number of executions with their own permits, Waiting the number of those that wait.
 	Holding, Waiting int
-	// Holders are those that have held a place longest, of those that were read, and Queue those that get the next
-	// ones, in their order.
+	// Holders are the executions that have held a permit longest, among those that were read. Queue are the executions
+	// that get the next permits, in their order.
 	Holders, Queue []PlaceHolder
-	// Pools are the places that workers hold for several of their executions in turn.
+	// Pools are the permits that workers hold for several of their executions in turn.
 	Pools []PlacePool
 }
 
-// PlaceHolder is an execution that holds a place, since then, or waits for one.
+// PlaceHolder is an execution that holds a permit or waits for one.
 type PlaceHolder struct {
 	ID enginecore.ExecutionID
-	// Since is when a holder got its place; of one that waits, when it was created.
+	// Since is when a holder got its permit, or when a waiting execution was created.
 	Since time.Time
 	// Priority is the priority of an execution that waits.
 	Priority int
 	RunOf
 }
 
-// PlacePool is the places that a worker holds.
+// PlacePool contains the permits that a worker holds.
 type PlacePool struct {
 	Worker enginecore.WorkerInstanceID
 	Places int
@@ -44,10 +44,10 @@ type PlacePool struct {
 // maxHolders bounds the executions that LimitUse reads.
 const maxHolders = 500
 
-// LimitUse returns who holds places of a limit and who waits for one: at most most of each, from 1 to 500; 0
-// means 50. Of a limit with very many holders, those that are returned are some. It reads and changes nothing; the
-// parts are not of one moment. A limit that does not exist has neither. The error wraps ErrInvalid for invalid
-// arguments.
+// LimitUse returns the holders of permits of a limit and the executions that wait for one: at most `most` of each,
+// from 1 to 500; 0 means 50. If a limit has very many holders, only some of them are read. It reads and changes
+// nothing; the parts are read at different moments. A limit that does not exist has neither. The error wraps
+// ErrInvalid for invalid arguments.
 func (r *Reader) LimitUse(ctx context.Context, id enginecore.QuotaPolicyID, most int) (LimitUse, error) {
 	p, err := r.core.Partitioning().QuotaPartition(id)
 	if err != nil {

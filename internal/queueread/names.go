@@ -129,7 +129,7 @@ func (r *Reader) contractRecords(
 	return out, nil
 }
 
-// describe completes places by the runs that they belong to.
+// describe adds the runs to executions of a queue.
 func (r *Reader) describe(ctx context.Context, places []QueuedExecution) error {
 	ids := make([]enginecore.ExecutionID, len(places))
 	for i := range places {

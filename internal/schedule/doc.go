@@ -39,5 +39,5 @@
 //
 // The package imports engine (session, backend, log events) and submit (compiling a flow, submitting and cancelling
 // runs), and internal/timetable for the times. It imports neither keeper, which calls it, nor admission,
-// contractmode or runtime. Contract mode has no schedules.
+// contract or runtime. Contract mode has no schedules.
 package schedule

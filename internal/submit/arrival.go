@@ -30,11 +30,11 @@ var (
 type KeyTakenError struct {
 	// Key is the key; empty for a rerun.
 	Key string
-	// Run is the id of one of the runs that have the places.
+	// Run is the id of one of the runs that hold the places.
 	Run string
 }
 
-// Error names the key and the run that has the place.
+// Error names the key and the run that holds the place.
 func (e *KeyTakenError) Error() string {
 	if e.Key == "" {
 		return fmt.Sprintf("run %s of the same key is open", e.Run)

@@ -301,7 +301,7 @@ func (l *CompletionListener) Deliver(id enginecore.FlowID, end RunCompletion) {
 	l.deliver(id, end)
 }
 
-// deliver passes a completion to the waits for the run. It needs the lock.
+// deliver passes a completion to the waits for the run. The caller holds the lock.
 func (l *CompletionListener) deliver(id enginecore.FlowID, end RunCompletion) {
 	if run, tracked := l.tracked[id]; tracked {
 		run.end = nil

@@ -36,7 +36,7 @@ func storedCases(n *flowgraph.Node) *StoredCases {
 // Decision is the result of a condition. The library reads it to find out which edges are satisfied.
 type Decision struct {
 	Case string `json:"case"`
-	// Number is the place of the case in the condition of the run's graph, from 1. The member must be the last one.
+	// Number is the index of the case in the condition of the run's graph, from 1. The member must be the last one.
 	Number int `json:"number"`
 }
 

@@ -22,5 +22,5 @@
 // whenever that message may have been missed.
 //
 // The package uses engine (the connection), flowgraph (stored flows) and valueschema (schemas of the
-// answers to waits). Admission, schedule, contractmode, worker and keeper import it; it calls none of them.
+// answers to waits). Admission, schedule, contract, worker and keeper import it; it calls none of them.
 package submit

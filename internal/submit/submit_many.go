@@ -36,7 +36,7 @@ func (s *Submitter) SubmitMany(ctx context.Context, plans []*RunPlan) []Outcome 
 	return outcomes
 }
 
-// calls divides plans, by their places, into calls within the bounds of one.
+// calls divides plans, by their indexes, into calls within the bounds of one.
 func (s *Submitter) calls(plans []*RunPlan) [][]int {
 	var calls [][]int
 	open := make(map[StartKey]int) // the call of a key that has room

@@ -92,7 +92,7 @@ func (s *Submitter) Submit(ctx context.Context, plan *RunPlan) (existed bool, er
 	return existed, err
 }
 
-// carry returns the stored form of a run's trace and of the values that it carries, which come from its plan or from
+// carry encodes the trace context and the propagated values of a run, which come from its plan if set, otherwise from
 // ctx.
 func (s *Submitter) carry(ctx context.Context, plan *RunPlan, trace string) (string, error) {
 	carried, err := plan.Carried, error(nil)

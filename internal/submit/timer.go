@@ -10,7 +10,7 @@ import (
 // TimerCondition is the resume condition of a wait that no signal ends, only its time.
 var TimerCondition = []byte(`{"condition_type":"timer"}`)
 
-// storedTimer has the fields of a timer in a submission apart from its timeout: the place of its time, if that is not a
+// storedTimer has the fields of a timer in a submission apart from its timeout: the path of its time, if that is not a
 // duration.
 type storedTimer struct {
 	Until bool `json:"until,omitempty"`

@@ -64,7 +64,7 @@ func Parse(schema []byte) (*Schema, error) {
 // maxReasons bounds the faults that the error of a schema lists.
 const maxReasons = 3
 
-// reasonOf returns the reason why a schema does not compile, with the places that the draft does not allow.
+// reasonOf returns the reason why a schema does not compile, with the locations that the draft does not allow.
 func reasonOf(err error) string {
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		faults := faultsOf("", invalid, nil, nil)
@@ -123,7 +123,7 @@ func (s *Schema) Check(subject string, value []byte) error {
 	return faultsOf(subject, invalid, s, document)
 }
 
-// decode parses one JSON value. It returns a fault for a text that is not JSON, or with a number beyond the bounds.
+// decode parses one JSON value. It returns a fault for malformed JSON or a number beyond the bounds.
 func decode(text []byte) (any, *fabrictype.ValueFault) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

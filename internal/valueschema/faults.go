@@ -27,7 +27,7 @@ type placedFault struct {
 // maxFaults is how many faults an error lists. Its More counts the others.
 const maxFaults = 100
 
-// faultsOf turns the tree of the validator's errors into a list, ordered by place.
+// faultsOf turns the tree of the validator's errors into a list, ordered by location.
 func faultsOf(subject string, invalid *jsonschema.ValidationError, s *Schema, value any) *fabrictype.ValueError {
 	c := collector{schema: s, value: value}
 	c.collect(invalid)
@@ -120,8 +120,8 @@ func (c *collector) addLeaf(e *jsonschema.ValidationError, place []string, rule 
 	}
 }
 
-// valueAt returns the part of the value at a place. The names of properties have no separate places: the validator
-// reports the places of the properties.
+// valueAt returns the part of the value at a location. The names of properties have no separate locations: the
+// validator reports the locations of the properties.
 func (c *collector) valueAt(e *jsonschema.ValidationError, place []string) (any, bool) {
 	if strings.Contains(e.KeywordLocation, "/propertyNames") {
 		return nil, false
@@ -251,7 +251,7 @@ func encoded(value any) string {
 	return strings.TrimSpace(text.String())
 }
 
-// at returns the part of a document at a place.
+// at returns the part of a document at a location.
 func at(document any, place []string) (any, bool) {
 	for _, name := range place {
 		switch v := document.(type) {

@@ -83,7 +83,7 @@ func TestSchemaAcceptsEncodedValues(t *testing.T) {
 	}
 }
 
-// All faults come at once, in order, each with its place.
+// All faults are reported together, in order, each with its location.
 func TestCheckNamesAllFaults(t *testing.T) {
 	t.Parallel()
 	err := schemaOf(t, order{}).Check(`input of flow "order"`, []byte(`{
@@ -260,7 +260,7 @@ func TestOtherDraftsAreRefused(t *testing.T) {
 		"https://json-schema.org/draft-07/schema":       "draft 7 is not supported",
 		"http://json-schema.org/draft-06/schema#":       "draft 6 is not supported",
 		"http://json-schema.org/draft-04/schema#":       "draft 4 is not supported",
-		"https://example.com/own":                       `"https://example.com/own" is no draft of JSON Schema`,
+		"https://example.com/own":                       `"https://example.com/own" is not a draft of JSON Schema`,
 	} {
 		for place, schema := range map[string]string{
 			"":         `{"$schema": "` + uri + `"}`,

@@ -50,7 +50,7 @@
 // # Imports
 //
 // The package uses engine (the connection), dispatch (queue, peers, wake ring), submit (plans and child runs),
-// admission (limits, grants), and contractmode, which completes the description of nodes that a program in contract
-// mode has made. It does not import keeper or schedule: a worker joins the shared keeper by the function
+// admission (limits, grants), and contractnode, which completes the description of nodes that a program in contract
+// mode has submitted. It does not import keeper or schedule: a worker joins the shared keeper by the function
 // Worker.JoinKeeper.
 package worker

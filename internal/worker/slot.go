@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/flowfabric/flowfabric-go/internal/contractmode"
+	"github.com/flowfabric/flowfabric-go/internal/contractnode"
 	"github.com/flowfabric/flowfabric-go/internal/dispatch"
 	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/engine/observe"
@@ -158,7 +158,7 @@ func (r *Run) mayBegin(t *task.Task, leased bool) bool {
 		if t.Settle() {
 			t.Report(completion.Released(returnReason(placed)), 0)
 		}
-	case contractmode.IsUndescribed(t.Claimed):
+	case contractnode.IsUndescribed(t.Claimed):
 		if t.Settle() {
 			t.Report(completion.Released("the worker could not read its run"), 0)
 		}
@@ -172,9 +172,9 @@ func (r *Run) mayBegin(t *task.Task, leased bool) bool {
 // describeContractNode completes the description of a node of a run that a program in contract mode has started, unless
 // this engine is in contract mode itself. Nothing else knows the task yet. If it fails, the node stays undescribed.
 func (r *Run) describeContractNode(t *task.Task) {
-	if contractmode.IsUndescribed(t.Claimed) {
+	if contractnode.IsUndescribed(t.Claimed) {
 		_ = t.RetryUntilKnown(t.Ctx, func() error {
-			return contractmode.DescribeNode(t.Ctx, r.Session, t.Shard.Partition, t.Claimed)
+			return contractnode.NewReader(r.Session).Describe(t.Ctx, t.Shard.Partition, t.Claimed)
 		})
 	}
 }

@@ -3063,7 +3063,7 @@ export interface RotateSecretsInput {
 
 export type RotateSecretsOutput = RotatedSecrets;
 
-/** The operations by their names. Parts of a path that are no literals are its parameters. */
+/** The operations by their names. Parts of a path that are not literals are its parameters. */
 export interface Operations {
   "list-runs": {
     method: "GET"; path: readonly ["runs"];

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
@@ -248,12 +250,10 @@ func TestApplicationInContractMode(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 4, out)
 		for _, info := range b.KeeperTasks() {
-			if info.InContractMode {
-				_, err := b.RunKeeperTask(ctx, info.Name)
-				require.NoError(t, err, info.Name)
-			}
+			_, err := b.RunKeeperTask(ctx, info.Name)
+			require.NoError(t, err, info.Name)
 		}
-	}, runtime.OpenConfig{Contract: &runtime.ContractConfig{}})
+	}, runtime.OpenConfig{Backend: contract.Backend(contract.Config{})})
 }
 
 // An application can neither replace code, nor inspect the server, nor reach data under another prefix.

@@ -75,7 +75,7 @@ var takenForGranted = map[string]struct{ declarations, statements string }{
 
 const imports = `package page
 import ("context"; "errors"; "fmt"; "net/http"; "os"; "testing"; "time"
-"github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/activity/activitytest"; "github.com/flowfabric/flowfabric-go/admin"
+"github.com/flowfabric/flowfabric-go/activity"; "github.com/flowfabric/flowfabric-go/activity/activitytest"; "github.com/flowfabric/flowfabric-go/admin"; "github.com/flowfabric/flowfabric-go/contract"
 "github.com/flowfabric/flowfabric-go/enginecore"; "github.com/flowfabric/flowfabric-go/flow"; "github.com/flowfabric/flowfabric-go/flowtest"; "github.com/flowfabric/flowfabric-go/runtime"
 "github.com/flowfabric/flowfabric-go/approvals")
 `
@@ -176,7 +176,7 @@ func checker(t *testing.T) func(source string) []error {
 func exportData(t *testing.T) func(path string) (io.ReadCloser, error) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
-		"../../../activity/activitytest", "../../../admin", "../../../flowtest", "../../../approvals",
+		"../../../activity/activitytest", "../../../admin", "../../../contract", "../../../flowtest", "../../../approvals",
 		"../../../admin/archive", "../../../admin/backup", "../../../admin/move", "log/slog")
 	out, err := list.Output()
 	var exit *exec.ExitError

@@ -15,11 +15,12 @@ import (
 // publicPackages are those that programs outside this module import.
 var publicPackages = []string{
 	"activity", "activity/activitytest", "admin", "enginecore", "enginecore/embedded", "fabrictype", "flow", "runtime",
-	"approvals", "admin/archive", "admin/backup", "admin/move",
+	"approvals", "contract", "admin/archive", "admin/backup", "admin/move",
 }
 
 // unnameable lists the internal types that users meet, and why that is right.
 var unnameable = map[string]string{
+	"internal/engine.ContractBackend": "an opaque value, which contract.Backend returns and runtime.OpenConfig takes",
 	"internal/activityspec.Mark": "the parameter of methods that only this module has, so that the option interfaces of " +
 		"flow take the options of activity and no others",
 }

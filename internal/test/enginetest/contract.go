@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -11,6 +10,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
 	"github.com/flowfabric/flowfabric-go/internal/lualib"
 	"github.com/flowfabric/flowfabric-go/internal/test/testserver"
 	"github.com/flowfabric/flowfabric-go/runtime"
@@ -80,8 +81,20 @@ const ContractPrefix = "ff"
 // contractQuery selects contract mode in a URL.
 const contractQuery = "?contract=15"
 
-func contractIntervals() *runtime.ContractConfig {
-	return &runtime.ContractConfig{PollInterval: contractPoll, ReconcileInterval: contractReconcile}
+// contractBackend returns the backend of contract mode with the intervals of tests.
+func contractBackend() engine.ContractBackend {
+	return contract.Backend(contract.Config{PollInterval: contractPoll, ReconcileInterval: contractReconcile})
+}
+
+// inContractMode completes a URL and a config: either of them selects contract mode.
+func inContractMode(url string, c runtime.OpenConfig) (string, runtime.OpenConfig) {
+	switch asked, given := strings.Contains(url, contractQuery), engine.GuestOf(c.Backend) != nil; {
+	case asked && !given:
+		c.Backend = contractBackend()
+	case given && !asked:
+		url += contractQuery
+	}
+	return url, c
 }
 
 // NewContract opens an engine of a kind in contract mode. Each single server is new; the cluster is shared by all such
@@ -96,9 +109,7 @@ func NewContract(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConf
 	default:
 		url = ContractServer(tb, kind).URL()
 	}
-	c := atMostOne(tb, config)
-	c.Contract = cmp.Or(c.Contract, contractIntervals())
-	b := Open(tb, kind, url+contractQuery, ContractPrefix, c)
+	b := Open(tb, kind, url+contractQuery, ContractPrefix, config...)
 	if kind == testserver.OnCluster {
 		tb.Cleanup(func() { b.Wipe(tb) })
 	}

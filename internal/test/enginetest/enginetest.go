@@ -110,7 +110,7 @@ func URL(tb testing.TB, kind testserver.Kind) string {
 
 // prefixFor returns the key prefix of an engine with the config: a new prefix, or ContractPrefix in contract mode.
 func prefixFor(config runtime.OpenConfig) string {
-	if config.Contract != nil {
+	if engine.GuestOf(config.Backend) != nil {
 		return ContractPrefix
 	}
 	return NewPrefix()
@@ -122,6 +122,7 @@ func NewPrefix() string { return "t" + strings.ReplaceAll(uuid.NewString(), "-",
 // Open opens the engine at a URL. The test logs the engine's output when it fails.
 func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
+	url, c := inContractMode(url, atMostOne(tb, config))
 	b := &Bench{Kind: kind, URL: url, Prefix: prefix, log: &logBuffer{}}
 	tb.Cleanup(func() {
 		if tb.Failed() {
@@ -130,17 +131,16 @@ func Open(tb testing.TB, kind testserver.Kind, url, prefix string, config ...run
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
-	c := atMostOne(tb, config)
 	c.Prefix, c.AllowVolatile = prefix, true
 	c.Partitions = cmp.Or(c.Partitions, 4)
 	c.Logger = cmp.Or(c.Logger, b.Logger())
-	engine, err := runtime.Open(ctx, url, c)
+	opened, err := runtime.Open(ctx, url, c)
 	for errors.Is(err, enginecore.ErrNotReachable) && ctx.Err() == nil {
 		// on a busy machine, a server's answer may take longer than a client waits
-		engine, err = runtime.Open(ctx, url, c)
+		opened, err = runtime.Open(ctx, url, c)
 	}
 	require.NoError(tb, err)
-	b.Engine, b.Client = engine, NewClient(tb, engine)
+	b.Engine, b.Client = opened, NewClient(tb, opened)
 	tb.Cleanup(func() {
 		b.Client.Close()
 		if err := b.Engine.Close(); err != nil {
@@ -277,9 +277,6 @@ func (b *Bench) History(ctx context.Context, id enginecore.ExecutionID) string {
 func (b *Bench) RunKeeperTasks(tb testing.TB) {
 	tb.Helper()
 	for _, info := range b.KeeperTasks() {
-		if b.Contract() && !info.InContractMode {
-			continue
-		}
 		_, err := b.RunKeeperTask(Context(tb), info.Name)
 		require.NoError(tb, err, info.Name)
 	}

@@ -1,7 +1,6 @@
 package enginetest
 
 import (
-	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -52,16 +51,14 @@ func EachReference(t *testing.T, test func(t *testing.T, b *Bench), config ...ru
 func NewReference(tb testing.TB, kind testserver.Kind, config ...runtime.OpenConfig) *Bench {
 	tb.Helper()
 	library := Reference(tb)
-	c := atMostOne(tb, config)
-	c.Contract = cmp.Or(c.Contract, contractIntervals())
 	var b *Bench
 	if kind == testserver.Embedded {
-		b = Open(tb, kind, "embedded:"+contractQuery, ContractPrefix, c)
+		b = Open(tb, kind, "embedded:"+contractQuery, ContractPrefix, config...)
 		client := engine.ConnOf(b.Engine.Internal()).Client()
 		load := client.B().FunctionLoad().Replace().FunctionCode(library).Build()
 		require.NoError(tb, client.Do(Context(tb), load).Error())
 	} else {
-		b = Open(tb, kind, ServerWith(tb, kind, library).URL()+contractQuery, ContractPrefix, c)
+		b = Open(tb, kind, ServerWith(tb, kind, library).URL()+contractQuery, ContractPrefix, config...)
 	}
 	b.reference = true
 	return b

@@ -39,10 +39,10 @@ func NewRestricted(tb testing.TB, kind testserver.Kind, config ...runtime.OpenCo
 	deployer := AddUser(tb, operators, shared, "deployer-of-"+prefix, prefix, enginecore.DeployerRules)
 	c.Prefix, c.Partitions = prefix, cmp.Or(c.Partitions, 4)
 	deploying := c
-	deploying.Contract = nil // contract mode loads no library
-	engine, err := runtime.Open(Context(tb), deployer, deploying)
+	deploying.Backend = engine.ContractBackend{} // contract mode loads no library
+	deployed, err := runtime.Open(Context(tb), deployer, deploying)
 	require.NoError(tb, err)
-	require.NoError(tb, engine.Close())
+	require.NoError(tb, deployed.Close())
 	b := Open(tb, kind, AddUser(tb, operators, shared, prefix, prefix, enginecore.ApplicationRules), prefix, c)
 	b.operators = operators
 	return b

@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 		"internal/activityspec",
 		"internal/auditlink", "internal/enginelink", "internal/enginerpc", "internal/errordetail", "internal/flowgraph",
 		"internal/recordtext", "internal/timetable", "fabrictype", "internal/admission", "internal/bulkjob",
-		"internal/contractmode", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
+		"internal/contractcheck", "internal/engineurl", "internal/answer", "internal/engine", "internal/engine/batching", "internal/engine/feeds",
 		"internal/engine/observe", "internal/engine/retry", "internal/engine/transport", "internal/sleep",
 		"internal/explain", "internal/inspect",
 		"internal/keeper", "internal/partitionmerge", "internal/queryurl", "internal/runsearch", "internal/schedule", "internal/submit",
@@ -60,8 +60,7 @@ var mayImport = map[string][]string{
 	"internal/queryurl":  {},
 	"internal/auditlink": {"fabrictype"},
 	"admin": {
-		"internal/keyspace", "internal/recordstate", "internal/errorcode",
-		"internal/contractmode", "internal/engine", "internal/keeper",
+		"internal/errorcode", "internal/keyspace", "internal/recordstate", "internal/engine", "internal/keeper",
 		"enginecore", "internal/activityspec", "internal/auditlink", "internal/contractsignal", "internal/enginerpc",
 		"internal/hashrecord", "internal/keeperlag",
 		"internal/recordtext", "runtime", "fabrictype",
@@ -88,7 +87,7 @@ var mayImport = map[string][]string{
 	"internal/worker": {
 		"internal/keyspace", "internal/errorcode",
 		"fabrictype",
-		"activity", "enginecore", "internal/admission", "internal/contractmode", "internal/dispatch",
+		"activity", "enginecore", "internal/admission", "internal/contractnode", "internal/dispatch",
 		"internal/engine", "internal/engine/observe", "internal/engine/retry", "internal/sleep", "internal/enginerpc",
 		"internal/submit", "internal/worker/attempt",
 		"internal/worker/budget", "internal/worker/completion", "internal/worker/held", "internal/worker/journal",
@@ -187,12 +186,20 @@ var mayImport = map[string][]string{
 		"internal/engine", "internal/engine/batching", "internal/engine/observe", "internal/sleep",
 		"internal/submit",
 	},
-	"internal/contractmode": {
+	// Contract mode: its backend is above the rooms that it shares with the whole library. No room imports it.
+	"contract": {"contract/internal/backend", "internal/engine"},
+	"contract/internal/backend": {
 		"internal/keyspace", "internal/errorcode",
 		"internal/eventkind",
-		"activity", "enginecore", "internal/activityspec", "internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
+		"activity", "enginecore", "internal/activityspec", "internal/contractcheck", "internal/contractnode",
+		"internal/enginerpc", "internal/flowgraph", "internal/hashrecord",
 		"internal/engine", "internal/engine/batching", "internal/engine/feeds", "internal/engine/observe",
 		"internal/engine/retry", "internal/sleep", "internal/submit", "fabrictype",
+	},
+	"internal/contractcheck": {"enginecore", "internal/activityspec", "internal/flowgraph"},
+	"internal/contractnode": {
+		"internal/keyspace",
+		"enginecore", "internal/engine", "internal/enginerpc", "internal/hashrecord", "internal/submit",
 	},
 	"internal/admission": {
 		"internal/keyspace",
@@ -303,13 +310,12 @@ var mayImport = map[string][]string{
 		"activity", "enginecore", "flow", "internal/enginerpc", "internal/flowgraph", "internal/test/...", "runtime",
 	},
 	"examples/agent":            {"fabrictype", "activity", "flow", "runtime"},
-	"examples/approval":         {"activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
-	"examples/dag-pipeline":     {"fabrictype", "activity", "flow", "runtime"},
+	"examples/approval":         {"contract", "activity", "enginecore/embedded", "flow", "runtime", "approvals", "fabrictype"},
+	"examples/dag-pipeline":     {"contract", "fabrictype", "activity", "flow", "runtime"},
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
-		"internal/keyspace", "internal/errorcode", "internal/lualib",
-		"fabrictype",
+		"fabrictype", "contract",
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
 		"internal/test/...", "runtime",

@@ -33,12 +33,13 @@ var tics = []struct {
 	{regexp.MustCompile(`(?i)\b(somebody|nobody|whoever)\b`), "the user, no caller, another worker"},
 }
 
-// fixed are phrases that contain a tic in its proper sense.
+// fixed are phrases that contain a tic in its proper sense, or as the name of a column.
 var fixed = regexp.MustCompile(`(?i)\b(is|are|was|were) no\s+(longer|more than|less than)\b|` +
-	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b`)
+	`\bbehind (a|an|the|one|its|your) (\w+ )?(proxy|proxies|load balancer|firewall|gateway)\b|\bbehind (proxies|TLS)\b|` +
+	`every, behind, summary`)
 
 // agreed are the numbers of tics that are left. They only shrink.
-var agreed = map[string]int{"go": 97, "tests": 2, "lua": 0, "docs": 96}
+var agreed = map[string]int{"go": 80, "tests": 0, "lua": 0, "docs": 0}
 
 // TestProse fails when the comments of Go code, of Go tests and of Lua, or the pages, have more tics than agreed.
 // FLOWFABRIC_PROSE lists the tics below a folder: FLOWFABRIC_PROSE=lua/frame.

@@ -17,7 +17,7 @@ const handoverPatience = time.Second
 // Handover hands the tasks of a worker to callers of Next. NewHandover makes one.
 type Handover struct {
 	Offers chan *Task
-	// places has a value for each task that the program holds or that a call of Next waits for.
+	// places contains a value for each task that the program holds or that a call of Next waits for.
 	places chan struct{}
 	// begun is closed when run is set, closing when the worker hands out no more tasks.
 	begun   chan struct{}

@@ -114,7 +114,7 @@ func (p *pool) leave(permitted bool) {
 	p.reportIfDue()
 }
 
-// grant grants a request. It needs the lock.
+// grant grants a request. The caller holds the lock.
 func (p *pool) grant(r *Request) {
 	p.used++
 	p.peak = max(p.peak, p.used)
@@ -150,7 +150,7 @@ func (p *pool) untilReport() time.Duration {
 	return -1
 }
 
-// forget removes a pool without users and permits. It needs the lock.
+// forget removes a pool without users and permits. The caller holds the lock.
 func (p *pool) forget() {
 	if p.users == 0 && p.held == 0 {
 		delete(p.pools, p.limit.Quota)

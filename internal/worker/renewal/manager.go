@@ -235,7 +235,7 @@ func causeOf(m enginerpc.CancelMessage) error {
 }
 
 // remember keeps a cancellation for a task that has not arrived. When there are too many, those older than a lease are
-// dropped. It needs the lock.
+// dropped. The caller holds the lock.
 func (b *Manager) remember(lease enginecore.LeaseID, order earlyCancel) {
 	now := time.Now()
 	if len(b.early) >= maxEarly {

@@ -35,7 +35,7 @@ func (o *octets) UnmarshalJSON(text []byte) error {
 	*o = make([]byte, len(numbers))
 	for i, n := range numbers {
 		if n > math.MaxUint8 {
-			return fmt.Errorf("%d is no byte", n)
+			return fmt.Errorf("%d is not a byte", n)
 		}
 		(*o)[i] = byte(n)
 	}

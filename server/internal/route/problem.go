@@ -214,7 +214,7 @@ func problemOfModel(m *huma.ErrorModel) *api.Problem {
 	return &p
 }
 
-// faultOf converts a fault with a place such as body.items[3].tags or query.limit.
+// faultOf converts a fault with a location such as body.items[3].tags or query.limit.
 func faultOf(e *huma.ErrorDetail) api.ProblemFault {
 	fault := api.ProblemFault{Message: e.Message}
 	in, rest, _ := strings.Cut(e.Location, ".")

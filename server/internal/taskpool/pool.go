@@ -359,8 +359,8 @@ type Task struct {
 	worker  *worker
 	unwatch func() bool
 
-	// The mutex of the pool guards the rest. over is set once nothing but the end is kept: the pool has another Task
-	// then. inEnded and inWhole are its places in the lists of the pool, since endedAt.
+	// The mutex of the pool guards the rest. over is set once only the end is kept: the pool has another Task then.
+	// inEnded and inWhole are its elements in the lists of the pool, since endedAt.
 	over             *Over
 	inEnded, inWhole *list.Element
 	endedAt          time.Time

@@ -77,7 +77,7 @@ func (w *writer) parameters(in string, op *huma.Operation, query string) {
 
 // table writes the table of operations by their names.
 func (w *writer) table(described []*huma.Operation) {
-	w.WriteString("\n/** The operations by their names. Parts of a path that are no literals are its parameters. */\n")
+	w.WriteString("\n/** The operations by their names. Parts of a path that are not literals are its parameters. */\n")
 	w.WriteString("export interface Operations {\n")
 	for i, op := range api.Operations() {
 		name := typeName(op.Name)

@@ -52,7 +52,7 @@ func (a *App) archiveWrite() *cobra.Command {
 			report, err := archive.Write(r, client, archive.Config{
 				Dir: r.args[0], PurgeAfter: purgeAfter, Rescan: rescan,
 			})
-			text := fmt.Sprintf("archived: %d, there already: %d, changed meanwhile: %d, purged: %d",
+			text := fmt.Sprintf("archived: %d, already archived: %d, changed in between: %d, purged: %d",
 				report.Archived, report.Known, report.Changed, report.Purged)
 			if err != nil {
 				return fmt.Errorf("%w (%s)", err, text)
@@ -161,7 +161,7 @@ func (a *App) archiveShow() *cobra.Command {
 		},
 	})
 	c.Flags().BoolVar(&events, "events", false, "show the events of the run, too")
-	c.Flags().BoolVar(&logs, "logs", false, "show what its activities logged, too")
+	c.Flags().BoolVar(&logs, "logs", false, "show the log lines of its activities, too")
 	return c
 }
 

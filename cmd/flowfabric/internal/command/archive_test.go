@@ -40,7 +40,7 @@ func TestArchive(t *testing.T) {
 				require.ErrorIs(t, err, runtime.ErrRunFailed)
 			}
 		}
-		require.Contains(t, x.ok("archive", "write", dir), "archived: 2, there already: 0")
+		require.Contains(t, x.ok("archive", "write", dir), "archived: 2, already archived: 0")
 		code, _, stderr := x.run("archive", "write", dir, "--purge-after", "1ns")
 		require.Equal(t, exitUsage, code)
 		require.Contains(t, stderr, ": give --yes to do so\n")

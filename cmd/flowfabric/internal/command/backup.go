@@ -33,10 +33,10 @@ func (r *request) dataWhere() (connect.Where, error) {
 func (a *App) backupWrite() *cobra.Command {
 	return a.standalone(spec{
 		use: "write FILE", short: "Write the data of an engine to a file",
-		long: "Writes all data of the prefix to a file, which replaces one of that name when it is whole. The " +
-			"directory of an embedded engine may be in use: the file has one moment of it. No program may use" +
-			" a server meanwhile; its own snapshots are for a server in use.\n\nThe file has the inputs and " +
-			"results of runs, and the secrets of waitpoints. Only its owner can read it.",
+		long: "Writes all data of the prefix to a file, which replaces an existing one when it is complete. The " +
+			"directory of an embedded engine may be in use: the file has its data of one moment. No program may use" +
+			" a server during the backup; back up a server in use by its own snapshots.\n\nThe file has the inputs " +
+			"and results of runs, and the secrets of waitpoints. Only its owner can read it.",
 		example: "  flowfabric backup write /var/backups/flows --url embedded:/var/lib/flows",
 		do: func(r *request) error {
 			where, err := r.dataWhere()
@@ -97,7 +97,7 @@ func (r *request) printBackup(report backup.Report, err error) error {
 
 func (r *request) sayNotSeen(parts []string) {
 	for _, part := range parts {
-		fmt.Fprintf(r.Stderr, "flowfabric: not looked at, since the user may not: %s\n", part)
+		fmt.Fprintf(r.Stderr, "flowfabric: not checked, for lack of rights: %s\n", part)
 	}
 }
 
@@ -126,8 +126,8 @@ func (a *App) moveCommand() *cobra.Command {
 		long: "Moves all data of the prefix from one engine to another: from a directory to a server, from a " +
 			"server to another one or to a cluster, and back. Runs keep their ids, states and open waits. " +
 			"Stop all programs before, and start them with the URL of the new engine afterwards: neither " +
-			"engine can be opened meanwhile, and the old one says where its data went.\n\nFROM and TO are " +
-			"URLs of engines or names of profiles. Repeat the command after an interruption.",
+			"engine can be opened during the move, and the old one names the new engine afterwards.\n\n" +
+			"FROM and TO are URLs of engines or names of profiles. Repeat the command after an interruption.",
 		example: "  flowfabric move embedded:/var/lib/flows valkey://localhost:6379 --dry-run\n" +
 			"  flowfabric move embedded:/var/lib/flows valkey://localhost:6379 --yes",
 		do: func(r *request) error {
@@ -145,9 +145,9 @@ func (a *App) moveCommand() *cobra.Command {
 			return r.move(from, to, move.Config{Prefix: prefix, Progress: r.progress()}, giveUp)
 		},
 	})
-	c.Flags().BoolVar(&giveUp, "cancel", false, "give up a move that is not complete: the old engine can be used again")
+	c.Flags().BoolVar(&giveUp, "cancel", false, "cancel an incomplete move: the old engine can be used again")
 	c.Flags().BoolVarP(&a.flags.yes, "yes", "y", false, "do not ask")
-	c.Flags().BoolVar(&a.flags.dryRun, "dry-run", false, "only count what would be moved")
+	c.Flags().BoolVar(&a.flags.dryRun, "dry-run", false, "only count the keys to move")
 	return c
 }
 
@@ -177,7 +177,7 @@ func (r *request) move(from, to string, config move.Config, giveUp bool) error {
 	case giveUp && r.flags.dryRun:
 		return usage("move: --cancel and --dry-run exclude each other")
 	case giveUp:
-		if err := r.confirm("give up the move from " + names + ", and remove what was copied"); err != nil {
+		if err := r.confirm("give up the move from " + names + ", and remove the copied keys"); err != nil {
 			return err
 		}
 		return move.Cancel(r, from, to, config)

@@ -42,7 +42,7 @@ func TestBackupAndMove(t *testing.T) {
 		code, _, stderr = x.run("move", server, to, "--prefix", prefix)
 		require.Equal(t, exitUsage, code)
 		require.Contains(t, stderr, "from "+server+" to "+to+": give --yes to do so, or --dry-run to look\n")
-		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--cancel", "--yes"), "no engine in the directory")
+		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--cancel", "--yes"), "contains no engine")
 		require.Equal(t, written["digest"], x.lines("move", server, to, "--prefix", prefix, "--yes")[0]["digest"])
 		require.Contains(t, x.ok("move", server, to, "--prefix", prefix, "--yes"), "had been moved before")
 		require.Contains(t, x.fails(exitFailed, "move", server, to, "--prefix", prefix, "--yes", "--cancel"),
@@ -57,11 +57,11 @@ func TestBackupAndMove(t *testing.T) {
 func TestBackupAndMoveUsage(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"needs an engine":      {"backup", "write", "f", "--url", "http://localhost:1"},
-		"needs engines":        {"move", "embedded:x", "http://localhost:1", "--yes"},
-		`no profile "nowhere"`: {"move", "embedded:x", "nowhere", "--yes"},
-		"exclude each other":   {"move", "embedded:x", "embedded:y", "--cancel", "--dry-run"},
-		"takes FROM TO":        {"move", "embedded:x"},
+		"needs an engine":                  {"backup", "write", "f", "--url", "http://localhost:1"},
+		"needs engines":                    {"move", "embedded:x", "http://localhost:1", "--yes"},
+		`profile "nowhere" does not exist`: {"move", "embedded:x", "nowhere", "--yes"},
+		"exclude each other":               {"move", "embedded:x", "embedded:y", "--cancel", "--dry-run"},
+		"takes FROM TO":                    {"move", "embedded:x"},
 	} {
 		x := nowhere(t)
 		code, _, stderr := x.run(args...)

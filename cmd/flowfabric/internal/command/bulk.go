@@ -39,11 +39,11 @@ func (a *App) declareBulk(c *cobra.Command) *bulkFlags {
 	flags.BoolVar(&f.all, "all", false, "of rerun: run all nodes again")
 	flags.IntVar(&f.priority, "priority", 0, "of priority: the new one")
 	flags.StringVar(&f.signal, "signal", "", "of signal: its name")
-	f.payload = declareJSON(flags, "payload", "of signal: what it carries")
+	f.payload = declareJSON(flags, "payload", "of signal: its payload, in JSON")
 	flags.BoolVar(&f.everyRun, "every-run", false, "act on every run, where no flag selects runs")
 	flags.StringVar(&f.id, "id", "", "the id of the job: starting it again has no further effect")
-	flags.Float64Var(&f.rate, "rate", 0, "at most so many runs a second; 0 is no bound")
-	flags.IntVar(&f.most, "most", 0, "at most so many runs; 0 is all")
+	flags.Float64Var(&f.rate, "rate", 0, "the maximum of runs per second; 0 means no maximum")
+	flags.IntVar(&f.most, "most", 0, "the maximum of runs; 0 means all")
 	f.query = declareQuery(flags)
 	a.completeFlag(c, "flow", "FLOW")
 	return f
@@ -134,7 +134,7 @@ func (a *App) bulkStart() *cobra.Command {
 	c := a.command(spec{
 		use: "start ACTION", short: "Begin a job that acts on all runs that the flags select",
 		long: "Begins a job that acts on all runs that the flags select: " + strings.Join(actions, ", ") +
-			". Keepers carry it out. --dry-run previews it.",
+			". Keepers run it. --dry-run previews it.",
 		example: "  flowfabric bulk start rerun --flow orders --state failed --since 24h --yes",
 		calls:   []api.Entry{api.StartBulkJob, api.PreviewBulkJob},
 		check:   func(args []string) error { return f.check(a, args) },
@@ -178,7 +178,7 @@ func printJob(r *request, j *fabrictype.BulkJob, err error) error {
 func (a *App) bulkPreview() *cobra.Command {
 	var f *bulkFlags
 	c := a.command(spec{
-		use: "preview ACTION", short: "Count what a job would handle; changes nothing",
+		use: "preview ACTION", short: "Count the runs that a job would handle; changes nothing",
 		calls: []api.Entry{api.PreviewBulkJob},
 		check: func(args []string) error { return f.check(a, args) },
 		do: func(r *request) error {

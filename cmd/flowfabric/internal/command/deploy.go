@@ -77,9 +77,9 @@ func (a *App) tokenCreate() *cobra.Command {
 	})
 	c.Flags().StringVar(&role, "role", "viewer", "viewer, operator, admin or worker")
 	c.Flags().StringVar(&rights, "rights", "",
-		"rights beside those of the role, with commas: approve, payloads:read, work")
+		"rights in addition to the role's, with commas: approve, payloads:read, work")
 	c.Flags().StringVar(&flows, "flows", "", "a `pattern` of the flows that it is for, such as billing-*")
-	c.Flags().DurationVar(&expires, "expires", 0, "how long it is valid; for ever by default")
+	c.Flags().DurationVar(&expires, "expires", 0, "how long it is valid; unlimited by default")
 	return c
 }
 
@@ -219,7 +219,7 @@ func (a *App) auditCommand() *cobra.Command {
 	var since time.Duration
 	var limit *limitFlag
 	c := a.command(spec{
-		use: "audit", short: "Show who has changed what, the latest first", calls: []api.Entry{api.ListAudit},
+		use: "audit", short: "Show the changes with their actors, the latest first", calls: []api.Entry{api.ListAudit},
 		columns: auditView.ColumnNames(),
 		check: func([]string) error {
 			return errors.Join(limit.check(), notNegative("since", since))
@@ -242,14 +242,14 @@ func (a *App) auditCommand() *cobra.Command {
 	})
 	c.Flags().StringVar(&in.Actor, "by", "", "only actions of this actor")
 	c.Flags().StringVar(&in.Action, "action", "", "only this action, such as set_limit")
-	c.Flags().StringVar(&in.Name, "name", "", "only actions on what has this name")
+	c.Flags().StringVar(&in.Name, "name", "", "only actions on objects with this name")
 	c.Flags().DurationVar(&since, "since", 0, "only actions within this time, up to now; 0 is all")
 	limit = declareLimit(c, 50)
 	return c
 }
 
 func (a *App) executionCommand() *cobra.Command {
-	return a.group("execution", "Look at executions, of whatever program", a.executionList(), a.executionShow())
+	return a.group("execution", "Show executions of any program", a.executionList(), a.executionShow())
 }
 
 var executionView = output.View[api.Execution]{
@@ -303,7 +303,7 @@ func (a *App) executionList() *cobra.Command {
 		"only these states, with commas: waiting, delayed, active, suspended, completed, failed, …")
 	c.Flags().StringVar(&in.FlowID, "flow-id", "", "only members of the flow with this id")
 	c.Flags().StringVar(&in.Index, "index", "",
-		"only what is in this index of the lane: eligible, delayed, active, suspended, terminal, …")
+		"only executions in this index of the lane: eligible, delayed, active, suspended, terminal, …")
 	c.Flags().Var(tags, "tag", "only executions with this tag; may be given several times")
 	limit = declareLimit(c, 50)
 	return c

@@ -69,8 +69,8 @@ var findingView = output.View[fabrictype.Finding]{
 func (a *App) doctorCommand() *cobra.Command {
 	var withRepair, rewrite bool
 	c := a.command(spec{
-		use: "doctor", short: "Find what can lose work or stop it, and how to set it right",
-		long: "Looks at the servers of an engine, the user's rights, the function library, keepers, workers and " +
+		use: "doctor", short: "Find faults that can lose or stop work, with remedies",
+		long: "Checks the servers of an engine, the user's rights, the function library, keepers, workers and " +
 			"lanes. The exit code is 7 when there is a warning or an error. Without flags it changes nothing.",
 		calls:   []api.Entry{api.Inspect, api.ListLanes, api.ListWorkers, api.ListKeeperTasks, api.RunKeeperTask},
 		columns: findingView.ColumnNames(),
@@ -100,7 +100,7 @@ func (a *App) doctorCommand() *cobra.Command {
 		},
 	})
 	c.Flags().BoolVar(&withRepair, "repair", false,
-		"before that, mend what does not fit together and do what is due, once")
+		"before that, run the repairs and the due work of keepers once")
 	c.Flags().BoolVar(&rewrite, "rewrite-log", false,
 		"before that, have the servers of the engine rewrite their logs (BGREWRITEAOF), as after a crash")
 	return c

@@ -36,9 +36,9 @@ var exitCodes = []struct {
 }{
 	{exitDone, "done"},
 	{exitFailed, "the command failed"},
-	{exitUsage, "the call makes no sense: an unknown command, flag or value"},
-	{exitNotFound, "what the command is about does not exist"},
-	{exitRunFailed, "the run that was waited for did not succeed"},
+	{exitUsage, "the call is invalid: an unknown command, flag or value"},
+	{exitNotFound, "the object of the command does not exist"},
+	{exitRunFailed, "the awaited run did not succeed"},
 	{exitTimeout, "the time of --timeout has passed"},
 	{exitNotAllowed, "the server or the engine refuses: no login, or a right is missing"},
 	{exitFound, "doctor or flow check found something to do"},
@@ -51,7 +51,7 @@ var (
 	errNotConfirmed = errors.New("not confirmed, nothing was changed")
 )
 
-// usageError is a call that makes no sense.
+// usageError is an invalid call.
 type usageError struct{ error }
 
 // Is reports whether the target is errUsage.

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *App) flowCommand() *cobra.Command {
-	return a.group("flow", "Look at published flows", a.flowList(), a.flowShow(), a.flowPlan(), a.flowStatistics(),
+	return a.group("flow", "Show and check published flows", a.flowList(), a.flowShow(), a.flowPlan(), a.flowStatistics(),
 		a.flowDiff(), a.flowCheck(), a.flowWithdraw())
 }
 
@@ -188,7 +188,7 @@ func (a *App) flowCheck() *cobra.Command {
 		use: "check [FLOW]", short: "Check that live workers can run flows, or with --open their open runs",
 		long: "Checks that live workers serve every activity of the published flows, or of one. With --open it " +
 			"checks the nodes of open runs that have not ended: their activities, lanes and capabilities. The " +
-			"exit code is 7 for a problem. What a build that does not run yet could not carry on is found by " +
+			"exit code is 7 for a problem. For a build that does not run yet, the same is checked by " +
 			"package runcheck, with the file of run export.",
 		calls:   []api.Entry{api.ListFlows, api.GetFlow, api.ListWorkers, api.ListRuns, api.GetRun},
 		columns: problemView.ColumnNames(),

@@ -24,13 +24,13 @@ var laneSampleView = output.View[api.LaneSample]{
 }
 
 // historyNote names the source of the history.
-const historyNote = " A server has samples of the last hour, or since it began. Without a server there is one, that " +
-	"of now."
+const historyNote = " A server has samples of the last hour, or since it began. Without a server there is one, of the " +
+	"present."
 
 func (a *App) laneHistory() *cobra.Command {
 	return a.command(spec{
-		use: "history LANE", short: "Show what waited and ran in a lane during the last hour",
-		long:  "Shows what waited and ran in a lane during the last hour." + historyNote,
+		use: "history LANE", short: "Show the load of a lane during the last hour",
+		long:  "Shows the waiting and running executions of a lane during the last hour." + historyNote,
 		calls: []api.Entry{api.GetLaneHistory}, columns: laneSampleView.ColumnNames(),
 		do: func(r *request) error {
 			h, err := call(r, api.GetLaneHistory, api.LaneInput{Lane: r.args[0]})

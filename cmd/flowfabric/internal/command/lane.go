@@ -12,7 +12,7 @@ import (
 )
 
 func (a *App) laneCommand() *cobra.Command {
-	return a.group("lane", "Look at lanes, and pause them", a.laneList(), a.laneShow(), a.laneQueue(), a.laneHistory(),
+	return a.group("lane", "Show and pause lanes", a.laneList(), a.laneShow(), a.laneQueue(), a.laneHistory(),
 		a.lanePauses(), a.lanePause(), a.laneResume())
 }
 
@@ -50,7 +50,7 @@ var laneView = output.View[fabrictype.Lane]{
 
 func (a *App) laneList() *cobra.Command {
 	return a.command(spec{
-		use: "list", short: "Show what is in each lane", calls: []api.Entry{api.ListLanes},
+		use: "list", short: "Show the executions in each lane", calls: []api.Entry{api.ListLanes},
 		columns: laneView.ColumnNames(),
 		do: func(r *request) error {
 			lanes, err := call(r, api.ListLanes, api.Empty{})
@@ -64,7 +64,7 @@ func (a *App) laneList() *cobra.Command {
 
 func (a *App) laneShow() *cobra.Command {
 	return a.command(spec{
-		use: "show LANE", short: "Show what is in a lane", calls: []api.Entry{api.ListLanes},
+		use: "show LANE", short: "Show the executions in a lane", calls: []api.Entry{api.ListLanes},
 		columns: laneView.ColumnNames(),
 		do: func(r *request) error {
 			lanes, err := call(r, api.ListLanes, api.Empty{})
@@ -173,7 +173,7 @@ func (a *App) activityResume() *cobra.Command {
 }
 
 func (a *App) workerCommand() *cobra.Command {
-	return a.group("worker", "Look at workers, and let them end", a.workerList(), a.workerDrain())
+	return a.group("worker", "Show and drain workers", a.workerList(), a.workerDrain())
 }
 
 var workerView = output.View[fabrictype.Worker]{
@@ -217,7 +217,7 @@ func serves(list []string, name string) bool {
 func (a *App) workerList() *cobra.Command {
 	var lane, activity string
 	c := a.command(spec{
-		use: "list", short: "Show the live workers and what they serve", calls: []api.Entry{api.ListWorkers},
+		use: "list", short: "Show the live workers with their activities", calls: []api.Entry{api.ListWorkers},
 		columns: workerView.ColumnNames(),
 		do: func(r *request) error {
 			all, err := call(r, api.ListWorkers, api.Empty{})

@@ -17,7 +17,7 @@ import (
 )
 
 func (a *App) limitCommand() *cobra.Command {
-	return a.group("limit", "Look at limits, and change them", a.limitList(), a.limitShow(), a.limitUse(), a.limitSet(),
+	return a.group("limit", "Show and change limits", a.limitList(), a.limitShow(), a.limitUse(), a.limitSet(),
 		a.limitReset())
 }
 
@@ -95,9 +95,9 @@ func (a *App) limitSet() *cobra.Command {
 	var per time.Duration
 	var c *cobra.Command
 	c = a.command(spec{
-		use: "set LIMIT", short: "Set a limit instead of what flows declare",
-		long: "Sets a limit instead of what flows declare. What is not given stays as it is; --at-most 0 and " +
-			"--at-once 0 remove that part.",
+		use: "set LIMIT", short: "Set a limit, overriding the declarations of flows",
+		long: "Sets a limit, overriding the declarations of flows. Parts without a flag stay unchanged; --at-most 0 " +
+			"and --at-once 0 remove that part.",
 		calls:   []api.Entry{api.SetLimit, api.GetLimit},
 		example: "  flowfabric limit set crm --at-most 10 --per 1s --at-once 3",
 		columns: limitView.ColumnNames(),
@@ -129,8 +129,8 @@ func (a *App) limitSet() *cobra.Command {
 					in.Body.AtOnce = atOnce
 				}
 				if in.Body.AtMost == 0 && in.Body.AtOnce == 0 {
-					return nil, usage("limit set: %s would have no part left: limit reset returns to that of flows",
-						r.args[0])
+					return nil, usage("limit set: %s would have no part left: limit reset returns to the declarations "+
+						"of flows", r.args[0])
 				}
 				return call(r, api.SetLimit, in)
 			})
@@ -138,9 +138,9 @@ func (a *App) limitSet() *cobra.Command {
 		},
 	})
 	declareKey(c, &key, "limit")
-	c.Flags().IntVar(&atMost, "at-most", 0, "most starts within --per; 0 is no bound")
+	c.Flags().IntVar(&atMost, "at-most", 0, "the maximum of starts within --per; 0 means no maximum")
 	c.Flags().DurationVar(&per, "per", 0, "the time of --at-most")
-	c.Flags().IntVar(&atOnce, "at-once", 0, "most executions at a time; 0 is no bound")
+	c.Flags().IntVar(&atOnce, "at-once", 0, "the maximum of executions at a time; 0 means no maximum")
 	return c
 }
 
@@ -175,7 +175,7 @@ func (a *App) limitReset() *cobra.Command {
 }
 
 func (a *App) budgetCommand() *cobra.Command {
-	return a.group("budget", "Look at budgets, and change them",
+	return a.group("budget", "Show and change budgets",
 		a.budgetList(), a.budgetShow(), a.budgetUse(), a.budgetHistory(), a.budgetSet(), a.budgetReset(),
 		a.budgetDelete())
 }
@@ -295,9 +295,9 @@ func (a *App) budgetSet() *cobra.Command {
 	var c *cobra.Command
 	c = a.command(spec{
 		use: "set BUDGET", short: "Set the limits of a budget",
-		long: "Sets the limits, the interval and the effect of a budget, whatever flows declare. What is not given " +
-			"stays as it is. --hard DIMENSION=0 and --soft DIMENSION=0 remove that limit, --reset-every 0 the " +
-			"resets. A budget that is not there is created with what is given.",
+		long: "Sets the limits, the interval and the effect of a budget, overriding the declarations of flows. " +
+			"Settings without a flag stay unchanged. --hard DIMENSION=0 and --soft DIMENSION=0 remove that limit, " +
+			"--reset-every 0 the resets. A missing budget is created with the given settings.",
 		example: "  flowfabric budget set llm --hard usd=100 --soft usd=80 --reset-every 24h",
 		calls:   []api.Entry{api.SetBudget, api.GetBudget},
 		columns: budgetView.ColumnNames(),
@@ -321,7 +321,7 @@ func (a *App) budgetSet() *cobra.Command {
 						return nil, err
 					}
 					present = &fabrictype.Budget{}
-					r.note("There was no such budget yet: it is created with these settings, not those of flows.")
+					r.note("The budget did not exist: it is created with these settings, not with those in flows.")
 				case err != nil:
 					return nil, err
 				}
@@ -335,16 +335,17 @@ func (a *App) budgetSet() *cobra.Command {
 	c.Flags().StringToInt64Var(&change.hard, "hard", nil,
 		"the hard limit of each dimension, DIMENSION=AMOUNT with commas; 0 is none")
 	c.Flags().StringToInt64Var(&change.soft, "soft", nil, "the soft limit of each dimension; 0 is none")
-	c.Flags().DurationVar(&change.resetEvery, "reset-every", 0, "how often what is spent becomes nothing; 0 is never")
+	c.Flags().DurationVar(&change.resetEvery, "reset-every", 0,
+		"the interval at which the spent amounts return to 0; 0 means never")
 	c.Flags().StringVar(&change.effect, "effect", "",
-		"what a hard limit does to nodes: fail, block or cancel (the run); fail for a new budget")
+		"the effect of a hard limit on nodes: fail, block or cancel (the run); fail for a new budget")
 	return c
 }
 
 func (a *App) budgetReset() *cobra.Command {
 	f := &budgetFlags{}
 	c := a.command(spec{
-		use: "reset BUDGET", short: "Set what is spent of a budget to nothing", calls: []api.Entry{api.ResetBudget},
+		use: "reset BUDGET", short: "Set the spent amounts of a budget to 0", calls: []api.Entry{api.ResetBudget},
 		do: func(r *request) error {
 			_, err := call(r, api.ResetBudget, f.input(r))
 			return r.done("reset", r.args[0], err)

@@ -407,7 +407,7 @@ func TestBudgetSetKeepsOtherSettings(t *testing.T) {
 		require.Len(t, b.Amounts, 2)
 
 		_, _, stderr := x.run("budget", "set", "new", "--hard", "usd=1")
-		require.Contains(t, stderr, "There was no such budget yet")
+		require.Contains(t, stderr, "The budget did not exist")
 		require.Contains(t, x.fails(exitUsage, "budget", "set", "new", "--effect", "explode"), "none of fail, block and cancel")
 	})
 }

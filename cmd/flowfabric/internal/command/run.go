@@ -180,7 +180,8 @@ func (a *App) runCount() *cobra.Command {
 	})
 	q = declareQuery(c.Flags())
 	a.completeFlag(c, "flow", "FLOW")
-	c.Flags().IntVar(&hours, "hours", 0, "how many ended in each of so many hours, at most 192; 0 is what there is now")
+	c.Flags().IntVar(&hours, "hours", 0,
+		"count the runs that ended in each of the last N hours, at most 192; 0 counts the present runs")
 	return c
 }
 
@@ -245,7 +246,7 @@ func (a *App) startCommand() *cobra.Command {
 	flags.StringVar(&id, "id", "", "the id of the run; a random one by default")
 	flags.IntVar(&priority, "priority", 0, "the priority of its nodes")
 	flags.DurationVar(&delay, "delay", 0, "begin after this time")
-	flags.DurationVar(&deadline, "deadline", 0, "longest time from start to end, instead of that of the flow")
+	flags.DurationVar(&deadline, "deadline", 0, "the maximum time from start to end, instead of the flow's")
 	flags.BoolVar(&wait, "wait", false, "wait for the end, and print the result")
 	flags.BoolVar(&each, "each", false, "the input is a list: start a run for each of its elements")
 	flags.Var(tags, "tag", "a tag of the run; may be given several times")

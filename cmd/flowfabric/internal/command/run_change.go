@@ -63,7 +63,7 @@ func (a *App) runRerun() *cobra.Command {
 	var from string
 	var all bool
 	c := a.command(spec{
-		use: "rerun FLOW RUN", short: "Run again what did not succeed in a run that is over",
+		use: "rerun FLOW RUN", short: "Run the nodes of an ended run again that did not succeed",
 		calls: []api.Entry{api.RerunRun},
 		check: func([]string) error {
 			if all && from != "" {

@@ -40,7 +40,7 @@ func follow[T any](r *request, view output.View[T], events iter.Seq2[T, error], 
 	return nil
 }
 
-// stopped reports whether an error is that a person has ended the command.
+// stopped reports whether an error means that the user interrupted the command.
 func stopped(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), context.DeadlineExceeded)
 }
@@ -86,8 +86,8 @@ func (a *App) runEvents() *cobra.Command {
 			return follow(r, eventView, httpclient.Follow(r, r.session.Client, api.FollowRun, in), count)
 		},
 	})
-	c.Flags().StringVar(&in.After, "cursor", "", "go on behind the event with this id, which -o wide and json print")
-	c.Flags().IntVar(&count, "count", 0, "end after so many events; 0 is never")
+	c.Flags().StringVar(&in.After, "cursor", "", "continue after the event with this id, which -o wide and json print")
+	c.Flags().IntVar(&count, "count", 0, "end after this number of events; 0 means never")
 	return c
 }
 
@@ -109,7 +109,7 @@ func (a *App) feedCommand() *cobra.Command {
 	var kinds string
 	var count int
 	c := a.command(spec{
-		use: "feed", short: "Follow what happens to all runs", calls: []api.Entry{api.FollowFeed},
+		use: "feed", short: "Follow the events of all runs", calls: []api.Entry{api.FollowFeed},
 		columns: feedView.ColumnNames(),
 		check:   func([]string) error { return notNegative("count", count) },
 		do: func(r *request) error {
@@ -122,8 +122,8 @@ func (a *App) feedCommand() *cobra.Command {
 	c.Flags().StringVar(&kinds, "kind", "", "only these kinds, with commas, such as flow_failed,suspended")
 	c.Flags().BoolVar(&in.Children, "children", false, "also events of child runs of maps and sub-flows")
 	c.Flags().StringVar(&in.After, "cursor", "",
-		"go on behind the event with this cursor, which -o wide and json print")
-	c.Flags().IntVar(&count, "count", 0, "end after so many events; 0 is never")
+		"continue after the event with this cursor, which -o wide and json print")
+	c.Flags().IntVar(&count, "count", 0, "end after this number of events; 0 means never")
 	return c
 }
 
@@ -143,7 +143,7 @@ func (a *App) runLogs() *cobra.Command {
 	in := api.FollowLogsInput{}
 	var wait bool
 	c := a.command(spec{
-		use: "logs FLOW RUN NODE", short: "Show what the attempts of a node logged", calls: []api.Entry{api.FollowLogs},
+		use: "logs FLOW RUN NODE", short: "Show the log lines of a node's attempts", calls: []api.Entry{api.FollowLogs},
 		columns: logView.ColumnNames(),
 		check:   func([]string) error { return notNegative("attempt", in.Attempt) },
 		do: func(r *request) error {
@@ -153,7 +153,8 @@ func (a *App) runLogs() *cobra.Command {
 	})
 	c.Flags().BoolVarP(&wait, "follow", "f", false, "wait for further lines until the node has ended")
 	c.Flags().IntVar(&in.Attempt, "attempt", 0, "only lines of this attempt; 0 is all")
-	c.Flags().StringVar(&in.After, "cursor", "", "go on behind the line with this cursor, which -o wide and json print")
+	c.Flags().StringVar(&in.After, "cursor", "",
+		"continue after the line with this cursor, which -o wide and json print")
 	return c
 }
 
@@ -177,7 +178,7 @@ func (a *App) runStream() *cobra.Command {
 	in := api.FollowFramesInput{}
 	var wait bool
 	c := a.command(spec{
-		use: "stream FLOW RUN NODE", short: "Show what the attempts of a node emitted",
+		use: "stream FLOW RUN NODE", short: "Show the frames that a node's attempts emitted",
 		calls:   []api.Entry{api.FollowFrames},
 		columns: frameView.ColumnNames(),
 		do: func(r *request) error {
@@ -187,7 +188,7 @@ func (a *App) runStream() *cobra.Command {
 	})
 	c.Flags().BoolVarP(&wait, "follow", "f", false, "wait for further frames until the node has ended")
 	c.Flags().StringVar(&in.After, "cursor", "",
-		"go on behind the frame with this cursor, which -o wide and json print")
+		"continue after the frame with this cursor, which -o wide and json print")
 	return c
 }
 

@@ -141,7 +141,7 @@ func summaryOf(d *fabrictype.RunDetail) string {
 	add(!d.ClosedAt.IsZero(), "ended %s", output.At(d.ClosedAt))
 	add(!d.DeadlineAt.IsZero() && d.ClosedAt.IsZero(), "expires %s", output.At(d.DeadlineAt))
 	add(d.Overdue.Duration > 0, "that is overdue by %s", d.Overdue.Round(time.Second))
-	add(d.NoKeeper, "no keeper is seen: what is due by time waits for one")
+	add(d.NoKeeper, "no keeper runs: work that is due by time waits for one")
 	add(!d.PausedAt.IsZero(), "paused since %s by %s: %s", output.At(d.PausedAt), quoted(d.PausedBy),
 		quoted(d.PauseReason))
 	add(d.FailedNode != "", "node %s failed: %s", d.FailedNode, quoted(d.Reason))
@@ -221,7 +221,7 @@ var reasonView = output.View[reason]{
 
 func (a *App) runWhy() *cobra.Command {
 	return a.command(spec{
-		use: "why FLOW RUN [NODE]", short: "Say why the nodes of a run wait, and what ends that",
+		use: "why FLOW RUN [NODE]", short: "Show why the nodes of a run wait, and the remedies",
 		calls:   []api.Entry{api.GetRun},
 		columns: reasonView.ColumnNames(),
 		do: func(r *request) error {

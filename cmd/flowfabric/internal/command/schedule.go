@@ -137,9 +137,9 @@ func declareSchedule(c *cobra.Command) *scheduleFlags {
 	f.starting, f.ending = declareTime(flags, "starting", "the earliest fire"), declareTime(flags, "ending",
 		"the latest fire")
 	flags.DurationVar(&f.jitter, "jitter", 0, "the bound of the delay of each fire")
-	flags.DurationVar(&f.catchUp, "catch-up", 0, "how far back missed fires are made up; an hour by default")
+	flags.DurationVar(&f.catchUp, "catch-up", 0, "how far back missed fires are started; an hour by default")
 	flags.StringVar(&f.overlap, "overlap", "",
-		"what happens while the last run is open: skip, queue, cancel_previous or allow")
+		"the policy while the last run is open: skip, queue, cancel_previous or allow")
 	flags.IntVar(&f.queueLimit, "queue-limit", 0, "how many fires wait with --overlap queue")
 	flags.StringVar(&f.fireField, "fire-time-field", "", "the field of the input that gets the time of the fire")
 	flags.Var(f.tags, "tag", "a tag of its runs; may be given several times")
@@ -166,7 +166,7 @@ func (a *App) scheduleCreate() *cobra.Command {
 	var paused bool
 	var reason string
 	c := a.command(spec{
-		use: "create SCHEDULE FLOW", short: "Create a schedule of a published flow, or replace what it says",
+		use: "create SCHEDULE FLOW", short: "Create or replace a schedule of a published flow",
 		example: "  flowfabric schedule create nightly report --cron '0 3 * * *' --time-zone Europe/Berlin",
 		calls:   []api.Entry{api.SetSchedule},
 		check: func([]string) error {

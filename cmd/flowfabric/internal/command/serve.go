@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/flowfabric/flowfabric-go/contract"
+
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
@@ -94,7 +96,7 @@ func (d *deployment) run(r *request) (err error) {
 	engine, err := runtime.Open(r, d.where.URL, runtime.OpenConfig{
 		Prefix: d.where.Prefix, Namespace: d.where.Namespace, MustExist: !d.create,
 		MeterProvider: exporter.MeterProvider(), Partitions: d.partitions, WaitpointSecret: d.secret,
-		Replication: runtime.Replication{Replicas: d.replicas},
+		Replication: runtime.Replication{Replicas: d.replicas}, Backend: contract.Backend(contract.Config{}),
 	})
 	if err != nil {
 		return err
@@ -153,7 +155,7 @@ func (a *App) keeperCommand() *cobra.Command {
 	var where connect.Where
 	var lanes []string
 	c := a.standalone(spec{
-		use: "keeper", short: "Run a keeper of an engine: what is due by time, repair, retention",
+		use: "keeper", short: "Run a keeper of an engine: due times, repair, retention",
 		check: func([]string) (err error) {
 			if where, err = a.engineURL(); err == nil {
 				err = where.Check()
@@ -163,6 +165,7 @@ func (a *App) keeperCommand() *cobra.Command {
 		do: func(r *request) (err error) {
 			engine, err := runtime.Open(r, where.URL, runtime.OpenConfig{
 				Prefix: where.Prefix, Namespace: where.Namespace, MustExist: true,
+				Backend: contract.Backend(contract.Config{}),
 			})
 			if err != nil {
 				return err

@@ -43,7 +43,7 @@ func (a *App) serverCommand() *cobra.Command {
 	flags.StringVar(&d.listen, "listen", "localhost:8080", "the address of the console and the HTTP API")
 	flags.BoolVar(&d.keeper, "keeper", false, "run a keeper, too")
 	keeperLanes(flags, &d.lanes)
-	flags.BoolVar(&d.config.ReadOnly, "read-only", false, "refuse what changes anything")
+	flags.BoolVar(&d.config.ReadOnly, "read-only", false, "refuse all changes")
 	flags.BoolVar(&d.config.NoConsole, "no-console", false, "leave the pages of the console out")
 	flags.BoolVar(&d.config.Tokens, "tokens", false,
 		"principals log in with tokens of flowfabric token create; one in "+adminTokenVariable+" has all rights")
@@ -51,25 +51,25 @@ func (a *App) serverCommand() *cobra.Command {
 	allowedHosts(flags, &d.config.AllowedHosts)
 	flags.StringSliceVar(&d.config.PushTo, "push-to", nil,
 		"the `origins`, such as https://workers.example.com, to which tasks are sent for workers that register there")
-	flags.IntVar(&d.replicas, "replicas", 0, "how many replicas must have what a call has written before it is answered")
+	flags.IntVar(&d.replicas, "replicas", 0, "how many replicas must acknowledge the writes of a call before its reply")
 	flags.StringVar(&f.logins, "logins", "", "the `file` of logins by OpenID Connect, certificates and a proxy, in JSON")
 	flags.StringVar(&f.cert, "tls-cert", "", "the `file` of the certificate; serves HTTPS")
 	flags.StringVar(&f.key, "tls-key", "", "the `file` of its key")
 	flags.StringVar(&f.clientCA, "client-ca", "",
-		"the `file` of the authorities of client certificates; owners are admins unless --logins says more")
+		"the `file` of the authorities of client certificates; owners are admins unless --logins defines roles")
 	return c
 }
 
 // keeperLanes adds the flag with lanes that a keeper is to serve.
 func keeperLanes(flags *pflag.FlagSet, lanes *[]string) {
 	flags.StringSliceVar(lanes, "lanes", nil,
-		"the `names` of lanes that only other programs use, for the keeper to serve, beside those that it knows")
+		"the `names` of lanes that only other programs use, for the keeper to serve in addition to known lanes")
 }
 
 // allowedHosts adds the flag with the hosts for which a server answers.
 func allowedHosts(flags *pflag.FlagSet, hosts *[]string) {
 	flags.StringSliceVar(hosts, "allowed-hosts", nil,
-		"the `names`, such as flows.example.com, under which clients reach the server, beside localhost and "+
+		"the `names`, such as flows.example.com, by which clients reach the server, in addition to localhost and "+
 			"addresses; with a login all are allowed unless some are given")
 }
 

@@ -26,11 +26,11 @@ func declareArrival(flags *pflag.FlagSet) *arrivalFlags {
 	flags.StringVar(&a.key, "key", "", "the key of the run: one run of the flow with it is open at a time")
 	flags.IntVar(&a.atOnce, "at-once", 0, "how many runs of the key may be open")
 	flags.StringVar(&a.whenTaken, "when-taken", "",
-		"what becomes of a run of a key without a place: reject, queue, join or cancel")
+		"the policy for a run when all places of its key are taken: reject, queue, join or cancel")
 	flags.DurationVar(&a.uniqueFor, "unique-for", 0, "for this time, the first run of the key is returned")
 	flags.StringVar(&a.throttle, "throttle", "",
 		"how many runs, with the key if there is one, start within a time, or several: 10/1m,100/1h; more start later")
-	flags.BoolVar(&a.reject, "reject", false, "with --throttle, refuse what is more")
+	flags.BoolVar(&a.reject, "reject", false, "with --throttle, refuse further runs")
 	flags.DurationVar(&a.debounce, "debounce", 0,
 		"start one run for all calls with the key, this time after the last one")
 	flags.DurationVar(&a.atMost, "at-most", 0, "with --debounce, start at the latest this time after the first call")

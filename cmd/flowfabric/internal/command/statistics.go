@@ -38,6 +38,6 @@ func (a *App) flowStatistics() *cobra.Command {
 			return output.List(r.out, statisticsView, s.Nodes)
 		},
 	})
-	c.Flags().IntVar(&runs, "runs", 50, "most runs that are looked at, the newest first, up to 200")
+	c.Flags().IntVar(&runs, "runs", 50, "the maximum of runs to evaluate, the newest first, up to 200")
 	return c
 }

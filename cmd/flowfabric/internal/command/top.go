@@ -51,9 +51,9 @@ func (a *App) topCommand() *cobra.Command {
 	var every time.Duration
 	var count int
 	c := a.command(spec{
-		use: "top", short: "Watch what an engine does: runs, lanes and workers",
-		long: "Watches runs, lanes and workers until it is stopped. A terminal shows them in place; elsewhere each " +
-			"look is a line.",
+		use: "top", short: "Watch the runs, lanes and workers of an engine",
+		long: "Watches runs, lanes and workers until it is stopped. A terminal shows them in place; other outputs " +
+			"get one line for each interval.",
 		calls: []api.Entry{api.CountRuns, api.ListLanes, api.ListWorkers}, columns: loadView.ColumnNames(),
 		check: func([]string) error {
 			if every < 100*time.Millisecond {

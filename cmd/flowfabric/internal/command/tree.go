@@ -20,8 +20,8 @@ const operationsKey = "operations"
 func (a *App) tree() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "flowfabric",
-		Short: "Serves engines of FlowFabric, shows what they do, and lets people step in",
-		Long: wrap("Serves engines of FlowFabric, shows what they do, and lets people step in.\n\n" +
+		Short: "Serves engines of FlowFabric, shows their state, and lets people intervene",
+		Long: wrap("Serves engines of FlowFabric, shows their state, and lets people intervene.\n\n" +
 			"Commands work on an engine (valkey://host:6379, redis://host:6379, embedded:DIR) or through a " +
 			"server of it (https://host:8080), which --url, --profile or FLOWFABRIC_URL names."),
 		SilenceErrors: true, SilenceUsage: true,
@@ -153,7 +153,7 @@ func (a *App) standalone(s spec) *cobra.Command {
 			names[i] = entry.Entry().Name
 			if entry.Entry().Effect == api.Destroys && c.Flags().Lookup("yes") == nil {
 				c.Flags().BoolVarP(&a.flags.yes, "yes", "y", false, "do not ask")
-				c.Flags().BoolVar(&a.flags.dryRun, "dry-run", false, "only say what would be done")
+				c.Flags().BoolVar(&a.flags.dryRun, "dry-run", false, "only print the intended change")
 			}
 		}
 		c.Annotations = map[string]string{operationsKey: strings.Join(names, " ")}

@@ -45,7 +45,7 @@ func TestUsage(t *testing.T) {
 		{"run list --columns nonsense", "must be of flow, run"}, {"top --interval 1ms", "at least 100ms"}, {"values a b --key x", "needs a NODE"},
 		{"dev more", "takes no arguments"}, {"dev --url valkey://localhost:1 --data x", "exclude each other"}, {"server --tls-cert x", "belong together"},
 		{"dev --url http://localhost:1", "needs an engine"}, {"server --url http://localhost:1", "needs an engine"}, {"keeper --url http://x", "needs an engine"},
-		{"acl a\u00a0b", "no spaces"}, {"acl app --prefix *", "prefix"}, {"run list --profile nowhere", `no profile "nowhere"`},
+		{"acl a\u00a0b", "no spaces"}, {"acl app --prefix *", "prefix"}, {"run list --profile nowhere", `profile "nowhere" does not exist`},
 		{"--url http://h --actor ann run list", "by the login"}, {"--url http://h --prefix p run list", "for engines"}, {"doctor x", "takes no arguments"},
 		{"--url http://h/?q run list", "address"}, {"profile set x", "takes --url"}, {"mcp --allow all", "must be reads"}, {"manual d --format x", "must be man"},
 	} {
@@ -78,7 +78,7 @@ func TestCommandsCreateNoEngine(t *testing.T) {
 			x := terminal{t: t, where: connect.Where{URL: "embedded:" + dir}, open: connect.Open}
 			code, stdout, stderr := x.run(args...)
 			require.Equal(t, exitFailed, code, "%v", args)
-			require.Contains(t, stderr, "engine in")
+			require.Contains(t, stderr, "contains no engine")
 			require.Empty(t, stdout)
 		}
 	}

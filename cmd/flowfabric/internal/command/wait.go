@@ -93,8 +93,8 @@ type signalFlags struct {
 }
 
 func declareSignal(c *cobra.Command) *signalFlags {
-	f := &signalFlags{payload: declareJSON(c.Flags(), "payload", "what it carries")}
-	c.Flags().StringVar(&f.source, "source", "", "who answers; the actor by default")
+	f := &signalFlags{payload: declareJSON(c.Flags(), "payload", "the payload")}
+	c.Flags().StringVar(&f.source, "source", "", "the person who answers; the actor by default")
 	c.Flags().StringVar(&f.category, "category", "", "the category of the signal")
 	c.Flags().StringVar(&f.correlation, "correlation-id", "", "an id of yours for the signal")
 	c.Flags().StringVar(&f.idempotencyKey, "idempotency-key", "",
@@ -176,7 +176,7 @@ func (a *App) answerCommand() *cobra.Command {
 	var comment, name, step string
 	c := a.command(spec{
 		use: "answer FLOW RUN [NODE]", short: "Answer a wait of a run",
-		long: "Answers the open wait of a run, or that of a node. --approve and --reject answer {\"approve\":true} " +
+		long: "Answers the open wait of a run or of a node. --approve and --reject answer {\"approve\":true} " +
 			"or false, with --comment as its comment; --payload is any other answer. The signal is the one that " +
 			"the wait takes, or \"answer\" where it takes all; of several it is \"approve\" or \"reject\" by the " +
 			"flags, and otherwise --signal must name it.",
@@ -297,7 +297,7 @@ func (a *App) signalCommand() *cobra.Command {
 }
 
 func (a *App) waitCommand() *cobra.Command {
-	return a.group("wait", "Look at waits and end them", a.waitShow(), a.waitSignals(), a.waitResume(), a.waitCancel())
+	return a.group("wait", "Show, resume and cancel waits", a.waitShow(), a.waitSignals(), a.waitResume(), a.waitCancel())
 }
 
 func (a *App) waitShow() *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/flowfabric/flowfabric-go/contract"
 	"github.com/flowfabric/flowfabric-go/httpclient"
 	"github.com/flowfabric/flowfabric-go/runtime"
 	"github.com/flowfabric/flowfabric-go/server"
@@ -78,6 +79,7 @@ func Open(ctx context.Context, w Where) (*Session, error) {
 	}
 	engine, err := runtime.Open(ctx, w.URL, runtime.OpenConfig{
 		Prefix: w.Prefix, Namespace: w.Namespace, Logger: slog.New(slog.DiscardHandler), MustExist: true,
+		Backend: contract.Backend(contract.Config{}),
 	})
 	if err != nil {
 		return nil, err

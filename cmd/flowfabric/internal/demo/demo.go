@@ -71,7 +71,7 @@ func build() ([]runtime.Publication, []activity.Handler, error) {
 		flow.Field("order", f.Input()), flow.Field("total", total), flow.Field("decision", decision))))
 	order, orderErr := f.Build()
 
-	g := flow.New[string, string]("demo-hello", flow.Describe("Says hello to somebody."))
+	g := flow.New[string, string]("demo-hello", flow.Describe("Greets a person."))
 	flow.Return(g, flow.Node(g, "say", helloActivity, g.Input()))
 	hello, helloErr := g.Build()
 	if err := errors.Join(orderErr, helloErr); err != nil {

@@ -81,7 +81,7 @@ func Read(path string) (*File, error) {
 // Write writes the file for its owner alone, in one step.
 func (f *File) Write(path string) error {
 	if path == "" {
-		return fmt.Errorf("%w: there is no home directory for the file: set FLOWFABRIC_CONFIG", ErrInvalid)
+		return fmt.Errorf("%w: no home directory for the file was found: set FLOWFABRIC_CONFIG", ErrInvalid)
 	}
 	text, err := yaml.Marshal(f)
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *File) Named(name string) (Profile, error) {
 	}
 	p, ok := f.Profiles[name]
 	if !ok {
-		return Profile{}, fmt.Errorf("%w: there is no profile %q; there are: %s", ErrInvalid, name,
+		return Profile{}, fmt.Errorf("%w: profile %q does not exist; profiles: %s", ErrInvalid, name,
 			cmp.Or(strings.Join(f.Names(), ", "), "none"))
 	}
 	return p, nil

@@ -1,0 +1,45 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/flowfabric/flowfabric-go/internal/contractcheck"
+	"github.com/flowfabric/flowfabric-go/internal/contractnode"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/flowgraph"
+)
+
+// checkFlow refuses a flow with a construct that the server's library lacks. The tags are those of the flow and the
+// run. The error wraps engine.ErrNotInContract and names the node and the construct.
+func (c *contract) checkFlow(ctx context.Context, g *flowgraph.Graph, tags []enginerpc.SubmitTag) error {
+	for _, tag := range tags {
+		if strings.HasPrefix(tag.Name, contractnode.Tags) {
+			return fmt.Errorf("%w: flow %s: %s", engine.ErrNotInContract, g.Name, reservedTag(tag.Name))
+		}
+	}
+	for i := range g.Nodes {
+		for name := range g.Nodes[i].Tags {
+			if strings.HasPrefix(name, contractnode.Tags) {
+				return contractcheck.RefusedNode(g.Name, g.Nodes[i].Name, reservedTag(name))
+			}
+		}
+	}
+	if err := contractcheck.Check(g); err != nil {
+		return err
+	}
+	node, construct := contractcheck.Extension(g)
+	if construct == "" {
+		return nil
+	}
+	if extended, err := c.isExtended(ctx); err != nil || extended {
+		return err
+	}
+	return contractcheck.RefusedNode(g.Name, node, construct)
+}
+
+func reservedTag(name string) string {
+	return fmt.Sprintf("tag %q: tags that begin with %s are its own", name, contractnode.Tags)
+}

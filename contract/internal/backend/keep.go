@@ -1,0 +1,181 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/engine/retry"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+)
+
+const (
+	// contractTicks bounds the partitions that KeepAll works on at a time.
+	contractTicks = 8
+	// reclaimReminder is the interval at which workers are notified again of executions that lost their worker and
+	// have not been taken over.
+	reclaimReminder = time.Second
+)
+
+// TickTasks lists the keeper tasks that Tick and KeepAll carry out.
+func (*contract) TickTasks() []engine.TaskID {
+	return []engine.TaskID{
+		engine.TaskLeaseExpiry, engine.TaskAttemptTimeout, engine.TaskExecutionDeadline, engine.TaskDelayedPromotion,
+		engine.TaskCancelBacklog, engine.TaskSuspensionTimeout, engine.TaskPendingWaitpointExpiry,
+		engine.TaskSiblingCancelDispatch, engine.TaskDependencyReconciliation, engine.TaskPropagation,
+	}
+}
+
+// KeepAll carries out what is due in several partitions, up to contractTicks of them at a time. The answers are in
+// the order of the calls; the error is one of theirs.
+func (c *contract) KeepAll(
+	ctx context.Context, calls []enginerpc.KeepCall,
+) ([]batching.CallResult[enginerpc.KeepReply], error) {
+	answers := make([]batching.CallResult[enginerpc.KeepReply], len(calls))
+	if len(calls) == 0 {
+		return answers, nil
+	}
+	now, err := c.readClock(ctx)
+	if err != nil {
+		for i := range answers {
+			answers[i].Err = err
+		}
+		return answers, err
+	}
+	lanes := c.KnownLanes(ctx, calls[0].Lanes)
+	var absent absentKeys
+	if calls[0].Task == "" {
+		absent = c.absent(ctx, calls, lanes)
+	}
+	var ticking errgroup.Group
+	ticking.SetLimit(contractTicks)
+	for i, call := range calls {
+		ticking.Go(func() (err error) {
+			// A panic in this goroutine would end the process: it becomes the error of this partition.
+			defer func() {
+				if fault := recover(); fault != nil {
+					err = fmt.Errorf("%w: %v", engine.ErrStepPanicked, fault)
+					answers[i].Err = err
+				}
+			}()
+			answers[i].Reply, answers[i].Err = c.keep(ctx, call, now, lanes, absent)
+			return answers[i].Err
+		})
+	}
+	err = ticking.Wait() // the others are in the answers
+	return answers, err
+}
+
+// Tick carries out what is due in one partition.
+func (c *contract) Tick(ctx context.Context, call enginerpc.TickCall) (enginerpc.TickReply, error) {
+	now, err := c.readClock(ctx)
+	if err != nil {
+		return enginerpc.TickReply{}, err
+	}
+	keep := enginerpc.KeepCall{Partition: call.Partition, Limit: call.Limit, Lanes: call.Lanes}
+	reply, err := c.keep(ctx, keep, now, c.KnownLanes(ctx, call.Lanes), nil)
+	return enginerpc.TickReply{Status: reply.Status, Now: reply.Now, NextDueAt: reply.NextDueAt, More: reply.More}, err
+}
+
+// TickKeys returns the keys of a partition of which at least one exists if a tick has work there, now or later.
+func (c *contract) TickKeys(p keyspace.Partition, lanes []enginecore.LaneID) []string {
+	keys := []string{
+		c.keys.IndexLeaseExpiry(p), c.keys.IndexAttemptTimeout(p), c.keys.IndexExecutionDeadline(p),
+		c.keys.IndexCancelBacklog(p), c.keys.IndexSuspensionTimeout(p), c.keys.IndexPendingWaitpointExpiry(p),
+		c.keys.IndexPendingCancelGroups(p), c.keys.LaneEligible(p, waitLane),
+	}
+	for _, lane := range lanes {
+		keys = append(keys, c.keys.LaneDelayed(p, lane), c.keys.LaneBlockedDependencies(p, lane),
+			c.keys.LaneActive(p, lane))
+	}
+	return keys
+}
+
+// keep carries out what is due in a partition, as the scanners of a FlowFabric server do, and once per reconcile
+// interval the steps that other programs left undone. An item that cannot be worked on is put off and reported, and a
+// task that fails does not keep the others from their work.
+func (c *contract) keep(
+	ctx context.Context, call enginerpc.KeepCall, now time.Time, lanes []enginecore.LaneID, absent absentKeys,
+) (enginerpc.KeepReply, error) {
+	t := &contractTick{
+		contract: c, call: call, lanes: lanes, absent: absent, lags: make(map[engine.TaskID]time.Duration),
+	}
+	// No message announces what other programs make due.
+	t.reply = enginerpc.KeepReply{Status: enginerpc.StatusOK, Now: now, NextDueAt: now.Add(c.config.poll)}
+	faults := t.readDue(ctx)
+	for _, d := range []struct {
+		task engine.TaskID
+		do   func(context.Context) error
+	}{
+		{engine.TaskLeaseExpiry, t.expireLeases},
+		{engine.TaskAttemptTimeout, func(ctx context.Context) error {
+			return t.expire(ctx, engine.ExecutionIDs(t.attempts), "attempt_timeout")
+		}},
+		{engine.TaskExecutionDeadline, func(ctx context.Context) error {
+			return t.expire(ctx, engine.ExecutionIDs(t.deadlines), "execution_deadline")
+		}},
+		{engine.TaskDelayedPromotion, t.promote},
+		{engine.TaskCancelBacklog, t.cancelOwed},
+		{engine.TaskSuspensionTimeout, t.expireWaits},
+		{engine.TaskPendingWaitpointExpiry, t.closeWaitpoints},
+		{engine.TaskSiblingCancelDispatch, t.cancelSiblings},
+		{engine.TaskDependencyReconciliation, t.reconcile},
+		{engine.TaskPropagation, t.serveWaits},
+	} {
+		if call.Task != "" && call.Task != string(d.task) {
+			continue
+		}
+		if retry.IsUnavailable(faults) {
+			break
+		}
+		t.task, t.lane, t.count = d.task, "", 0
+		if err := t.settle(d.do(ctx)); err != nil {
+			faults = errors.Join(faults, fmt.Errorf("%s: %w", d.task, err))
+		}
+		if t.count > 0 {
+			t.reply.Done = append(t.reply.Done,
+				enginerpc.TaskDone{Task: string(d.task), Done: t.count, Lag: t.lags[d.task]})
+		}
+	}
+	return t.reply, faults
+}
+
+// contractTick is the tick of one partition.
+type contractTick struct {
+	contract *contract
+	call     enginerpc.KeepCall
+	reply    enginerpc.KeepReply
+	task     engine.TaskID     // the current one
+	lane     enginecore.LaneID // the current one of a task that has an index for each lane
+	// count is the number of items that the current task has completed; lags is how late the first item of each task
+	// was.
+	count int64
+	lags  map[engine.TaskID]time.Duration
+	lanes []enginecore.LaneID
+	// absent are keys that did not exist when the tick began, so that it does not read them.
+	absent absentKeys
+	// siblings counts the upstreams that joins did not need, by what became of them.
+	siblings map[string]int64
+	// dispatched counts cancels of such upstreams by the reason of the join.
+	dispatched map[string]int64
+
+	leases, attempts, deadlines, cancels, waits, pending []string
+	delayed                                              map[enginecore.LaneID][]string
+}
+
+// isIdle reports whether the tick has changed nothing so far, so that what did not exist before it still does not.
+func (t *contractTick) isIdle() bool { return len(t.reply.Done) == 0 }
+
+// due brings the time of the next tick forward.
+func (t *contractTick) due(at time.Time) {
+	if t.reply.NextDueAt.IsZero() || at.Before(t.reply.NextDueAt) {
+		t.reply.NextDueAt = at
+	}
+}

@@ -1,0 +1,353 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/flowfabric/flowfabric-go/activity"
+	"github.com/flowfabric/flowfabric-go/enginecore"
+	"github.com/flowfabric/flowfabric-go/internal/engine"
+	"github.com/flowfabric/flowfabric-go/internal/engine/batching"
+	"github.com/flowfabric/flowfabric-go/internal/enginerpc"
+	"github.com/flowfabric/flowfabric-go/internal/hashrecord"
+	"github.com/flowfabric/flowfabric-go/internal/keyspace"
+	"github.com/flowfabric/flowfabric-go/internal/submit"
+)
+
+// contractLease is what this process knows of a lease that it holds: the arguments that the contract's functions
+// require in a report.
+type contractLease struct {
+	partition keyspace.Partition
+	lane      enginecore.LaneID
+	flow      enginecore.FlowID
+	node      string
+	graphHash string
+	attempt   enginecore.AttemptIndex
+	attemptID keyspace.AttemptID
+	epoch     enginecore.LeaseEpoch
+	worker    enginecore.WorkerInstanceID
+	policy    []byte
+	retries   int64
+
+	overdue time.Time // when endOverdue fails the attempt; zero is never
+	until   time.Time // when the record is forgotten unless it is renewed
+}
+
+// end returns the end of the lease's execution with an outcome.
+func (l *contractLease) end(id enginecore.ExecutionID, outcome string) contractEnd {
+	return contractEnd{id, l.flow, l.node, l.graphHash, outcome}
+}
+
+// contractLeases holds the leases of this process. The zero value is empty; it is safe for concurrent use.
+type contractLeases struct {
+	mu     sync.Mutex
+	held   map[enginecore.LeaseID]*contractLease
+	purged time.Time
+}
+
+// overdueGrace is the time beyond its start-to-close timeout that a function gets to end after it was cancelled.
+const overdueGrace = 2 * time.Second
+
+// add records a lease and, now and then, removes those that were not renewed.
+func (b *contractLeases) add(id enginecore.ExecutionID, lease enginecore.LeaseID, l *contractLease, ttl time.Duration) {
+	now := time.Now()
+	if plan, err := submit.DecodePolicy(l.policy); err == nil && plan.StartToClose > 0 {
+		l.overdue = now.Add(plan.StartToClose + overdueGrace)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held == nil {
+		b.held = make(map[enginecore.LeaseID]*contractLease)
+	}
+	l.until = now.Add(2 * ttl)
+	b.held[lease] = l
+	if now.Sub(b.purged) > ttl {
+		b.purged = now
+		for old, l := range b.held {
+			if now.After(l.until) {
+				delete(b.held, old)
+			}
+		}
+	}
+}
+
+// get returns a lease; nil if it is unknown.
+func (b *contractLeases) get(lease enginecore.LeaseID) *contractLease {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.held[lease]
+}
+
+// renewed records the renewal of a lease.
+func (b *contractLeases) renewed(lease enginecore.LeaseID, ttl time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if l := b.held[lease]; l != nil {
+		l.until = time.Now().Add(2 * ttl)
+	}
+}
+
+// drop removes a lease.
+func (b *contractLeases) drop(lease enginecore.LeaseID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.held, lease)
+}
+
+var leaseFields = []string{"lane_id", "flow_id", "current_attempt_index", "current_worker_instance_id", "retry_count"}
+
+// leaseOf returns what this process, or else the engine, knows of a lease.
+func (c *contract) leaseOf(
+	ctx context.Context, p keyspace.Partition, id enginecore.ExecutionID, lease enginecore.LeaseID,
+) (*contractLease, error) {
+	if l := c.leases.get(lease); l != nil {
+		return l, nil
+	}
+	results, err := c.read(ctx, c.hmget(c.keys.ExecCore(id), leaseFields),
+		c.client.B().Get().Key(c.keys.ExecPolicy(id)).Build())
+	if err != nil {
+		return nil, err
+	}
+	core := hashrecord.Read(results[0], leaseFields)
+	policy, _ := results[1].AsBytes() // nil where there is none
+	return &contractLease{
+		partition: p, lane: core.Lane(), flow: enginecore.FlowID(core["flow_id"]), policy: policy,
+		retries: core.Int("retry_count"),
+		attempt: enginecore.AttemptIndex(core.Int("current_attempt_index")),
+		worker:  enginecore.WorkerInstanceID(core["current_worker_instance_id"]),
+	}, nil
+}
+
+// endedBySelf reports whether a refusal shows that this same lease has ended the execution before, so that only the
+// reply was lost.
+func endedBySelf(err error, epoch enginecore.LeaseEpoch, attempt keyspace.AttemptID, outcome string) bool {
+	var refusal *enginecore.Error
+	if !errors.As(err, &refusal) || refusal.Code != enginecore.ErrExecutionNotActive {
+		return false
+	}
+	return refusal.Detail("terminal_outcome") == outcome && refusal.Detail("attempt_id") == string(attempt) &&
+		refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
+}
+
+// Complete commits a result, propagates it to the downstreams, and hands off one of them to the worker. If none is
+// handed off, it returns how many executions of the lane are eligible.
+func (c *contract) Complete(ctx context.Context, call enginerpc.CompleteCall) (enginerpc.CompleteReply, error) {
+	reply := enginerpc.CompleteReply{Status: enginerpc.StatusOK}
+	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
+	if err != nil {
+		return reply, err
+	}
+	_, err = c.core.CompleteExecution(ctx, enginerpc.CompleteExecutionCall{
+		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
+		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, ResultPayload: call.Result,
+	})
+	if endedBySelf(err, call.LeaseEpoch, call.AttemptID, "success") {
+		reply.Status, err = enginerpc.StatusAlreadySatisfied, nil
+	}
+	if err != nil {
+		return reply, err
+	}
+	first := reply.Status == enginerpc.StatusOK
+	ready, err := c.propagateOnce(ctx, call.Partition, call.LaneID, first, lease.end(call.ExecutionID, "success"))
+	if err != nil {
+		return reply, err
+	}
+	if call.Repeated && call.Count > 0 {
+		reply.Executions, err = c.claimedBefore(ctx, call.Partition, &call.ClaimRequest)
+	}
+	mine := ready[:0:0]
+	for _, x := range ready {
+		if x.suits(&call.ClaimRequest) {
+			mine = append(mine, x)
+		}
+	}
+	if err == nil && len(reply.Executions) == 0 {
+		reply.Executions, reply.Remaining, err = c.takeSome(ctx, call.Partition, &call.ClaimRequest, mine)
+	}
+	if err == nil {
+		c.leases.drop(call.LeaseID)
+	}
+	if err == nil && len(reply.Executions) == 0 {
+		reply.Remaining, err = c.waiting(ctx, call.Partition, call.LaneID)
+	}
+	return reply, err
+}
+
+// waiting returns the number of eligible executions of a lane.
+func (c *contract) waiting(ctx context.Context, p keyspace.Partition, lane enginecore.LaneID) (int64, error) {
+	results, err := c.read(ctx, c.client.B().Zcard().Key(c.keys.LaneEligible(p, lane)).Build())
+	if err != nil {
+		return 0, err
+	}
+	return results[0].AsInt64()
+}
+
+// Fail reports a failed attempt with the retry that the stored policy grants.
+func (c *contract) Fail(ctx context.Context, call enginerpc.FailCall) (enginerpc.FailReply, error) {
+	reply := enginerpc.FailReply{Status: enginerpc.StatusOK}
+	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
+	if err != nil {
+		return reply, err
+	}
+	if err := c.keepDetails(ctx, call); err != nil {
+		return reply, err
+	}
+	begun := func() time.Duration { return c.sinceFirstAttempt(ctx, call.ExecutionID) }
+	failed, err := c.core.FailExecution(ctx, enginerpc.FailExecutionCall{
+		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
+		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, FailureReason: call.Reason,
+		FailureCategory: call.Category, RetryPolicyJSON: contractRetry(lease, call, begun),
+	})
+	switch {
+	case endedBySelf(err, call.LeaseEpoch, call.AttemptID, "failed"):
+		reply.Status, failed.Outcome = enginerpc.StatusAlreadySatisfied, "terminal_failed"
+	case retriedBySelf(err, call.LeaseEpoch):
+		reply.Status, failed.Outcome = enginerpc.StatusAlreadySatisfied, "retry_scheduled"
+	case err != nil:
+		return reply, err
+	}
+	reply.Outcome, reply.DueAt = failed.Outcome, failed.DelayUntil
+	if failed.Outcome == "retry_scheduled" {
+		c.leases.drop(call.LeaseID)
+		if !failed.DelayUntil.IsZero() {
+			c.tellDue(ctx, call.Partition, failed.DelayUntil.UnixMilli())
+		}
+		return reply, nil
+	}
+	if _, err := c.propagate(ctx, call.Partition, "", lease.end(call.ExecutionID, "failed")); err != nil {
+		return reply, err
+	}
+	c.leases.drop(call.LeaseID)
+	return reply, nil
+}
+
+// retriedBySelf reports whether a refusal shows that this same lease has reported its failure before, and a retry
+// follows.
+func retriedBySelf(err error, epoch enginecore.LeaseEpoch) bool {
+	var refusal *enginecore.Error
+	return errors.As(err, &refusal) && refusal.Code == enginecore.ErrExecutionNotActive &&
+		refusal.Detail("lifecycle_phase") == "runnable" &&
+		refusal.Detail("lease_epoch") == strconv.FormatInt(int64(epoch), 10)
+}
+
+// Release returns an execution to its lane: it is delayed until now, which keeps its attempt, and promoted at once.
+func (c *contract) Release(ctx context.Context, call enginerpc.ReleaseCall) (enginerpc.ReleaseReply, error) {
+	reply := enginerpc.ReleaseReply{Status: enginerpc.StatusOK}
+	lease, err := c.leaseOf(ctx, call.Partition, call.ExecutionID, call.LeaseID)
+	if err != nil {
+		return reply, err
+	}
+	now := c.now()
+	b := c.batch()
+	delayed := addOnce[enginerpc.DelayExecutionReply](b, enginerpc.DelayExecutionCall{
+		AttemptIndex: lease.attempt, WorkerInstanceID: lease.worker, LaneID: lease.lane, ExecutionID: call.ExecutionID,
+		LeaseID: call.LeaseID, LeaseEpoch: call.LeaseEpoch, AttemptID: call.AttemptID, DelayUntil: now,
+	})
+	promoted := addOnce[enginerpc.PromoteDelayedReply](b,
+		enginerpc.PromoteDelayedCall{LaneID: lease.lane, ExecutionID: call.ExecutionID, Now: now})
+	if err := b.run(ctx); err != nil {
+		return reply, err
+	}
+	c.leases.drop(call.LeaseID)
+	if delayed.Err == nil {
+		c.tellWork(ctx, call.Partition, lease.lane)
+	}
+	return reply, errors.Join(delayed.Err, promoted.Err)
+}
+
+// renewHistoryGrace is how long the record of a lease is kept after its end, as other FlowFabric clients expect.
+const renewHistoryGrace = 5 * time.Second
+
+// Renew renews the leases of a partition, one call for each lease, in one round trip.
+func (c *contract) Renew(ctx context.Context, call enginerpc.RenewCall) (enginerpc.RenewReply, error) {
+	_, _ = c.readClock(ctx) // after a failure, the last reading is used
+	b := c.batch()
+	renewed := make([]*batching.CallResult[enginerpc.RenewLeaseReply], len(call.Leases))
+	for i, l := range call.Leases {
+		var attempt enginecore.AttemptIndex
+		if lease := c.leases.get(l.LeaseID); lease != nil {
+			attempt = lease.attempt
+		}
+		renewed[i] = addOnce[enginerpc.RenewLeaseReply](b, enginerpc.RenewLeaseCall{
+			ExecutionID: l.ExecutionID, AttemptIndex: attempt, AttemptID: l.AttemptID, LeaseID: l.LeaseID,
+			LeaseEpoch: l.LeaseEpoch, LeaseTTL: call.LeaseTTL, LeaseHistoryGrace: renewHistoryGrace,
+		})
+	}
+	_ = b.run(ctx) // each result has its error
+	reply := enginerpc.RenewReply{Status: enginerpc.StatusOK}
+	var fault error
+	for i, l := range call.Leases {
+		var refusal *enginecore.Error
+		switch err := renewed[i].Err; {
+		case err == nil:
+			reply.ExpiresAt = renewed[i].Reply.ExpiresAt
+			c.leases.renewed(l.LeaseID, call.LeaseTTL)
+			if c.endOverdue(ctx, call.Partition, l) {
+				reply.Lost = append(reply.Lost,
+					enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(enginecore.ErrExecutionNotActive)})
+			}
+		case errors.As(err, &refusal):
+			reply.Lost = append(reply.Lost,
+				enginerpc.LostLease{ExecutionID: l.ExecutionID, Code: string(refusal.Code)})
+		default:
+			fault = err
+		}
+	}
+	if fault == nil && call.ReportOrphans {
+		reply.Orphans, fault = c.unknownLeases(ctx, call)
+	}
+	return reply, fault
+}
+
+// endOverdue fails an attempt whose function still runs after its start-to-close timeout and a grace period, as the
+// engine does outside contract mode. It reports whether it did.
+func (c *contract) endOverdue(ctx context.Context, p keyspace.Partition, l enginerpc.RenewLease) bool {
+	lease := c.leases.get(l.LeaseID)
+	if lease == nil || lease.overdue.IsZero() || time.Now().Before(lease.overdue) {
+		return false
+	}
+	_, err := c.Fail(ctx, enginerpc.FailCall{
+		Partition: p, ExecutionID: l.ExecutionID, LeaseID: l.LeaseID, LeaseEpoch: l.LeaseEpoch, AttemptID: l.AttemptID,
+		AttemptIndex: lease.attempt, Reason: engine.ErrStartToClose.Error(), Category: activity.CategoryTimeout,
+		Retryable: true,
+	})
+	return err == nil
+}
+
+// unknownLeases returns the leases that the engine holds for a worker that does not know them.
+func (c *contract) unknownLeases(ctx context.Context, call enginerpc.RenewCall) ([]enginerpc.HeldLease, error) {
+	results, err := c.read(ctx, c.client.B().Smembers().Key(c.keys.IndexWorkerLeases(call.Partition,
+		call.WorkerInstanceID)).Build())
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[enginecore.ExecutionID]bool, len(call.Leases))
+	for _, l := range call.Leases {
+		known[l.ExecutionID] = true
+	}
+	var ids []enginecore.ExecutionID
+	for _, id := range idsOf[enginecore.ExecutionID](results[0]) {
+		if !known[id] {
+			ids = append(ids, id)
+		}
+	}
+	cores, err := c.readCores(ctx, ids, engine.ClaimFields)
+	if err != nil {
+		return nil, err
+	}
+	var unknownLeases []enginerpc.HeldLease
+	for i, id := range ids {
+		if cores[i]["ownership_state"] == "leased" &&
+			cores[i]["current_worker_instance_id"] == string(call.WorkerInstanceID) {
+			unknownLeases = append(unknownLeases, enginerpc.HeldLease{
+				ExecutionID: id, LeaseID: enginecore.LeaseID(cores[i]["current_lease_id"]),
+				LeaseEpoch: enginecore.LeaseEpoch(cores[i].Int("current_lease_epoch")),
+				AttemptID:  keyspace.AttemptID(cores[i]["current_attempt_id"]),
+			})
+		}
+	}
+	return unknownLeases, nil
+}
