@@ -10,7 +10,7 @@ import (
 	"github.com/flowfabric/flowfabric-go/enginecore"
 )
 
-// Identifiers that no user meets, beside those of package enginecore. The zero value means none.
+// Identifiers that no user meets; package enginecore has the others. The zero value means none.
 type (
 	// AttemptID is a UUID.
 	AttemptID string

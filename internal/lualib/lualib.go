@@ -1,4 +1,3 @@
-// Package lualib assembles the files of folder lua to the engine's function library.
 package lualib
 
 import (

@@ -315,6 +315,7 @@ var mayImport = map[string][]string{
 	"examples/order-processing": {"activity", "flow", "runtime", "fabrictype"},
 	"examples/etl":              {"activity", "flow", "runtime"},
 	"internal/test/...": {
+		"internal/errorcode", "internal/keyspace", "internal/lualib",
 		"fabrictype", "contract",
 		"internal/engine",
 		"activity", "admin", "enginecore", "enginecore/embedded", "flow", "internal/enginelink", "internal/enginerpc",
